@@ -1,7 +1,11 @@
 """Policies and value functions: small networks, a table, and their first weights.
 
-All policies answer to the same few names: `sample`, `logp`, `entropy`, `mode`, `in_bounds`. Observations have
-any leading axes, ``[..., obs_dim]`` (a table's are states, ``[...]``), and what comes back has the same.
+A policy is a network that gives numbers, and a distribution made of them, which
+``policy.distribution(observations)`` returns: a `Categorical`, a `MultiCategorical` or a `Gaussian`. All
+policies answer to the same few names: `distribution`, `sample`, `logp`, `entropy`, `mode`, `in_bounds`.
+Observations have any leading axes, ``[..., obs_dim]`` (a table's are states, ``[...]``), and what comes back
+has the same. Who wants logp, entropy and KL at the same observations asks for the distribution once, and
+takes all three from it.
 
 Random numbers come from the seed or generator that is handed in; building a network leaves torch's own
 random state as it was. No check here looks at the *values* of observations except in `sample`, so that a
@@ -13,8 +17,8 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -25,9 +29,15 @@ from ppobook import _doors
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
+# In a rollout on the CPU: the step's number and what the environments show, to their actions.
+Act = Callable[[int, np.ndarray], np.ndarray]
+
 
 class Policy(Protocol):
     """What rollouts, trainers and evaluation ask of a policy."""
+
+    def distribution(self, observations: Any) -> Distribution:
+        """The distribution that the actions are drawn from."""
 
     def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Actions, and the log-probability of each; neither carries a gradient."""
@@ -43,6 +53,168 @@ class Policy(Protocol):
 
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The actions as the environment may be given them."""
+
+
+# ------------------------------------------------------------------------------------------ distributions
+
+
+class Distribution(ABC):
+    """Over the actions at each of many observations. Nothing is checked here: policies have the doors.
+
+    Where gradients are wanted they flow through `logp`, `entropy` and `kl` into what the distribution was
+    made of.
+    """
+
+    @abstractmethod
+    def logp(self, actions: Tensor) -> Tensor:
+        """Log-probability (discrete) or log-density (continuous) of the actions, shape [...]."""
+
+    @abstractmethod
+    def entropy(self) -> Tensor:
+        """Entropy in nats, shape [...]."""
+
+    @abstractmethod
+    def kl(self, other: Self) -> Tensor:
+        """KL(self, other) in nats, exact, shape [...]; the average is over actions of self."""
+
+    @abstractmethod
+    def noise(self, generator: torch.Generator | None = None) -> Tensor:
+        """What `act` wants: noise for one draw at each observation."""
+
+    @abstractmethod
+    def act(self, noise: Tensor) -> Tensor:
+        """The actions that this noise leads to; no gradient."""
+
+    @abstractmethod
+    def mode(self) -> Tensor:
+        """The most probable actions; no gradient."""
+
+    @abstractmethod
+    def detach(self) -> Self:
+        """The same distribution, through which no gradient flows."""
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Actions drawn at random; no gradient. Without a generator, torch's global one is used."""
+        return self.act(self.noise(generator))
+
+
+class Categorical(Distribution):
+    """One of A choices, given by logits of shape [..., A]; actions are int64 of shape [...].
+
+    π(a) = exp(z_a) / Σ_b exp(z_b)
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+        self.log_probs = logits.log_softmax(dim=-1)
+
+    def logp(self, actions: Tensor) -> Tensor:
+        return _pick(self.log_probs, actions)
+
+    def entropy(self) -> Tensor:
+        return -(self.log_probs.exp() * self.log_probs).sum(dim=-1)
+
+    def kl(self, other: Self) -> Tensor:
+        return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(dim=-1)
+
+    @torch.no_grad()
+    def noise(self, generator: torch.Generator | None = None) -> Tensor:
+        return _gumbel(self.logits.shape, generator, self.logits)
+
+    @torch.no_grad()
+    def act(self, noise: Tensor) -> Tensor:
+        # Gumbel's trick: the largest of logits plus Gumbel noise is action a with probability
+        # softmax(logits)_a.
+        return (self.logits + noise).argmax(dim=-1)
+
+    @torch.no_grad()
+    def mode(self) -> Tensor:
+        return self.logits.argmax(dim=-1)
+
+    def detach(self) -> Self:
+        return type(self)(self.logits.detach())
+
+
+class MultiCategorical(Distribution):
+    """K choices made at once and independently, the k-th among nvec[k].
+
+    The logits of all of them stand side by side, [..., Σ nvec]; actions are int64 of shape [..., K]. logp,
+    entropy and KL are sums over the K choices.
+    """
+
+    def __init__(self, logits: Tensor, nvec: Sequence[int]) -> None:
+        self.logits = logits
+        self.nvec = tuple(nvec)
+        self.parts = [Categorical(part) for part in logits.split(self.nvec, dim=-1)]
+
+    def logp(self, actions: Tensor) -> Tensor:
+        return self._sum([part.logp(actions[..., k]) for k, part in enumerate(self.parts)])
+
+    def entropy(self) -> Tensor:
+        return self._sum([part.entropy() for part in self.parts])
+
+    def kl(self, other: Self) -> Tensor:
+        return self._sum([mine.kl(its) for mine, its in zip(self.parts, other.parts, strict=True)])
+
+    @torch.no_grad()
+    def noise(self, generator: torch.Generator | None = None) -> Tensor:
+        return _gumbel(self.logits.shape, generator, self.logits)
+
+    def act(self, noise: Tensor) -> Tensor:
+        each = zip(self.parts, noise.split(self.nvec, dim=-1), strict=True)
+        return torch.stack([part.act(its_noise) for part, its_noise in each], dim=-1)
+
+    def mode(self) -> Tensor:
+        return torch.stack([part.mode() for part in self.parts], dim=-1)
+
+    def detach(self) -> Self:
+        return type(self)(self.logits.detach(), self.nvec)
+
+    @staticmethod
+    def _sum(parts: list[Tensor]) -> Tensor:
+        return torch.stack(parts, dim=-1).sum(dim=-1)
+
+
+class Gaussian(Distribution):
+    """Independent normal components: mean [..., D] and a deviation that broadcasts to it.
+
+    Actions have the shape of the mean; logp, entropy and KL are sums over the components.
+    """
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        self.mean = mean
+        self.std = std
+
+    def logp(self, actions: Tensor) -> Tensor:
+        z = (actions - self.mean) / self.std
+        return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
+
+    def entropy(self) -> Tensor:
+        # A deviation that is the same for all observations has its logarithm taken once.
+        return (
+            (0.5 * math.log(2 * math.pi * math.e) + self.std.log()).sum(dim=-1).expand(self.mean.shape[:-1])
+        )
+
+    def kl(self, other: Self) -> Tensor:
+        ratio, distance = self.std / other.std, (self.mean - other.mean) / other.std
+        return (0.5 * (ratio**2 - 1 + distance**2) - ratio.log()).sum(dim=-1)
+
+    @torch.no_grad()
+    def noise(self, generator: torch.Generator | None = None) -> Tensor:
+        return _normal(self.mean.shape, generator, self.mean)
+
+    @torch.no_grad()
+    def act(self, noise: Tensor) -> Tensor:
+        return self.mean + self.std * noise
+
+    def mode(self) -> Tensor:
+        return self.mean.detach()
+
+    def detach(self) -> Self:
+        return type(self)(self.mean.detach(), self.std.detach())
+
+
+# ----------------------------------------------------------------------------------------------- networks
 
 
 class MLP(nn.Module):
@@ -91,23 +263,190 @@ class MLP(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """[..., inputs] to [..., outputs]."""
-        weight = next(self.parameters())
-        x = torch.as_tensor(observations, dtype=weight.dtype, device=weight.device)
-        if x.ndim == 0 or x.shape[-1] != self.obs_dim:
-            raise ValueError(
-                f"observations has shape {tuple(x.shape)}; a last axis of {self.obs_dim} numbers is wanted"
-            )
-        return self.layers(x)
+        return self.layers(_vectors(observations, self.obs_dim, self.layers[0].weight))
 
 
-class _Discrete(nn.Module, ABC):
+class SharedTrunk(nn.Module):
+    """A linear head on another network's hidden layers: the parameters of these are the same objects.
+
+    What one of the two learns moves both. The gradients of both losses add up in the hidden layers, so their
+    weights decide whom these serve.
+
+    Parameters
+    ----------
+    network : MLP
+        Whose layers, all but the last, are shared.
+    outputs : int
+    seed : int or torch.Generator
+        For the head's first weights, orthogonal with gain 1.
+    """
+
+    def __init__(self, network: MLP, outputs: int = 1, *, seed: int | torch.Generator = 0) -> None:
+        super().__init__()
+        last: Any = network.layers[-1]
+        self.trunk = nn.Sequential(*list(network.layers)[:-1])
+        self.head = orthogonal_linear(last.in_features, outputs, 1.0, _generator(seed))
+        self.obs_dim = network.obs_dim
+
+    def forward(self, observations: Any) -> Tensor:
+        """[..., inputs] to [..., outputs]."""
+        return self.head(self.trunk(_vectors(observations, self.obs_dim, self.head.weight)))
+
+    def shares(self, network: MLP) -> bool:
+        """Whether this stands on the hidden layers of that network."""
+        return all(a is b for a, b in zip(self.trunk, network.layers, strict=False))
+
+
+class RunningNorm(nn.Module):
+    """Shift and scale to mean 0 and deviation 1, by the mean and deviation of all that was shown so far.
+
+        x ↦ (x − mean) / √(var + 10⁻⁸), cut off at ± clip
+
+    Nothing is learned in `forward`: the numbers change in `update` only, which a trainer calls between its
+    own updates, so that the policy that took an action and the one that is compared with it see the same.
+    They are buffers, so they are saved with the policy that they stand in. Before the first `update`, x goes
+    through as it is, cut off.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of one observation; ``()`` for single numbers.
+    clip : float above 0
+
+    References
+    ----------
+    Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances",
+    equations 2.1: how `update` joins the mean and variance of a batch to those of all batches before.
+    """
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, shape: Sequence[int], clip: float = 10.0) -> None:
+        super().__init__()
+        self.shape = tuple(_doors.count(f"shape[{i}]", size) for i, size in enumerate(shape))
+        self.clip = _doors.number("clip", clip, above=0)
+        # In float64: a sum over millions of steps must not lose the last ones.
+        self.register_buffer("mean", torch.zeros(self.shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(self.shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Take in a batch, [..., *shape]. All entries count alike, in whatever batches they come.
+
+        Raises
+        ------
+        ValueError
+            Another shape, an empty batch, a number that is not finite.
+        """
+        x = torch.as_tensor(batch, device=self.mean.device).to(self.mean.dtype)
+        if x.ndim < len(self.shape) or tuple(x.shape[x.ndim - len(self.shape) :]) != self.shape:
+            raise ValueError(f"batch has shape {tuple(x.shape)}; last axes of {self.shape} are wanted")
+        _doors.not_empty("batch", x)
+        _doors.finite("batch", x)
+        x = x.reshape(-1, *self.shape)
+        mean, var, n = x.mean(dim=0), x.var(dim=0, correction=0), len(x)
+        total = self.count + n
+        shift = mean - self.mean
+        # With a count of 0 what stands here is the identity's mean and variance, and weighs nothing.
+        self.var.copy_((self.count * self.var + n * var + shift**2 * self.count * n / total) / total)
+        self.mean.add_(shift * n / total)
+        self.count.copy_(total)
+
+    def forward(self, observations: Any) -> Tensor:
+        """[..., *shape] to the same shape; floats keep their dtype."""
+        x = torch.as_tensor(observations, device=self.mean.device)
+        x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+        scaled = (x - self.mean.to(x.dtype)) * (self.var + 1e-8).rsqrt().to(x.dtype)
+        return scaled.clamp(-self.clip, self.clip)
+
+
+# ----------------------------------------------------------------------------------------------- policies
+
+
+class _Policy(nn.Module, ABC):
+    """What all policies of this file share: the doors, and everything that follows from the distribution."""
+
+    # A value here would hide the module of this name: torch looks for its own only where nothing is found.
+    normalizer: RunningNorm | None
+
+    @abstractmethod
+    def outputs(self, observations: Any) -> Tensor:
+        """The numbers that the distribution is made of, [..., outputs], as the network gives them."""
+
+    @abstractmethod
+    def distribution_of(self, outputs: Tensor) -> Any:
+        """The distribution that these numbers stand for."""
+
+    @abstractmethod
+    def _refuse_unless_actions(self, actions: Any, distribution: Any) -> Tensor:
+        """The actions as a tensor; refused in another shape or dtype than the distribution's."""
+
+    _drawn_from: str  # what `sample` calls the numbers that must be finite
+
+    def distribution(self, observations: Any) -> Any:
+        """The distribution of the actions at each observation; see `Distribution` for what it answers to."""
+        return self.distribution_of(self.outputs(observations))
+
+    @torch.no_grad()
+    def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Actions drawn from the policy, and their log-probabilities (or -densities) [...], both detached.
+
+        Without a generator, torch's global one is used.
+
+        Raises
+        ------
+        ValueError
+            Weights or observations that lead to numbers that are not finite.
+        """
+        distribution = self.distribution(observations)
+        parameters = distribution.mean if isinstance(distribution, Gaussian) else distribution.logits
+        _doors.finite(self._drawn_from, parameters)
+        actions = distribution.sample(generator)
+        return actions, distribution.logp(actions)
+
+    def logp(self, observations: Any, actions: Any) -> Tensor:
+        """Log-probability (or -density) of each action, shape [...].
+
+        Raises
+        ------
+        ValueError, TypeError
+            Actions that do not fit the observations' leading axes, or are none of the policy's.
+        """
+        distribution = self.distribution(observations)
+        return distribution.logp(self._refuse_unless_actions(actions, distribution))
+
+    def entropy(self, observations: Any) -> Tensor:
+        """Entropy in nats, shape [...]."""
+        return self.distribution(observations).entropy()
+
+    @torch.no_grad()
+    def mode(self, observations: Any) -> Tensor:
+        """The most probable action."""
+        return self.distribution(observations).mode()
+
+    def in_bounds(self, actions: Tensor) -> Tensor:
+        """The actions themselves: every choice is one the environment has."""
+        return actions
+
+
+class _Discrete(_Policy):
     """What policies over n_actions choices share, given their logits."""
 
     n_actions: int
+    _drawn_from = "logits(observations)"
 
     @abstractmethod
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities, shape [..., n_actions]."""
+
+    def outputs(self, observations: Any) -> Tensor:
+        return self.logits(observations)
+
+    def distribution_of(self, outputs: Tensor) -> Categorical:
+        return Categorical(outputs)
 
     def forward(self, observations: Any) -> Tensor:
         """The logits: what `torch.func.functional_call` evaluates."""
@@ -117,48 +456,9 @@ class _Discrete(nn.Module, ABC):
         """Probabilities of the actions, shape [..., n_actions]."""
         return self.logits(observations).softmax(dim=-1)
 
-    @torch.no_grad()
-    def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Actions drawn from the policy, int64 of shape [...], and their log-probabilities, both detached.
-
-        Without a generator, torch's global one is used.
-        """
-        logits = self.logits(observations)
-        _doors.finite("logits(observations)", logits)
-        # Gumbel's trick: the largest of logits plus Gumbel noise (minus the log of an exponential variable)
-        # is action a with probability softmax(logits)_a. It takes any number of leading axes.
-        noise = torch.empty_like(logits).exponential_(generator=generator)
-        actions = (logits - noise.log()).argmax(dim=-1)
-        return actions, _pick(logits.log_softmax(dim=-1), actions)
-
-    def logp(self, observations: Any, actions: Any) -> Tensor:
-        """Log-probability of each action, shape [...].
-
-        Raises
-        ------
-        ValueError, TypeError
-            Actions of another shape than the observations' leading axes, of no integer dtype, or not in
-            0 … n_actions − 1.
-        """
-        logits = self.logits(observations)
-        actions = torch.as_tensor(actions, device=logits.device)
-        if actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool:
-            raise TypeError(f"actions has dtype {actions.dtype}; integers are wanted")
-        _doors.shape("actions", actions, logits.shape[:-1], "one action an observation")
-        return _pick(logits.log_softmax(dim=-1), actions.long())
-
-    def entropy(self, observations: Any) -> Tensor:
-        """Entropy in nats, shape [...]: between 0 and log(n_actions)."""
-        logp = self.logits(observations).log_softmax(dim=-1)
-        return -(logp.exp() * logp).sum(dim=-1)
-
-    @torch.no_grad()
-    def mode(self, observations: Any) -> Tensor:
-        """The most probable action, int64 of shape [...]."""
-        return self.logits(observations).argmax(dim=-1)
-
-    def in_bounds(self, actions: Tensor) -> Tensor:
-        """The actions themselves: every choice is one the environment has."""
+    def _refuse_unless_actions(self, actions: Any, distribution: Categorical) -> Tensor:
+        actions = _whole_numbers(actions, distribution.logits)
+        _doors.shape("actions", actions, distribution.logits.shape[:-1], "one action an observation")
         return actions
 
 
@@ -172,6 +472,11 @@ class CategoricalPolicy(_Discrete):
         Sizes of the hidden layers; ``()`` makes the logits linear in the observation.
     activation, seed
         As for `MLP`. The last layer's gain is 0.01, so the policy starts almost uniform.
+    normalizer : RunningNorm, optional
+        What observations go through first.
+    network : module, optional
+        In place of the MLP: [..., obs_dim] to [..., n_actions], with any leading axes. `hidden`, `activation`
+        and `seed` are then not read.
     """
 
     def __init__(
@@ -181,17 +486,19 @@ class CategoricalPolicy(_Discrete):
         hidden: Sequence[int] = (64, 64),
         *,
         activation: str = "tanh",
+        normalizer: RunningNorm | None = None,
+        network: nn.Module | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
+        self.obs_dim = _doors.count("obs_dim", obs_dim)
         self.n_actions = _doors.count("n_actions", n_actions)
-        self.network = MLP(
-            (_doors.count("obs_dim", obs_dim), *hidden, n_actions), activation, output_scale=0.01, seed=seed
-        )
+        self.normalizer = _normalizer(normalizer, self.obs_dim)
+        self.network = _network(network, (obs_dim, *hidden, n_actions), activation, 0.01, seed)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities, shape [..., n_actions]."""
-        return self.network(observations)
+        return _through(self, observations, self.n_actions)
 
 
 class TabularPolicy(_Discrete):
@@ -204,6 +511,7 @@ class TabularPolicy(_Discrete):
         super().__init__()
         self.n_states = _doors.count("n_states", n_states)
         self.n_actions = _doors.count("n_actions", n_actions)
+        self.normalizer = None
         self.table = nn.Parameter(torch.zeros(n_states, n_actions))
 
     def logits(self, observations: Any) -> Tensor:
@@ -211,7 +519,67 @@ class TabularPolicy(_Discrete):
         return _rows(self.table, observations)
 
 
-class GaussianPolicy(nn.Module):
+class MultiCategoricalPolicy(_Policy):
+    """A network that gives logits for K choices that are made at once, the k-th among nvec[k].
+
+    Given the observation the choices are independent. Actions are int64 of shape [..., K].
+
+    Parameters
+    ----------
+    obs_dim : int
+    nvec : sequence of int
+        How many there are to choose from, for each of the K choices.
+    hidden, activation, normalizer, network, seed
+        As for `CategoricalPolicy`; a `network` gives [..., Σ nvec].
+    """
+
+    _drawn_from = "logits(observations)"
+
+    def __init__(
+        self,
+        obs_dim: int,
+        nvec: Sequence[int],
+        hidden: Sequence[int] = (64, 64),
+        *,
+        activation: str = "tanh",
+        normalizer: RunningNorm | None = None,
+        network: nn.Module | None = None,
+        seed: int | torch.Generator = 0,
+    ) -> None:
+        super().__init__()
+        self.obs_dim = _doors.count("obs_dim", obs_dim)
+        self.nvec = tuple(_doors.count(f"nvec[{k}]", n) for k, n in enumerate(nvec))
+        if not self.nvec:
+            raise ValueError("nvec is empty; the sizes of one choice or more are wanted")
+        self.normalizer = _normalizer(normalizer, self.obs_dim)
+        self.network = _network(network, (obs_dim, *hidden, sum(self.nvec)), activation, 0.01, seed)
+
+    def logits(self, observations: Any) -> Tensor:
+        """Unnormalised log-probabilities of all choices side by side, shape [..., Σ nvec]."""
+        return _through(self, observations, sum(self.nvec))
+
+    def outputs(self, observations: Any) -> Tensor:
+        return self.logits(observations)
+
+    def distribution_of(self, outputs: Tensor) -> MultiCategorical:
+        return MultiCategorical(outputs, self.nvec)
+
+    def forward(self, observations: Any) -> Tensor:
+        """The logits: what `torch.func.functional_call` evaluates."""
+        return self.logits(observations)
+
+    def probs(self, observations: Any) -> tuple[Tensor, ...]:
+        """Probabilities for each of the K choices, shapes [..., nvec[k]]."""
+        return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
+
+    def _refuse_unless_actions(self, actions: Any, distribution: MultiCategorical) -> Tensor:
+        actions = _whole_numbers(actions, distribution.logits)
+        wanted = (*distribution.logits.shape[:-1], len(self.nvec))
+        _doors.shape("actions", actions, wanted, f"{len(self.nvec)} choices an observation")
+        return actions
+
+
+class GaussianPolicy(_Policy):
     """Independent normal actions; the mean comes from a network, the deviation is learned for itself.
 
     The deviation does not depend on the observation (`log_std` is one parameter an action).
@@ -233,6 +601,8 @@ class GaussianPolicy(nn.Module):
         In half widths of the box where there is one, else in the units of the actions.
     activation, seed
         As for `MLP`. The last layer's gain is 0.01, so the first means are near the middle of the box.
+    normalizer, network
+        As for `CategoricalPolicy`; a `network` gives the means, [..., act_dim], in units of the box.
     """
 
     log_std: nn.Parameter
@@ -240,6 +610,7 @@ class GaussianPolicy(nn.Module):
     high: Tensor
     centre: Tensor
     scale: Tensor
+    _drawn_from = "the mean for these observations"
 
     def __init__(
         self,
@@ -251,14 +622,16 @@ class GaussianPolicy(nn.Module):
         *,
         initial_std: float = 1.0,
         activation: str = "tanh",
+        normalizer: RunningNorm | None = None,
+        network: nn.Module | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
+        self.obs_dim = _doors.count("obs_dim", obs_dim)
         self.act_dim = _doors.count("act_dim", act_dim)
         initial_std = _doors.number("initial_std", initial_std, above=0)
-        self.network = MLP(
-            (_doors.count("obs_dim", obs_dim), *hidden, act_dim), activation, output_scale=0.01, seed=seed
-        )
+        self.normalizer = _normalizer(normalizer, self.obs_dim)
+        self.network = _network(network, (obs_dim, *hidden, act_dim), activation, 0.01, seed)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
         low = _bound("low", -np.inf if low is None else low, act_dim)
         high = _bound("high", np.inf if high is None else high, act_dim)
@@ -273,57 +646,44 @@ class GaussianPolicy(nn.Module):
         for name, x in {"low": low, "high": high, "centre": centre, "scale": scale}.items():
             self.register_buffer(name, torch.as_tensor(x, dtype=self.log_std.dtype))
 
+    def outputs(self, observations: Any) -> Tensor:
+        """The means in units of the box, shape [..., act_dim]."""
+        return _through(self, observations, self.act_dim)
+
+    def distribution_of(self, outputs: Tensor) -> Gaussian:
+        return Gaussian(self.centre + self.scale * outputs, self.scale * self.log_std.exp())
+
     def mean_std(self, observations: Any) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the actions, both of shape [..., act_dim], in the actions' units."""
-        mean = self.centre + self.scale * self.network(observations)
-        return mean, (self.scale * self.log_std.exp()).expand_as(mean)
+        distribution = self.distribution(observations)
+        return distribution.mean, distribution.std.expand_as(distribution.mean)
 
     def forward(self, observations: Any) -> tuple[Tensor, Tensor]:
         """Mean and deviation: what `torch.func.functional_call` evaluates."""
         return self.mean_std(observations)
 
-    @torch.no_grad()
-    def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Actions drawn from the Gaussian, shape [..., act_dim], and their log-densities, both detached.
-
-        They may lie outside the bounds (see the class). Without a generator, torch's global one is used.
-        """
-        mean, std = self.mean_std(observations)
-        _doors.finite("the mean for these observations", mean)
-        noise = torch.empty_like(mean).normal_(generator=generator)
-        actions = mean + std * noise
-        return actions, _gaussian_logp(actions, mean, std)
-
-    def logp(self, observations: Any, actions: Any) -> Tensor:
-        """Log-density of each action, shape [...]: a density in the actions' units, so it may be positive.
-
-        Raises
-        ------
-        ValueError
-            Actions of another shape than the means.
-        """
-        mean, std = self.mean_std(observations)
-        actions = torch.as_tensor(actions, dtype=mean.dtype, device=mean.device)
-        _doors.shape("actions", actions, mean.shape, "one vector an observation")
-        return _gaussian_logp(actions, mean, std)
-
-    def entropy(self, observations: Any) -> Tensor:
-        """Differential entropy in nats, shape [...]; below 0 for a narrow Gaussian."""
-        _, std = self.mean_std(observations)
-        return (0.5 * math.log(2 * math.pi * math.e) + std.log()).sum(dim=-1)
-
-    @torch.no_grad()
-    def mode(self, observations: Any) -> Tensor:
-        """The mean, where the density is highest, shape [..., act_dim]; it too may lie out of bounds."""
-        return self.mean_std(observations)[0]
-
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The nearest actions inside the box, for the environment."""
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
+    def _refuse_unless_actions(self, actions: Any, distribution: Gaussian) -> Tensor:
+        mean = distribution.mean
+        actions = torch.as_tensor(actions, dtype=mean.dtype, device=mean.device)
+        _doors.shape("actions", actions, mean.shape, "one vector an observation")
+        return actions
+
+
+# ------------------------------------------------------------------------------------------------- values
+
 
 class ValueFunction(nn.Module):
-    """A network that estimates V(s): observations [..., obs_dim] to values [...]."""
+    """A network that estimates V(s): observations [..., obs_dim] to values [...].
+
+    Parameters
+    ----------
+    obs_dim, hidden, activation, normalizer, network, seed
+        As for `CategoricalPolicy`; a `network` gives [..., 1].
+    """
 
     def __init__(
         self,
@@ -331,14 +691,18 @@ class ValueFunction(nn.Module):
         hidden: Sequence[int] = (64, 64),
         *,
         activation: str = "tanh",
+        normalizer: RunningNorm | None = None,
+        network: nn.Module | None = None,
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.network = MLP((_doors.count("obs_dim", obs_dim), *hidden, 1), activation, seed=seed)
+        self.obs_dim = _doors.count("obs_dim", obs_dim)
+        self.normalizer = _normalizer(normalizer, self.obs_dim)
+        self.network = _network(network, (obs_dim, *hidden, 1), activation, 1.0, seed)
 
     def forward(self, observations: Any) -> Tensor:
         """V of each observation, shape [...]."""
-        return self.network(observations).squeeze(-1)
+        return _through(self, observations, 1).squeeze(-1)
 
 
 class TabularValue(nn.Module):
@@ -360,37 +724,62 @@ def policy_for(
     hidden: Sequence[int] = (64, 64),
     *,
     activation: str = "tanh",
+    initial_std: float = 1.0,
+    normalizer: RunningNorm | None = None,
+    network: nn.Module | None = None,
     seed: int | torch.Generator = 0,
-) -> CategoricalPolicy | GaussianPolicy | TabularPolicy:
+) -> CategoricalPolicy | GaussianPolicy | MultiCategoricalPolicy | TabularPolicy:
     """The policy that fits an environment's spaces (of one environment, not of a vector of them).
 
-    Discrete observations give a `TabularPolicy`, a box of numbers a network; discrete actions a categorical
-    distribution, a box a Gaussian with the box's bounds.
+    Discrete observations give a `TabularPolicy`, a box of numbers a network. Discrete actions give a
+    categorical distribution, several discrete ones at once (MultiDiscrete, MultiBinary) one for each, a box
+    a Gaussian with the box's bounds.
+
+    Parameters
+    ----------
+    observation_space, action_space : Gymnasium spaces
+    hidden, activation, normalizer, network, seed
+        As for `CategoricalPolicy`. A table reads none of them.
+    initial_std : float above 0
+        As for `GaussianPolicy`. Discrete policies do not read it.
 
     Raises
     ------
     ValueError
-        Spaces of another kind, or boxes that are not flat.
+        Spaces of another kind, boxes that are not flat, a normalizer or a network for a table.
     """
     n_states, obs_dim = _observation_size(observation_space)
+    if n_states is not None:
+        _refuse_for_a_table(observation_space, normalizer=normalizer, network=network)
+    given: dict[str, Any] = {
+        "activation": activation,
+        "normalizer": normalizer,
+        "network": network,
+        "seed": seed,
+    }
     if isinstance(action_space, spaces.Discrete):
         _from_zero("action_space", action_space)
         n_actions = int(action_space.n)
         if n_states is not None:
             return TabularPolicy(n_states, n_actions)
-        return CategoricalPolicy(obs_dim, n_actions, hidden, activation=activation, seed=seed)
-    if isinstance(action_space, spaces.Box) and len(action_space.shape) == 1:
-        if n_states is not None:
-            raise ValueError(
-                f"observation_space is {observation_space} and action_space {action_space}; "
-                f"with a box of actions, a box of observations is wanted "
-                f"(gymnasium.wrappers.FlattenObservation turns a state into a one-hot vector)"
-            )
-        low, high = action_space.low, action_space.high
-        return GaussianPolicy(
-            obs_dim, action_space.shape[0], hidden, low, high, activation=activation, seed=seed
+        return CategoricalPolicy(obs_dim, n_actions, hidden, **given)
+    nvec = _choices(action_space)
+    if nvec is None and not (isinstance(action_space, spaces.Box) and len(action_space.shape) == 1):
+        raise ValueError(
+            f"action_space is {action_space}; a Discrete, MultiDiscrete or MultiBinary space or a Box, with "
+            "one axis, is wanted"
         )
-    raise ValueError(f"action_space is {action_space}; a Discrete space or a Box with one axis is wanted")
+    if n_states is not None:
+        raise ValueError(
+            f"observation_space is {observation_space} and action_space {action_space}; "
+            f"with such actions, a box of observations is wanted "
+            f"(gymnasium.wrappers.FlattenObservation turns a state into a one-hot vector)"
+        )
+    if nvec is not None:
+        return MultiCategoricalPolicy(obs_dim, nvec, hidden, **given)
+    assert isinstance(action_space, spaces.Box)
+    low, high = action_space.low, action_space.high
+    return GaussianPolicy(obs_dim, action_space.shape[0], hidden, low, high, initial_std=initial_std, **given)
 
 
 def value_for(
@@ -398,13 +787,87 @@ def value_for(
     hidden: Sequence[int] = (64, 64),
     *,
     activation: str = "tanh",
+    normalizer: RunningNorm | None = None,
+    network: nn.Module | None = None,
     seed: int | torch.Generator = 0,
 ) -> ValueFunction | TabularValue:
     """The value function that fits an observation space: a table for discrete states, else a network."""
     n_states, obs_dim = _observation_size(observation_space)
     if n_states is not None:
+        _refuse_for_a_table(observation_space, normalizer=normalizer, network=network)
         return TabularValue(n_states)
-    return ValueFunction(obs_dim, hidden, activation=activation, seed=seed)
+    return ValueFunction(
+        obs_dim, hidden, activation=activation, normalizer=normalizer, network=network, seed=seed
+    )
+
+
+def actor_critic_for(
+    observation_space: spaces.Space[Any],
+    action_space: spaces.Space[Any],
+    hidden: Sequence[int] = (64, 64),
+    *,
+    shared: bool = False,
+    activation: str = "tanh",
+    initial_std: float = 1.0,
+    normalizer: RunningNorm | None = None,
+    seed: int | torch.Generator = 0,
+) -> tuple[Any, ValueFunction | TabularValue]:
+    """A policy and a value function for an environment's spaces, apart or on one trunk.
+
+    With ``shared=True`` the value function is a linear head on the policy's hidden layers (`SharedTrunk`):
+    those parameters are the same objects in both, so an optimizer must be given each once, as
+    ``list(dict.fromkeys([*policy.parameters(), *value.parameters()]))`` does; and `together` evaluates both
+    in one pass. The normalizer, if there is one, is the same object in both either way.
+
+    Parameters
+    ----------
+    shared : bool
+        A table has no hidden layers to share, and nothing comes of it there; nor with ``hidden=()``.
+    seed : int or torch.Generator
+        Drawn from for the policy first, then for the value function.
+
+    Returns
+    -------
+    policy, value : modules
+    """
+    shared = _doors.flag("shared", shared)
+    generator = _generator(seed)
+    policy = policy_for(
+        observation_space,
+        action_space,
+        hidden,
+        activation=activation,
+        initial_std=initial_std,
+        normalizer=normalizer,
+        seed=generator,
+    )
+    network = None
+    if shared and not isinstance(policy, TabularPolicy):
+        assert isinstance(policy.network, MLP)
+        network = SharedTrunk(policy.network, seed=generator)
+    value = value_for(
+        observation_space,
+        hidden,
+        activation=activation,
+        normalizer=normalizer,
+        network=network,
+        seed=generator,
+    )
+    return policy, value
+
+
+def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:
+    """``policy.distribution(observations), value(observations)``, a shared trunk being evaluated once.
+
+    For a policy and a value function that share nothing this is two passes, as written above.
+    """
+    head = getattr(value, "network", None)
+    network = getattr(policy, "network", None)
+    if not (isinstance(head, SharedTrunk) and isinstance(network, MLP) and head.shares(network)):
+        return policy.distribution(observations), value(observations)
+    x = observations if policy.normalizer is None else policy.normalizer(observations)
+    features = head.trunk(_vectors(x, network.obs_dim, head.head.weight))
+    return policy.distribution_of(network.layers[-1](features)), head.head(features).squeeze(-1)
 
 
 def orthogonal_linear(
@@ -437,9 +900,94 @@ def _pick(logp: Tensor, actions: Tensor) -> Tensor:
         ) from None
 
 
-def _gaussian_logp(actions: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    z = (actions - mean) / std
-    return -(0.5 * z**2 + std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
+def _gumbel(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+    """Standard Gumbel noise, −log(−log u)."""
+    # From float64, whose tails are long enough. And on the CPU torch draws these one after the other, so that
+    # a rollout's noise drawn at once is the noise that its steps would have drawn one by one.
+    u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
+    return u.log_().neg_().log_().neg_().to(like.dtype)
+
+
+def _normal(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+    """Standard normal noise, by the inverse of its distribution function; drawn as `_gumbel` draws."""
+    u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
+    return torch.special.ndtri(u.clamp_(min=2.0**-54)).to(like.dtype)
+
+
+def _vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
+    """Observations as a tensor beside the weights, [..., obs_dim]."""
+    x = torch.as_tensor(observations, dtype=like.dtype, device=like.device)
+    if x.ndim == 0 or x.shape[-1] != obs_dim:
+        raise ValueError(
+            f"observations has shape {tuple(x.shape)}; a last axis of {obs_dim} numbers is wanted"
+        )
+    return x
+
+
+def _network(
+    network: nn.Module | None, sizes: Sequence[int], activation: str, output_scale: float, seed: Any
+) -> nn.Module:
+    """The reader's own network, or an MLP."""
+    if network is None:
+        return MLP(sizes, activation, output_scale, seed=seed)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network is of type {type(network).__name__}; a torch.nn.Module is wanted")
+    return network
+
+
+def _normalizer(normalizer: RunningNorm | None, obs_dim: int) -> RunningNorm | None:
+    if normalizer is None:
+        return None
+    if not isinstance(normalizer, RunningNorm):
+        raise TypeError(f"normalizer is of type {type(normalizer).__name__}; a RunningNorm or None is wanted")
+    if normalizer.shape != (obs_dim,):
+        raise ValueError(
+            f"normalizer has shape {normalizer.shape}; {(obs_dim,)} is wanted, as observations have"
+        )
+    return normalizer
+
+
+def _through(module: Any, observations: Any, outputs: int) -> Tensor:
+    """Observations through a policy's or value function's normalizer and network."""
+    network, normalizer = module.network, module.normalizer
+    if isinstance(network, MLP | SharedTrunk):  # which look at what they are given themselves
+        return network(observations if normalizer is None else normalizer(observations))
+    like = next(network.parameters(), None)
+    x = _vectors(observations, module.obs_dim, torch.empty(0) if like is None else like)
+    found = network(x if normalizer is None else normalizer(x))
+    if tuple(found.shape) != (*x.shape[:-1], outputs):
+        raise ValueError(
+            f"network gave an output of shape {tuple(found.shape)} for observations of shape "
+            f"{tuple(x.shape)}; {(*x.shape[:-1], outputs)} is wanted"
+        )
+    return found
+
+
+def _whole_numbers(actions: Any, like: Tensor) -> Tensor:
+    actions = torch.as_tensor(actions, device=like.device)
+    if actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool:
+        raise TypeError(f"actions has dtype {actions.dtype}; integers are wanted")
+    return actions.long()
+
+
+def _choices(space: spaces.Space[Any]) -> list[int] | None:
+    """The sizes of several choices made at once; None for other spaces."""
+    if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+        return [2] * space.shape[0]
+    if not isinstance(space, spaces.MultiDiscrete) or len(space.shape) != 1:
+        return None
+    if space.start.any():
+        raise ValueError(f"action_space is {space}; a MultiDiscrete space that counts from 0 is wanted")
+    return [int(n) for n in space.nvec]
+
+
+def _refuse_for_a_table(space: spaces.Space[Any], **given: Any) -> None:
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(
+                f"{name} is given and observation_space is {space}; a box of observations is wanted with it "
+                "(gymnasium.wrappers.FlattenObservation turns a state into a one-hot vector)"
+            )
 
 
 def _rows(table: Tensor, observations: Any) -> Tensor:
