@@ -1,5 +1,6 @@
 """The loop that all trainers share: history, stopping, saving, loading, refusing."""
 
+import dataclasses
 import json
 import pickle
 import threading
@@ -11,6 +12,7 @@ import torch
 
 import ppobook
 from ppobook import load, train, training
+from ppobook.vanilla import Vanilla
 
 SMALL = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "value_epochs": 2}
 
@@ -505,3 +507,222 @@ def test_an_environment_state_that_is_cut_short_is_refused(run, tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"environments.pkl.*cut short.*without it the run"):
         train(resume=tmp_path / "run", total_steps=400)
+
+
+# ---------------------------------------------------------------------------------- learners of one's own
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnSettings(Vanilla.settings_class):
+    memory: float = training.setting(0.5, "of the average", low=0, high=1)
+    temperature: float | None = training.setting(None, "none for one that is learned", above=0)
+    word: str = "plain"  # a field without a door of its own
+    pair: tuple[float, ...] = (0.5,)
+
+
+class OwnPolicy(torch.nn.Module):
+    """No class of the book's: layers of torch, and the methods that a policy has."""
+
+    def __init__(self, size, actions):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(size, 8), torch.nn.ReLU(), torch.nn.Linear(8, actions)
+        )
+
+    def distribution(self, observations):
+        return torch.distributions.Categorical(logits=self.layers(observations))
+
+    @torch.no_grad()
+    def sample(self, observations, generator=None):
+        d = self.distribution(observations)
+        actions = torch.multinomial(d.probs, 1, generator=generator)[..., 0]
+        return actions, d.log_prob(actions)
+
+    def logp(self, observations, actions):
+        return self.distribution(observations).log_prob(actions)
+
+    def entropy(self, observations):
+        return self.distribution(observations).entropy()
+
+    def mode(self, observations):
+        return self.layers(observations).argmax(-1)
+
+    def in_bounds(self, actions):
+        return actions
+
+
+class Own(Vanilla):
+    """What a user might write: own network, own setting, own state, own column."""
+
+    settings_class = OwnSettings
+    remembers = (*Vanilla.remembers, "average", "dice", "draw", "weights")
+
+    def __init__(self, observation_space, action_space, settings, **kwargs):
+        super().__init__(observation_space, action_space, settings, **kwargs)
+        self.average = 0.0
+        self.dice = np.random.default_rng(0)
+        self.draw = torch.Generator().manual_seed(0)
+        self.weights = torch.zeros(3)
+
+    def networks(self, observation_space, action_space, seed):
+        _, value = super().networks(observation_space, action_space, seed)
+        return OwnPolicy(observation_space.shape[0], int(action_space.n)), value
+
+    def update(self, rollout):
+        metrics = super().update(rollout)
+        m = self.settings.memory
+        self.average = m * self.average + (1 - m) * metrics["policy_loss"]
+        self.weights = self.weights + torch.rand(3, generator=self.draw)
+        chance = {"dice": self.dice.random(), "drawn": self.weights.sum()}
+        late = {"late": 1.0} if self.progress > 0.5 else {}
+        return {**metrics, **late, **chance, "average": self.average, "progress": self.progress}
+
+
+def own(**changes):
+    return train(Own, **{**SMALL, "total_steps": 200, **changes})
+
+
+def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
+    run = own(memory=0.25, pair=[1, 0.5])
+    assert run.config["algorithm"] == "test_training:Own"
+    assert run.config["memory"] == 0.25
+    assert run.config["pair"] == (1.0, 0.5)
+    assert list(run.history.columns[: len(training.COLUMNS)]) == list(training.COLUMNS)
+    assert run.history["progress"].tolist() == [32 * i / 200 for i in range(7)]
+    assert run.history["late"].isna().tolist() == [True] * 4 + [False] * 3
+    assert not run.history["average"].equals(own().history["average"])
+    same = own(memory=0.25, pair=[1, 0.5])
+    assert torch.equal(run.policy.layers[0].weight, same.policy.layers[0].weight)
+    assert timeless(run.history).equals(timeless(same.history))
+
+
+def test_its_state_is_remembered_and_its_class_is_asked_for(tmp_path):
+    unbroken = own()
+    own(total_steps=100, out=tmp_path / "run")
+    short = r"trained by 'test_training:Own', a class that is not ppobook's; .*load\(folder, learner=Own\)"
+    for fn in (load, lambda folder: train(resume=folder), lambda folder: train("vanilla", resume=folder)):
+        with pytest.raises(ValueError, match=short):
+            fn(tmp_path / "run")
+    with pytest.raises(
+        ValueError, match="learner is 'vanilla', and the run was trained by 'test_training:Own'"
+    ):
+        load(tmp_path / "run", learner=Vanilla)
+    on = train(Own, resume=tmp_path / "run", total_steps=200)
+    played = timeless(on.history).drop(columns=["progress", "late"])  # these know the total
+    assert played.equals(timeless(unbroken.history).drop(columns=["progress", "late"]))
+    assert load(tmp_path / "run", learner=Own).history.equals(on.history)
+    assert torch.equal(on.policy.layers[0].weight, unbroken.policy.layers[0].weight)
+
+
+def test_a_class_may_move_from_a_notebook_to_a_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(Own, "__module__", "__main__")
+    run = own(total_steps=32, out=tmp_path / "run")
+    assert run.config["algorithm"] == "__main__:Own"
+    monkeypatch.undo()
+    assert len(load(tmp_path / "run", learner=Own).history) == 1
+
+
+def test_a_run_of_the_books_takes_no_other_class(tmp_path):
+    small(total_steps=32, out=tmp_path / "run")
+    assert load(tmp_path / "run", learner=Vanilla).config["algorithm"] == "vanilla"
+    with pytest.raises(
+        ValueError, match="learner is 'test_training:Own', and the run was trained by 'vanilla'"
+    ):
+        load(tmp_path / "run", learner=Own)
+
+
+def test_a_class_that_has_gained_a_setting_says_so(tmp_path, monkeypatch):
+    own(total_steps=32, out=tmp_path / "run")
+
+    @dataclasses.dataclass(frozen=True)
+    class More(OwnSettings):
+        more: int = 3
+
+    monkeypatch.setattr(Own, "settings_class", More)
+    with pytest.raises(ValueError, match="Own has the setting 'more', which the run was made without"):
+        load(tmp_path / "run", learner=Own)
+
+
+def test_global_random_numbers_stay_as_they_were_when_networks_are_made():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    own(total_steps=32)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def learner(**members):
+    return type("Mine", (Vanilla,), members)
+
+
+def forgetful(self, *args, **kwargs):
+    Vanilla.__init__(self, *args, **kwargs)
+    self.extra = torch.nn.Linear(2, 2)
+
+
+class Bare(torch.nn.Module):
+    def sample(self, observations, generator=None):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (int, "algorithm is the class int; a subclass of Learner is wanted"),
+        (learner(networks=lambda *_: None), r"Mine.networks returned NoneType; a pair \(policy, value\)"),
+        (learner(networks=lambda *_: (3, None)), "returned a policy of type int; a torch.nn.Module"),
+        (learner(networks=lambda *_: (OwnPolicy(4, 2), 3)), "returned a value of type int"),
+        (learner(networks=lambda *_: (OwnPolicy(4, 2), None)), "returned no value, and this algorithm has a"),
+        (learner(networks=lambda *_: (Bare(), None)), "a policy of type Bare, which has no .*logp.*entropy"),
+        (learner(remembers=("policy", "polisy")), "Mine.remembers lists 'polisy', which it does not have"),
+        (learner(__init__=forgetful), "Mine has extra, a Linear, which its checkpoints would lack"),
+        (learner(remembers=("policy", "value")), "Mine has policy_optimizer, a Adam"),
+        (
+            learner(settings_class=type("S", (OwnSettings,), {"__annotations__": {"x": int}, "x": 1})),
+            "S adds 'x'",
+        ),
+    ],
+)
+def test_a_learner_that_will_not_do_gets_a_sentence(kind, sentence, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        train(kind, **SMALL, total_steps=32, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(None, None), ("none", None), ("None", None), (2, 2.0), (0.5, 0.5)],
+)
+def test_a_setting_that_may_be_none(given, kept):
+    assert OwnSettings.checked("temperature", given) == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        ("temperature", 0, "temperature is 0; a number above 0"),
+        ("temperature", "x", "temperature is 'x'"),
+        ("memory", None, "memory is None"),
+        ("memory", "none", "memory is 'none'"),
+        ("word", 3, "word is 3; a string is wanted"),
+        ("pair", ("a",), "pair is 'a'"),
+    ],
+)
+def test_settings_of_ones_own_have_doors(name, given, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        OwnSettings.checked(name, given)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym.spaces.Discrete(3),
+        gym.spaces.MultiDiscrete([3, 2, 4]),
+        gym.spaces.MultiDiscrete([3, 2], start=[0, 1]),
+        gym.spaces.MultiBinary(3),
+        gym.spaces.Box(-1, np.array([1, np.inf], np.float32), (2,), np.float32),
+    ],
+    ids=str,
+)
+def test_spaces_are_kept_in_plain_data(space):
+    described = training._describe(space)
+    assert training._space(json.loads(json.dumps(described))) == space

@@ -136,10 +136,8 @@ def _train(arguments: argparse.Namespace) -> None:
     if arguments.list:
         _list_settings(training.learner_class(algorithm))
         return
-    # Which algorithm a resumed run has is not known yet; a setting of any will do.
-    names = training.ALGORITHMS if algorithm is None else (algorithm,)
-    known = {name for a in names for name in training.learner_class(a).settings_class.__dataclass_fields__}
     for name in settings:
+        known = _known(training, algorithm, arguments.resume)
         if name not in known:
             options = arguments.options + [f"--{one.replace('_', '-')}" for one in sorted(known)]
             raise ValueError(_no_such_option(f"--{name.replace('_', '-')}", "train", options))
@@ -164,6 +162,14 @@ def _train(arguments: argparse.Namespace) -> None:
     print(f"{last['steps']:,.0f} steps, {last['update']:.0f} updates, {last['seconds']:.1f} seconds")
     print(f"mean return over the last {min(10, len(run.history))} updates: {recent:.4g}")
     print(f"saved in {folder}" if folder else "not saved: --out was not given")
+
+
+def _known(training: Any, algorithm: str | None, resume: str | None) -> set[str]:
+    """The names of the settings that may be given."""
+    if algorithm is None and resume is not None:
+        return set(training.config_of(resume, "resume"))
+    names = training.ALGORITHMS if algorithm is None else (algorithm,)
+    return {name for a in names for name in training.learner_class(a).settings_class.__dataclass_fields__}
 
 
 def _list_settings(learner: Any) -> None:

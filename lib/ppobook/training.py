@@ -22,8 +22,11 @@ import contextlib
 import csv
 import errno
 import importlib
+import inspect
 import io
+import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -31,6 +34,7 @@ import signal
 import sys
 import threading
 import time
+import types
 import typing
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -49,23 +53,21 @@ import ppobook
 from ppobook import _doors
 from ppobook.divergences import k3
 from ppobook.envs import MOST_ENVS, make_env
-from ppobook.networks import (
-    CategoricalPolicy,
-    GaussianPolicy,
-    TabularPolicy,
-    TabularValue,
-    ValueFunction,
-    policy_for,
-    value_for,
-)
+from ppobook.networks import Policy, policy_for, value_for
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
 
-AnyPolicy = CategoricalPolicy | GaussianPolicy | TabularPolicy
-AnyValue = ValueFunction | TabularValue
+# A policy is a module with the methods of `networks.Policy`; ours and a user's own are treated alike, so
+# nothing more is said of its type.
+AnyPolicy = Any
+AnyValue = nn.Module
 
 # Found by name when asked for: this room may not import the trainers, which are built on it.
-ALGORITHMS = {"vanilla": "ppobook.vanilla:Vanilla"}
+ALGORITHMS = {
+    "vanilla": "ppobook.vanilla:Vanilla",
+    "trpo": "ppobook.trpo:TRPO",
+    "ppo": "ppobook.ppo:PPO",
+}
 
 # What every run records of an update, in this order; an algorithm may add to it.
 COLUMNS = (
@@ -138,6 +140,13 @@ class Settings:
             A name that the algorithm does not have, or a value that the setting does not take.
         """
         known = {f.name: f for f in fields(cls)}
+        written = inspect.get_annotations(cls).items()
+        forgotten = [name for name, kind in written if name not in known and "ClassVar" not in str(kind)]
+        if forgotten:
+            raise TypeError(
+                f"{cls.__name__} adds {forgotten[0]!r} and is no dataclass; "
+                "@dataclass(frozen=True) is wanted above the class"
+            )
         for name in given:
             if name not in known:
                 raise ValueError(
@@ -149,9 +158,16 @@ class Settings:
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
         """A setting's value in its type, after its door."""
-        f = cls.__dataclass_fields__[name]
+        # A subclass may annotate a field without `setting`: then it has no limits, and its type counts.
+        metadata = cls.__dataclass_fields__[name].metadata
+        limits, choices = metadata.get("limits", {}), metadata.get("choices")
         wanted = typing.get_type_hints(cls)[name]
-        limits, choices = f.metadata["limits"], f.metadata["choices"]
+        if typing.get_origin(wanted) in (types.UnionType, typing.Union):
+            kinds = [kind for kind in typing.get_args(wanted) if kind is not types.NoneType]
+            # The command line and a file have no other word for None.
+            if len(kinds) < len(typing.get_args(wanted)) and str(value).lower() == "none":
+                return None
+            wanted = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:
             return _doors.choice(name, value, choices)
         if wanted is bool:
@@ -160,11 +176,16 @@ class Settings:
             return _whole(name, value, **limits)
         if wanted is float:
             return _doors.number(name, value, **limits)
+        if wanted is str:
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {value!r}; a string is wanted")
+            return str(value)
         if typing.get_origin(wanted) is tuple:
             value = value.tolist() if isinstance(value, np.ndarray) else value
             several = value if isinstance(value, list | tuple) else (value,)
-            return tuple(_whole(name, one, **limits) for one in several)
-        return _keywords(name, value)
+            read = _doors.number if float in typing.get_args(wanted) else _whole
+            return tuple(read(name, one, **limits) for one in several)
+        return _keywords(name, value) if name == "env_kwargs" else _storable(name, value)
 
 
 def _whole(name: str, value: Any, **limits: Any) -> int:
@@ -182,7 +203,13 @@ def _keywords(name: str, value: Any) -> dict[str, Any]:
         raise ValueError(
             f"{name} holds {taken[0]!r}, which training sets itself; arguments of the environment are wanted"
         )
-    plain: dict[str, Any] = _plain(value)
+    plain: dict[str, Any] = _storable(name, value)
+    return plain
+
+
+def _storable(name: str, value: Any) -> Any:
+    """A value in plain data: a checkpoint must hold it."""
+    plain = _plain(value)
     try:
         json.dumps(plain)
     except (TypeError, ValueError):
@@ -210,16 +237,59 @@ class Learner:
     """An algorithm, for one environment's kind of observations and actions.
 
     A subclass names its `settings_class` and `presets`, makes what it needs in `__init__`, lists in
-    `remembers` the attributes that a checkpoint must hold (modules and optimizers), and writes `update`.
+    `remembers` the attributes that a checkpoint must hold, and writes `update`. The loop does the rest. What
+    is to differ from an algorithm of the book is written as a subclass of it, given to `train`, and to `load`
+    in order to read its runs::
+
+        @dataclass(frozen=True)
+        class MySettings(PPO.settings_class):
+            memory: float = setting(0.9, "share of the old average that is kept", low=0, high=1)
+
+        class MyPPO(PPO):
+            settings_class = MySettings
+            remembers = (*PPO.remembers, "average")         # else a resumed run would begin with 0 again
+
+            def __init__(self, observation_space, action_space, settings, **kwargs):
+                super().__init__(observation_space, action_space, settings, **kwargs)
+                self.average = 0.0
+
+            def networks(self, observation_space, action_space, seed):
+                policy, value = super().networks(observation_space, action_space, seed)
+                return MyPolicy(observation_space, action_space), value
+
+        run = train(MyPPO, env="CartPole-v1", memory=0.95, out="run")
+        run = load("run", learner=MyPPO)
+
+    A checkpoint holds the name of the class and not its code, so that reading a stranger's run never runs a
+    stranger's module; whoever has the class hands it over. The class may stand in a notebook, and may move
+    to a module later: only its own name must stay. On the command line it is `my_module:MyPPO`.
+
+    Attributes
+    ----------
+    policy : torch module with the methods of `ppobook.networks.Policy`
+        It need not be a class of the book's.
+    value : torch module or None
+        Observations [..., obs] to values [...].
+    settings : Settings
+    device : str
+    progress : float
+        The share of `total_steps` done before the present update, from 0 to below 1: for schedules.
+
+    Notes
+    -----
+    `remembers` takes modules, optimizers and whatever else has `state_dict` and `load_state_dict`, random
+    generators of torch and NumPy, tensors, numbers, strings, and lists and dicts of them. An attribute that
+    is a module, an optimizer or a generator and is not listed is refused when training begins.
     """
 
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[Settings]] = Settings
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    remembers: ClassVar[tuple[str, ...]] = ("policy",)
+    remembers: ClassVar[tuple[str, ...]] = ("policy", "value")
 
     policy: AnyPolicy
     value: AnyValue | None
+    progress: float = 0.0
 
     def __init__(
         self,
@@ -231,16 +301,41 @@ class Learner:
         device: str = "cpu",
         critic: bool = True,
     ) -> None:
-        """A fresh policy and, if asked for, a critic, on the device."""
+        """Fresh networks on the device; without `critic`, only the policy is kept."""
         self.settings = settings
         self.device = device
         self.spaces = observation_space, action_space
-        policy = policy_for(observation_space, action_space, settings.hidden, seed=_stream(seed, "policy"))
+        # Layers of torch draw their first weights from its global generator. A user's network is made of
+        # them, and has to be the same when the seed is.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(_stream(seed, "networks"))
+            made = self.networks(observation_space, action_space, seed)
+        policy, value = _checked_networks(type(self).__name__, made, critic)
         self.policy = policy.to(device)
-        self.value = None
-        if critic:
-            value = value_for(observation_space, settings.hidden, seed=_stream(seed, "critic"))
-            self.value = value.to(device)
+        self.value = value.to(device) if critic and value is not None else None
+
+    def networks(
+        self, observation_space: gym.Space, action_space: gym.Space, seed: int
+    ) -> tuple[AnyPolicy, AnyValue | None]:
+        """A fresh policy and critic: what a subclass overrides to bring its own.
+
+        Parameters
+        ----------
+        observation_space, action_space : gymnasium.Space
+            Of a single environment.
+        seed : int
+            The run's. Modules that draw from torch's global generator need not look at it: the generator is
+            seeded before the call and put back after it.
+
+        Returns
+        -------
+        policy : torch module with the methods of `ppobook.networks.Policy`
+        value : torch module, or None for an algorithm without a critic
+            The two may share modules.
+        """
+        hidden = self.settings.hidden
+        policy = policy_for(observation_space, action_space, hidden, seed=_stream(seed, "policy"))
+        return policy, value_for(observation_space, hidden, seed=_stream(seed, "critic"))
 
     def collect(self, collector: Collector) -> Rollout:
         """The batch of one update."""
@@ -251,13 +346,17 @@ class Learner:
         return None
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from a batch; return what the history should say about it."""
+        """Learn from a batch; return what the history should say about it.
+
+        A name of `COLUMNS` fills that column, any other one adds a column. An algorithm that measures
+        `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks.
+        """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """All that has been learned so far, for a checkpoint."""
         return {
-            name: getattr(self, name).state_dict()
+            name: _remembered(name, getattr(self, name))
             for name in self.remembers
             if getattr(self, name) is not None
         }
@@ -265,14 +364,124 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to what `state_dict` returned."""
         for name, part in state.items():
-            getattr(self, name).load_state_dict(part)
+            mine = getattr(self, name)
+            if hasattr(mine, "load_state_dict"):
+                mine.load_state_dict(part)
+            elif isinstance(mine, torch.Generator):
+                mine.set_state(part)
+            elif isinstance(mine, np.random.Generator):
+                mine.bit_generator.state = part
+            else:
+                setattr(self, name, part.to(self.device) if isinstance(part, Tensor) else part)
+
+
+def _remembered(name: str, x: Any) -> Any:
+    """What a checkpoint holds of an attribute."""
+    if hasattr(x, "state_dict") and hasattr(x, "load_state_dict"):
+        return x.state_dict()
+    if isinstance(x, torch.Generator):
+        return x.get_state()
+    if isinstance(x, np.random.Generator):
+        return x.bit_generator.state
+    return x.detach().clone() if isinstance(x, Tensor) else _storable(name, x)
+
+
+def _checked_networks(learner: str, made: Any, critic: bool) -> tuple[AnyPolicy, AnyValue | None]:
+    """What `networks` returned, after the door."""
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise TypeError(
+            f"{learner}.networks returned {type(made).__name__}; a pair (policy, value) is wanted"
+        )
+    policy, value = made
+    if not isinstance(policy, nn.Module) or not (value is None or isinstance(value, nn.Module)):
+        wrong, x = ("policy", policy) if not isinstance(policy, nn.Module) else ("value", value)
+        raise TypeError(
+            f"{learner}.networks returned a {wrong} of type {type(x).__name__}; a torch.nn.Module is wanted"
+        )
+    lacking = [name for name in vars(Policy) if not name.startswith("_") and not hasattr(policy, name)]
+    if lacking:
+        raise TypeError(
+            f"{learner}.networks returned a policy of type {type(policy).__name__}, which has no "
+            f"{' and no '.join(lacking)}; the methods of ppobook.networks.Policy are wanted"
+        )
+    if critic and value is None:
+        raise TypeError(
+            f"{learner}.networks returned no value, and this algorithm has a critic; "
+            "a torch.nn.Module is wanted"
+        )
+    return policy, value
+
+
+def _refuse_to_forget(learner: Learner) -> None:
+    """Refuse a learner with a part that changes and that its checkpoints would lack."""
+    absent = [name for name in learner.remembers if not hasattr(learner, name)]
+    if absent:
+        raise ValueError(
+            f"{type(learner).__name__}.remembers lists {absent[0]!r}, which it does not have after __init__; "
+            "an attribute is wanted"
+        )
+    kept = [getattr(learner, name) for name in learner.remembers]
+    known = {
+        id(x)
+        for part in kept
+        if isinstance(part, nn.Module)
+        for x in part.state_dict(keep_vars=True).values()
+    }
+    for name, part in vars(learner).items():
+        if name in learner.remembers:
+            continue
+        if isinstance(part, nn.Module):
+            lost = any(id(x) not in known for x in part.state_dict(keep_vars=True).values())
+        else:
+            lost = isinstance(part, torch.optim.Optimizer | torch.Generator | np.random.Generator)
+        if lost:
+            kind = type(learner).__name__
+            raise ValueError(
+                f"{kind} has {name}, a {type(part).__name__}, which its checkpoints would lack; "
+                f'remembers = (…, "{name}") is wanted in {kind}'
+            )
 
 
 def learner_class(algorithm: Any) -> type[Learner]:
-    """The learner of this name."""
+    """The learner of this name; a subclass of `Learner` stands for itself."""
+    if isinstance(algorithm, type) and issubclass(algorithm, Learner):
+        return algorithm
+    if isinstance(algorithm, type):
+        raise TypeError(f"algorithm is the class {algorithm.__name__}; a subclass of Learner is wanted")
     module, _, name = ALGORITHMS[_doors.choice("algorithm", algorithm, ALGORITHMS)].partition(":")
     found: type[Learner] = getattr(importlib.import_module(module), name)
     return found
+
+
+def learner_name(kind: type[Learner]) -> str:
+    """What a run's config calls a learner: "ppo", or "my_module:MyPPO" for a user's own."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    short = {where: name for name, where in ALGORITHMS.items()}
+    return short.get(place, place)
+
+
+def short_name(algorithm: str) -> str:
+    """For people: "ppo", and "MyPPO" for "my_module:MyPPO"."""
+    return re.split(r"[:.]", algorithm)[-1]
+
+
+def _learner_of_run(config: dict[str, Any], learner: Any) -> type[Learner]:
+    """The class that a run was trained by. One of the user's own is never imported, only taken."""
+    named = config["algorithm"]
+    if learner is None:
+        if isinstance(named, str) and ":" in named:
+            short = short_name(named)
+            raise ValueError(
+                f"the run was trained by {named!r}, a class that is not ppobook's; wanted: the class itself, "
+                f"as in load(folder, learner={short}) or train({short}, resume=folder)"
+            )
+        return learner_class(named)
+    kind = learner_class(learner)
+    if learner_name(kind) != named and not (":" in named and kind.__name__ == short_name(named)):
+        raise ValueError(
+            f"learner is {learner_name(kind)!r}, and the run was trained by {named!r}, which is wanted"
+        )
+    return kind
 
 
 def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
@@ -405,18 +614,32 @@ class Run:
         return path
 
 
-def load(folder: str | Path) -> Run:
+def load(folder: str | Path, learner: type[Learner] | None = None) -> Run:
     """A run as its last checkpoint has it: policy, critic, history, config.
 
     The environment is not made, and its pickled state is not opened.
 
+    Parameters
+    ----------
+    folder : path
+    learner : subclass of Learner, optional
+        For a run that `train` did with a class of the user's own: that class. Its name stands in the run's
+        config, and is not imported: a stranger's run could name anything.
+
     Raises
     ------
     ValueError, OSError
-        No run there, or a checkpoint that is cut short, from another version, or not ours to read.
+        No run there, a checkpoint that is cut short, from another version, or not ours to read; a run of a
+        user's own class, and no `learner` or another one.
     """
     snapshot = _read("folder", folder)
-    return _run_of(_learner_of(snapshot), snapshot)
+    return _run_of(_learner_of(snapshot, learner), snapshot)
+
+
+def config_of(folder: str | Path, name: str = "folder") -> dict[str, Any]:
+    """What a run was asked for, without its networks; `name` is the argument that the folder came in."""
+    config: dict[str, Any] = _read(name, folder).state["config"]
+    return config
 
 
 class Interrupted(KeyboardInterrupt):
@@ -434,7 +657,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(
-    algorithm: str | None = None,
+    algorithm: str | type[Learner] | None = None,
     env: str | None = None,
     seed: int | None = None,
     total_steps: int | None = None,
@@ -452,8 +675,8 @@ def train(
 
     Parameters
     ----------
-    algorithm : str
-        "vanilla".
+    algorithm : str or subclass of Learner
+        "vanilla", "trpo" or "ppo"; or a class of your own, see `Learner`.
     env : str
         A Gymnasium id, such as "CartPole-v1".
     seed : int, default 0
@@ -489,7 +712,8 @@ def train(
         policy_loss, value_loss and grad_norm, means over the gradient steps of the update; entropy of the
         policy after the update; explained_variance of the returns by the values recorded in the rollout;
         approx_kl, the k3 estimate of KL(before, after) on the batch; and, in columns named seconds…,
-        wall-clock times. What an algorithm lacks is NaN.
+        wall-clock times. What an algorithm lacks is NaN; what it measures beyond these stands in
+        columns of its own, after them.
 
     Raises
     ------
@@ -584,7 +808,7 @@ class _Training:
                 f"env is {asked.get('env')!r}; the id of an environment is wanted, such as 'CartPole-v1'"
             )
         config: dict[str, Any] = {
-            "algorithm": kind.algorithm,
+            "algorithm": learner_name(kind),
             "env": str(asked.pop("env")),
             "seed": _doors.count("seed", asked.pop("seed", 0), low=0),
             "total_steps": total_steps or 100_000,
@@ -592,17 +816,25 @@ class _Training:
             "device": _device(asked.pop("device", "cpu")),
         }
         asked.pop("out", None)
-        settings = kind.settings_class.make(kind.algorithm, asked, kind.presets.get(config["env"], {}))
+        called = short_name(config["algorithm"])
+        settings = kind.settings_class.make(called, asked, kind.presets.get(config["env"], {}))
         config |= asdict(settings)
         envs = _envs_of(config)
         spaces = envs.single_observation_space, envs.single_action_space
-        learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
+        try:
+            learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
+            _refuse_to_forget(learner)
+            learner.state_dict()
+        except BaseException:
+            envs.close()
+            raise
         return cls(config, learner, envs)
 
     @classmethod
     def resumed(cls, home: _Home, asked: dict[str, Any], total_steps: int | None) -> _Training:
         snapshot = _read(*home)
-        learner = _learner_of(snapshot)
+        given = asked.pop("algorithm") if isinstance(asked.get("algorithm"), type) else None
+        learner = _learner_of(snapshot, given)
         config = snapshot.state["config"]
         for name, value in asked.items():
             if name == "out":
@@ -626,7 +858,7 @@ class _Training:
             due = _last_due(home.folder, config["checkpoint_every"])
             if due is not None and _number(due) < snapshot.update:
                 snapshot = _read(*home, due)
-                learner = _learner_of(snapshot)
+                learner = _learner_of(snapshot, given)
         config = snapshot.state["config"] | {"total_steps": total_steps}
         training = cls(config, learner, _envs_of(config))
         training.rows = snapshot.rows()
@@ -666,8 +898,10 @@ class _Training:
                 row["seconds"] = self.seconds
                 self.rows.append(row)
                 log(row)
-                bar.set_postfix(update=self.update, mean_return=f"{row['return_mean']:.4g}", refresh=False)
-                bar.update(int(row["steps"]) - bar.n)
+                if not bar.disable:
+                    mean_return = f"{row['return_mean']:.4g}"
+                    bar.set_postfix(update=self.update, mean_return=mean_return, refresh=False)
+                    bar.update(int(row["steps"]) - bar.n)
                 if self.update % every == 0:
                     saved = self._save(home, due=True)
             if home is not None and saved < self.update:
@@ -684,6 +918,7 @@ class _Training:
 
     def _one_update(self) -> dict[str, float]:
         learner = self.learner
+        learner.progress = min(1.0, self.steps / self.config["total_steps"])
         begin = time.perf_counter()
         rollout = None
         try:
@@ -696,7 +931,8 @@ class _Training:
             between = time.perf_counter()
             measured = learner.update(rollout)
             used = learner.used(rollout)
-            entropy, kl = _after(learner.policy, rollout, used)
+            if not {"entropy", "approx_kl"} <= measured.keys():
+                measured = _after(learner.policy, rollout, used) | measured
             if not _weights_are_finite(learner):
                 raise FloatingPointError
         except Exception as error:
@@ -717,8 +953,6 @@ class _Training:
             "update": self.update + 1,
             "steps": self.steps + rollout.rewards.numel(),
             "episodes": past_episodes + len(returns),
-            "entropy": entropy,
-            "approx_kl": kl,
             **measured,
         }
         if len(returns) > 0:
@@ -756,7 +990,8 @@ class _Training:
             "learner": self.learner.state_dict(),
             "collector": collector,
             "history": {
-                name: [row[name] for row in self.rows] for name in (self.rows[0] if self.rows else COLUMNS)
+                name: [row.get(name, np.nan) for row in self.rows]
+                for name in (dict.fromkeys(itertools.chain.from_iterable(self.rows)) or COLUMNS)
             },
             "seconds": self.seconds,
         }
@@ -965,13 +1200,20 @@ def _new_folder(name: str, folder: str | Path) -> Path:
     return path
 
 
-def _learner_of(snapshot: _Snapshot) -> Learner:
-    """The learner of a checkpoint, as far as it had come."""
+def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
+    """The learner of a checkpoint, as far as it had come; `given` is its class, where that is a user's."""
     state = snapshot.state
     try:
         config = state["config"]
-        kind = learner_class(config["algorithm"])
-        settings = kind.settings_class(**{f.name: config[f.name] for f in fields(kind.settings_class)})
+        kind = _learner_of_run(config, given)
+        names = [f.name for f in fields(kind.settings_class)]
+        new = [name for name in names if name not in config]
+        if given is not None and new:
+            raise ValueError(
+                f"{kind.__name__} has the setting {new[0]!r}, which the run was made without; "
+                "wanted: the class as it was then"
+            )
+        settings = kind.settings_class(**{name: config[name] for name in names})
         observations, actions = (_space(description) for description in state["spaces"])
         device = _device(config["device"])
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
@@ -1003,12 +1245,29 @@ def _describe(space: gym.Space) -> dict[str, Any]:
             "high": space.high.tolist(),
             "dtype": space.dtype.name,
         }
-    raise ValueError(f"space {space}: no checkpoint can hold it; Discrete or Box is wanted")
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return {
+            "kind": "MultiDiscrete",
+            "nvec": space.nvec.tolist(),
+            "start": space.start.tolist(),
+            "dtype": space.dtype.name,
+        }
+    if isinstance(space, gym.spaces.MultiBinary):
+        return {"kind": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
+    raise ValueError(
+        f"space {space}: no checkpoint can hold it; Discrete, MultiDiscrete, MultiBinary or Box is wanted"
+    )
 
 
 def _space(description: dict[str, Any]) -> gym.Space:
-    if description["kind"] == "Discrete":
+    kind = description["kind"]
+    if kind == "Discrete":
         return gym.spaces.Discrete(description["n"], start=description["start"])
+    if kind == "MultiDiscrete":
+        dtype = np.dtype(description["dtype"]).type
+        return gym.spaces.MultiDiscrete(description["nvec"], start=description["start"], dtype=dtype)
+    if kind == "MultiBinary":
+        return gym.spaces.MultiBinary(description["n"])
     low, high = (np.array(description[name], description["dtype"]) for name in ("low", "high"))
     return gym.spaces.Box(low, high, dtype=low.dtype.type)
 
@@ -1023,7 +1282,11 @@ def mean(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def _weights_are_finite(learner: Learner) -> bool:
     networks = [network for network in (learner.policy, learner.value) if network is not None]
-    return all(torch.isfinite(p).all() for network in networks for p in network.parameters())
+    weights = [p.detach() for network in networks for p in network.parameters()]
+    # A finite length has finite terms, and is found in one go. One that is not may have overflowed.
+    if math.isfinite(torch.nn.utils.get_total_norm(weights).item()):
+        return True
+    return all(torch.isfinite(p).all() for p in weights)
 
 
 @torch.no_grad()
@@ -1044,13 +1307,13 @@ def _gives_numbers(learner: Learner, observations: Tensor, rollout: Rollout | No
 
 
 @torch.no_grad()
-def _after(policy: Any, rollout: Rollout, used: Tensor | None) -> tuple[float, float]:
+def _after(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> dict[str, float]:
     """Entropy of the policy as it is now, and how far it has moved from the one that played the rollout."""
     logp = policy.logp(rollout.observations, rollout.actions)
-    return (
-        mean(policy.entropy(rollout.observations), used).item(),
-        mean(k3(rollout.logp, logp), used).item(),
-    )
+    return {
+        "entropy": mean(policy.entropy(rollout.observations), used).item(),
+        "approx_kl": mean(k3(rollout.logp, logp), used).item(),
+    }
 
 
 def _envs_of(config: dict[str, Any]) -> gym.vector.VectorEnv:
@@ -1103,7 +1366,7 @@ def _bar(training: _Training, progress: bool | None) -> tqdm:
     return tqdm(
         total=training.config["total_steps"],
         initial=training.steps,
-        desc=f"{training.config['algorithm']} on {training.config['env']}",
+        desc=f"{short_name(training.config['algorithm'])} on {training.config['env']}",
         unit=" steps",
         unit_scale=True,
         # TQDM_DISABLE=1 is for stored runs, whose output must not depend on the clock.
