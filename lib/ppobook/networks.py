@@ -18,6 +18,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,8 +30,16 @@ from ppobook import _doors
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
-# In a rollout on the CPU: the step's number and what the environments show, to their actions.
-Act = Callable[[int, np.ndarray], np.ndarray]
+# In a rollout: the step's number and what the environments show, to the actions as they were drawn, and as
+# the environments may be given them.
+Act = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+# What stands in for an activation's module in a rollout on the CPU. (NumPy has no error function for gelu.)
+_IN_NUMPY: dict[type[nn.Module], Callable[[np.ndarray], Any]] = {
+    nn.Tanh: lambda x: np.tanh(x, out=x),
+    nn.ReLU: lambda x: np.maximum(x, 0, out=x),
+    nn.SiLU: lambda x: np.divide(x, 1 + np.exp(-x), out=x),
+}
 
 
 class Policy(Protocol):
@@ -359,8 +368,12 @@ class RunningNorm(nn.Module):
         """[..., *shape] to the same shape; floats keep their dtype."""
         x = torch.as_tensor(observations, device=self.mean.device)
         x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-        scaled = (x - self.mean.to(x.dtype)) * (self.var + 1e-8).rsqrt().to(x.dtype)
-        return scaled.clamp(-self.clip, self.clip)
+        shift, scale = self.shift_and_scale()
+        return ((x - shift.to(x.dtype)) * scale.to(x.dtype)).clamp(-self.clip, self.clip)
+
+    def shift_and_scale(self) -> tuple[Tensor, Tensor]:
+        """What `forward` subtracts, and what it then multiplies with."""
+        return self.mean, (self.var + 1e-8).rsqrt()
 
 
 # ----------------------------------------------------------------------------------------------- policies
@@ -431,6 +444,63 @@ class _Policy(nn.Module, ABC):
         """The actions themselves: every choice is one the environment has."""
         return actions
 
+    @torch.no_grad()
+    def actor(self, steps: int, num_envs: int, generator: torch.Generator | None = None) -> Act | None:
+        """The quick form of `sample` for a rollout: ``actor(...)(t, observations)``, t = 0, 1, …, steps − 1.
+
+        Half of what a step of a small environment costs would otherwise go into torch's overhead on tensors
+        of a few numbers. So all noise of the rollout is drawn at once, and an `MLP` on the CPU is evaluated
+        in NumPy, on views of its own weights; other networks are asked as they are. From the same generator
+        it takes the actions that `sample` would take step by step (those of a Gaussian up to rounding).
+        Log-probabilities it leaves out: a trainer has them from one pass over the whole batch.
+
+        The numbers are not looked at. Weights that are not finite give actions that are none, and a
+        log-probability that is not finite either.
+
+        Returns
+        -------
+        act : callable, or None
+            t and an array of observations, [num_envs, ...], to two arrays: the actions as they were drawn,
+            and as the environments may be given them. None for a subclass from elsewhere, since whatever
+            it does differently, `sample` knows.
+        """
+        if type(self).__module__ != __name__:
+            return None
+        outputs = self._numpy_outputs(num_envs)
+        noise = self._noise((steps, num_envs), generator, next(self.parameters()))
+        return self._acting(outputs, noise.cpu().numpy())
+
+    def _numpy_outputs(self, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
+        """`outputs`, from arrays to arrays."""
+        layers = _numpy_layers(getattr(self, "network", None), num_envs)
+        if layers is None:
+
+            def asked(observations: np.ndarray) -> np.ndarray:
+                with torch.no_grad():
+                    return self.outputs(observations).cpu().numpy()
+
+            return asked
+        if self.normalizer is None:
+            return layers
+        normalizer = self.normalizer
+        shift, scale = (x.numpy().astype(np.float32) for x in normalizer.shift_and_scale())
+
+        def normalized(observations: np.ndarray) -> np.ndarray:
+            x = observations - shift
+            x *= scale
+            np.minimum(x, normalizer.clip, out=x)
+            return layers(np.maximum(x, -normalizer.clip, out=x))
+
+        return normalized
+
+    @abstractmethod
+    def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+        """What `Distribution.noise` draws at so many observations, [*shape, outputs]."""
+
+    @abstractmethod
+    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+        """What `Distribution.act` does with outputs and noise, in NumPy."""
+
 
 class _Discrete(_Policy):
     """What policies over n_actions choices share, given their logits."""
@@ -455,6 +525,16 @@ class _Discrete(_Policy):
     def probs(self, observations: Any) -> Tensor:
         """Probabilities of the actions, shape [..., n_actions]."""
         return self.logits(observations).softmax(dim=-1)
+
+    def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+        return _gumbel((*shape, self.n_actions), generator, like)
+
+    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            actions = (outputs(observations) + noise[t]).argmax(1)
+            return actions, actions
+
+        return act
 
     def _refuse_unless_actions(self, actions: Any, distribution: Categorical) -> Tensor:
         actions = _whole_numbers(actions, distribution.logits)
@@ -518,6 +598,13 @@ class TabularPolicy(_Discrete):
         """The rows of the table, shape [..., n_actions]."""
         return _rows(self.table, observations)
 
+    def _numpy_outputs(self, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
+        if self.table.device.type != "cpu":
+            return super()._numpy_outputs(num_envs)
+        table = self.table.detach().numpy()
+        # A state that the table does not have is refused when its log-probability is taken.
+        return lambda states: table.take(states, axis=0, mode="clip")
+
 
 class MultiCategoricalPolicy(_Policy):
     """A network that gives logits for K choices that are made at once, the k-th among nvec[k].
@@ -571,6 +658,20 @@ class MultiCategoricalPolicy(_Policy):
     def probs(self, observations: Any) -> tuple[Tensor, ...]:
         """Probabilities for each of the K choices, shapes [..., nvec[k]]."""
         return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
+
+    def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+        return _gumbel((*shape, sum(self.nvec)), generator, like)
+
+    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+        ends = np.cumsum(self.nvec).tolist()
+        columns = [slice(end - n, end) for n, end in zip(self.nvec, ends, strict=True)]
+
+        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            noisy = outputs(observations) + noise[t]
+            actions = np.stack([noisy[:, column].argmax(1) for column in columns], axis=1)
+            return actions, actions
+
+        return act
 
     def _refuse_unless_actions(self, actions: Any, distribution: MultiCategorical) -> Tensor:
         actions = _whole_numbers(actions, distribution.logits)
@@ -665,6 +766,20 @@ class GaussianPolicy(_Policy):
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The nearest actions inside the box, for the environment."""
         return torch.minimum(torch.maximum(actions, self.low), self.high)
+
+    def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+        return _normal((*shape, self.act_dim), generator, like)
+
+    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+        scale, centre, low, high = (x.cpu().numpy() for x in (self.scale, self.centre, self.low, self.high))
+        # Where the actions would be drawn if the network said 0.
+        around = centre + scale * self.log_std.detach().exp().cpu().numpy() * noise
+
+        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            actions = scale * outputs(observations) + around[t]
+            return actions, np.minimum(np.maximum(actions, low), high)
+
+        return act
 
     def _refuse_unless_actions(self, actions: Any, distribution: Gaussian) -> Tensor:
         mean = distribution.mean
@@ -961,6 +1076,39 @@ def _through(module: Any, observations: Any, outputs: int) -> Tensor:
             f"{tuple(x.shape)}; {(*x.shape[:-1], outputs)} is wanted"
         )
     return found
+
+
+def _numpy_layers(network: Any, num_envs: int) -> Callable[[np.ndarray], np.ndarray] | None:
+    """An MLP on views of its weights, from [num_envs, inputs] to [num_envs, outputs]; None for all else.
+
+    What it returns is overwritten by the next call.
+    """
+    if type(network) is not MLP or network.layers[0].weight.device.type != "cpu":
+        return None
+    steps: list[Callable[[np.ndarray], Any]] = []
+    for layer in network.layers:
+        if type(layer) is nn.Linear and layer.bias is not None:
+            weight, bias = layer.weight.detach().numpy().T, layer.bias.detach().numpy()
+            filled = np.empty((num_envs, len(bias)), dtype=bias.dtype)
+            steps.append(partial(_affine, weight, bias, filled))
+        elif type(layer) in _IN_NUMPY:
+            steps.append(_IN_NUMPY[type(layer)])
+        else:
+            return None
+    dtype = network.layers[0].weight.detach().numpy().dtype
+
+    def outputs(observations: np.ndarray) -> np.ndarray:
+        x = observations.astype(dtype, copy=False)
+        for step in steps:
+            x = step(x)
+        return x
+
+    return outputs
+
+
+def _affine(weight: np.ndarray, bias: np.ndarray, filled: np.ndarray, x: np.ndarray) -> np.ndarray:
+    np.dot(x, weight, out=filled)
+    return np.add(filled, bias, out=filled)
 
 
 def _whole_numbers(actions: Any, like: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ environment, by the first step of the next; what an episode showed when it was c
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +23,18 @@ from torch import Tensor
 
 from ppobook import _doors
 from ppobook.envs import env_seeds
-from ppobook.networks import Policy
+from ppobook.networks import Act, Policy
+
+# As many observations as are sent through a network at once when nothing is learned from it.
+_AT_ONCE = 32_768
 
 
 @dataclass(frozen=True)
 class Rollout:
     """T steps in each of N environments. Time is the second axis; the tensors are on the policy's device.
+
+    They are views of storage in which time comes first, so ``x.transpose(0, 1).flatten(0, 1)`` copies
+    nothing, and ``x.flatten(0, 1)`` does.
 
     Attributes
     ----------
@@ -101,7 +108,7 @@ class Collector:
         Gymnasium has by default, the step after an episode's end is a reset that ignores its action; such a
         step must not enter a batch.
     policy : Policy
-        Asked anew at each step, so it may learn between rollouts.
+        Asked anew in each rollout, so it may learn between them.
     seed : int, optional
         For the environments and for the actions. Left out, the environments are reset without one, so those
         from ``make_env(..., seed=...)`` go on with theirs, and the actions differ from run to run.
@@ -110,8 +117,6 @@ class Collector:
     ----------
     generator : torch.Generator
         Where the actions' random numbers come from.
-    observations : [N, *obs]
-        What each environment shows now.
     lengths : int64 array, [N]
         How many steps the episode under way has, in each environment.
     """
@@ -155,46 +160,76 @@ class Collector:
         else:
             seeds: Any = env_seeds(_doors.count("seed", seed, low=0), n)  # gymnasium's annotation omits lists
             observations, _ = self.envs.reset(seed=seeds)
-        self.observations = self._seen(observations)
+        self._seen = self._array(observations)
+        self._refuse_unless_finite("observation", self._seen, range(n), self._steps)
+
+    @property
+    def observations(self) -> Tensor:
+        """What each environment shows now, [N, *obs]."""
+        return self._tensor(self._seen)
 
     @torch.no_grad()
     def collect(self, steps: int) -> Rollout:
         """Take so many steps in every environment.
 
+        A policy that has an `actor` is asked in that form, and for its log-probabilities once, at the end.
+
         Raises
         ------
         ValueError
-            A count below 1; an observation or a reward that is not finite, naming environment and step.
+            A count below 1; an observation or a reward that is not finite, naming environment and step; a
+            policy whose numbers are not.
         """
         steps = _doors.count("steps", steps)
-        observations, rewards, terminated, truncated, actions, logps = [], [], [], [], [], []
-        ended: list[Episode] = []
-        cuts: list[tuple[int, int, np.ndarray]] = []
-        for t in range(steps):
-            observations.append(self.observations)
-            action, logp = self.policy.sample(self.observations, self.generator)
-            reward, over, cut, episodes = self.step(action)
-            actions.append(action)
-            logps.append(logp)
-            rewards.append(reward)
-            terminated.append(over)
-            truncated.append(cut)
-            ended += episodes
-            cuts += [(i, t, final) for i, _, _, final in episodes if cut[i] and not over[i]]
+        # Time comes first in storage: a step writes one row of each array.
+        observations = np.empty((steps + 1, *self._seen.shape), dtype=self._seen.dtype)
+        rewards = np.empty((steps, self.envs.num_envs))
+        terminated, truncated = np.empty((2, *rewards.shape), dtype=bool)
+        actions: list[np.ndarray] = []
+        logps: list[Tensor] = []
+        ended: list[tuple[int, Episode]] = []
+        before, taken = self._steps, 0
+        quick = getattr(self.policy, "actor", None)
+        quick = quick and quick(steps, self.envs.num_envs, self.generator)
+        act = quick or self._asking(logps)
+        observations[0] = self._seen
+        try:
+            for t in range(steps):
+                drawn, given = act(t, observations[t])
+                observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = self._step(given)
+                actions.append(drawn)
+                taken += 1
+                if episodes:
+                    ended += [(t, episode) for episode in episodes]
+        except Exception:
+            # Whatever failed may have failed over a number that came before.
+            self._refuse_unless_sound(observations[: taken + 1], rewards[:taken], terminated, ended, before)
+            if quick:
+                self.policy.sample(self._tensor(observations[taken]), torch.Generator(self.device))
+            raise
+        finally:
+            self._seen = observations[taken].copy()
+        self._refuse_unless_sound(observations, rewards, terminated, ended, before)
 
-        cuts.sort(key=lambda cut: cut[:2])  # as torch.nonzero has them: by environment, then by time
-        finals = np.array([final for _, _, final in cuts]).reshape(-1, *self.observations.shape[1:])
+        seen, drawn_all = self._tensor(observations), self._tensor(np.stack(actions))
+        logp = self._logp(seen[:-1], drawn_all) if quick else torch.stack(logps)
+        # As torch.nonzero has them: by environment, then by time.
+        cuts = sorted(
+            (episode.environment, t) for t, episode in ended if not terminated[t, episode.environment]
+        )
+        showed = {(episode.environment, t): episode.final_observation for t, episode in ended}
+        finals = np.array([showed[cut] for cut in cuts]).reshape(-1, *self._seen.shape[1:])
         return Rollout(
-            observations=torch.stack(observations, dim=1),
-            actions=torch.stack(actions, dim=1),
-            rewards=self._by_environment(rewards, np.float32),
-            terminated=self._by_environment(terminated, bool),
-            truncated=self._by_environment(truncated, bool),
-            logp=torch.stack(logps, dim=1),
-            final_observations=self._seen(finals),
-            last_observations=self.observations,
-            episode_returns=np.array([episode.total for episode in ended], dtype=np.float64),
-            episode_lengths=np.array([episode.length for episode in ended], dtype=np.int64),
+            observations=seen[:-1].transpose(0, 1),
+            actions=drawn_all.transpose(0, 1),
+            rewards=self._tensor(rewards.astype(np.float32)).T,
+            terminated=self._tensor(terminated).T,
+            truncated=self._tensor(truncated).T,
+            logp=logp.T,
+            final_observations=self._tensor(self._array(finals)),
+            last_observations=seen[-1],
+            episode_returns=np.array([episode.total for _, episode in ended], dtype=np.float64),
+            episode_lengths=np.array([episode.length for _, episode in ended], dtype=np.int64),
         )
 
     def step(self, actions: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[Episode]]:
@@ -209,21 +244,51 @@ class Collector:
         episodes : list of Episode
             Those that ended in this step.
         """
-        given = self.policy.in_bounds(actions).cpu().numpy()
+        before = self._steps
+        observations, *found, episodes = self._step(self.policy.in_bounds(actions).cpu().numpy())
+        rewards, terminated, truncated = found
+        seen = np.stack([self._seen, self._array(observations)])
+        self._seen = seen[1].copy()
+        ended = [(0, episode) for episode in episodes]
+        self._refuse_unless_sound(seen, rewards[None], terminated[None], ended, before)
+        return rewards, terminated, truncated, episodes
+
+    def _step(
+        self, given: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[Episode]]:
+        """One step of the environments, and the books kept about it; nothing is looked at yet."""
         observations, rewards, terminated, truncated, infos = self.envs.step(given)
         self._steps += 1
-        self._refuse_unless_finite("reward", rewards, range(len(rewards)))
-        self.observations = self._seen(observations)
         self._totals += rewards
         self.lengths += 1
-        episodes = []
-        for i in np.flatnonzero(terminated | truncated).tolist():
-            final = np.asarray(infos["final_obs"][i])
-            if not terminated[i]:  # only then will somebody ask for its value
-                self._refuse_unless_finite("final observation", final[None], [i])
-            episodes.append(Episode(i, float(self._totals[i]), int(self.lengths[i]), final))
-            self._totals[i] = self.lengths[i] = 0
-        return rewards, terminated, truncated, episodes
+        over = terminated | truncated
+        episodes: list[Episode] = []
+        if np.count_nonzero(over):  # few steps end an episode, and the others should not pay for it
+            for i in np.flatnonzero(over).tolist():
+                final = np.asarray(infos["final_obs"][i])
+                episodes.append(Episode(i, float(self._totals[i]), int(self.lengths[i]), final))
+                self._totals[i] = self.lengths[i] = 0
+        return observations, rewards, terminated, truncated, episodes
+
+    def _asking(self, logps: list[Tensor]) -> Act:
+        """The form of `Policy.actor` for a policy that has none: asked step by step, its logp kept."""
+
+        def act(_: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            actions, logp = self.policy.sample(self._tensor(observations), self.generator)
+            logps.append(logp)
+            return actions.cpu().numpy(), self.policy.in_bounds(actions).cpu().numpy()
+
+        return act
+
+    def _logp(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """Log-probabilities of a rollout's actions, [T, N]; in portions, so that memory stays small."""
+        rows = max(1, _AT_ONCE // observations.shape[1])
+        portions = zip(observations.split(rows), actions.split(rows), strict=True)
+        logp = torch.cat([self.policy.logp(some, theirs) for some, theirs in portions])
+        if not math.isfinite(logp.sum().item()):
+            # It may be that the policy gives no numbers; `sample` then refuses, with a sentence.
+            self.policy.sample(observations, torch.Generator(self.device))
+        return logp
 
     @property
     def saves_environments(self) -> bool:
@@ -273,29 +338,59 @@ class Collector:
         for old in envs.envs:
             old.close()
         envs.envs = restored
-        self.observations = state["observations"].to(self.device)
+        self._seen = state["observations"].cpu().numpy().copy()
         self._steps = state["steps"]
         self._totals = state["totals"].numpy().copy()
         self.lengths = state["lengths"].numpy().copy()
 
-    def _seen(self, observations: Any) -> Tensor:
-        """Observations as a tensor: whole numbers where they are states, else float32."""
+    def _array(self, observations: Any) -> np.ndarray:
+        """A copy of observations: whole numbers where they are states, else float32."""
         states = isinstance(self.envs.single_observation_space, spaces.Discrete)
-        # A copy, since a vector environment may fill the same array at every step.
-        array = np.array(observations, dtype=np.int64 if states else np.float32)
-        self._refuse_unless_finite("observation", array, range(len(array)))
+        return np.array(observations, dtype=np.int64 if states else np.float32)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def _by_environment(self, columns: list[np.ndarray], dtype: type) -> Tensor:
-        return torch.from_numpy(np.stack(columns, axis=1).astype(dtype, copy=False)).to(self.device)
+    def _refuse_unless_sound(
+        self,
+        observations: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        ended: Sequence[tuple[int, Episode]],
+        before: int,
+    ) -> None:
+        """Refuse the first reward or observation, in time, that is not finite; `before` steps came before.
 
-    def _refuse_unless_finite(self, what: str, array: np.ndarray, environments: Sequence[int]) -> None:
+        The first row of observations has been looked at.
+        """
+        finals = [(t, episode) for t, episode in ended if not terminated[t, episode.environment]]
+        # A finite sum has finite terms; one that is not may have overflowed, so then each is looked at.
+        sums = [
+            observations.sum(),
+            rewards.sum(),
+            *(episode.final_observation.sum() for _, episode in finals),
+        ]
+        if all(map(math.isfinite, sums)):
+            return
+        everywhere = range(self.envs.num_envs)
+        for t, row in enumerate(rewards):
+            step = before + t + 1
+            self._refuse_unless_finite("reward", row, everywhere, step)
+            self._refuse_unless_finite("observation", observations[t + 1], everywhere, step)
+            for at, episode in finals:
+                if at == t:  # the last thing an episode showed: somebody will ask for its value
+                    final = episode.final_observation[None]
+                    self._refuse_unless_finite("final observation", final, [episode.environment], step)
+
+    def _refuse_unless_finite(
+        self, what: str, array: np.ndarray, environments: Sequence[int], step: int
+    ) -> None:
         if np.isfinite(array).all():
             return
         row = int(np.argwhere(~np.isfinite(array))[0, 0])
         raise ValueError(
             f"environment {environments[row]} of {self.envs.num_envs} ({_name(self.envs)}) gave the {what} "
-            f"{array[row]} in step {self._steps} after the last reset; finite numbers are wanted"
+            f"{array[row]} in step {step} after the last reset; finite numbers are wanted"
         )
 
 
@@ -305,12 +400,16 @@ def _refuse_unless_fits(policy: Policy, envs: VectorEnv) -> None:
         hint = ", and this has one: .policy" if hasattr(policy, "policy") else ""
         raise TypeError(f"policy is of type {type(policy).__name__}; a policy is wanted{hint}")
     space = envs.single_action_space
-    wanted = (
-        ("n_actions", int(space.n))
-        if isinstance(space, spaces.Discrete)
-        else ("act_dim", *(space.shape or ()))
-    )
-    for name in ("n_actions", "act_dim"):
+    wanted: tuple[str, Any]
+    if isinstance(space, spaces.Discrete):
+        wanted = "n_actions", int(space.n)
+    elif isinstance(space, spaces.MultiDiscrete):
+        wanted = "nvec", tuple(space.nvec.tolist())
+    elif isinstance(space, spaces.MultiBinary):
+        wanted = "nvec", (2,) * int(np.prod(space.shape))
+    else:
+        wanted = "act_dim", (space.shape or (0,))[0]
+    for name in ("n_actions", "nvec", "act_dim"):
         had = getattr(policy, name, None)
         if had is not None and (name, had) != wanted:
             raise ValueError(
