@@ -12,6 +12,7 @@ import torch
 
 import ppobook
 from ppobook import load, train, training
+from ppobook.networks import Categorical
 from ppobook.vanilla import Vanilla
 
 SMALL = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "value_epochs": 2}
@@ -530,16 +531,16 @@ class OwnPolicy(torch.nn.Module):
         )
 
     def distribution(self, observations):
-        return torch.distributions.Categorical(logits=self.layers(observations))
+        return Categorical(self.layers(observations))
 
     @torch.no_grad()
     def sample(self, observations, generator=None):
-        d = self.distribution(observations)
-        actions = torch.multinomial(d.probs, 1, generator=generator)[..., 0]
-        return actions, d.log_prob(actions)
+        distribution = self.distribution(observations)
+        actions = distribution.sample(generator)
+        return actions, distribution.logp(actions)
 
     def logp(self, observations, actions):
-        return self.distribution(observations).log_prob(actions)
+        return self.distribution(observations).logp(actions)
 
     def entropy(self, observations):
         return self.distribution(observations).entropy()

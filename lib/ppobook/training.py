@@ -18,13 +18,13 @@ you would also execute; without its `environments.pkl` a run can still be resume
 
 from __future__ import annotations
 
+import array
 import contextlib
 import csv
 import errno
 import importlib
 import inspect
 import io
-import itertools
 import json
 import math
 import os
@@ -89,6 +89,9 @@ COLUMNS = (
     "seconds_update",
     "seconds",
 )
+
+# These are whole numbers; all others are floats.
+COUNTS = ("update", "steps", "episodes")
 
 # The layout of a checkpoint. One with another number is refused, and not guessed at.
 FORMAT = 1
@@ -797,7 +800,7 @@ class _Training:
         self.learner = learner
         self.collector = Collector(envs, learner.policy, seed=_stream(config["seed"], "rollouts"))
         self.keeps_episodes = self.collector.saves_environments
-        self.rows: list[dict[str, float]] = []
+        self.history = _History()
         self.seconds = 0.0
 
     @classmethod
@@ -853,26 +856,26 @@ class _Training:
                     "run keeps its settings; wanted: leave it out"
                 )
         total_steps = total_steps or config["total_steps"]
-        rows = snapshot.rows()
-        if rows and rows[-1]["steps"] < total_steps and snapshot.environments is None:
+        history = _History(snapshot.state["history"])
+        if len(history) and history.last("steps") < total_steps and snapshot.environments is None:
             due = _last_due(home.folder, config["checkpoint_every"])
             if due is not None and _number(due) < snapshot.update:
                 snapshot = _read(*home, due)
                 learner = _learner_of(snapshot, given)
         config = snapshot.state["config"] | {"total_steps": total_steps}
         training = cls(config, learner, _envs_of(config))
-        training.rows = snapshot.rows()
+        training.history = _History(snapshot.state["history"])
         training.seconds = snapshot.state["seconds"]
         training._restore(snapshot)
         return training
 
     @property
     def update(self) -> int:
-        return len(self.rows)
+        return len(self.history)
 
     @property
     def steps(self) -> int:
-        return int(self.rows[-1]["steps"]) if self.rows else 0
+        return int(self.history.last("steps")) if self.history else 0
 
     def run(self) -> Run:
         return _run_of(self.learner, self.snapshot())
@@ -888,15 +891,15 @@ class _Training:
                 if _number(later) > self.update:
                     shutil.rmtree(later)
         started = time.perf_counter() - self.seconds
-        saved = self.update if self.rows else -1
+        saved = self.update if self.history else -1
         with _bar(self, progress) as bar, _events(folder if tensorboard else None, self.steps) as log:
-            if not self.rows:
+            if not self.history:
                 saved = self._save(home, due=True)
             while self.steps < total and not interrupts.asked:
                 row = self._one_update()
                 self.seconds = time.perf_counter() - started
                 row["seconds"] = self.seconds
-                self.rows.append(row)
+                self.history.append(row)
                 log(row)
                 if not bar.disable:
                     mean_return = f"{row['return_mean']:.4g}"
@@ -923,7 +926,8 @@ class _Training:
         rollout = None
         try:
             rollout = learner.collect(self.collector)
-            if not torch.isfinite(rollout.rewards).all():  # a float64 can be too large for a float32
+            # A float64 can be too large for a float32. A finite sum has finite terms, and is found quickly.
+            if not (math.isfinite(rollout.rewards.sum()) or torch.isfinite(rollout.rewards).all()):
                 raise ValueError(
                     f"env={self.config['env']!r} gave a reward beyond what a float32 holds; smaller ones are "
                     "wanted"
@@ -948,7 +952,7 @@ class _Training:
                 f"a smaller {now or 'step'} is wanted. Checkpoints saved before are whole"
             ) from error
         returns, lengths = _episodes(rollout, used)
-        past_episodes = int(self.rows[-1]["episodes"]) if self.rows else 0
+        past_episodes = int(self.history.last("episodes")) if self.history else 0
         row = dict.fromkeys(COLUMNS, np.nan) | {
             "update": self.update + 1,
             "steps": self.steps + rollout.rewards.numel(),
@@ -959,8 +963,7 @@ class _Training:
             row |= {f"return_{name}": getattr(returns, name)() for name in ("mean", "std", "min", "max")}
             row["length_mean"] = lengths.mean()
         row |= {"seconds_rollout": between - begin, "seconds_update": time.perf_counter() - between}
-        counts = ("update", "steps", "episodes")
-        return {name: int(number) if name in counts else float(number) for name, number in row.items()}
+        return {name: int(number) if name in COUNTS else float(number) for name, number in row.items()}
 
     def _save(self, home: _Home | None, *, due: bool) -> int:
         """A checkpoint after the present update; returns its number."""
@@ -989,13 +992,10 @@ class _Training:
             "spaces": [_describe(space) for space in self.learner.spaces],
             "learner": self.learner.state_dict(),
             "collector": collector,
-            "history": {
-                name: [row.get(name, np.nan) for row in self.rows]
-                for name in (dict.fromkeys(itertools.chain.from_iterable(self.rows)) or COLUMNS)
-            },
+            "history": self.history.tensors(),
             "seconds": self.seconds,
         }
-        return _Snapshot(state, environments)
+        return _Snapshot(state, environments, text=self.history.text())
 
     def _restore(self, snapshot: _Snapshot) -> None:
         """Put the environments and the collector back to where they were."""
@@ -1028,14 +1028,54 @@ class _Snapshot:
     state: dict[str, Any]
     environments: bytes | None
     where: str = ""
+    text: str | None = None
 
     @property
     def update(self) -> int:
         return len(self.state["history"]["update"])
 
-    def rows(self) -> list[dict[str, float]]:
-        history = self.state["history"]
-        return [dict(zip(history, row, strict=True)) for row in zip(*history.values(), strict=True)]
+
+class _History:
+    """The table of a run, by columns: a checkpoint late in a run costs hardly more than an early one."""
+
+    def __init__(self, columns: dict[str, Any] | None = None) -> None:
+        columns = dict.fromkeys(COLUMNS, ()) if columns is None else columns
+        self.columns = {
+            name: array.array("q" if name in COUNTS else "d", torch.as_tensor(column).tolist())
+            for name, column in columns.items()
+        }
+        if len({len(column) for column in self.columns.values()}) != 1:
+            raise ValueError("history: its columns differ in length")
+        self.lines: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.columns["update"])
+
+    def append(self, row: dict[str, float]) -> None:
+        """A row. A column that it lacks, or brings for the first time, has NaN elsewhere."""
+        for name in row.keys() - self.columns.keys():
+            self.columns[name] = array.array("d", [math.nan] * len(self))
+            self.lines.clear()
+        for name, column in self.columns.items():
+            column.append(row.get(name, math.nan))
+
+    def last(self, name: str) -> float:
+        return self.columns[name][-1]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The columns, for a checkpoint."""
+        return {name: torch.from_numpy(np.array(column)) for name, column in self.columns.items()}
+
+    def text(self) -> str:
+        """The table as CSV. What was written before is kept: to format numbers takes longer than all else."""
+        buffer = io.StringIO()
+        table = csv.writer(buffer, lineterminator="\n")
+        if not self.lines:
+            table.writerow(self.columns)
+        done = max(0, len(self.lines) - 1)
+        table.writerows(zip(*(column[done:] for column in self.columns.values()), strict=True))
+        self.lines += buffer.getvalue().splitlines(keepends=True)
+        return "".join(self.lines)
 
 
 def _write(folder: Path, snapshot: _Snapshot) -> None:
@@ -1055,11 +1095,8 @@ def _write(folder: Path, snapshot: _Snapshot) -> None:
 
     # For people. `load` and `resume` read the checkpoint, so these may lag behind it after a kill.
     _write_whole(folder / "config.json", json.dumps(snapshot.state["config"], indent=2) + "\n")
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(snapshot.state["history"])
-    table.writerows(zip(*snapshot.state["history"].values(), strict=True))
-    _write_whole(folder / "history.csv", text.getvalue())
+    text = _History(snapshot.state["history"]).text() if snapshot.text is None else snapshot.text
+    _write_whole(folder / "history.csv", text)
     for old in _checkpoints(folder)[:-2]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -1218,7 +1255,7 @@ def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
         device = _device(config["device"])
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])
-        snapshot.rows()
+        _History(state["history"])
     except ValueError as error:
         raise ValueError(f"{snapshot.where}: {error}") from None
     except Exception as error:  # ours by its format, and yet something in it is not
@@ -1230,7 +1267,8 @@ def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
 
 
 def _run_of(learner: Learner, snapshot: _Snapshot) -> Run:
-    history = pd.DataFrame(snapshot.state["history"])
+    columns = _History(snapshot.state["history"]).tensors()
+    history = pd.DataFrame({name: column.numpy() for name, column in columns.items()})
     return Run(learner.policy, history, dict(snapshot.state["config"]), learner.value, snapshot)
 
 
@@ -1309,9 +1347,10 @@ def _gives_numbers(learner: Learner, observations: Tensor, rollout: Rollout | No
 @torch.no_grad()
 def _after(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> dict[str, float]:
     """Entropy of the policy as it is now, and how far it has moved from the one that played the rollout."""
-    logp = policy.logp(rollout.observations, rollout.actions)
+    distribution = policy.distribution(rollout.observations)
+    logp = distribution.logp(rollout.actions)
     return {
-        "entropy": mean(policy.entropy(rollout.observations), used).item(),
+        "entropy": mean(distribution.entropy(), used).item(),
         "approx_kl": mean(k3(rollout.logp, logp), used).item(),
     }
 
