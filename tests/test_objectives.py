@@ -169,7 +169,7 @@ ONE = torch.ones(2, 3)
                 "reduction": "sequence",
             },
             ValueError,
-            "logp is a single number; an array whose last axis is the tokens of a sequence is wanted",
+            "mask is a single number; an array whose last axis is the tokens of a sequence is wanted",
         ),
     ],
 )

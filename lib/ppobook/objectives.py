@@ -6,12 +6,14 @@ arguments that say which entries count and how they are averaged: `mask`, `reduc
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ppobook import _doors
+from ppobook.diagnostics import clip_range, ratio_means
 
 Reduction = Literal["token", "sequence", "constant"]
 
@@ -64,10 +66,352 @@ def policy_gradient_loss(
     function approximation", theorem 1.
     """
     keep, (logp, advantages) = _entries(mask, logp=logp, advantages=advantages)
-    return _reduce(-logp * advantages.detach(), keep, reduction, denominator)
+    return _reduce(-logp * advantages, keep, reduction, denominator)
+
+
+def surrogate_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """Minus what the new policy would have gained on the old one's samples, to first order.
+
+        r_t(θ) = π_θ(a_t | s_t) / π_old(a_t | s_t) = exp(log π_θ − log π_old)
+        L(θ) = − mean of r_t(θ) Â_t
+
+    The ratio puts right that the *actions* were the old policy's; states and advantages stay the old one's.
+    At θ = θ_old the gradient is that of `policy_gradient_loss`; far from there L promises what no policy can
+    keep.
+
+    Parameters
+    ----------
+    logp : tensor, shape (...)
+        Log-probability, under the policy being trained, of the action taken.
+    old_logp, advantages : tensors, the shape of logp
+        Log-probability of the same action when it was taken, and its advantage then. Detached inside.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of logp
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`.
+
+    References
+    ----------
+    Schulman et al. 2017, "Proximal policy optimization algorithms", equation 6, which names it L^CPI after
+    Kakade and Langford 2002, "Approximately optimal approximate reinforcement learning".
+    """
+    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    ratio = (logp - old_logp).exp()
+    return _reduce(-ratio * advantages, keep, reduction, denominator)
+
+
+def clipped_surrogate_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    clip_eps: float = 0.2,
+    *,
+    clip_eps_high: float | None = None,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """PPO's loss: the surrogate, with nothing to gain from a ratio further than ε from 1.
+
+        L(θ) = − mean of min( r_t Â_t, clip(r_t, 1 − ε, 1 + ε) Â_t ),   r_t = exp(log π_θ − log π_old)
+
+    A good action (Â > 0) has no gradient once r > 1 + ε, a bad one none once r < 1 − ε. On the other side of
+    1 a sample is not clipped: what has moved the wrong way is pulled back with its full weight. The minimum
+    makes the objective a lower bound of the unclipped one, for either sign. The clip takes the incentive
+    away; it does not hold the ratio inside, since the other samples go on moving the same weights.
+
+    Parameters
+    ----------
+    logp, old_logp, advantages
+        As for `surrogate_loss`.
+    clip_eps : float above 0
+        ε. From 1 upwards no bad action is ever clipped, as a ratio can't be negative.
+    clip_eps_high : float above 0, optional
+        An ε of its own for 1 + ε; left out, the same.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of logp
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`; also a clip_eps or clip_eps_high that is no number above 0.
+
+    References
+    ----------
+    Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7. The wider upper bound: Yu et
+    al. 2025, "DAPO: an open-source LLM reinforcement learning system at scale", section 3.1.
+    """
+    low, high = clip_range(clip_eps, clip_eps_high)
+    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    ratio = (logp - old_logp).exp()
+    clipped = ratio.clamp(low, high)
+    return _reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
+
+
+def kl_penalized_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    kl: Tensor,
+    beta: float,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """The surrogate with a price on distance in place of a clip.
+
+        L(θ) = − mean of ( r_t Â_t − β KL(π_old, π_θ)(s_t) ),   r_t = exp(log π_θ − log π_old)
+
+    Parameters
+    ----------
+    logp, old_logp, advantages
+        As for `surrogate_loss`.
+    kl : tensor, the shape of logp or a single number
+        KL(π_old, π_θ) in each state, exact and with its gradient (`ppobook.divergences`). A single number
+        stands for every entry.
+    beta : float of at least 0
+        Fixed, or halved and doubled from update to update around a target KL.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of logp
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`; also a beta that is no number of at least 0.
+
+    References
+    ----------
+    Schulman et al. 2017, "Proximal policy optimization algorithms", equation 8; how beta adapts: section 4.
+    """
+    beta = _doors.number("beta", beta, low=0)
+    keep, (logp, old_logp, advantages, kl) = _entries(
+        mask, logp=logp, old_logp=old_logp, advantages=advantages, kl=_spread(kl, logp)
+    )
+    ratio = (logp - old_logp).exp()
+    return _reduce(-(ratio * advantages - beta * kl), keep, reduction, denominator)
+
+
+def value_loss(
+    values: Tensor,
+    returns: Tensor,
+    old_values: Tensor | None = None,
+    clip_eps: float | None = None,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """Half the squared error of the critic.
+
+        L(φ) = ½ mean of (V_φ(s_t) − R_t)²
+        L(φ) = ½ mean of max( (V − R)², (V_old + clip(V − V_old, −ε, ε) − R)² )      with clip_eps
+
+    With a clip, a value that has moved by more than ε from what it was has nothing to gain from moving on.
+    The larger of the two errors counts, so that, as with the policy, moving the wrong way is never excused.
+
+    Stable-Baselines3 leaves the half out: its vf_coef of 0.5 is a weight of 1 here.
+
+    Parameters
+    ----------
+    values : tensor, shape (...)
+        V of the critic being trained.
+    returns : tensor, the shape of values
+        What it should have said. Detached inside.
+    old_values : tensor, the shape of values, optional
+        What it said when the rollout was made. Detached inside. Read only where clip_eps is given.
+    clip_eps : float above 0, optional
+        In units of the return, which has a scale of its own: the policy's ε is no guide to it.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of values
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`; also a clip_eps that is no number above 0, or one without old_values.
+
+    References
+    ----------
+    Schulman et al. 2017, "Proximal policy optimization algorithms", L^VF of equation 9, there without the
+    half. The clip is of the code published with it: Engstrom et al. 2020, "Implementation matters in deep
+    policy gradients: a case study on PPO and TRPO", section 3.
+    """
+    tensors = {"values": values, "returns": returns} | _old_values("clip_eps", clip_eps, old_values)
+    keep, (values, *frozen) = _entries(mask, **tensors)
+    return _reduce(_value_errors(values, *frozen, clip_eps=clip_eps), keep, reduction, denominator)
+
+
+def ppo_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    values: Tensor,
+    returns: Tensor,
+    entropy: Tensor,
+    *,
+    clip_eps: float,
+    value_coef: float,
+    entropy_coef: float,
+    clip_eps_high: float | None = None,
+    old_values: Tensor | None = None,
+    value_clip_eps: float | None = None,
+    kl: Tensor | None = None,
+    beta: float | None = None,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Everything that PPO makes small at once: policy, critic, and minus the entropy.
+
+        L = L_policy + c_v L_value − c_e H
+
+    L_policy is `clipped_surrogate_loss`, or with `beta` `kl_penalized_loss`; L_value is `value_loss`; H is
+    the mean entropy, so a larger c_e keeps the policy more random.
+
+    Parameters
+    ----------
+    logp, old_logp, advantages, clip_eps, clip_eps_high
+        As for `clipped_surrogate_loss`.
+    values, returns, old_values, value_clip_eps
+        As for `value_loss`, in the shape of logp.
+    entropy : tensor, the shape of logp
+        Of the policy in each state. That of a Gaussian may be negative.
+    value_coef, entropy_coef : float of at least 0
+        c_v and c_e.
+    kl, beta : optional, both or none
+        As for `kl_penalized_loss`, which then replaces the clip. clip_eps still says what clip_fraction
+        counts.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`, for all three parts.
+
+    Returns
+    -------
+    loss : tensor, scalar, in the dtype of logp
+    diagnostics : dict of detached scalar tensors
+        policy_loss, value_loss, entropy: the parts of the loss, without their weights; with beta also kl,
+        under the same reduction. Then, as plain means over the entries that count
+        (`ppobook.diagnostics.ratios`): clip_fraction, flat_fraction (0 with beta: without a clip no sample is
+        flat), approx_kl, ratio_mean, ratio_std.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As the losses it is made of; also kl without beta or beta without kl.
+
+    References
+    ----------
+    Schulman et al. 2017, "Proximal policy optimization algorithms", equation 9.
+    """
+    low, high = clip_range(clip_eps, clip_eps_high)
+    value_coef = _doors.number("value_coef", value_coef, low=0)
+    entropy_coef = _doors.number("entropy_coef", entropy_coef, low=0)
+    tensors = {"logp": logp, "old_logp": old_logp, "advantages": advantages}
+    tensors |= {"values": values, "returns": returns, "entropy": entropy}
+    tensors |= _old_values("value_clip_eps", value_clip_eps, old_values)
+    if (kl is None) != (beta is None):
+        raise ValueError("one of kl and beta is None; the penalty wants both, the clip neither")
+    if kl is not None:
+        beta = _doors.number("beta", beta, low=0)
+        tensors["kl"] = _spread(kl, logp)
+    keep, entries = _alike(mask, tensors)
+    logp, old_logp, advantages, values, returns, entropy, *optional = entries
+
+    log_ratio = logp - old_logp
+    ratio = log_ratio.exp()
+    objective = ratio * advantages
+    if beta is None:
+        objective = torch.minimum(objective, ratio.clamp(low, high) * advantages)
+    errors = _value_errors(values, returns, *optional[: value_clip_eps is not None], clip_eps=value_clip_eps)
+
+    def mean(x: Tensor) -> Tensor:
+        return _reduce(x, keep, reduction, denominator)
+
+    parts = {"policy_loss": mean(-objective), "value_loss": mean(errors), "entropy": mean(entropy)}
+    if beta is not None:
+        parts["kl"] = mean(optional[-1])
+        parts["policy_loss"] = parts["policy_loss"] + beta * parts["kl"]
+    loss = parts["policy_loss"] + value_coef * parts["value_loss"] - entropy_coef * parts["entropy"]
+
+    diagnostics = {name: x.detach() for name, x in parts.items()}
+    with torch.no_grad():
+        diagnostics |= ratio_means(log_ratio, advantages, low, high, keep)
+        if beta is not None:
+            diagnostics["flat_fraction"] = torch.zeros_like(diagnostics["flat_fraction"])
+        # An entry that is not finite makes one of these so, and one look at both costs less than a look at
+        # each tensor. (The loss alone could hide a log-probability of −∞, whose ratio is 0.)
+        if not math.isfinite((loss + diagnostics["approx_kl"]).item()):
+            for name, x in zip(tensors, entries, strict=True):
+                _doors.finite(name, x)
+    return loss, diagnostics
+
+
+def _value_errors(
+    values: Tensor, returns: Tensor, old_values: Tensor | None = None, *, clip_eps: float | None
+) -> Tensor:
+    """Half the squared error of each entry, or of the worse of value and clipped value."""
+    errors = (values - returns) ** 2
+    if old_values is not None and clip_eps is not None:
+        clipped = old_values + (values - old_values).clamp(-clip_eps, clip_eps)
+        errors = torch.maximum(errors, (clipped - returns) ** 2)
+    return 0.5 * errors
+
+
+def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) -> dict[str, Tensor]:
+    """old_values under its name, if a clip is there to read it."""
+    if clip_eps is None:
+        return {}
+    _doors.number(name, clip_eps, above=0)
+    if old_values is None:
+        raise ValueError(f"{name} is {clip_eps} and old_values is None; a clip wants values to stay near")
+    return {"old_values": old_values}
+
+
+def _spread(kl: Tensor, logp: Tensor) -> Tensor:
+    """A single number as one for every entry."""
+    single = _doors.is_tensor(kl) and _doors.is_tensor(logp) and kl.ndim == 0
+    return kl.expand(logp.shape) if single else kl
+
+
+# What was measured when the rollout was made: data, into which no gradient goes.
+_DATA = {"old_logp", "advantages", "returns", "old_values"}
 
 
 def _entries(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, list[Tensor]]:
+    """`_alike`, and finite."""
+    keep, entries = _alike(mask, tensors)
+    for name, x in zip(tensors, entries, strict=True):
+        _doors.finite(name, x)
+    return keep, entries
+
+
+def _alike(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | None, list[Tensor]]:
     """The mask as booleans, and the tensors (all of the first one's shape and dtype), 0 where masked out."""
     for name, x in tensors.items():
         _doors.tensor(name, x)
@@ -83,9 +427,9 @@ def _entries(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, lis
     entries = []
     for name, x in tensors.items():
         _doors.shape(name, x, first.shape, f"the shape of {first_name}")
+        x = x.detach() if name in _DATA else x
         # Zeroed before any arithmetic: a NaN in the padding would otherwise reach the gradient as 0 · NaN.
         x = x if keep is None else torch.where(keep, x, 0.0)
-        _doors.finite(name, x)
         entries.append(x.to(first.dtype))
     return keep, entries
 
@@ -105,7 +449,7 @@ def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominat
         return losses.mean()
     if reduction == "token":
         return losses.sum() / keep.sum()
-    _doors.last_axis("logp", losses, "the tokens of a sequence")
+    _doors.last_axis("mask", keep, "the tokens of a sequence")
     tokens = keep.sum(dim=-1)
     if (tokens == 0).any():
         raise ValueError(

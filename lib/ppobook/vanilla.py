@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ppobook import training
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.objectives import policy_gradient_loss
+from ppobook.objectives import policy_gradient_loss, value_loss
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
 from ppobook.training import Learner, gradient_step, setting
@@ -145,7 +145,7 @@ class Vanilla(Learner):
         if self.value is not None and self.value_optimizer is not None:
             losses = []
             for _ in range(s.value_epochs):
-                loss = 0.5 * ((self.value(observations) - followed) ** 2).mean()
+                loss = value_loss(self.value(observations), followed)
                 losses.append(loss.item())
                 gradient_step(self.value_optimizer, loss)
             metrics["value_loss"] = fmean(losses)
