@@ -1,0 +1,6 @@
+def draw(a, b):
+    pass
+
+
+def write():
+    pass

@@ -1,0 +1,63 @@
+"""The book's own trainers, through the door that everybody uses: `ppobook.train`.
+
+A job's settings are those of the algorithm; none means the environment's preset.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import common
+import numpy as np
+import torch
+
+from ppobook import train
+from ppobook.training import learner_class
+
+
+def actor(policy: Any, space: Any) -> common.Act:
+    generator = torch.Generator().manual_seed(0)
+
+    @torch.no_grad()
+    def act(observations: np.ndarray) -> np.ndarray:
+        # The generator's state is a check's own: one check does not depend on how many came before.
+        actions = policy.sample(torch.as_tensor(observations), generator)[0].numpy()
+        return np.clip(actions, space.low, space.high) if hasattr(space, "low") else actions
+
+    return act
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    kind = learner_class(job["algorithm"])
+    train(kind, env=job["env"], total_steps=1, progress=False, **job["settings"])  # imports, caches
+    watch = common.Watch(job)
+    rows: list[dict[str, float]] = []
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def update(self, rollout: Any) -> dict[str, float]:
+            measured = super().update(rollout)
+            steps = watch.steps + rollout.rewards.numel()
+            watch.after_update(steps, actor(self.policy, self.spaces[1]))
+            return measured
+
+    watch.clock.start()
+    try:
+        done = train(
+            Watched,
+            env=job["env"],
+            seed=job["seed"],
+            total_steps=job["total_steps"],
+            num_threads=job.get("threads", 1),
+            progress=False,
+            **job["settings"],
+        )
+        rows = done.history[["seconds_rollout", "seconds_update", "seconds"]].to_dict("records")
+    except common.Enough:
+        pass
+    watch.clock.stop()
+    split = {f"{part}_seconds": sum(row[f"seconds_{part}"] for row in rows) for part in ("rollout", "update")}
+    return {**watch.result(), **split} if rows else watch.result()
+
+
+if __name__ == "__main__":
+    common.main(run)
