@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from torch import Tensor
 
 from ppobook import _doors
 from ppobook.envs import make_env
@@ -18,6 +19,10 @@ from ppobook.rollouts import Collector
 _SIDE_BY_SIDE = 25
 # An episode longer than this is taken for one that never ends.
 _ENDLESS = 20_000
+# Steps that a policy's quick form draws its noise for at once.
+_BLOCK = 128
+# Numbers that a bootstrap holds at a time.
+_AT_ONCE = 2_000_000
 
 
 @torch.no_grad()
@@ -66,10 +71,9 @@ def evaluate(
         wanted = episodes // envs.num_envs + (np.arange(envs.num_envs) < episodes % envs.num_envs)
         played: list[list[tuple[float, int]]] = [[] for _ in wanted]
         unfinished = wanted > 0
+        act = policy.mode if deterministic else _sampling(policy, collector)
         while unfinished.any():
-            seen = collector.observations
-            actions = policy.mode(seen) if deterministic else policy.sample(seen, collector.generator)[0]
-            *_, ended = collector.step(actions)
+            *_, ended = collector.step(act(collector.observations))
             for i, total, length, _ in ended:
                 if unfinished[i]:
                     played[i].append((total, length))
@@ -93,6 +97,24 @@ def evaluate(
         "returns": returns,
         "lengths": lengths,
     }
+
+
+def _sampling(policy: Policy, collector: Collector) -> Callable[[Tensor], Tensor]:
+    """The policy's draws at what the environments show; in the quick form, where it has one."""
+    quick = getattr(policy, "actor", lambda *_: None)(_BLOCK, collector.envs.num_envs, collector.generator)
+    if quick is None:
+        return lambda seen: policy.sample(seen, collector.generator)[0]
+    t = 0
+
+    def act(seen: Tensor) -> Tensor:
+        nonlocal quick, t
+        if t == _BLOCK:  # the noise is used up
+            quick, t = policy.actor(_BLOCK, collector.envs.num_envs, collector.generator), 0
+        drawn, _ = quick(t, seen.cpu().numpy())
+        t += 1
+        return torch.from_numpy(drawn).to(seen.device)
+
+    return act
 
 
 class Estimate(NamedTuple):
@@ -152,9 +174,7 @@ def aggregate(
     if table.ndim == 0 or len(table) < 2:
         raise ValueError(f"values has shape {table.shape}; at least two seeds are wanted, one a row")
     _doors.finite("values", table)
-    summary = {"mean": _mean, "iqm": _interquartile_mean}[
-        _doors.choice("statistic", statistic, ("mean", "iqm"))
-    ]
+    _doors.choice("statistic", statistic, ("mean", "iqm"))
     if interval is None:
         interval = "t" if statistic == "mean" else "bootstrap"
     _doors.choice("interval", interval, ("t", "bootstrap"))
@@ -166,54 +186,28 @@ def aggregate(
     if level == 1:
         raise ValueError("level is 1; a number strictly between 0 and 1 is wanted")
 
+    from scipy import stats  # half a second, that nobody should pay who only wants to play
+
+    def summary(x: np.ndarray, axis: int = 0) -> Any:
+        return stats.trim_mean(x, 0.25, axis=axis) if statistic == "iqm" else np.mean(x, axis=axis)
+
     estimate = summary(table)
     if interval == "t":
-        half = t_quantile(level, len(table) - 1) * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+        half = stats.t.ppf((1 + level) / 2, len(table) - 1) * stats.sem(table)
         low, high = estimate - half, estimate + half
     else:
-        shape = (_doors.count("resamples", resamples), len(table))
-        drawn = np.random.default_rng(_doors.count("seed", seed, low=0)).integers(len(table), size=shape)
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        # Column by column, so that a long curve does not need `resamples` copies of itself at once.
-        columns = table.reshape(len(table), -1).T
-        bounds = np.array([np.quantile(summary(column[drawn].T), ends) for column in columns])
-        low, high = bounds.T.reshape(2, *table.shape[1:])
+        found = stats.bootstrap(
+            (table,),
+            summary,
+            axis=0,
+            method="percentile",
+            confidence_level=level,
+            n_resamples=_doors.count("resamples", resamples),
+            # So many at a time that a long curve does not need `resamples` copies of itself at once.
+            batch=max(1, _AT_ONCE // table.size),
+            rng=np.random.default_rng(_doors.count("seed", seed, low=0)),
+        )
+        low, high = found.confidence_interval
     if table.ndim == 1:
         return Estimate(float(estimate), float(low), float(high))
     return Estimate(estimate, low, high)
-
-
-def t_quantile(level: float, freedom: int) -> float:
-    """The t for which Student's T, with so many degrees of freedom, lies within ±t with probability `level`.
-
-    With T = √ν tan θ the probability is a finite sum of powers of cos θ; bisection inverts it.
-
-    References
-    ----------
-    Abramowitz and Stegun 1964, "Handbook of mathematical functions", 26.7.3 and 26.7.4.
-    """
-
-    def within(angle: float) -> float:
-        odd = freedom % 2
-        term = math.cos(angle) if odd else 1.0
-        total = 0.0
-        for k in range(1 + odd, freedom, 2):  # the powers 1, 3, …, ν − 2 of the cosine, or 0, 2, …, ν − 2
-            total += term
-            term *= math.cos(angle) ** 2 * k / (k + 1)
-        total *= math.sin(angle)
-        return 2 / math.pi * (angle + total) if odd else total
-
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < level else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def _mean(table: np.ndarray) -> np.ndarray:
-    return table.mean(axis=0)
-
-
-def _interquartile_mean(table: np.ndarray) -> np.ndarray:
-    cut = len(table) // 4
-    return np.sort(table, axis=0)[cut : len(table) - cut].mean(axis=0)

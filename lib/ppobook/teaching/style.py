@@ -209,8 +209,7 @@ def mean_interval(
     mean, low, high : shape (...)
     """
     import numpy as np
-
-    from ppobook.evaluation import t_quantile
+    from scipy import stats
 
     curves = np.asarray(curves, dtype=float)
     if not 0 < level < 1:
@@ -221,8 +220,7 @@ def mean_interval(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = filled.sum(axis=0) / n
         variance = (np.where(present, curves - mean, 0.0) ** 2).sum(axis=0) / (n - 1)
-        t = {count: t_quantile(level, int(count) - 1) for count in np.unique(n) if count > 1}
-        half = np.vectorize(lambda count: t.get(count, np.nan), otypes=[float])(n) * np.sqrt(variance / n)
+        half = stats.t.ppf((1 + level) / 2, np.where(n > 1, n - 1, np.nan)) * np.sqrt(variance / n)
     return mean, mean - half, mean + half
 
 
