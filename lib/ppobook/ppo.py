@@ -1,0 +1,254 @@
+"""Proximal policy optimization: several passes over one batch, each step kept near the policy that played it.
+
+    repeat
+        play T steps in N environments with π_old, and note log π_old(a_t | s_t)
+        advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
+        for each of K epochs, for each minibatch of the N T steps, in a random order
+            r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+            step up   mean of min(r_t Â_t, clip(r_t, 1 − ε, 1 + ε) Â_t) − c_v ½ (V − target)² + c_e H
+
+Or, in place of the clip, r_t Â_t − β KL(π_old, π_θ), with β fixed or adapted (`objective`).
+
+Schulman, Wolski, Dhariwal, Radford and Klimov 2017, "Proximal policy optimization algorithms", algorithm 1.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from ppobook import training
+from ppobook.closed_form import ClosedForm
+from ppobook.diagnostics import explained_variance, normalize
+from ppobook.divergences import k3
+from ppobook.networks import RunningNorm, actor_critic_for, together
+from ppobook.objectives import ppo_loss
+from ppobook.returns import gae
+from ppobook.rollouts import Rollout
+from ppobook.training import Learner, setting
+from ppobook.updates import AdaptiveCoefficient, Batch, RewardScale, Shuffle, clip_gradient, flatten
+
+PRESETS: dict[str, dict[str, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings of PPO, and their defaults.
+
+    A setting with a `_final` goes from the one to the other in a straight line over `total_steps`.
+    """
+
+    num_steps: int = setting(
+        2048, "steps that each environment takes before an update", low=1, high=1_000_000
+    )
+    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
+    epochs: int = setting(10, "passes over one batch", low=1)
+    num_minibatches: int = setting(32, "parts of a batch, each good for one gradient step", low=1)
+    objective: str = setting(
+        "clip",
+        "what keeps a step small: the clip, or a KL penalty, fixed or adapted to kl_target",
+        choices=("clip", "kl", "adaptive_kl"),
+    )
+    clip_eps: float = setting(0.2, "ε: how far the ratio may gain from 1", above=0)
+    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
+    clip_eps_final: float | None = setting(None, "ε at the end", above=0)
+    kl_coef: float = setting(1.0, "β of the KL penalty; where it is adapted, the first one", low=0)
+    kl_target: float = setting(0.01, "the KL of an update that β is adapted to, in nats", above=0)
+    target_kl: float | None = setting(
+        None, "no further epoch once the mean KL of one is above this, in nats", above=0
+    )
+    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e37)
+    lr_final: float | None = setting(None, "learning rate at the end", low=0, high=1e37)
+    adam_eps: float = setting(1e-5, "what Adam adds to the deviation that it divides by", above=0)
+    max_grad_norm: float | None = setting(0.5, "a longer gradient is shortened to this", above=0)
+    value_coef: float = setting(0.5, "weight of the critic's half squared error", low=0)
+    value_clip_eps: float | None = setting(None, "how far V may gain from its old value", above=0)
+    entropy_coef: float = setting(0.01, "weight of the entropy bonus", low=0)
+    entropy_coef_final: float | None = setting(None, "weight of the entropy bonus at the end", low=0)
+    normalize_advantages: str = setting(
+        "minibatch",
+        "what advantages are shifted and scaled over, to mean 0 and deviation 1",
+        choices=("minibatch", "batch", "none"),
+    )
+    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
+    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
+    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
+    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
+    shared_trunk: bool = setting(False, "one network for policy and critic, but for the last layer")
+
+
+class PPO(Learner):
+    """Proximal policy optimization, as `Settings` describe it.
+
+    **To extend it**, override one of three methods: `networks` makes policy and critic, `advantages` says how
+    much better than expected each action was, `loss` is what a minibatch should make small.
+
+    **What every update does, and where.** Advantages are normalised over each minibatch, unless told
+    otherwise. Statistics of observations change between updates only, so that within one the ratio starts at
+    exactly 1. Every metric but `approx_kl` and `entropy`, which describe the policy afterwards, is a mean
+    over all gradient steps of all epochs.
+
+    **Its weight of the critic** multiplies half a squared error. Stable-Baselines3 leaves the half out, so
+    its vf_coef of 0.5 is a value_coef of 1 here.
+    """
+
+    algorithm = "ppo"
+    settings_class = Settings
+    presets = PRESETS
+    remembers = ("policy", "value", "optimizer", "shuffle", "kl_coef", "reward_scale")
+
+    settings: Settings
+    value: nn.Module
+
+    def __init__(
+        self,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        settings: Settings,
+        *,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
+        s = settings
+        self.weights = flatten(self.policy, self.value)
+        self.optimizer = torch.optim.Adam([self.weights], lr=s.lr, eps=s.adam_eps, fused=True)
+        self.shuffle = Shuffle(training._stream(seed, "minibatches"))
+        self.kl_coef = AdaptiveCoefficient(s.kl_coef, s.kl_target if s.objective == "adaptive_kl" else None)
+        self.reward_scale = RewardScale(s.num_envs, s.gamma) if s.normalize_rewards else None
+        self.closed_form: ClosedForm | None = None
+        if type(self).loss is PPO.loss and s.objective == "clip" and ClosedForm.fits(self.policy, self.value):
+            self.closed_form = ClosedForm(self.policy, self.value)
+
+    def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
+        """A policy and a critic; see `Learner.networks`."""
+        s = self.settings
+        return actor_critic_for(
+            observation_space,
+            action_space,
+            s.hidden,
+            shared=s.shared_trunk,
+            activation=s.activation,
+            initial_std=s.initial_std,
+            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
+            seed=seed,
+        )
+
+    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
+        s = self.settings
+        values, last_values, final_values = training.critic_values(self.value, rollout)
+        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
+        advantages, returns = gae(
+            rewards,
+            torch.cat([values, last_values[:, None]], dim=1),
+            rollout.terminated,
+            rollout.truncated,
+            final_values,
+            gamma=s.gamma,
+            lam=s.lam,
+        )
+        return advantages, returns, values
+
+    def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """What a gradient step on this minibatch should make small, and what the history should say of it."""
+        s = self.settings
+        now, values = together(self.policy, self.value, batch.observations)
+        penalty = {}
+        if s.objective != "clip":
+            with torch.no_grad():
+                before = self.old_policy.distribution(batch.observations)
+            penalty = {"kl": before.kl(now), "beta": self.kl_coef.value}
+        return ppo_loss(
+            now.logp(batch.actions),
+            batch.old_logp,
+            batch.advantages,
+            values,
+            batch.returns,
+            now.entropy(),
+            old_values=batch.old_values,
+            **self.coefficients(),
+            **penalty,
+        )
+
+    def coefficients(self) -> dict[str, Any]:
+        """Clip and weights of the loss, where training stands now."""
+        s = self.settings
+        clip_eps = self.scheduled(s.clip_eps, s.clip_eps_final)
+        return {
+            "clip_eps": clip_eps,
+            "clip_eps_high": clip_eps if s.clip_eps_high is None else s.clip_eps_high,
+            "value_coef": s.value_coef,
+            "value_clip_eps": s.value_clip_eps,
+            "entropy_coef": self.scheduled(s.entropy_coef, s.entropy_coef_final),
+        }
+
+    def scheduled(self, start: float, final: float | None) -> float:
+        """Where a setting that goes from `start` to `final` in a straight line is now."""
+        return start if final is None else start + (final - start) * self.progress
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        s = self.settings
+        advantages, returns, values = self.advantages(rollout)
+        if s.normalize_advantages == "batch":
+            advantages = normalize(advantages)
+        batch = Batch.of(rollout, advantages, returns, values)
+        self.old_policy = self.policy if s.objective == "clip" else copy.deepcopy(self.policy)
+        self.optimizer.param_groups[0]["lr"] = lr = self.scheduled(s.lr, s.lr_final)
+
+        steps: list[dict[str, Any]] = []
+        for _ in range(s.epochs):
+            for minibatch in batch.minibatches(s.num_minibatches, self.shuffle):
+                if s.normalize_advantages == "minibatch":
+                    minibatch.advantages = normalize(minibatch.advantages)
+                steps.append(self.step(minibatch))
+            if s.target_kl is not None and means(steps[-s.num_minibatches :])["approx_kl"] > s.target_kl:
+                break
+
+        metrics = means(steps)
+        metrics["minibatch_kl"] = metrics.pop("approx_kl")
+        metrics |= self.afterwards(batch)
+        metrics["explained_variance"] = float(explained_variance(values, returns))
+        metrics |= {
+            "epochs": len(steps) // s.num_minibatches,
+            "lr": lr,
+            "clip_eps": self.coefficients()["clip_eps"],
+        }
+        if s.objective != "clip":
+            metrics["kl_coef"] = self.kl_coef.value
+            self.kl_coef.update(metrics["kl"])
+        if s.normalize_observations:
+            self.policy.normalizer.update(rollout.observations)
+        return metrics
+
+    def step(self, minibatch: Batch) -> dict[str, Any]:
+        """One gradient step; returns the diagnostics of the loss, and the length that the gradient had."""
+        if self.closed_form is not None:
+            diagnostics = self.closed_form.gradient(minibatch, **self.coefficients())
+        else:
+            self.optimizer.zero_grad(set_to_none=False)
+            loss, diagnostics = self.loss(minibatch)
+            loss.backward()
+        norm = clip_gradient(self.weights, self.settings.max_grad_norm)
+        self.optimizer.step()
+        return {**diagnostics, "grad_norm": norm}
+
+    @torch.no_grad()
+    def afterwards(self, batch: Batch) -> dict[str, float]:
+        """What the policy has become, on the whole batch: its entropy, and how far it has moved."""
+        now = self.policy.distribution(batch.observations)
+        found = {"entropy": now.entropy(), "approx_kl": k3(batch.old_logp, now.logp(batch.actions))}
+        if self.old_policy is not self.policy:
+            found["kl"] = self.old_policy.distribution(batch.observations).kl(now)
+        return {name: x.mean().item() for name, x in found.items()}
+
+
+def means(steps: list[dict[str, Any]]) -> dict[str, float]:
+    """The mean of each entry over gradient steps."""
+    return {name: fmean(float(step[name]) for step in steps) for name in steps[0]}
