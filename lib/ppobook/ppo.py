@@ -117,6 +117,11 @@ class PPO(Learner):
     ) -> None:
         super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
         s = settings
+        if s.num_minibatches > s.num_envs * s.num_steps:
+            raise ValueError(
+                f"num_minibatches is {s.num_minibatches}, and a batch has {s.num_envs * s.num_steps} steps "
+                "(num_envs times num_steps); at most one minibatch a step is wanted"
+            )
         self.weights = flatten(self.policy, self.value)
         self.optimizer = torch.optim.Adam([self.weights], lr=s.lr, eps=s.adam_eps, fused=True)
         self.shuffle = Shuffle(training._stream(seed, "minibatches"))
