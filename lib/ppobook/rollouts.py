@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.utils import EzPickle
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from torch import Tensor
 
 from ppobook import _doors
@@ -331,13 +331,21 @@ class Collector:
             return
         envs: Any = self.envs
         restored = pickle.loads(state["environments"])
-        if len(restored) != envs.num_envs:
+        if isinstance(restored, list) != hasattr(envs, "envs"):
+            raise ValueError(
+                f"state holds environments of another kind than envs ({_name(envs)}); those of the same "
+                "environment, saved by this version of ppobook, are wanted"
+            )
+        if not isinstance(restored, list):
+            envs.load_state_dict(restored)
+        elif len(restored) != envs.num_envs:
             raise ValueError(
                 f"state has {len(restored)} environments; {envs.num_envs} are wanted, as in envs"
             )
-        for old in envs.envs:
-            old.close()
-        envs.envs = restored
+        else:
+            for old in envs.envs:
+                old.close()
+            envs.envs = restored
         self._seen = state["observations"].cpu().numpy().copy()
         self._steps = state["steps"]
         self._totals = state["totals"].numpy().copy()
@@ -432,6 +440,11 @@ class _StatePickler(pickle.Pickler):
 def _pickled(envs: VectorEnv) -> bytes | None:
     """The environments inside a vector environment, random numbers and all; None where that can't be had."""
     # A wrapper around the vector may have a state of its own, so only the bare one is known to be complete.
+    if isinstance(envs, VectorWrapper):
+        return None
+    own = getattr(envs, "state_dict", None)
+    if callable(own):
+        return pickle.dumps(own())
     if not isinstance(envs, SyncVectorEnv):
         return None
     file = io.BytesIO()

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ppobook import _doors
+from ppobook.envs.classic import classic_vector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -556,7 +557,7 @@ class SameStepVectorEnv(SyncVectorEnv):
         return observations, rewards, terminated, truncated, infos
 
 
-def make_env(env_id: str, num_envs: int = 1, seed: int | None = None, **settings: Any) -> SameStepVectorEnv:
+def make_env(env_id: str, num_envs: int = 1, seed: int | None = None, **settings: Any) -> VectorEnv:
     """Several copies of an environment, stepped together, reset and ready to be stepped.
 
     Each copy has random numbers of its own, drawn from the seed, and runs with neighbouring seeds share none.
@@ -586,6 +587,13 @@ def make_env(env_id: str, num_envs: int = 1, seed: int | None = None, **settings
         seed = _doors.count("seed", seed, low=0)
     if not isinstance(env_id, str):
         raise TypeError(f"env is {env_id!r}; the id of an environment is wanted, such as 'CartPole-v1'")
+
+    envs: VectorEnv | None = None
+    if settings.keys() <= {"max_episode_steps"}:
+        envs = classic_vector(_made(env_id, settings), num_envs)
+    if envs is not None:
+        envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
+        return envs
 
     def make(i: int) -> gym.Env:
         return _Watched(_plain(_made(env_id, settings), env_id), f"environment {i} of {num_envs} ({env_id})")
