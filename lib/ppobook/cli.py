@@ -167,7 +167,7 @@ def _train(arguments: argparse.Namespace) -> None:
 def _known(training: Any, algorithm: str | None, resume: str | None) -> set[str]:
     """The names of the settings that may be given."""
     if algorithm is None and resume is not None:
-        return set(training.config_of(resume, "resume"))
+        return set(training.read_record(resume, "resume").config)
     names = training.ALGORITHMS if algorithm is None else (algorithm,)
     return {name for a in names for name in training.learner_class(a).settings_class.__dataclass_fields__}
 

@@ -99,9 +99,11 @@ def evaluate(
     }
 
 
-def _sampling(policy: Policy, collector: Collector) -> Callable[[Tensor], Tensor]:
+def _sampling(policy: Any, collector: Collector) -> Callable[[Tensor], Tensor]:
     """The policy's draws at what the environments show; in the quick form, where it has one."""
-    quick = getattr(policy, "actor", lambda *_: None)(_BLOCK, collector.envs.num_envs, collector.generator)
+    quick: Any = getattr(policy, "actor", lambda *_: None)(
+        _BLOCK, collector.envs.num_envs, collector.generator
+    )
     if quick is None:
         return lambda seen: policy.sample(seen, collector.generator)[0]
     t = 0

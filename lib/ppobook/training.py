@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
@@ -639,10 +639,38 @@ def load(folder: str | Path, learner: type[Learner] | None = None) -> Run:
     return _run_of(_learner_of(snapshot, learner), snapshot)
 
 
-def config_of(folder: str | Path, name: str = "folder") -> dict[str, Any]:
-    """What a run was asked for, without its networks; `name` is the argument that the folder came in."""
-    config: dict[str, Any] = _read(name, folder).state["config"]
-    return config
+class Record(NamedTuple):
+    """What a run's folder says of it, without its networks: so it can be read without the class of a user's
+    learner.
+    """
+
+    history: pd.DataFrame
+    config: dict[str, Any]
+    observation_space: gym.Space
+    action_space: gym.Space
+
+
+def read_record(folder: str | Path, name: str = "folder") -> Record:
+    """History, config and spaces of a run, as its last checkpoint has them.
+
+    Parameters
+    ----------
+    folder : path
+    name : str
+        The argument that the folder came in, for the sentence that refuses it.
+
+    Raises
+    ------
+    ValueError, OSError
+        As for `load`.
+    """
+    snapshot = _read(name, folder)
+    state = snapshot.state
+    try:
+        spaces = [_space(description) for description in state["spaces"]]
+        return Record(_table(state["history"]), dict(state["config"]), *spaces)
+    except Exception as error:
+        raise _changed(snapshot, error) from None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -782,7 +810,7 @@ def threads(n: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Home(typing.NamedTuple):
+class _Home(NamedTuple):
     """The folder of a run under way, and the argument that it came in."""
 
     name: str
@@ -1258,17 +1286,26 @@ def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
         _History(state["history"])
     except ValueError as error:
         raise ValueError(f"{snapshot.where}: {error}") from None
-    except Exception as error:  # ours by its format, and yet something in it is not
-        raise ValueError(
-            f"{snapshot.where}/state.pt lacks something, or was changed ({_doors.reason(error)}); "
-            "wanted: the file as it was written"
-        ) from None
+    except Exception as error:
+        raise _changed(snapshot, error) from None
     return learner
 
 
+def _changed(snapshot: _Snapshot, error: Exception) -> ValueError:
+    """A checkpoint that is ours by its format, and yet something in it is not."""
+    return ValueError(
+        f"{snapshot.where}/state.pt lacks something, or was changed ({_doors.reason(error)}); "
+        "wanted: the file as it was written"
+    )
+
+
+def _table(history: dict[str, Any]) -> pd.DataFrame:
+    columns = _History(history).tensors()
+    return pd.DataFrame({name: column.numpy() for name, column in columns.items()})
+
+
 def _run_of(learner: Learner, snapshot: _Snapshot) -> Run:
-    columns = _History(snapshot.state["history"]).tensors()
-    history = pd.DataFrame({name: column.numpy() for name, column in columns.items()})
+    history = _table(snapshot.state["history"])
     return Run(learner.policy, history, dict(snapshot.state["config"]), learner.value, snapshot)
 
 
