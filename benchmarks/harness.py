@@ -6,7 +6,6 @@ import ast
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -105,6 +104,8 @@ def run_job(job: Job, *, timeout: float = 3600.0) -> dict[str, Any]:
             result: dict[str, Any] = json.loads(start().splitlines()[-1])
             return result
         start()  # once beforehand: the files of the library are then in memory
+        import resource  # not on Windows
+
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         start()
         wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)

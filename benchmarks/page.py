@@ -1,6 +1,512 @@
-def draw(a, b):
-    pass
+"""The site's page "How it compares": its tables and figures, made from what is recorded in results/.
+
+    python benchmarks/page.py                   # draws results/race*.svg, writes reference/how_it_compares.md
+
+The page is a text that people edit. What stands in it between a line ``% made: NAME`` and ``% end`` is
+replaced by what the function of that name below makes; a test holds that the page is as they make it now.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results"
+PAGE = ROOT / "reference" / "how_it_compares.md"
+MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
+
+ABSENT = "*Not recorded yet.*"
+Facts = dict[str, Any]
 
 
-def write():
-    pass
+class Recorded:
+    """What is recorded so far, read from a folder; None where a recording is missing."""
+
+    def __init__(self, folder: Path = RESULTS) -> None:
+        self.folder = folder
+        self.race, self.many, self.curves = (
+            self._facts(name) for name in ("race", "race_many_seeds", "race_curves")
+        )
+
+    def _facts(self, name: str) -> Facts | None:
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pd.read_csv(self.folder / f"{name}.csv")
+
+    def learned(self) -> Facts | None:
+        """Where the rows of what learning takes are best recorded."""
+        return self.many or self.race
+
+
+# ----------------------------------------------------------------------------------------------- the tables
+
+
+def machine(recorded: Recorded) -> str:
+    lines = []
+    for title, facts in (
+        ("The bench", recorded.race),
+        ("The longer races", recorded.many),
+        ("The curves", recorded.curves),
+    ):
+        if facts is not None:
+            lines.append(f"- {title}: {facts['date']}, {facts['machine']}; {_versions(facts)}.")
+    return "\n".join(lines) or ABSENT
+
+
+def _versions(facts: Facts) -> str:
+    """Each package once: a test holds that what contestants share has one version."""
+    found: dict[str, str] = {}
+    for versions in facts["versions"].values():
+        found |= versions
+    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()) if name != "ppobook")
+
+
+def rates(recorded: Recorded) -> str:
+    return _pairs(recorded.race, lambda one: one["race"].startswith("rate_"), "steps a second")
+
+
+def gae(recorded: Recorded) -> str:
+    return _pairs(recorded.race, lambda one: one["race"].startswith("gae_"), "milliseconds", "loop")
+
+
+def start_up(recorded: Recorded) -> str:
+    facts = recorded.race
+    if facts is None:
+        return ABSENT
+    table = _pairs(facts, lambda one: one["race"] == "start_import", "seconds")
+    said = [
+        f"`{one['title'].split(',')[0]}` takes {_number(one['ours'])} s; the aim is {one['limit']:g} s."
+        for one in facts["alone"]
+    ]
+    return "\n".join([table, "", *said])
+
+
+def _pairs(facts: Facts | None, wanted: Callable[[Facts], bool], unit: str, theirs: str = "theirs") -> str:
+    if facts is None:
+        return ABSENT
+    rows = [("", "beside", f"ours, {unit}", theirs, "ours / theirs", "aimed at")]
+    for one in filter(wanted, facts["comparisons"]):
+        rows.append(
+            (
+                one["title"],
+                one["contestant"],
+                _number(one["ours"]),
+                _number(one["theirs"]),
+                _ratio(one),
+                _aim(one),
+            )
+        )
+    return _markdown(rows, left=2)
+
+
+def until_learned(recorded: Recorded) -> str:
+    return _learned(recorded, lambda name: name.startswith("reach_") and "trpo" not in name)
+
+
+def trpo(recorded: Recorded) -> str:
+    return _learned(recorded, lambda name: name.startswith("reach_trpo_"))
+
+
+def _learned(recorded: Recorded, wanted: Callable[[str], bool]) -> str:
+    facts = recorded.learned()
+    if facts is None:
+        return ABSENT
+    table = recorded.table(facts["name"])
+    rows = [("", "", "got there", "CPU s", "steps", "ours / theirs, CPU s", "ours / theirs, steps")]
+    for race in facts["races"]:
+        if not wanted(race["name"]):
+            continue
+        for label in race["contestants"]:
+            mine = table[(table.race == race["name"]) & (table.contestant == label)]
+            wide = mine.pivot(index="seed", columns="measure", values="value")
+            late = wide["reached"] == 0
+            found = {
+                one["measure"]: one
+                for one in facts["comparisons"]
+                if one["race"] == race["name"] and one["contestant"] == label
+            }
+            rows.append(
+                (
+                    race["title"] if label == "ours" else "",
+                    label,
+                    f"{int((~late).sum())} of {len(wide)}",
+                    _median(wide["cpu_seconds"].mask(late, np.inf)),
+                    _median(wide["steps"].mask(late, np.inf)),
+                    _ratio(found["cpu_seconds"]) if found else "",
+                    _ratio(found["steps"]) if found else "",
+                )
+            )
+    return _markdown(rows, left=2) if len(rows) > 1 else ABSENT
+
+
+def curves(recorded: Recorded) -> str:
+    facts = recorded.curves
+    if facts is None:
+        return ABSENT
+    table = recorded.table("race_curves")
+    rows = [("", "", "seeds", "return at the end, seed by seed", "CPU s", "steps a CPU second")]
+    for (env, label), mine in table.groupby(["env", "contestant"], sort=False):
+        last = mine.sort_values("steps").groupby("seed").last()
+        rows.append(
+            (
+                str(env),
+                str(label),
+                str(len(last)),
+                ", ".join(f"{x:.0f}" for x in last["return_mean"]),
+                _number(last["cpu_seconds"].median()),
+                _number((last["steps"] / last["cpu_seconds"]).median()),
+            )
+        )
+    return _markdown(rows, left=2)
+
+
+def cost(recorded: Recorded) -> str:
+    if recorded.race is None:
+        return ABSENT
+    table = recorded.table("race")
+    rows = [("", "steps a CPU second", "steps a second on the wall", "share of the rollout")]
+    for race in recorded.race["races"]:
+        if race["measure"] != "cost":
+            continue
+        wide = (
+            table[table.race == race["name"]]
+            .pivot_table(index="contestant", columns="measure", values="value", aggfunc="median", sort=False)
+            .reindex(list(race["contestants"]))
+        )
+        threads = ", 2 threads" if race["name"].endswith("_2") else ""
+        for label, one in wide.iterrows():
+            rows.append(
+                (
+                    f"{label}{threads}",
+                    _number(one["steps_per_second"]),
+                    _number(one["steps_per_wall_second"]),
+                    f"{one['rollout_share']:.0%}",
+                )
+            )
+    return _markdown(rows, left=1)
+
+
+def worse(recorded: Recorded) -> str:
+    """Every comparison in which ours is behind, or does not reach what was aimed at."""
+    if recorded.race is None:
+        return ABSENT
+    comparisons = list(recorded.race["comparisons"])
+    if recorded.many is not None:  # more seeds of the same rows
+        again = {one["race"] for one in recorded.many["comparisons"]}
+        comparisons = [one for one in comparisons if one["race"] not in again]
+        comparisons += recorded.many["comparisons"]
+    lines = []
+    for one in comparisons:
+        if one["ratio"] is None:
+            lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
+            continue
+        more = one["measure"] == "steps_per_second"
+        behind = one["ratio"] < 1 if more else one["ratio"] > 1
+        missed = one["limit"] is not None and (
+            one["ratio"] < one["limit"] if more else one["ratio"] > one["limit"]
+        )
+        short = one["goal"] is not None and (
+            one["ratio"] < one["goal"] if more else one["ratio"] > one["goal"]
+        )
+        if behind or missed or short:
+            why = "behind" if behind else "not what was aimed at"
+            if missed:
+                why = (
+                    f"{why}, and past the limit of {_number(one['limit'])}"
+                    if behind
+                    else (f"past the limit of {_number(one['limit'])}")
+                )
+            what = {"steps_per_second": "rate", "cpu_seconds": "CPU seconds", "steps": "steps"}
+            lines.append(
+                f"- {one['title']}, beside {one['contestant']}: {_ratio(one)} of its "
+                f"{what.get(one['measure'], 'time')}: {why}."
+            )
+    for one in recorded.race["alone"]:
+        if one["ours"] > one["limit"]:
+            lines.append(f"- `{one['title']}`: {_number(one['ours'])} s, past the limit of {one['limit']:g}.")
+    return "\n".join(lines) or "In no row above."
+
+
+def skipped(recorded: Recorded) -> str:
+    lines = [
+        f"- {one['title']}, {one['contestant']}: {one['why']}"
+        for facts in (recorded.race, recorded.many, recorded.curves)
+        if facts is not None
+        for one in facts["skipped"]
+    ]
+    return "\n".join(lines) or "Nothing was skipped in this recording."
+
+
+def figure_ratios(recorded: Recorded) -> str:
+    if recorded.race is None:
+        return ABSENT
+    said = "; ".join(f"{label} {times:.3g}" for label, times, *_ in speedups(recorded))
+    alt = f"How many times as fast ours is, row by row, on a logarithmic axis, with 95 % intervals: {said}."
+    return _figure("race.svg", alt)
+
+
+def figure_curves(recorded: Recorded) -> str:
+    if recorded.curves is None:
+        return ABSENT
+    table = recorded.table("race_curves")
+    ends = table.sort_values("steps").groupby(["env", "contestant", "seed"]).last()["return_mean"]
+    said = "; ".join(
+        f"{env}, {label}: {', '.join(f'{x:.0f}' for x in mine)}"
+        for (env, label), mine in ends.groupby(level=[0, 1], sort=False)
+    )
+    alt = (
+        "Two panels, LunarLander-v3 and Hopper-v5: mean return of 20 episodes against environment steps, one "
+        f"thin curve a seed. At the end: {said}."
+    )
+    return _figure("race_curves.svg", alt)
+
+
+def figure_cost(recorded: Recorded) -> str:
+    if recorded.race is None:
+        return ABSENT
+    alt = (
+        "Two panels with logarithmic axes. Above: processor time of a step against the number of environments,"
+        " as a whole, of the rollout and of the update. Below: steps a second on the wall against the width of the "
+        "networks, with one thread and with two. The table below has the numbers."
+    )
+    return _figure("race_cost.svg", alt)
+
+
+def _figure(name: str, alt: str) -> str:
+    return f":::{{image}} ../results/{name}\n:alt: {alt}\n:::"
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+
+
+def _number(x: float | None) -> str:
+    if x is None or not np.isfinite(x):
+        return "—"
+    if abs(x) >= 1000:
+        return f"{float(f'{x:.3g}'):,.0f}"
+    return f"{x:.3g}"
+
+
+def _median(x: pd.Series) -> str:
+    return _number(float(np.median(x.to_numpy())))
+
+
+def _ratio(one: Facts) -> str:
+    if one["ratio"] is None:
+        return "—"
+    if one["low"] is None or one["high"] is None:
+        return _number(one["ratio"])
+    return f"{_number(one['ratio'])} ({_number(one['low'])} to {_number(one['high'])})"
+
+
+def _aim(one: Facts) -> str:
+    if one["goal"] is None:
+        return ""
+    if one["limit"] == one["goal"]:
+        return _number(one["goal"])
+    return f"{_number(one['goal'])}, at worst {_number(one['limit'])}"
+
+
+def _markdown(rows: list[tuple[str, ...]], *, left: int) -> str:
+    """A table; all columns but the first few are aligned to the right."""
+    head, *body = rows
+    rule = [":---" if i < left else "---:" for i in range(len(head))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, tuple(rule), *body])
+
+
+# ---------------------------------------------------------------------------------------------- the figures
+
+
+def speedups(recorded: Recorded) -> list[tuple[str, float, float, float]]:
+    """What the first figure shows: a label, how many times as fast ours is, and the interval."""
+    assert recorded.race is not None
+    learned = recorded.learned()
+    assert learned is not None
+    chosen = [one for one in recorded.race["comparisons"] if not one["race"].startswith("reach_")]
+    chosen += [
+        one
+        for one in learned["comparisons"]
+        if one["race"].startswith("reach_") and one["measure"] == "cpu_seconds"
+    ]
+    found = []
+    for one in chosen:
+        numbers = [one["ratio"], one["low"], one["high"]]
+        if any(x is None or x <= 0 for x in numbers):
+            continue
+        if one["measure"] != "steps_per_second":
+            numbers = [1 / numbers[0], 1 / numbers[2], 1 / numbers[1]]
+        beside = "" if one["contestant"].startswith("a ") else f", {one['contestant']}"
+        found.append((one["title"].replace(" at ", ", ") + beside, *numbers))
+    return found
+
+
+def draw(source: Path = RESULTS, target: Path = RESULTS) -> None:
+    """Draw the figures of what is recorded in one folder into another."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    recorded = Recorded(source)
+    with plt.rc_context(style.settings()):
+        if recorded.race is not None:
+            _save(_draw_ratios(recorded), target / "race.svg")
+            if any(race["measure"] == "cost" for race in recorded.race["races"]):
+                _save(_draw_cost(recorded), target / "race_cost.svg")
+        if recorded.curves is not None:
+            _save(_draw_curves(recorded), target / "race_curves.svg")
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+
+
+def _draw_ratios(recorded: Recorded) -> Any:
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    rows = speedups(recorded)[::-1]
+    figure, ax = plt.subplots(figsize=(style.WIDTH, 0.62 * len(rows) + 1.0))
+    for height, (label, times, low, high) in enumerate(rows):
+        ax.plot([low, high], [height, height], color=style.colour("ppo"), linewidth=2.2)
+        ax.plot(times, height, "o", color=style.colour("ppo"), markersize=7)
+        ax.annotate(
+            f"{times:.2g}×",
+            (max(high, times), height),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+        )
+        ax.annotate(label, (0, height + 0.24), xycoords=("axes fraction", "data"), fontsize=10.5)
+    ax.axvline(1, color=style.colour("ink"), linewidth=1)
+    ax.set_xscale("log")
+    low = min([0.5, *(row[2] for row in rows)])
+    ax.set_xlim(low / 1.3, max([10, *(row[3] for row in rows)]) * 2.5)
+    ax.set_ylim(-0.6, len(rows) - 0.2)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}×")
+    ax.set_xlabel("times as fast as the other")
+    return figure
+
+
+def _draw_cost(recorded: Recorded) -> Any:
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    table = recorded.table("race")
+
+    def of(name: str) -> tuple[np.ndarray, pd.DataFrame]:
+        mine = table[table.race == name]
+        wide = mine.pivot_table(
+            index="contestant", columns="measure", values="value", aggfunc="median", sort=False
+        )
+        sizes = wide.index.str.extract(r"(\d+)", expand=False).astype(int)
+        return sizes.to_numpy(), wide
+
+    figure, (left, right) = plt.subplots(2, 1, figsize=(style.WIDTH, 7.2))
+    sizes, wide = of("cost_environments")
+    per_step = 1e6 / wide["steps_per_second"].to_numpy()
+    share = wide["rollout_share"].to_numpy()
+    left.plot(sizes, per_step, color=style.colour("ppo"), label="whole step")
+    left.plot(sizes, per_step * share, color=style.colour("vanilla"), label="rollout")
+    left.plot(sizes, per_step * (1 - share), color=style.colour("muted"), label="update")
+    left.set(xscale="log", yscale="log", xlabel="environments", ylabel="CPU µs a step")
+    for threads, look in ((1, "solid"), (2, "dashed")):
+        sizes, wide = of(f"cost_width_{threads}")
+        right.plot(
+            sizes,
+            wide["steps_per_wall_second"],
+            color=style.colour("ppo"),
+            linestyle=look,
+            marker="o",
+            label=f"{threads} thread{'s' * (threads > 1)}",
+        )
+    right.set(xscale="log", yscale="log", xlabel="width of both hidden layers", ylabel="steps a second")
+    for ax, ticks in ((left, [1, 4, 16, 64, 256, 1024]), (right, [64, 128, 256, 512, 1024])):
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+        ax.minorticks_off()
+        ax.margins(x=0.02)
+        ax.set_xlim(right=ticks[-1] * 3)
+        style.label_curves(ax)
+    return figure
+
+
+def _draw_curves(recorded: Recorded) -> Any:
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    table = recorded.table("race_curves")
+    envs = list(dict.fromkeys(table["env"]))
+    figure, axes = plt.subplots(len(envs), 1, figsize=(style.WIDTH, 3.4 * len(envs)), squeeze=False)
+    for ax, env in zip(axes[:, 0], envs, strict=True):
+        for label, colour in (("SB3", "muted"), ("ours", "ppo")):
+            mine = table[(table["env"] == env) & (table["contestant"] == label)]
+            for i, (_, run) in enumerate(mine.groupby("seed")):
+                ax.plot(
+                    run["steps"] / 1000,
+                    run["return_mean"],
+                    color=style.colour(colour),
+                    linewidth=1.6,
+                    label=label if i == 0 else None,
+                )
+        ax.set(title=env, xlabel="thousand environment steps", ylabel="mean return")
+        ax.set_xlim(0, 560)
+        style.label_curves(ax)
+    return figure
+
+
+# -------------------------------------------------------------------------------------------------- the page
+
+
+PARTS: dict[str, Callable[[Recorded], str]] = {
+    part.__name__: part
+    for part in (
+        machine,
+        rates,
+        until_learned,
+        trpo,
+        curves,
+        gae,
+        start_up,
+        cost,
+        worse,
+        skipped,
+        figure_ratios,
+        figure_curves,
+        figure_cost,
+    )
+}
+
+
+def made(text: str, recorded: Recorded) -> str:
+    """The page's text, with the parts that are made from what is recorded."""
+    return MADE.sub(lambda m: f"% made: {m[1]}\n\n{PARTS[m[1]](recorded)}\n\n% end\n", text)
+
+
+def write() -> None:
+    recorded = Recorded()
+    PAGE.write_text(made(PAGE.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    draw()
+    write()

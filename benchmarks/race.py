@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import io
 import json
 import math
@@ -46,6 +47,10 @@ LISTS = {"bench": jobs.bench, "quick": jobs.quick, "many": jobs.many_seeds, "cur
 NAMES = {"bench": "race", "quick": "race", "many": "race_many_seeds", "curves": "race_curves"}
 
 
+# The simulators that some environments need: the module, and the extra of ours that brings it.
+NEEDS = {"Hopper-v5": ("mujoco", "mujoco"), "LunarLander-v3": ("Box2D", "box2d")}
+
+
 # ---------------------------------------------------------------------------------------------- running it
 
 
@@ -54,6 +59,11 @@ def without(races: Sequence[Race], absent: dict[str, str]) -> tuple[list[Race], 
     kept, skipped = [], []
     for race in races:
         present = [job for job in race.jobs(race.seeds[0]) if job["peer"] not in absent]
+        lacking = next((NEEDS[env] for job in present if (env := job.get("env")) in NEEDS), None)
+        if lacking is not None and importlib.util.find_spec(lacking[0]) is None:
+            why = f"{lacking[0]} is not installed beside the library; pip install 'ppobook[{lacking[1]}]'"
+            skipped.append({"race": race.name, "title": race.title, "contestant": "all", "why": why})
+            continue
         for job in race.jobs(race.seeds[0]):
             if job["peer"] in absent:
                 skipped.append(

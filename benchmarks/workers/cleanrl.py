@@ -25,7 +25,6 @@ from typing import Any
 import common
 import numpy as np
 import torch
-import tyro  # noqa: F401 - so that its import is not on the clock
 
 CHANGES = {
     "for i in range(args.num_envs)],\n": (
