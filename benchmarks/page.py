@@ -274,9 +274,9 @@ def figure_cost(recorded: Recorded) -> str:
     if recorded.race is None:
         return ABSENT
     alt = (
-        "Two panels with logarithmic axes. Above: processor time of a step against the number of environments,"
-        " as a whole, of the rollout and of the update. Below: steps a second on the wall against the width of the "
-        "networks, with one thread and with two. The table below has the numbers."
+        "Two panels with logarithmic axes. Above: processor time of a step against the number of "
+        "environments, as a whole, of the rollout and of the update. Below: steps a second on the wall "
+        "against the width of the networks, with one thread and with two. The table below has the numbers."
     )
     return _figure("race_cost.svg", alt)
 

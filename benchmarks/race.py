@@ -387,7 +387,13 @@ def main(arguments: list[str] | None = None) -> int:
     races, skipped = without(races, absent)
     for one in skipped:
         print(f"skipped: {one['title']}, {one['contestant']}: {one['why']}", flush=True)
-    results = run(races, what, absent, wait=not options.done)
+    try:
+        results = run(races, what, absent, wait=not options.done)
+    except harness.JobError as error:
+        print(
+            f"stopped: {error}. What is done is kept; the same command goes on from there.", file=sys.stderr
+        )
+        return 1
     results = {name: found for name, found in results.items() if found}
     races = [race for race in races if race.name in results]
     if not races:

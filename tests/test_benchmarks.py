@@ -1,4 +1,4 @@
-"""The race: statistics on numbers whose answer is known, the lists of jobs, what is kept and what is named."""
+"""The race: statistics on numbers with a known answer, the lists of jobs, what is kept and what is named."""
 
 import json
 import math
