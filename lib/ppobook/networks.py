@@ -18,7 +18,6 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -30,16 +29,18 @@ from ppobook import _doors
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
-# In a rollout: the step's number and what the environments show, to the actions as they were drawn, and as
-# the environments may be given them.
-Act = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-# What stands in for an activation's module in a rollout on the CPU. (NumPy has no error function for gelu.)
+# What stands in, on the spot, for an activation's module in a rollout on the CPU. (NumPy has no error
+# function for gelu.)
 _IN_NUMPY: dict[type[nn.Module], Callable[[np.ndarray], Any]] = {
     nn.Tanh: lambda x: np.tanh(x, out=x),
     nn.ReLU: lambda x: np.maximum(x, 0, out=x),
     nn.SiLU: lambda x: np.divide(x, 1 + np.exp(-x), out=x),
 }
+
+# The parts of an `Actor`: observations to a network's outputs, which are filled in; and step and outputs to
+# the actions as they were drawn, and as the environments may be given them.
+Evaluate = Callable[[np.ndarray, np.ndarray], None]
+Act = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Policy(Protocol):
@@ -445,51 +446,37 @@ class _Policy(nn.Module, ABC):
         return actions
 
     @torch.no_grad()
-    def actor(self, steps: int, num_envs: int, generator: torch.Generator | None = None) -> Act | None:
-        """The quick form of `sample` for a rollout: ``actor(...)(t, observations)``, t = 0, 1, …, steps − 1.
+    @torch.no_grad()
+    def actor(self, steps: int, num_envs: int, generator: torch.Generator | None = None) -> Actor | None:
+        """The quick form of `sample` for a rollout; None for a class from elsewhere, a subclass say.
 
-        Half of what a step of a small environment costs would otherwise go into torch's overhead on tensors
-        of a few numbers. So all noise of the rollout is drawn at once, and an `MLP` on the CPU is evaluated
-        in NumPy, on views of its own weights; other networks are asked as they are. From the same generator
-        it takes the actions that `sample` would take step by step (those of a Gaussian up to rounding).
-        Log-probabilities it leaves out: a trainer has them from one pass over the whole batch.
-
-        The numbers are not looked at. Weights that are not finite give actions that are none, and a
-        log-probability that is not finite either.
-
-        Returns
-        -------
-        act : callable, or None
-            t and an array of observations, [num_envs, ...], to two arrays: the actions as they were drawn,
-            and as the environments may be given them. None for a subclass from elsewhere, since whatever
-            it does differently, `sample` knows.
+        Whatever such a class does in its own way, its `sample` knows, and this form would not.
         """
         if type(self).__module__ != __name__:
             return None
-        outputs = self._numpy_outputs(num_envs)
-        noise = self._noise((steps, num_envs), generator, next(self.parameters()))
-        return self._acting(outputs, noise.cpu().numpy())
+        noise = self._noise((steps, num_envs), generator, next(self.parameters())).cpu().numpy()
+        return Actor(self, self._numpy_outputs(num_envs), self._numpy_act(noise), np.empty_like(noise))
 
-    def _numpy_outputs(self, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`outputs`, from arrays to arrays."""
+    def _numpy_outputs(self, num_envs: int) -> Evaluate:
+        """`outputs`, from array to array."""
         layers = _numpy_layers(getattr(self, "network", None), num_envs)
         if layers is None:
 
-            def asked(observations: np.ndarray) -> np.ndarray:
+            def asked(observations: np.ndarray, outputs: np.ndarray) -> None:
                 with torch.no_grad():
-                    return self.outputs(observations).cpu().numpy()
+                    outputs[:] = self.outputs(observations).cpu().numpy()
 
             return asked
         if self.normalizer is None:
             return layers
-        normalizer = self.normalizer
-        shift, scale = (x.numpy().astype(np.float32) for x in normalizer.shift_and_scale())
+        clip = self.normalizer.clip
+        shift, scale = (x.numpy().astype(np.float32) for x in self.normalizer.shift_and_scale())
 
-        def normalized(observations: np.ndarray) -> np.ndarray:
+        def normalized(observations: np.ndarray, outputs: np.ndarray) -> None:
             x = observations - shift
             x *= scale
-            np.minimum(x, normalizer.clip, out=x)
-            return layers(np.maximum(x, -normalizer.clip, out=x))
+            np.minimum(x, clip, out=x)
+            layers(np.maximum(x, -clip, out=x), outputs)
 
         return normalized
 
@@ -498,8 +485,40 @@ class _Policy(nn.Module, ABC):
         """What `Distribution.noise` draws at so many observations, [*shape, outputs]."""
 
     @abstractmethod
-    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
-        """What `Distribution.act` does with outputs and noise, in NumPy."""
+    def _numpy_act(self, noise: np.ndarray) -> Act:
+        """What `Distribution.act` makes of outputs and noise, in NumPy."""
+
+
+class Actor:
+    """The quick form of `sample` for a rollout: call it with t = 0, 1, … and what [N] environments show.
+
+    Half of what a step of a small environment costs would otherwise go into torch's overhead on tensors of a
+    few numbers. So all noise of the rollout is drawn at once, and an `MLP` on the CPU is evaluated in NumPy;
+    other networks are asked as they are. From the same generator come the actions that `sample` would take
+    step by step (those of a Gaussian up to rounding). The numbers that the actions were drawn from are kept,
+    and give all log-probabilities at the end.
+
+    Nothing is looked at on the way. Weights that are not finite give actions that are none, and
+    log-probabilities that are not finite either. While an actor is in use, its policy must not learn.
+    """
+
+    def __init__(self, policy: _Policy, evaluate: Evaluate, act: Act, outputs: np.ndarray) -> None:
+        self._policy = policy
+        self._evaluate = evaluate
+        self._act = act
+        self._outputs = outputs  # [T, N, outputs], filled in step by step
+
+    def __call__(self, t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The actions of step t, [N, ...]: as they were drawn, and as the environments may be given them."""
+        outputs = self._outputs[t]
+        self._evaluate(observations, outputs)
+        return self._act(t, outputs)
+
+    @torch.no_grad()
+    def logp(self, actions: Tensor) -> Tensor:
+        """Log-probabilities [T, N] of the actions that were drawn, [T, N, ...]."""
+        outputs = torch.from_numpy(self._outputs).to(actions.device)
+        return self._policy.distribution_of(outputs).logp(actions)
 
 
 class _Discrete(_Policy):
@@ -529,9 +548,9 @@ class _Discrete(_Policy):
     def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
         return _gumbel((*shape, self.n_actions), generator, like)
 
-    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
-        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            actions = (outputs(observations) + noise[t]).argmax(1)
+    def _numpy_act(self, noise: np.ndarray) -> Act:
+        def act(t: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            actions = (outputs + noise[t]).argmax(1)
             return actions, actions
 
         return act
@@ -598,12 +617,17 @@ class TabularPolicy(_Discrete):
         """The rows of the table, shape [..., n_actions]."""
         return _rows(self.table, observations)
 
-    def _numpy_outputs(self, num_envs: int) -> Callable[[np.ndarray], np.ndarray]:
+    def _numpy_outputs(self, num_envs: int) -> Evaluate:
         if self.table.device.type != "cpu":
             return super()._numpy_outputs(num_envs)
-        table = self.table.detach().numpy()
-        # A state that the table does not have is refused when its log-probability is taken.
-        return lambda states: table.take(states, axis=0, mode="clip")
+        table, n_states = self.table.detach().numpy(), self.n_states
+
+        def looked_up(states: np.ndarray, outputs: np.ndarray) -> None:
+            if states.min() < 0 or states.max() >= n_states:
+                self.logits(states)  # which refuses them, with a sentence
+            table.take(states, axis=0, out=outputs, mode="clip")
+
+        return looked_up
 
 
 class MultiCategoricalPolicy(_Policy):
@@ -662,12 +686,12 @@ class MultiCategoricalPolicy(_Policy):
     def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
         return _gumbel((*shape, sum(self.nvec)), generator, like)
 
-    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+    def _numpy_act(self, noise: np.ndarray) -> Act:
         ends = np.cumsum(self.nvec).tolist()
         columns = [slice(end - n, end) for n, end in zip(self.nvec, ends, strict=True)]
 
-        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            noisy = outputs(observations) + noise[t]
+        def act(t: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            noisy = outputs + noise[t]
             actions = np.stack([noisy[:, column].argmax(1) for column in columns], axis=1)
             return actions, actions
 
@@ -770,13 +794,13 @@ class GaussianPolicy(_Policy):
     def _noise(self, shape: tuple[int, int], generator: torch.Generator | None, like: Tensor) -> Tensor:
         return _normal((*shape, self.act_dim), generator, like)
 
-    def _acting(self, outputs: Callable[[np.ndarray], np.ndarray], noise: np.ndarray) -> Act:
+    def _numpy_act(self, noise: np.ndarray) -> Act:
         scale, centre, low, high = (x.cpu().numpy() for x in (self.scale, self.centre, self.low, self.high))
         # Where the actions would be drawn if the network said 0.
         around = centre + scale * self.log_std.detach().exp().cpu().numpy() * noise
 
-        def act(t: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            actions = scale * outputs(observations) + around[t]
+        def act(t: int, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            actions = scale * outputs + around[t]
             return actions, np.minimum(np.maximum(actions, low), high)
 
         return act
@@ -1078,37 +1102,34 @@ def _through(module: Any, observations: Any, outputs: int) -> Tensor:
     return found
 
 
-def _numpy_layers(network: Any, num_envs: int) -> Callable[[np.ndarray], np.ndarray] | None:
-    """An MLP on views of its weights, from [num_envs, inputs] to [num_envs, outputs]; None for all else.
-
-    What it returns is overwritten by the next call.
-    """
+def _numpy_layers(network: Any, num_envs: int) -> Evaluate | None:
+    """An MLP on the CPU in NumPy, from [num_envs, inputs] to [num_envs, outputs]; None for all else."""
     if type(network) is not MLP or network.layers[0].weight.device.type != "cpu":
         return None
-    steps: list[Callable[[np.ndarray], Any]] = []
-    for layer in network.layers:
-        if type(layer) is nn.Linear and layer.bias is not None:
-            weight, bias = layer.weight.detach().numpy().T, layer.bias.detach().numpy()
-            filled = np.empty((num_envs, len(bias)), dtype=bias.dtype)
-            steps.append(partial(_affine, weight, bias, filled))
-        elif type(layer) in _IN_NUMPY:
-            steps.append(_IN_NUMPY[type(layer)])
-        else:
-            return None
-    dtype = network.layers[0].weight.detach().numpy().dtype
+    layers: list[Any] = list(network.layers)
+    linear, between = layers[::2], layers[1::2]
+    if any(type(layer) is not nn.Linear or layer.bias is None for layer in linear):
+        return None
+    if any(type(layer) not in _IN_NUMPY for layer in between):
+        return None
+    # Transposed once for all steps of a rollout, which BLAS rewards.
+    weights = [np.ascontiguousarray(layer.weight.detach().numpy().T) for layer in linear]
+    biases = [layer.bias.detach().numpy() for layer in linear]
+    activations = [_IN_NUMPY[type(layer)] for layer in between]
+    filled = [np.empty((num_envs, len(bias)), dtype=bias.dtype) for bias in biases[:-1]]
+    hidden = list(zip(weights, biases, filled, activations, strict=False))
 
-    def outputs(observations: np.ndarray) -> np.ndarray:
-        x = observations.astype(dtype, copy=False)
-        for step in steps:
-            x = step(x)
-        return x
+    def evaluate(observations: np.ndarray, outputs: np.ndarray) -> None:
+        x = observations.astype(outputs.dtype, copy=False)
+        for weight, bias, units, activation in hidden:
+            np.dot(x, weight, out=units)
+            np.add(units, bias, out=units)
+            activation(units)
+            x = units
+        np.dot(x, weights[-1], out=outputs)
+        np.add(outputs, biases[-1], out=outputs)
 
-    return outputs
-
-
-def _affine(weight: np.ndarray, bias: np.ndarray, filled: np.ndarray, x: np.ndarray) -> np.ndarray:
-    np.dot(x, weight, out=filled)
-    return np.add(filled, bias, out=filled)
+    return evaluate
 
 
 def _whole_numbers(actions: Any, like: Tensor) -> Tensor:

@@ -25,9 +25,6 @@ from ppobook import _doors
 from ppobook.envs import env_seeds
 from ppobook.networks import Act, Policy
 
-# As many observations as are sent through a network at once when nothing is learned from it.
-_AT_ONCE = 32_768
-
 
 @dataclass(frozen=True)
 class Rollout:
@@ -117,8 +114,6 @@ class Collector:
     ----------
     generator : torch.Generator
         Where the actions' random numbers come from.
-    lengths : int64 array, [N]
-        How many steps the episode under way has, in each environment.
     """
 
     def __init__(self, envs: VectorEnv, policy: Policy, *, seed: int | None = None) -> None:
@@ -154,7 +149,7 @@ class Collector:
         n = self.envs.num_envs
         self._steps = 0
         self._totals = np.zeros(n)
-        self.lengths = np.zeros(n, dtype=np.int64)
+        self._begun = np.zeros(n, dtype=np.int64)  # how many steps came before the episode under way
         if seed is None:
             observations, _ = self.envs.reset()
         else:
@@ -168,11 +163,16 @@ class Collector:
         """What each environment shows now, [N, *obs]."""
         return self._tensor(self._seen)
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many steps the episode under way has, in each environment: int64, [N]."""
+        return self._steps - self._begun
+
     @torch.no_grad()
     def collect(self, steps: int) -> Rollout:
         """Take so many steps in every environment.
 
-        A policy that has an `actor` is asked in that form, and for its log-probabilities once, at the end.
+        A policy that has an `actor` is asked in that form; any other through `sample`.
 
         Raises
         ------
@@ -189,9 +189,9 @@ class Collector:
         logps: list[Tensor] = []
         ended: list[tuple[int, Episode]] = []
         before, taken = self._steps, 0
-        quick = getattr(self.policy, "actor", None)
-        quick = quick and quick(steps, self.envs.num_envs, self.generator)
-        act = quick or self._asking(logps)
+        has_quick = getattr(self.policy, "actor", None)
+        quick = has_quick(steps, self.envs.num_envs, self.generator) if has_quick else None
+        act: Any = quick or self._asking(logps)
         observations[0] = self._seen
         try:
             for t in range(steps):
@@ -212,7 +212,10 @@ class Collector:
         self._refuse_unless_sound(observations, rewards, terminated, ended, before)
 
         seen, drawn_all = self._tensor(observations), self._tensor(np.stack(actions))
-        logp = self._logp(seen[:-1], drawn_all) if quick else torch.stack(logps)
+        logp = quick.logp(drawn_all) if quick else torch.stack(logps)
+        if quick and not math.isfinite(logp.sum().item()):
+            # It may be that the policy gives no numbers; `sample` then refuses, with a sentence.
+            self.policy.sample(seen[:-1], torch.Generator(self.device))
         # As torch.nonzero has them: by environment, then by time.
         cuts = sorted(
             (episode.environment, t) for t, episode in ended if not terminated[t, episode.environment]
@@ -260,18 +263,18 @@ class Collector:
         observations, rewards, terminated, truncated, infos = self.envs.step(given)
         self._steps += 1
         self._totals += rewards
-        self.lengths += 1
         over = terminated | truncated
         episodes: list[Episode] = []
         if np.count_nonzero(over):  # few steps end an episode, and the others should not pay for it
-            for i in np.flatnonzero(over).tolist():
-                final = np.asarray(infos["final_obs"][i])
-                episodes.append(Episode(i, float(self._totals[i]), int(self.lengths[i]), final))
-                self._totals[i] = self.lengths[i] = 0
+            finals = infos["final_obs"]
+            for i in over.nonzero()[0].tolist():
+                length = self._steps - int(self._begun[i])
+                episodes.append(Episode(i, float(self._totals[i]), length, np.asarray(finals[i])))
+                self._totals[i], self._begun[i] = 0, self._steps
         return observations, rewards, terminated, truncated, episodes
 
     def _asking(self, logps: list[Tensor]) -> Act:
-        """The form of `Policy.actor` for a policy that has none: asked step by step, its logp kept."""
+        """What stands in for `Policy.actor` where a policy has none: asked step by step, its logp kept."""
 
         def act(_: int, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             actions, logp = self.policy.sample(self._tensor(observations), self.generator)
@@ -279,16 +282,6 @@ class Collector:
             return actions.cpu().numpy(), self.policy.in_bounds(actions).cpu().numpy()
 
         return act
-
-    def _logp(self, observations: Tensor, actions: Tensor) -> Tensor:
-        """Log-probabilities of a rollout's actions, [T, N]; in portions, so that memory stays small."""
-        rows = max(1, _AT_ONCE // observations.shape[1])
-        portions = zip(observations.split(rows), actions.split(rows), strict=True)
-        logp = torch.cat([self.policy.logp(some, theirs) for some, theirs in portions])
-        if not math.isfinite(logp.sum().item()):
-            # It may be that the policy gives no numbers; `sample` then refuses, with a sentence.
-            self.policy.sample(observations, torch.Generator(self.device))
-        return logp
 
     @property
     def saves_environments(self) -> bool:
@@ -349,7 +342,7 @@ class Collector:
         self._seen = state["observations"].cpu().numpy().copy()
         self._steps = state["steps"]
         self._totals = state["totals"].numpy().copy()
-        self.lengths = state["lengths"].numpy().copy()
+        self._begun = self._steps - state["lengths"].numpy()
 
     def _array(self, observations: Any) -> np.ndarray:
         """A copy of observations: whole numbers where they are states, else float32."""

@@ -53,7 +53,7 @@ class ClassicVectorEnv(VectorEnv):
         self._state = np.zeros((self._size, num_envs))
         self._clock = 0
         self._begun = np.zeros(num_envs, dtype=np.int64)
-        self._plan_the_next_cut()
+        self._next_look = max_episode_steps
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -77,7 +77,9 @@ class ClassicVectorEnv(VectorEnv):
             if one is not None or self._rngs[i] is None:
                 self._rngs[i] = seeding.np_random(one)[0]
         self._clock = 0
-        self._begin(range(self.num_envs))
+        self._next_look = self._limit
+        for i in range(self.num_envs):
+            self._begin(i)
         return self._show(self._state), {}
 
     def step(
@@ -88,20 +90,18 @@ class ClassicVectorEnv(VectorEnv):
         self._clock += 1
         observations = self._show(self._state)
         truncated = np.zeros(self.num_envs, dtype=bool)
-        if self._clock == self._next_cut:
-            np.equal(self._begun, self._oldest, out=truncated)
-        elif not np.count_nonzero(terminated):
+        if self._clock == self._next_look:
+            truncated = self._too_long()
+        over = terminated | truncated
+        if not np.count_nonzero(over):
             return observations, rewards, terminated, truncated, {}
 
-        over = terminated | truncated
-        ended = np.flatnonzero(over).tolist()
-        final = np.full(self.num_envs, None, dtype=object)
-        for i in ended:
-            final[i] = observations[i].copy()
-        self._begin(ended)
-        observations[ended] = self._show(self._state[:, ended])
+        final = np.empty(self.num_envs, dtype=object)
+        for i in over.nonzero()[0].tolist():
+            final[i] = observations[i]
+            self._begin(i)
         infos = {"final_obs": final, "_final_obs": over, "final_info": {}, "_final_info": over.copy()}
-        return observations, rewards, terminated, truncated, infos
+        return self._show(self._state), rewards, terminated, truncated, infos
 
     def state_dict(self) -> dict[str, Any]:
         """Where all environments stand, random numbers included."""
@@ -110,6 +110,7 @@ class ClassicVectorEnv(VectorEnv):
             "state": self._state.copy(),
             "clock": self._clock,
             "begun": self._begun.copy(),
+            "next_look": self._next_look,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -126,21 +127,25 @@ class ClassicVectorEnv(VectorEnv):
                 self._rngs[i] = rng
         self._state[:] = state["state"]
         self._clock, self._begun = state["clock"], state["begun"].copy()
-        self._plan_the_next_cut()
+        self._next_look = state["next_look"]
 
-    def _begin(self, which: Sequence[int]) -> None:
-        """New episodes in these environments."""
-        for i in which:
-            rng = self._rngs[i]
-            assert rng is not None, "reset comes before step"
-            self._state[:, i] = self._start(rng)
-            self._begun[i] = self._clock
-        self._plan_the_next_cut()
+    def _begin(self, i: int) -> None:
+        """A new episode in one environment."""
+        rng = self._rngs[i]
+        assert rng is not None, "reset comes before step"
+        self._state[:, i] = self._start(rng)
+        self._begun[i] = self._clock
 
-    def _plan_the_next_cut(self) -> None:
-        # All other steps need not look at how long each episode is.
-        self._oldest = int(self._begun.min())
-        self._next_cut = None if self._limit is None else self._oldest + self._limit
+    def _too_long(self) -> np.ndarray:
+        """Which episodes have reached the limit, [N]; and the step at which the next one may have.
+
+        Until then nothing needs to look: episodes that begin later than the oldest end later.
+        """
+        assert self._limit is not None
+        truncated = self._begun + self._limit <= self._clock
+        going_on = np.where(truncated, self._clock, self._begun)
+        self._next_look = int(going_on.min()) + self._limit
+        return truncated
 
     @staticmethod
     @abstractmethod
