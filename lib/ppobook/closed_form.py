@@ -126,6 +126,40 @@ class ClosedForm:
         return dict(zip(DIAGNOSTICS, told, strict=True))
 
 
+class ClosedFormValue:
+    """The gradient of `ppobook.objectives.value_loss` by the weights of a value function that learns alone.
+
+    Parameters
+    ----------
+    value
+        As for `ClosedForm`.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.critic = _Layers(value.network)
+        self.normalizer = value.normalizer
+
+    @staticmethod
+    def fits(value: Any) -> bool:
+        """Whether this is a value function of the library's own kind, on the CPU."""
+        return (
+            type(value) is ValueFunction
+            and _Layers.fits(value.network)
+            and all(
+                p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad
+                for p in value.parameters()
+            )
+        )
+
+    def gradient(self, batch: Batch) -> float:
+        """Write the gradient of `value_loss` on this batch into the parameters; return the loss."""
+        x = batch.observations if self.normalizer is None else self.normalizer(batch.observations)
+        error = self.critic.forward(x.numpy())[:, 0] - batch.returns.numpy()
+        size = np.float32(len(error))
+        self.critic.backward((error / size)[:, None])
+        return float(0.5 * (error @ error) / size)
+
+
 class _Layers:
     """The layers of an MLP on its own memory: forwards, and backwards by the chain rule.
 

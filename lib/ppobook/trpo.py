@@ -1,0 +1,460 @@
+"""Trust region policy optimization: natural gradients, their length measured in KL and tried on the batch.
+
+    repeat
+        play T steps in N environments with π_old, and note log π_old(a_t | s_t)
+        advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
+        the slope of the surrogate:  g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+        the direction:               solve F x = g by conjugate gradient, which asks for products F v only
+        its length:                  β = √(2 δ / xᵀFx), for the KL of a step β x is about ½ β² xᵀFx
+        the step:                    the first of θ_old + β x, θ_old + α β x, θ_old + α² β x, … with a better
+                                     surrogate and a mean KL(π_old, π_θ) of at most δ; if none is, stay
+        with a critic of its own weights, move V(s_t) towards its targets
+
+F is the Fisher matrix, the curvature of the mean KL at θ_old. Chapter 2 of the book derives it all.
+
+Schulman, Levine, Moritz, Jordan and Abbeel 2015, "Trust region policy optimization", equation 14 and
+appendix C; Kakade 2001, "A natural policy gradient".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from ppobook import _doors, training
+from ppobook.closed_form import ClosedFormValue
+from ppobook.diagnostics import explained_variance, normalize
+from ppobook.divergences import k3
+from ppobook.networks import RunningNorm, actor_critic_for
+from ppobook.objectives import surrogate_loss, value_loss
+from ppobook.returns import gae
+from ppobook.rollouts import Rollout
+from ppobook.training import Learner, setting
+from ppobook.updates import Batch, RewardScale, Shuffle, flatten
+
+# Picked on seeds 0 to 4, by what a few rivals did there.
+_SMALL = {
+    "num_steps": 32,
+    "gamma": 0.95,
+    "max_kl": 0.03,
+    "cg_damping": 0.01,
+    "value_lr": 0.1,
+    "value_minibatches": 1,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {"num_steps": 128, "max_kl": 0.02, "value_lr": 3e-3, "value_minibatches": 4},
+    "ppobook/Chain-v0": _SMALL,
+    "ppobook/Gridworld-v0": _SMALL,
+}
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings of TRPO, and their defaults."""
+
+    num_steps: int = setting(256, "steps that each environment takes before an update", low=1, high=1_000_000)
+    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
+    max_kl: float = setting(0.01, "δ: the mean KL that a step may have, in nats", above=0)
+    fisher_share: float = setting(
+        1.0, "share of the batch that the Fisher matrix is a mean over", above=0, high=1
+    )
+    cg_iterations: int = setting(10, "products F v that the direction may cost", low=1)
+    cg_damping: float = setting(0.1, "added to the diagonal of F", low=0)
+    line_search_steps: int = setting(10, "lengths of a step to try before giving up", low=1)
+    backtrack: float = setting(0.8, "α: each of them as a share of the one before", above=0, high=1)
+    normalize_advantages: bool = setting(
+        True, "shift and scale the advantages of a batch to mean 0, deviation 1"
+    )
+    value_lr: float = setting(1e-3, "learning rate of the critic", above=0, high=1e37)
+    value_epochs: int = setting(10, "passes of the critic over one batch", low=1)
+    value_minibatches: int = setting(16, "parts of a batch, each good for one of its gradient steps", low=1)
+    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
+    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
+    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
+    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
+
+
+class TRPO(Learner):
+    """Trust region policy optimization.
+
+    **One step a batch.** The surrogate Â π_θ/π_old is right to first order only, and only where π_θ is near
+    π_old. So the step is as long as a mean KL of `max_kl` allows, and it is tried on the batch before it is
+    taken. That it then *is* an improvement is not proved: what the theorem bounds is the largest KL of any
+    state, with a constant that makes steps tiny.
+
+    **What it reports** beside what every run does. policy_loss and value_loss: the surrogate's, after the
+    step, and the critic's, over all its gradient steps. grad_norm: the length of g. step_kl: the exact mean
+    KL of the step. improvement: what the surrogate gained by it; expected_improvement: what g promised, so a
+    ratio far below 1 is a step too long for its straight line. line_search_steps: how many lengths were
+    tried. accepted: 1, or 0 where none was good enough and the policy stayed as it was.
+
+    **Two networks.** The critic learns on its own, by another rule. A trunk that it shared with the policy
+    would carry the policy out of the trust region after the step, so that is refused.
+    """
+
+    algorithm = "trpo"
+    settings_class = Settings
+    presets = PRESETS
+    remembers = ("policy", "value", "value_optimizer", "shuffle", "reward_scale")
+
+    settings: Settings
+    value: nn.Module
+
+    def __init__(
+        self,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        settings: Settings,
+        *,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
+        s = settings
+        self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
+        shared = {id(p) for p in self.parameters} & {id(p) for p in self.value.parameters()}
+        if shared:
+            raise ValueError(
+                f"policy and value share {len(shared)} parameters; in TRPO two networks apart are wanted, "
+                "for the critic's steps would carry the policy out of its trust region"
+            )
+        self.value_weights = flatten(self.value)
+        self.value_optimizer = torch.optim.Adam([self.value_weights], lr=s.value_lr, fused=True)
+        self.closed_form = ClosedFormValue(self.value) if ClosedFormValue.fits(self.value) else None
+        self.shuffle = Shuffle(training._stream(seed, "minibatches"))
+        self.reward_scale = RewardScale(s.num_envs, s.gamma) if s.normalize_rewards else None
+
+    def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
+        """A policy and a critic; see `Learner.networks`."""
+        s = self.settings
+        return actor_critic_for(
+            observation_space,
+            action_space,
+            s.hidden,
+            activation=s.activation,
+            initial_std=s.initial_std,
+            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
+            seed=seed,
+        )
+
+    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
+        s = self.settings
+        values, last_values, final_values = training.critic_values(self.value, rollout)
+        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
+        advantages, returns = gae(
+            rewards,
+            torch.cat([values, last_values[:, None]], dim=1),
+            rollout.terminated,
+            rollout.truncated,
+            final_values,
+            gamma=s.gamma,
+            lam=s.lam,
+        )
+        return advantages, returns, values
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        advantages, returns, values = self.advantages(rollout)
+        if self.settings.normalize_advantages:
+            advantages = normalize(advantages)
+        batch = Batch.of(rollout, advantages, returns, values)
+        metrics = self.improve(batch) | {"value_loss": self.fit(batch)}
+        metrics["explained_variance"] = float(explained_variance(values, returns))
+        if getattr(self.policy, "normalizer", None) is not None:
+            self.policy.normalizer.update(rollout.observations)
+        return metrics
+
+    def improve(self, batch: Batch) -> dict[str, float]:
+        """One step of the policy."""
+        s = self.settings
+        policy = self.policy.distribution(batch.observations)
+        loss = surrogate_loss(policy.logp(batch.actions), batch.old_logp, batch.advantages)
+        gradient = -_row(torch.autograd.grad(loss, self.parameters, materialize_grads=True))
+
+        states = batch.observations
+        if s.fisher_share < 1:
+            states = states[self.shuffle.order(len(batch))[: math.ceil(s.fisher_share * len(batch))]]
+        fisher = fisher_matrix(self.policy, states, damping=s.cg_damping)
+        direction = conjugate_gradient(fisher, gradient, iterations=s.cg_iterations)
+        # Where the gradient is 0, so is the direction; the division must not make it NaN.
+        length = (2 * s.max_kl / (direction @ fisher(direction)).clamp_min(1e-30)).sqrt()
+
+        old, start = policy.detach(), _row(self.parameters)
+
+        @torch.no_grad()
+        def gain(parameters: Tensor) -> tuple[float, float]:
+            self._assign(parameters)
+            policy = self.policy.distribution(batch.observations)
+            kl = old.kl(policy).mean().item()
+            if not kl <= s.max_kl:  # too far, or no number at all: what is gained does not matter
+                return math.nan, kl
+            after = surrogate_loss(policy.logp(batch.actions), batch.old_logp, batch.advantages)
+            return (loss - after).item(), kl
+
+        found = line_search(
+            gain,
+            start,
+            length * direction,
+            max_kl=s.max_kl,
+            steps=s.line_search_steps,
+            backtrack=s.backtrack,
+        )
+        self._assign(found.parameters)
+        with torch.no_grad():
+            now = self.policy.distribution(batch.observations)
+            afterwards = {"entropy": now.entropy(), "approx_kl": k3(batch.old_logp, now.logp(batch.actions))}
+        return {
+            **{name: x.mean().item() for name, x in afterwards.items()},
+            "policy_loss": loss.item() - found.gain,
+            "grad_norm": gradient.norm().item(),
+            "improvement": found.gain,
+            "expected_improvement": (gradient @ (found.parameters - start)).item(),
+            "step_kl": found.kl,
+            "line_search_steps": found.steps,
+            "accepted": found.accepted,
+        }
+
+    def fit(self, batch: Batch) -> float:
+        """Some passes of the critic; returns its mean loss."""
+        losses = []
+        for _ in range(self.settings.value_epochs):
+            for part in batch.minibatches(self.settings.value_minibatches, self.shuffle):
+                losses.append(self.value_gradient(part))
+                self.value_optimizer.step()
+        return fmean(losses)
+
+    def value_gradient(self, part: Batch) -> float:
+        """The gradient of the critic's loss, put where the optimizer looks for it; returns the loss."""
+        if self.closed_form is not None:
+            return self.closed_form.gradient(part)
+        self.value_optimizer.zero_grad(set_to_none=False)
+        loss = value_loss(self.value(part.observations), part.returns)
+        loss.backward()
+        return loss.item()
+
+    @torch.no_grad()
+    def _assign(self, row: Tensor) -> None:
+        """Give the policy these parameters."""
+        # In memory of their own: the old policy's distribution may have the old parameters themselves in it.
+        for p, part in zip(self.parameters, row.split([p.numel() for p in self.parameters]), strict=True):
+            p.data = part.view_as(p)
+
+
+def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, damping: float = 0.0) -> Tensor:
+    """The Fisher matrix of a policy times a vector, without the matrix.
+
+        F = mean over s of  E_a[ ∇ log π(a | s) ∇ log π(a | s)ᵀ ]
+          = ∇² mean over s of  KL(π_old(· | s), π_θ(· | s))    at θ = θ_old
+
+    The second line is what is computed: ∇(∇KL · v) is a gradient of a number, and so costs about as much as
+    two gradients however many parameters there are. The matrix would have the square of their number.
+
+    Parameters
+    ----------
+    policy : torch module with `distribution(observations)`
+    observations : tensor, [..., obs]
+        The states of the mean.
+    v : tensor, [P]
+        One entry a parameter that is trained, in the order of ``policy.parameters()``.
+    damping : float of at least 0
+        What is added to the diagonal: the result is F v + damping v.
+
+    Returns
+    -------
+    tensor, [P]
+
+    Raises
+    ------
+    ValueError, TypeError
+        A v of another shape, or not finite; a damping below 0; a policy with nothing to train.
+
+    References
+    ----------
+    Schulman et al. 2015, "Trust region policy optimization", appendix C.1; Pearlmutter 1994, "Fast exact
+    multiplication by the Hessian".
+    """
+    return fisher_matrix(policy, observations, damping=damping)(v)
+
+
+def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) -> Callable[[Tensor], Tensor]:
+    """v ↦ `fisher_vector_product`: the same for many v, for which ∇KL is then found only once."""
+    damping = _doors.number("damping", damping, low=0)
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    if not parameters:
+        raise ValueError("policy has no parameter that is trained; at least one is wanted")
+    distribution = policy.distribution(observations)
+    kl = distribution.detach().kl(distribution).mean()
+    slope = _row(torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True))
+
+    def product(v: Tensor) -> Tensor:
+        _doors.shape("v", _doors.tensor("v", v), slope.shape, "one entry a parameter")
+        _doors.finite("v", v)
+        curved = torch.autograd.grad(slope @ v, parameters, retain_graph=True, materialize_grads=True)
+        return _row(curved) + damping * v
+
+    return product
+
+
+def conjugate_gradient(
+    matvec: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int = 10, tolerance: float = 1e-10
+) -> Tensor:
+    """Solve A x = b for a symmetric positive definite A, known by its products A v alone.
+
+        x ← x + α p          α = rᵀr / pᵀAp          p: the direction, r = b − A x: what is missing
+        r ← r − α A p        p ← r + (r'ᵀr' / rᵀr) p
+
+    Each direction is conjugate to the ones before (pᵀAp' = 0), so that no step has to be corrected later: n
+    steps solve n equations, but for rounding, and few go far where A has few large eigenvalues. A matrix with
+    null directions will do where b has no part in them; x then has none either.
+
+    Parameters
+    ----------
+    matvec : callable, [n] to [n]
+    b : tensor, [n]
+    iterations : int
+        At most so many products.
+    tolerance : float of at least 0
+        Stop where |r| <= tolerance |b|.
+
+    Returns
+    -------
+    tensor, [n], detached
+
+    Raises
+    ------
+    ValueError, TypeError
+        A b that is no vector or not finite, a product of another shape or not finite, an A that is not
+        positive.
+
+    References
+    ----------
+    Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
+    """
+    b = _doors.tensor("b", b).detach()
+    if b.ndim != 1:
+        raise ValueError(f"b has shape {tuple(b.shape)}; a vector is wanted")
+    _doors.not_empty("b", b)
+    _doors.finite("b", b)
+    iterations = _doors.count("iterations", iterations)
+    enough = (_doors.number("tolerance", tolerance, low=0) * b.norm()) ** 2
+
+    x, r, p = torch.zeros_like(b), b, b
+    missing = r @ r
+    for _ in range(iterations):
+        if missing <= enough:
+            break
+        product = _doors.tensor("matvec(v)", matvec(p)).detach()
+        _doors.shape("matvec(v)", product, b.shape, "the shape of b")
+        _doors.finite("matvec(v)", product)
+        curvature = p @ product
+        rounding = torch.finfo(b.dtype).eps ** 0.5 * p.norm() * product.norm()
+        if curvature < -rounding:
+            raise ValueError(
+                f"matvec(v) has v @ matvec(v) = {curvature.item():g} for a direction v that was met; "
+                "a positive definite matrix is wanted"
+            )
+        if curvature <= 0:  # what is left lies where A has nothing to say
+            break
+        step = missing / curvature
+        x = x + step * p
+        r = r - step * product
+        before, missing = missing, r @ r
+        p = r + (missing / before) * p
+    return x
+
+
+class Found(NamedTuple):
+    """Where a line search ended.
+
+    Attributes
+    ----------
+    accepted : bool
+    parameters : tensor, [P]
+        The first that were good enough; where none were, the very ones it began from.
+    steps : int
+        How many were tried.
+    gain, kl : float
+        At `parameters`; both 0 where nothing was accepted.
+    report : str
+        What happened, in a sentence.
+    """
+
+    accepted: bool
+    parameters: Tensor
+    steps: int
+    gain: float
+    kl: float
+    report: str
+
+
+def line_search(
+    gain: Callable[[Tensor], tuple[float, float]],
+    start: Tensor,
+    step: Tensor,
+    *,
+    max_kl: float,
+    steps: int = 10,
+    backtrack: float = 0.8,
+) -> Found:
+    """The longest of start + step, start + α step, start + α² step, … that gains something and stays near.
+
+    A step that was computed from a slope and a curvature at one point is a forecast. Here it is held against
+    the surrogate and the KL themselves.
+
+    Parameters
+    ----------
+    gain : callable
+        Parameters [P] to what the surrogate gains over `start`, and the KL from it. It may leave a trace (a
+        network that was given the parameters): assign what is found when the search is over.
+    start, step : tensor, [P]
+    max_kl : float above 0
+    steps : int
+        Lengths to try.
+    backtrack : float, 0 < α < 1
+
+    Returns
+    -------
+    Found
+        Look at `accepted`: a search that fails returns `start`, and says so.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A start or step that is no vector, of different shapes or not finite; numbers out of range.
+
+    References
+    ----------
+    Schulman et al. 2015, appendix C; for backtracking, Armijo 1966, "Minimization of functions having
+    Lipschitz continuous first partial derivatives".
+    """
+    for name, x in {"start": start, "step": step}.items():
+        _doors.shape(name, _doors.tensor(name, x), (start.numel(),), "one entry a parameter")
+        _doors.finite(name, x)
+    max_kl = _doors.number("max_kl", max_kl, above=0)
+    steps = _doors.count("steps", steps)
+    backtrack = _doors.number("backtrack", backtrack, above=0, high=1)
+
+    for tried in range(1, steps + 1):
+        share = backtrack ** (tried - 1)
+        parameters = start + share * step
+        gained, kl = gain(parameters)
+        if 0 < gained < math.inf and kl <= max_kl:  # NaN is none of it
+            report = f"a share of {share:.3g} of the step gains {gained:.3g} with a KL of {kl:.3g}"
+            return Found(True, parameters, tried, gained, kl, report)
+    report = (
+        f"none of {steps} lengths was good enough; the shortest, {share:.3g} of the step, gains {gained:.3g} "
+        f"with a KL of {kl:.3g}, where more than 0 and at most {max_kl:g} are wanted"
+    )
+    return Found(False, start, steps, 0.0, 0.0, report)
+
+
+def _row(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors as one vector, a copy."""
+    return torch.cat([x.detach().reshape(-1) if x.is_leaf else x.reshape(-1) for x in tensors])

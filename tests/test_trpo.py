@@ -1,0 +1,753 @@
+"""TRPO: each piece against an independent definition, what a step does, and that it learns."""
+
+import copy
+import dataclasses
+import math
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from ppobook import evaluate, train
+from ppobook.divergences import kl_categorical, kl_gaussian
+from ppobook.envs import chain, gridworld
+from ppobook.networks import (
+    Categorical,
+    CategoricalPolicy,
+    Gaussian,
+    GaussianPolicy,
+    MultiCategoricalPolicy,
+    TabularPolicy,
+    actor_critic_for,
+)
+from ppobook.rollouts import Rollout
+from ppobook.trpo import TRPO, Settings, conjugate_gradient, fisher_matrix, fisher_vector_product, line_search
+from ppobook.updates import Batch
+
+# ------------------------------------------------------------------------------------ conjugate gradient
+
+
+def spd(rng, n, low=0.1, high=10.0):
+    """A random symmetric matrix with eigenvalues between low and high."""
+    q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    return torch.as_tensor(q * np.exp(rng.uniform(np.log(low), np.log(high), n)) @ q.T)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 15))
+def test_conjugate_gradient_solves(seed, n):
+    """As elimination does. In n steps but for rounding; a few more take that away."""
+    rng = np.random.default_rng(seed)
+    a, b = spd(rng, n), torch.as_tensor(rng.normal(size=n))
+    x = conjugate_gradient(lambda v: a @ v, b, iterations=3 * n, tolerance=1e-14)
+    torch.testing.assert_close(x, torch.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_k_different_eigenvalues_take_k_steps(k):
+    rng = np.random.default_rng(k)
+    q, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+    a = torch.as_tensor(q * (1.0 + np.arange(20) % k) @ q.T)
+    b = torch.as_tensor(rng.normal(size=20))
+    asked = []
+
+    def matvec(v):
+        asked.append(v)
+        return a @ v
+
+    x = conjugate_gradient(matvec, b, iterations=20, tolerance=1e-10)
+    assert len(asked) == k
+    torch.testing.assert_close(x, torch.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(conjugate_gradient(matvec, b, iterations=k - 1), x) if k > 1 else True
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_iteration_is_the_best_of_its_krylov_space(seed):
+    """After k steps x minimises ½ xᵀAx − bᵀx over the span of b, Ab, …, Aᵏ⁻¹b: so least squares says too."""
+    rng = np.random.default_rng(seed)
+    a, b = spd(rng, 8), torch.as_tensor(rng.normal(size=8))
+    for k in range(1, 5):
+        basis = torch.stack([torch.linalg.matrix_power(a, i) @ b for i in range(k)], dim=1)
+        basis, _ = torch.linalg.qr(basis)
+        best = basis @ torch.linalg.solve(basis.T @ a @ basis, basis.T @ b)
+        found = conjugate_gradient(lambda v: a @ v, b, iterations=k)
+        torch.testing.assert_close(found, best, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_singular_matrix_will_do_where_b_is_in_its_range(seed):
+    rng = np.random.default_rng(seed)
+    half = torch.as_tensor(rng.normal(size=(9, 4)))
+    a = half @ half.T
+    b = a @ torch.as_tensor(rng.normal(size=9))
+    x = conjugate_gradient(lambda v: a @ v, b, iterations=12, tolerance=1e-12)
+    torch.testing.assert_close(x, torch.linalg.pinv(a, hermitian=True, rtol=1e-10) @ b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_conjugate_gradient_keeps_dtype_and_gives_no_gradient(dtype):
+    a = torch.diag(torch.tensor([1.0, 2.0, 3.0], dtype=dtype))
+    b = torch.ones(3, dtype=dtype, requires_grad=True)
+    x = conjugate_gradient(lambda v: a @ v, b)
+    assert x.dtype == dtype
+    assert not x.requires_grad
+    torch.testing.assert_close(x, 1 / torch.tensor([1.0, 2.0, 3.0], dtype=dtype))
+
+
+def test_nothing_is_asked_for_no_right_hand_side():
+    def matvec(v):
+        raise AssertionError
+
+    assert (conjugate_gradient(matvec, torch.zeros(3)) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"b": torch.ones(2, 2)}, r"b has shape \(2, 2\); a vector is wanted"),
+        ({"b": torch.ones(0)}, "b is empty"),
+        ({"b": torch.tensor([1.0, math.nan])}, "b is nan at index 1; finite numbers are wanted"),
+        ({"b": [1.0, 2.0]}, "b is of type list; a torch tensor is wanted"),
+        ({"b": torch.ones(2, dtype=torch.int64)}, "b has dtype torch.int64; a floating dtype is wanted"),
+        ({"matvec": lambda v: -v}, "-2 for a direction .*; a positive definite matrix is wanted"),
+        ({"matvec": lambda v: v[:1]}, r"matvec\(v\) has shape \(1,\); \(2,\) is wanted"),
+        ({"matvec": lambda v: v / 0}, r"matvec\(v\) is inf at index 0"),
+        ({"iterations": 0}, "iterations is 0; a whole number of at least 1 is wanted"),
+        ({"tolerance": -1.0}, "tolerance is -1.0; a number of at least 0 is wanted"),
+    ],
+)
+def test_what_conjugate_gradient_refuses(change, sentence):
+    given = {"matvec": lambda v: v, "b": torch.ones(2), **change}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        conjugate_gradient(**given)
+
+
+# -------------------------------------------------------------------------------------------- the Fisher
+
+
+def policies():
+    """A small policy of each kind in float64, off its first weights, with observations for it."""
+    rng = torch.Generator().manual_seed(3)
+    made = {
+        "categorical": CategoricalPolicy(3, 4, (5,)),
+        "relu": CategoricalPolicy(3, 2, (4, 4), activation="relu"),
+        "gaussian": GaussianPolicy(3, 2, (4,), low=[-2.0, -np.inf], high=[2.0, np.inf], initial_std=0.7),
+        "multi": MultiCategoricalPolicy(3, (2, 3), (4,)),
+        "table": TabularPolicy(5, 3),
+    }
+    for name, policy in made.items():
+        policy.double()
+        with torch.no_grad():
+            for p in policy.parameters():
+                p.add_(torch.randn(p.shape, generator=rng, dtype=p.dtype) * 0.5)
+        if name == "table":
+            observations = torch.tensor([0, 1, 1, 3, 4])
+        else:
+            observations = torch.randn(6, 3, generator=rng, dtype=torch.float64)
+        yield pytest.param(policy, observations, id=name)
+
+
+POLICIES = list(policies())
+
+
+def all_actions(policy, observation):
+    """Actions and weights whose weighted sum is the expectation over the policy at one observation.
+
+    Exact: there are only so many choices; and for a Gaussian the products of scores are polynomials of
+    degree 4 in each component, which 3 nodes of Gauss and Hermite integrate without error.
+    """
+    if isinstance(policy, GaussianPolicy):
+        nodes, weights = np.polynomial.hermite_e.hermegauss(3)
+        mean, std = (x.detach() for x in policy.mean_std(observation))
+        for i, j in np.ndindex(3, 3):
+            noise = torch.tensor([nodes[i], nodes[j]], dtype=torch.float64)
+            yield mean + std * noise, weights[i] * weights[j] / (2 * math.pi)
+    else:
+        sizes = policy.nvec if isinstance(policy, MultiCategoricalPolicy) else (policy.n_actions,)
+        for index in np.ndindex(*sizes):
+            action = torch.tensor(index) if len(sizes) > 1 else torch.tensor(index[0])
+            yield action, policy.logp(observation, action).exp().item()
+
+
+def scores(policy, observation):
+    """Each action's score, as one row, with the action's probability."""
+    for action, weight in all_actions(policy, observation):
+        gradient = torch.autograd.grad(policy.logp(observation, action), list(policy.parameters()))
+        yield torch.cat([g.reshape(-1) for g in gradient]), weight
+
+
+def explicit_fisher(policy, observations):
+    """The mean over the states of the expected outer product of scores."""
+    return sum(w * torch.outer(g, g) for o in observations for g, w in scores(policy, o)) / len(observations)
+
+
+@pytest.mark.parametrize(("policy", "observations"), POLICIES)
+def test_fisher_vector_products_are_those_of_the_explicit_matrix(policy, observations):
+    explicit = explicit_fisher(policy, observations)
+    assert torch.linalg.eigvalsh(explicit)[-1] > 1e-3  # there is something to compare
+    columns = [fisher_vector_product(policy, observations, e) for e in torch.eye(len(explicit)).double()]
+    torch.testing.assert_close(torch.stack(columns, dim=1), explicit, rtol=1e-9, atol=1e-12)
+    v = torch.randn(len(explicit), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    product = fisher_matrix(policy, observations, damping=0.3)
+    for _ in range(2):  # the graph outlives a product
+        torch.testing.assert_close(product(v), explicit @ v + 0.3 * v, rtol=1e-9, atol=1e-12)
+    assert all(p.grad is None for p in policy.parameters())
+
+
+@pytest.mark.parametrize(("policy", "observations"), POLICIES)
+def test_the_natural_gradient_is_the_pseudo_inverse_times_the_gradient(policy, observations):
+    """Undamped. F of a softmax is singular, but gradients of log-probabilities have no part in its kernel."""
+    explicit = explicit_fisher(policy, observations)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        actions = policy.distribution(observations).sample(generator)
+    weights = torch.randn(len(observations), generator=generator, dtype=torch.float64)
+    loss = (weights * policy.logp(observations, actions)).mean()
+    g = torch.cat([x.reshape(-1) for x in torch.autograd.grad(loss, list(policy.parameters()))])
+    exact = torch.linalg.pinv(explicit, hermitian=True, rtol=1e-11) @ g
+    found = conjugate_gradient(
+        fisher_matrix(policy, observations), g, iterations=20 * len(g), tolerance=1e-12
+    )
+    torch.testing.assert_close(explicit @ found, g, rtol=1e-6, atol=1e-8)
+    # In directions that F hardly knows x is known no better; what it does to the policy is.
+    torch.testing.assert_close(found @ explicit @ found, exact @ g, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("policy", "observations"), POLICIES)
+def test_half_its_square_is_the_kl_of_a_small_step(policy, observations):
+    v = torch.randn(
+        sum(p.numel() for p in policy.parameters()), generator=torch.Generator().manual_seed(2)
+    ).double()
+    moved = copy.deepcopy(policy)
+    step = 1e-4 * v
+    with torch.no_grad():
+        sizes = [p.numel() for p in moved.parameters()]
+        for p, part in zip(moved.parameters(), step.split(sizes), strict=True):
+            p.add_(part.view_as(p))
+        kl = policy.distribution(observations).kl(moved.distribution(observations)).mean()
+    half = 0.5 * step @ fisher_vector_product(policy, observations, step)
+    assert kl.item() == pytest.approx(half.item(), rel=2e-3)
+
+
+def test_what_is_not_trained_is_left_out():
+    policy = CategoricalPolicy(3, 2, (4,)).double()
+    observations = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).double()
+    everything = explicit_fisher(policy, observations)
+    first = policy.network.layers[0]
+    first.weight.requires_grad_(False)
+    n = everything.shape[0] - first.weight.numel()
+    kept = everything[-n:, -n:]  # the first weight comes first
+    v = torch.ones(n, dtype=torch.float64)
+    torch.testing.assert_close(fisher_vector_product(policy, observations, v), kept @ v)
+    policy.requires_grad_(False)
+    with pytest.raises(ValueError, match="policy has no parameter that is trained"):
+        fisher_vector_product(policy, observations, v)
+
+
+@pytest.mark.parametrize(
+    ("v", "damping", "sentence"),
+    [
+        (torch.ones(3), 0.0, r"v has shape \(3,\); \(10,\) is wanted, one entry a parameter"),
+        (torch.full((10,), math.inf), 0.0, "v is inf at index 0; finite numbers are wanted"),
+        (np.ones(10), 0.0, "v is of type ndarray; a torch tensor is wanted"),
+        (torch.ones(10), -0.1, "damping is -0.1; a number of at least 0 is wanted"),
+    ],
+)
+def test_what_fisher_vector_products_refuse(v, damping, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        fisher_vector_product(CategoricalPolicy(4, 2, ()), torch.zeros(2, 4), v, damping=damping)
+
+
+class Linear(nn.Module):
+    """Three choices whose logits are linear in the features, through a change of coordinates θ = A φ."""
+
+    def __init__(self, features, change):
+        super().__init__()
+        self.features, self.change = features, change
+        self.phi = nn.Parameter(torch.zeros(len(change), dtype=torch.float64))
+
+    def theta(self):
+        return self.change @ self.phi
+
+    def distribution(self, observations):
+        return Categorical(self.features[observations] @ self.theta())
+
+
+def test_other_coordinates_change_the_gradient_and_not_the_natural_gradient():
+    rng = np.random.default_rng(0)
+    features = torch.as_tensor(rng.normal(size=(6, 3, 4)))  # state, action, coordinate
+    weights = torch.as_tensor(rng.normal(size=(6, 3)))
+    states = torch.arange(6)
+    moved = {}
+    for name, change in {"plain": np.eye(4), "other": rng.normal(size=(4, 4)) * [0.1, 1, 5, 20]}.items():
+        policy = Linear(features, torch.as_tensor(change))
+        objective = (policy.distribution(states).log_probs.exp() * weights).sum(-1).mean()
+        (g,) = torch.autograd.grad(objective, [policy.phi])
+        fisher = fisher_matrix(policy, states)
+        natural = conjugate_gradient(fisher, g, iterations=100, tolerance=1e-12)
+        # How far θ, which the policy depends on, moves.
+        moved[name] = policy.change @ g, policy.change @ natural
+    torch.testing.assert_close(moved["plain"][1], moved["other"][1], rtol=1e-6, atol=1e-8)
+    cosine = torch.cosine_similarity(moved["plain"][0], moved["other"][0], dim=0)
+    assert cosine < 0.9
+
+
+# ------------------------------------------------------------------------------------------- line search
+
+
+def quadratic(limit=math.inf):
+    """Gains 2x − x² over x = 0, with a KL of x²; which lengths were asked for."""
+    asked = []
+
+    def gain(x):
+        asked.append(x.item())
+        return (2 * x - x**2).item() if x.abs() < limit else math.nan, (x**2).item()
+
+    return gain, asked
+
+
+def search(step, max_kl=100.0, **kwargs):
+    gain, asked = quadratic(kwargs.pop("limit", math.inf))
+    return line_search(gain, torch.zeros(1), torch.tensor([step]), max_kl=max_kl, **kwargs), asked
+
+
+def test_a_good_step_is_taken_whole():
+    found, asked = search(1.0)
+    assert found.accepted
+    assert asked == [1.0]
+    assert found.steps == 1
+    assert found.parameters.item() == 1.0
+    assert (found.gain, found.kl) == (1.0, 1.0)
+    assert "gains 1 with a KL of 1" in found.report
+
+
+def test_a_step_without_gain_is_shortened():
+    found, asked = search(4.0, backtrack=0.5)  # the gain is 0 at x = 2, and above it only below that
+    assert found.accepted
+    assert asked == [4.0, 2.0, 1.0]
+    assert found.steps == 3
+    assert found.gain == 1.0
+
+
+def test_a_step_that_leads_too_far_is_shortened():
+    found, _ = search(1.0, max_kl=0.3, backtrack=0.5)
+    assert found.accepted
+    assert found.steps == 2
+    assert found.kl == 0.25 <= 0.3
+
+
+def test_a_step_to_no_number_is_shortened():
+    found, _ = search(1.0, limit=0.5, backtrack=0.5, max_kl=1.0)
+    assert found.accepted
+    assert found.steps == 3
+
+
+@pytest.mark.parametrize("kwargs", [{"step": -1.0}, {"step": 1.0, "max_kl": 1e-9}, {"step": 1.0, "limit": 0}])
+def test_a_search_that_fails_says_so_and_returns_where_it_began(kwargs):
+    found, asked = search(**kwargs, steps=5, backtrack=0.5)
+    assert not found.accepted
+    assert found.steps == len(asked) == 5
+    assert found.parameters.item() == 0.0
+    assert (found.gain, found.kl) == (0.0, 0.0)
+    assert "none of 5 lengths was good enough" in found.report
+    assert "0.0625 of the step" in found.report
+
+
+def test_no_step_is_no_gain():
+    assert not search(0.0)[0].accepted
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"start": torch.zeros(2, 2)}, r"start has shape \(2, 2\); \(4,\) is wanted"),
+        ({"step": torch.ones(3)}, r"step has shape \(3,\); \(2,\) is wanted"),
+        ({"step": torch.tensor([1.0, math.nan])}, "step is nan at index 1; finite numbers are wanted"),
+        ({"start": [0.0, 0.0]}, "start is of type list; a torch tensor is wanted"),
+        ({"max_kl": 0.0}, "max_kl is 0.0; a number above 0 is wanted"),
+        ({"steps": 0}, "steps is 0; a whole number of at least 1 is wanted"),
+        ({"backtrack": 0.0}, "backtrack is 0.0; a number above 0 and at most 1 is wanted"),
+        ({"backtrack": 1.5}, "backtrack is 1.5; a number above 0 and at most 1 is wanted"),
+    ],
+)
+def test_what_the_line_search_refuses(change, sentence):
+    given = {"start": torch.zeros(2), "step": torch.ones(2), "max_kl": 1.0, **change}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        line_search(lambda x: (1.0, 0.0), **given)
+
+
+# ---------------------------------------------------------------------------------------------- one step
+
+BOX = spaces.Box(-np.inf, np.inf, (3,))
+ACTIONS = {
+    "discrete": spaces.Discrete(4),
+    "box": spaces.Box(-2.0, 2.0, (2,)),
+    "unbounded": spaces.Box(-np.inf, np.inf, (1,)),
+    "several": spaces.MultiDiscrete([2, 3]),
+}
+
+
+def played(made, seed=0, n=4, t=16):
+    """A rollout of random observations and rewards, with actions of the learner's own policy."""
+    generator = torch.Generator().manual_seed(seed)
+    observations = torch.randn(n, t, 3, generator=generator)
+    actions, logp = made.policy.sample(observations, generator)
+    terminated, truncated = torch.rand(2, n, t, generator=generator) < 0.1
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        rewards=torch.randn(n, t, generator=generator),
+        terminated=terminated,
+        truncated=truncated,
+        logp=logp,
+        final_observations=torch.randn(int((truncated & ~terminated).sum()), 3, generator=generator),
+        last_observations=torch.randn(n, 3, generator=generator),
+        episode_returns=np.zeros(0),
+        episode_lengths=np.zeros(0),
+    )
+
+
+def exact_kl(before, after, observations):
+    """The mean KL in float64, from the networks' numbers."""
+    old, new = (copy.deepcopy(policy).double() for policy in (before, after))
+    observations = observations.double()
+    with torch.no_grad():
+        if isinstance(old, GaussianPolicy):
+            kl = kl_gaussian(*old.mean_std(observations), *new.mean_std(observations))
+        elif isinstance(old, MultiCategoricalPolicy):
+            pairs = zip(old.probs(observations), new.probs(observations), strict=True)
+            kl = sum(kl_categorical(p.log(), q.log()) for p, q in pairs)
+        else:
+            kl = kl_categorical(old.logits(observations), new.logits(observations))
+    return kl.mean().item()
+
+
+def bits(module):
+    return [p.detach().clone() for p in module.parameters()]
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("max_kl", [1e-4, 0.01, 0.3])
+def test_a_step_never_leaves_the_trust_region_and_gains_what_it_says(actions, max_kl):
+    made = TRPO(BOX, ACTIONS[actions], Settings(max_kl=max_kl, hidden=(8,), value_epochs=1))
+    accepted = 0
+    for seed in range(6):
+        rollout = played(made, seed)
+        before = copy.deepcopy(made.policy)
+        weights = made.advantages(rollout)[0]
+        weights = (weights - weights.mean()) / weights.std(correction=0)
+        told = made.update(rollout)
+        kl = exact_kl(before, made.policy, rollout.observations)
+        assert kl <= max_kl * (1 + 1e-4) + 1e-8
+        assert told["step_kl"] == pytest.approx(kl, rel=1e-3, abs=1e-7)
+        assert told["step_kl"] <= max_kl
+        with torch.no_grad():
+            ratio = (made.policy.logp(rollout.observations, rollout.actions) - rollout.logp).exp()
+        gained = ((ratio - 1) * weights).mean().item()
+        assert told["improvement"] == pytest.approx(gained, rel=1e-3, abs=1e-6)
+        if told["accepted"]:
+            accepted += 1
+            assert gained > 0
+            assert told["expected_improvement"] > 0
+    assert accepted >= 4
+
+
+def in_float64(made, seed=0, n=64):
+    """A batch for the learner, whose policy is made float64, with advantages drawn at random."""
+    generator = torch.Generator().manual_seed(seed)
+    made.policy.double()
+    observations = torch.randn(n, 3, generator=generator, dtype=torch.float64)
+    actions, logp = made.policy.sample(observations, generator)
+    advantages = torch.randn(n, generator=generator, dtype=torch.float64)
+    return Batch(observations, actions, logp, advantages, torch.zeros(n), torch.zeros(n))
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_a_small_step_gains_what_the_slope_promised(actions):
+    made = TRPO(BOX, ACTIONS[actions], Settings(max_kl=1e-9, hidden=(5,)))
+    told = made.improve(in_float64(made))
+    assert told["accepted"] == 1
+    assert told["improvement"] == pytest.approx(told["expected_improvement"], rel=1e-2)
+
+
+def test_the_step_is_the_natural_gradient():
+    """Against the explicit matrix: θ moves by √(2δ / gᵀF⁻¹g) F⁻¹g, with F damped."""
+    delta, damping = 1e-3, 0.05
+    made = TRPO(
+        BOX, ACTIONS["discrete"], Settings(max_kl=delta, cg_damping=damping, cg_iterations=200, hidden=(5,))
+    )
+    batch = in_float64(made)
+    parameters = list(made.policy.parameters())
+    logp = made.policy.logp(batch.observations, batch.actions)
+    g = torch.autograd.grad((batch.advantages * logp).mean(), parameters)
+    g = torch.cat([x.reshape(-1) for x in g])
+    f = explicit_fisher(made.policy, batch.observations) + damping * torch.eye(len(g))
+    x = torch.linalg.solve(f, g)
+    step = (2 * delta / (x @ f @ x)).sqrt() * x
+
+    before = torch.cat(bits_in_a_row(made.policy))
+    told = made.improve(batch)
+    assert told["line_search_steps"] == 1
+    after = torch.cat(bits_in_a_row(made.policy))
+    torch.testing.assert_close(after - before, step, rtol=1e-6, atol=1e-9)
+    assert told["grad_norm"] == pytest.approx(g.norm().item(), rel=1e-9)
+    assert told["policy_loss"] == pytest.approx(-batch.advantages.mean().item() - told["improvement"])
+    assert told["expected_improvement"] == pytest.approx((g @ step).item(), rel=1e-6)
+
+
+def bits_in_a_row(module):
+    return [p.reshape(-1) for p in bits(module)]
+
+
+@pytest.mark.parametrize("why", ["no advantage", "too short a search"])
+def test_a_failed_search_leaves_the_policy_untouched_and_is_in_the_history(why):
+    """With α = 1 all tries are alike; a large δ makes the quadratic forecast of the KL too small."""
+    cruel = {"max_kl": 3.0, "line_search_steps": 2, "backtrack": 1.0, "cg_damping": 0.0}
+    made = TRPO(BOX, ACTIONS["box"], Settings(hidden=(8,), **(cruel if why != "no advantage" else {})))
+    failed = 0
+    for seed in range(8):
+        rollout = played(made, seed)
+        if why == "no advantage":
+            with torch.no_grad():
+                for p in made.value.parameters():
+                    p.zero_()
+            rollout = dataclasses.replace(rollout, rewards=torch.zeros_like(rollout.rewards))
+        before = bits(made.policy)
+        told = made.update(rollout)
+        if told["accepted"]:
+            continue
+        failed += 1
+        assert all(torch.equal(a, b) for a, b in zip(before, made.policy.parameters(), strict=True))
+        assert told["step_kl"] == told["improvement"] == told["expected_improvement"] == 0
+        assert told["line_search_steps"] == made.settings.line_search_steps
+        assert told["approx_kl"] == pytest.approx(0, abs=1e-6)
+    assert failed >= 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_advantages_by_hand(seed):
+    """Each as the sum of what it is made of, walking forward, with every way in which a rollout can stop."""
+    gamma, lam = 0.9, 0.8
+    made = TRPO(BOX, ACTIONS["discrete"], Settings(gamma=gamma, lam=lam, hidden=(8,)))
+    rollout = played(made, seed, n=3, t=20)
+    with torch.no_grad():
+        value, last, final = (
+            made.value(x).tolist()
+            for x in (rollout.observations, rollout.last_observations, rollout.final_observations)
+        )
+    cut = (rollout.truncated & ~rollout.terminated).nonzero().tolist()
+    advantages, returns, values = made.advantages(rollout)
+    n, t = rollout.rewards.shape
+    for i in range(n):
+        for k in range(t):
+            total, weight = 0.0, 1.0
+            for j in range(k, t):
+                over = bool(rollout.terminated[i, j])
+                if over:
+                    after = 0.0
+                elif rollout.truncated[i, j]:
+                    after, over = final[cut.index([i, j])], True
+                else:
+                    after = value[i][j + 1] if j + 1 < t else last[i]
+                total += weight * (rollout.rewards[i, j].item() + gamma * after - value[i][j])
+                weight *= gamma * lam
+                if over:
+                    break
+            assert advantages[i, k].item() == pytest.approx(total, rel=1e-4, abs=1e-5)
+            assert returns[i, k].item() == pytest.approx(total + value[i][k], rel=1e-4, abs=1e-5)
+            assert values[i, k].item() == pytest.approx(value[i][k], rel=1e-5, abs=1e-6)
+
+
+def test_the_critic_moves_towards_its_targets():
+    made = TRPO(BOX, ACTIONS["discrete"], Settings(value_epochs=40, value_lr=1e-2, value_minibatches=3))
+    rollout = played(made)
+    batch = Batch.of(rollout, *made.advantages(rollout))
+    assert len(batch) % 3 != 0
+    before = ((made.value(batch.observations) - batch.returns) ** 2).mean().item() / 2
+    mean_loss = made.fit(batch)
+    after = ((made.value(batch.observations) - batch.returns) ** 2).mean().item() / 2
+    assert after < 0.8 * before
+    assert after < mean_loss < before
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_critics_closed_form_is_what_autograd_finds(seed, normalize, activation):
+    settings_ = Settings(activation=activation, normalize_observations=normalize, hidden=(7, 5))
+    made = TRPO(BOX, ACTIONS["discrete"], settings_, seed=seed)
+    rollout = played(made, seed)
+    if normalize:
+        made.policy.normalizer.update(3 * rollout.observations + 1)
+    batch = Batch.of(rollout, *made.advantages(rollout))
+    found = []
+    assert made.closed_form is not None
+    for _ in range(2):
+        loss = made.value_gradient(batch)
+        found.append((loss, made.value_weights.grad.clone()))
+        made.value_weights.grad.fill_(123.0)  # what was there before must not matter
+        made.closed_form = None
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
+
+
+def test_a_policy_whose_numbers_are_its_parameters_stays_in_the_trust_region_too():
+    """If weights were overwritten where they stand, the old policy would follow the new one: KL 0, always."""
+
+    class Bare(GaussianPolicy):
+        def __init__(self):
+            super().__init__(3, 1, (4,))
+            self.mean, self.deviation = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.ones(1))
+
+        def distribution(self, observations):
+            shape = (*observations.shape[:-1], 1)
+            return Gaussian(self.mean.expand(shape), self.deviation.expand(shape))
+
+    class Own(TRPO):
+        def networks(self, *args):
+            return Bare(), super().networks(*args)[1]
+
+    made = Own(BOX, ACTIONS["unbounded"], Settings())
+    told = made.update(played(made))
+    old, new = Gaussian(torch.zeros(1), torch.ones(1)), made.policy.distribution(torch.zeros(3))
+    assert told["accepted"] == 1
+    assert 1e-4 < told["step_kl"] <= 0.01
+    assert old.kl(new).item() == pytest.approx(told["step_kl"], rel=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------- runs
+
+
+class Several(gym.Env):
+    """Two switches at once: a reward for each that is set as the observation says."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def _show(self):
+        self.wanted = self.np_random.integers([2, 3])
+        return (self.wanted / [1, 2] * 2 - 1).astype(np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._show(), {}
+
+    def step(self, action):
+        reward = float((action == self.wanted).sum())
+        self.steps += 1
+        return self._show(), reward, self.steps >= 10, False, {}
+
+
+gym.register("ppobook-test/Several-v0", Several)
+
+
+def test_it_learns_several_choices_at_once():
+    run = train("trpo", env="ppobook-test/Several-v0", seed=0, total_steps=20_000, num_steps=64)
+    assert run.history["return_mean"].iloc[0] < 12
+    assert run.history["return_mean"].iloc[-1] > 18  # of 20
+
+
+def test_a_box_of_actions_and_everything_normalised():
+    run = train(
+        "trpo",
+        env="Pendulum-v1",
+        seed=0,
+        total_steps=4096,
+        normalize_observations=True,
+        normalize_rewards=True,
+        fisher_share=0.5,
+        initial_std=0.5,
+    )
+    history = run.history
+    assert (history["step_kl"] <= run.config["max_kl"]).all()
+    assert history["accepted"].all()
+    assert run.policy.normalizer.count == 4096
+    # The policy that is measured after the step sees what it saw before it, so both KL speak of the step.
+    np.testing.assert_allclose(history["approx_kl"], history["step_kl"], rtol=0.5)
+
+
+def test_what_the_history_holds():
+    history = train("trpo", env="ppobook/Chain-v0", seed=0, total_steps=2048, num_steps=64).history
+    new = ["improvement", "expected_improvement", "step_kl", "line_search_steps", "accepted"]
+    usual = ["policy_loss", "value_loss", "entropy", "explained_variance", "approx_kl", "grad_norm"]
+    assert np.isfinite(history[new + usual].to_numpy(float)).all()
+    assert history["line_search_steps"].between(1, 10).all()
+    assert set(history["accepted"]) <= {0, 1}
+
+
+def test_a_run_goes_on_to_the_same_bits(tmp_path):
+    common = {
+        "env": "Pendulum-v1",
+        "seed": 3,
+        "num_envs": 2,
+        "num_steps": 32,
+        "checkpoint_every": 1,
+        "fisher_share": 0.5,
+        "normalize_observations": True,
+        "normalize_rewards": True,
+    }
+    whole = train("trpo", total_steps=320, **common)
+    train("trpo", total_steps=128, out=tmp_path / "run", **common)
+    resumed = train(resume=tmp_path / "run", total_steps=320)
+    clock = [name for name in whole.history if name.startswith("seconds")]
+    assert whole.history.drop(columns=clock).equals(resumed.history.drop(columns=clock))
+    for name in ("policy", "value"):
+        both = zip(bits(getattr(whole, name)), bits(getattr(resumed, name)), strict=True)
+        assert all(torch.equal(a, b) for a, b in both)
+
+
+def test_a_shared_trunk_is_refused():
+    class Shared(TRPO):
+        def networks(self, observation_space, action_space, seed):
+            return actor_critic_for(observation_space, action_space, shared=True, seed=seed)
+
+    with pytest.raises(ValueError, match="policy and value share 4 parameters; in TRPO two networks apart"):
+        Shared(BOX, ACTIONS["discrete"], Settings())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"max_kl": 0.0}, "max_kl is 0.0; a number above 0 is wanted"),
+        ({"lam": 1.5}, r"lam is 1.5; a number in \[0, 1\] is wanted"),
+        ({"cg_iterations": 0}, "cg_iterations is 0; a whole number of at least 1 is wanted"),
+        ({"cg_damping": -1}, "cg_damping is -1; a number of at least 0 is wanted"),
+        ({"fisher_share": 0}, "fisher_share is 0; a number above 0 and at most 1 is wanted"),
+        ({"backtrack": 2}, "backtrack is 2; a number above 0 and at most 1 is wanted"),
+        ({"clip_eps": 0.2}, "clip_eps=0.2: trpo has no such setting"),
+    ],
+)
+def test_settings_that_are_refused(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train("trpo", env="ppobook/Chain-v0", total_steps=64, **change)
+
+
+# ----------------------------------------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("env", ["chain", "gridworld"])
+def test_it_learns_the_small_worlds(env):
+    """At least 3 of 4 seeds are worth 0.85 of a best policy."""
+    mdp = {"chain": chain, "gridworld": gridworld}[env]()
+    best = mdp.objective(mdp.optimal_policy())
+    reached = []
+    for seed in range(20, 24):
+        run = train("trpo", env=f"ppobook/{env.title()}-v0", seed=seed, total_steps=16_000)
+        reached.append(mdp.objective(run.policy.table.detach().double().softmax(-1).numpy()) / best)
+    assert np.sort(reached)[1] > 0.85
+
+
+def test_it_learns_cartpole():
+    """With its preset: after 40,000 steps a stochastic evaluation of at least 450, for 2 of 3 seeds."""
+    reached = []
+    for seed in range(20, 23):
+        run = train("trpo", env="CartPole-v1", seed=seed, total_steps=40_000)
+        assert (run.history["step_kl"] <= run.config["max_kl"]).all()
+        reached.append(evaluate(run.policy, "CartPole-v1", episodes=40, seed=seed)["mean"])
+    assert np.sort(reached)[1] >= 450
