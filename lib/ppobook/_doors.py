@@ -36,10 +36,15 @@ def one_library(**arrays: Any) -> Any:
     None and plain Python numbers and sequences go with either; an array beside a tensor is refused, since
     one of the two would have to change its kind, its device or its gradient unasked.
     """
-    tensors = {name: x for name, x in arrays.items() if is_tensor(x)}
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return np
+    tensors = {name: x for name, x in arrays.items() if isinstance(x, torch.Tensor)}
     if not tensors:
         return np
     first, tensor = next(iter(tensors.items()))
+    if len(tensors) == len(arrays) == 1:
+        return torch
     for name, x in arrays.items():
         if isinstance(x, np.ndarray):
             raise TypeError(
@@ -51,7 +56,7 @@ def one_library(**arrays: Any) -> Any:
             raise ValueError(
                 f"{name} is on {x.device} and {first} on {tensor.device}; they must be on one device"
             )
-    return sys.modules["torch"]
+    return torch
 
 
 def present(**arrays: Any) -> None:
@@ -74,7 +79,9 @@ def floats(**arrays: Any) -> list[Any]:
         if x is None:
             continue
         try:
-            given[name] = np.asarray(x) if library is np else library.as_tensor(x, device=device)
+            if not is_tensor(x):
+                x = np.asarray(x) if library is np else library.as_tensor(x, device=device)
+            given[name] = x
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
         if library is np and given[name].dtype.kind not in "fiub":
@@ -107,7 +114,7 @@ def tensor(name: str, x: Any) -> torch.Tensor:
 
 def shape(name: str, x: Any, wanted: Sequence[int], why: str) -> None:
     """Refuse an x of another shape than wanted; `why` ends the sentence."""
-    if tuple(x.shape) != tuple(wanted):
+    if x.shape != wanted and tuple(x.shape) != tuple(wanted):
         raise ValueError(f"{name} has shape {tuple(x.shape)}; {tuple(wanted)} is wanted, {why}")
 
 
@@ -181,7 +188,7 @@ def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, abo
     if not isinstance(x, numbers.Real) or isinstance(x, bool):
         raise TypeError(f"{name} is {x!r}; a number {_range(low, high, above)} is wanted")
     value = float(x)
-    if not np.isfinite(value) or not low <= value <= high or not value > above:
+    if not math.isfinite(value) or not low <= value <= high or not value > above:
         raise ValueError(f"{name} is {x}; a number {_range(low, high, above)} is wanted")
     return value
 

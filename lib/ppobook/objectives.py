@@ -16,6 +16,7 @@ from ppobook import _doors
 from ppobook.diagnostics import clip_range, ratio_means
 
 Reduction = Literal["token", "sequence", "constant"]
+REDUCTIONS = get_args(Reduction)
 
 
 def policy_gradient_loss(
@@ -418,25 +419,23 @@ def _alike(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | No
     _doors.one_library(**tensors, mask=mask)
     first_name, first = next(iter(tensors.items()))
     _doors.not_empty(first_name, first)
+    for name, x in tensors.items():
+        _doors.shape(name, x, first.shape, f"the shape of {first_name}")
+    entries = [x.detach() if name in _DATA else x for name, x in tensors.items()]
     keep = None
     if mask is not None:
         keep = _doors.flags("mask", mask, first.shape, f"the shape of {first_name}")
         keep = torch.as_tensor(keep, device=first.device)
         if not keep.any():
             raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
-    entries = []
-    for name, x in tensors.items():
-        _doors.shape(name, x, first.shape, f"the shape of {first_name}")
-        x = x.detach() if name in _DATA else x
         # Zeroed before any arithmetic: a NaN in the padding would otherwise reach the gradient as 0 · NaN.
-        x = x if keep is None else torch.where(keep, x, 0.0)
-        entries.append(x.to(first.dtype))
-    return keep, entries
+        entries = [torch.where(keep, x, 0.0) for x in entries]
+    return keep, [x if x.dtype == first.dtype else x.to(first.dtype) for x in entries]
 
 
 def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominator: float | None) -> Tensor:
     """One number from a loss an entry; what is masked out must be 0 already."""
-    _doors.choice("reduction", reduction, get_args(Reduction))
+    _doors.choice("reduction", reduction, REDUCTIONS)
     if reduction == "constant":
         return losses.sum() / _denominator(denominator)
     if denominator is not None:

@@ -10,6 +10,7 @@ G_t = income_t + carry_t G_{t+1}, swept backwards once; only income and carry di
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,21 +69,28 @@ def discounted_returns(
     _doors.one_library(**given, terminated=terminated, truncated=truncated)
     _doors.present(rewards=rewards)
     r, last, final = _doors.floats(**given)
-    ends = _Ends(r, terminated, truncated)
+    _doors.last_axis("rewards", r, "time")
+    _doors.finite("rewards", r)
+    layout = _Layout(r)
+    ends = _Ends(layout, terminated, truncated)
 
-    follows = np.zeros(ends.shape)
+    follows = np.zeros((layout.steps, layout.rollouts), layout.dtype)
     if last is not None:
-        _doors.shape(
-            "last_values", last, ends.shape[:-1], "one value a rollout, for what follows its last step"
-        )
-        if ends.shape[-1] > 0:
-            cut_anyway = ends.cut[..., -1]
-            _doors.finite("last_values", _numpy(last), where=~cut_anyway)
-            follows[..., -1] = np.where(cut_anyway, 0.0, _numpy(last))
-    follows = ends.bootstrap(follows, final, required=False)
+        wanted = layout.shape[:-1]
+        _doors.shape("last_values", last, wanted, "one value a rollout, for what follows its last step")
+        if layout.steps > 0:
+            open_ended = ~(ends.terminated | ends.truncated)[-1]
+            follows[-1] = layout.rows(last[..., None])[0]
+            if not np.isfinite(follows[-1][open_ended]).all():
+                _doors.finite(
+                    "last_values",
+                    layout.rows(last[..., None]).reshape(wanted),
+                    where=open_ended.reshape(wanted),
+                )
+    ends.put(follows, ends.final_values(final, required=False))
     # The value of what follows an end or the last step is part of that step's own income.
-    income = _numpy(r) + gamma * follows
-    return _like(r, _discounted_sum(income, gamma * ~ends.cut))
+    income = layout.time_first(r) + gamma * follows
+    return layout.back(_discounted_sum(income, ends.carry(gamma)))
 
 
 def n_step_advantages(
@@ -127,12 +135,12 @@ def n_step_advantages(
     """
     gamma = _doors.number("gamma", gamma, low=0, high=1)
     n = _doors.count("n", n)
-    r, _, deltas, cut = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
+    layout, ends, _, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
-    advantages = deltas.copy()
-    for _ in range(min(n, deltas.shape[-1]) - 1):
-        advantages[..., :-1] = deltas[..., :-1] + gamma * ~cut[..., :-1] * advantages[..., 1:]
-    return _like(r, advantages)
+    advantages, carry = deltas.copy(), ends.carry(gamma)
+    for _ in range(min(n, layout.steps) - 1):
+        advantages[:-1] = deltas[:-1] + carry[:-1] * advantages[1:]
+    return layout.back(advantages)
 
 
 def gae(
@@ -185,89 +193,199 @@ def gae(
     """
     gamma = _doors.number("gamma", gamma, low=0, high=1)
     lam = _doors.number("lam", lam, low=0, high=1)
-    r, v, deltas, cut = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
-    advantages = _discounted_sum(deltas, gamma * lam * ~cut)
-    return _like(r, advantages), _like(r, advantages + v[..., :-1])
+    layout, ends, v, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
+    advantages = _discounted_sum(deltas, ends.carry(gamma * lam))
+    return layout.back(advantages), layout.back(advantages + v[:-1])
 
 
 def _td_errors(
     rewards: Any, values: Any, terminated: Any, truncated: Any, final_values: Any, gamma: float
-) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-    """rewards after its door, values, δ, and where the recursion is cut; all but the first in NumPy."""
+) -> tuple[_Layout, _Ends, np.ndarray, np.ndarray]:
+    """How the arguments lie in memory, where episodes end, values and δ; the last two [T, M], time first."""
     given = {"rewards": rewards, "values": values, "final_values": final_values}
     _doors.one_library(**given, terminated=terminated, truncated=truncated)
     _doors.present(rewards=rewards, values=values, terminated=terminated)
     r, v, final = _doors.floats(**given)
-    ends = _Ends(r, terminated, truncated)
-    wanted = (*ends.shape[:-1], ends.shape[-1] + 1)
+    _doors.last_axis("rewards", r, "time")
+    layout = _Layout(r)
+    wanted = (*layout.shape[:-1], layout.steps + 1)
     _doors.shape("values", v, wanted, "one more than there are rewards: the last is for what follows them")
-    _doors.finite("values", v)
-    v = _numpy(v)
-    next_values = ends.bootstrap(v[..., 1:], final, required=True)
-    return r, v, _numpy(r) + gamma * next_values - v[..., :-1], ends.cut
+    ends = _Ends(layout, terminated, truncated)
+    final = ends.final_values(final, required=True)
+
+    reward, value = layout.time_first(r), layout.time_first(v)
+    with np.errstate(invalid="ignore", over="ignore"):
+        deltas = gamma * value[1:]
+        ends.put(deltas, gamma * final)
+        deltas += reward
+        deltas -= value[:-1]
+        # Each number that was read is in a δ, or in the last row of values: if these are finite, all are.
+        # A sum of squares looks at them in the least time; one that is not finite may have overflowed.
+        if not math.isfinite(_squares(deltas) + _squares(value[-1])):
+            _doors.finite("rewards", r)
+            _doors.finite("values", v)
+    return layout, ends, value, deltas
+
+
+class _Layout:
+    """From arguments of shape [..., T] to arrays [T, M], time first, M rollouts side by side; and back.
+
+    Time first, each step of a recursion reads and writes one block of memory. A rollout is recorded in that
+    order, so that its views of shape [N, T] come through without a copy. Tensors go through NumPy as well:
+    the recursion takes many small steps, and NumPy takes each in a fraction of the time that a torch call
+    does, on the CPU as on an accelerator.
+    """
+
+    def __init__(self, rewards: Any) -> None:
+        self.rewards = rewards
+        self.shape = tuple(rewards.shape)
+        self.steps = self.shape[-1]
+        self.rollouts = math.prod(self.shape[:-1])
+        # Rounding adds up from step to step. In a short rollout it stays far below what float32 can tell
+        # apart, in a long one it may not: there float32 is widened, which the time hardly notices.
+        double = self.steps > 256 or rewards.dtype.itemsize > 4
+        self.dtype: Any = np.float64 if double else np.float32
+
+    def rows(self, x: Any) -> np.ndarray:
+        """x, of shape [..., T'], as [T', M]; a view where that is possible."""
+        if _doors.is_tensor(x):
+            x = x.detach().cpu()
+            x = x.numpy() if x.dtype.itemsize != 2 else x.float().numpy()  # NumPy has no bfloat16
+        x = x.T if x.ndim == 2 else np.moveaxis(x, -1, 0)
+        return x.reshape(len(x), self.rollouts)
+
+    def time_first(self, x: Any, dtype: Any = None) -> np.ndarray:
+        """x, of shape [..., T'], as [T', M], contiguous, in the dtype computed in or the one told."""
+        return np.ascontiguousarray(self.rows(x), dtype=dtype or self.dtype)
+
+    def back(self, x: np.ndarray) -> Any:
+        """x, [T, M], in the shape, kind, dtype and device of the rewards, and in their order in memory."""
+        r = self.rewards
+        x = x.T if r.ndim == 2 else np.moveaxis(x.reshape(self.steps, *self.shape[:-1]), 0, -1)
+        if not _doors.is_tensor(r):
+            return np.array(x, dtype=r.dtype, order="C" if r.flags.c_contiguous else "K", copy=None)
+        import torch
+
+        tensor = torch.from_numpy(x).to(device=r.device, dtype=r.dtype)
+        return tensor.contiguous() if r.is_contiguous() else tensor
 
 
 class _Ends:
-    """Where the episodes of a rollout end, and what follows each end."""
+    """Where the episodes of a rollout end, [T, M], and how."""
 
-    def __init__(self, rewards: Any, terminated: Any, truncated: Any) -> None:
-        _doors.last_axis("rewards", rewards, "time")
-        _doors.finite("rewards", rewards)
-        self.shape = tuple(rewards.shape)
-        terminated = self._flags("terminated", terminated)
-        truncated = self._flags("truncated", truncated)
-        self.terminated, self.truncated = terminated, truncated & ~terminated
-        self.cut = terminated | truncated
+    def __init__(self, layout: _Layout, terminated: Any, truncated: Any) -> None:
+        self.layout = layout
+        self.terminated = self._flags("terminated", terminated)
+        self.truncated = self._flags("truncated", truncated)
+        # Ends are few, as a rule, so it is their places that are kept: indices into the flattened [T, M].
+        self.at = (self.terminated | self.truncated).reshape(-1).nonzero()[0]
+        # Where both are set, terminated wins.
+        self.truncated_at = self.at[~self.terminated.reshape(-1)[self.at]]
 
     def _flags(self, name: str, x: Any) -> np.ndarray:
         if x is None:
-            return np.zeros(self.shape, dtype=bool)
-        return _numpy(_doors.flags(name, x, self.shape, "one flag a reward"), dtype=bool)
+            return np.zeros((self.layout.steps, self.layout.rollouts), dtype=bool)
+        return self.layout.time_first(_doors.flags(name, x, self.layout.shape, "one flag a reward"), bool)
 
-    def bootstrap(self, following: np.ndarray, final: Any, *, required: bool) -> np.ndarray:
-        """V of what follows each step: `following`, but 0 after a termination, `final` at a truncation."""
-        following = np.where(self.terminated, 0.0, following)
+    def final_values(self, final: Any, *, required: bool) -> Any:
+        """The final values where episodes were truncated, one for each of `truncated_at`."""
         if final is not None:
-            _doors.shape("final_values", final, self.shape, "one value a reward, read where truncated")
-            # where= keeps an unread NaN out: multiplying by a mask would not.
-            _doors.finite("final_values", _numpy(final), where=self.truncated)
-            return np.where(self.truncated, _numpy(final), following)
-        if required and self.truncated.any():
+            _doors.shape("final_values", final, self.layout.shape, "one value a reward, read where truncated")
+            if len(self.truncated_at) == 0:
+                return 0.0
+            found = self.layout.rows(final)[divmod(self.truncated_at, self.layout.rollouts)]
+            if not np.isfinite(found).all():
+                # where= keeps an unread NaN out: multiplying by a mask would not.
+                _doors.finite("final_values", final, where=self._where_truncated(final))
+            return found
+        if required and len(self.truncated_at):
+            where = self._where_truncated(None)
             raise ValueError(
-                f"final_values is missing, and truncated is set at index {_doors.place(self.truncated)}; "
+                f"final_values is missing, and truncated is set at index {_doors.place(where)}; "
                 f"the value of the observation that the episode was cut at is wanted there"
             )
-        return following
+        return 0.0
+
+    def put(self, following: np.ndarray, final: Any) -> None:
+        """Write what follows each end: nothing after a termination, `final` after a truncation."""
+        flat = following.reshape(-1)
+        flat[self.at] = 0.0
+        flat[self.truncated_at] = final
+
+    def carry(self, factor: float) -> np.ndarray:
+        """factor, and 0 where an episode ends."""
+        layout = self.layout
+        carry = np.full((layout.steps, layout.rollouts), factor, dtype=layout.dtype)
+        carry.reshape(-1)[self.at] = 0.0
+        return carry
+
+    def _where_truncated(self, like: Any) -> Any:
+        """The truncated steps in the shape and kind of the arguments."""
+        layout = self.layout
+        where = (self.truncated & ~self.terminated).reshape(layout.steps, *layout.shape[:-1])
+        where = np.moveaxis(where, 0, -1)
+        if not _doors.is_tensor(like):
+            return where
+        import torch
+
+        return torch.from_numpy(where).to(like.device)
 
 
 def _discounted_sum(income: np.ndarray, carry: np.ndarray) -> np.ndarray:
-    """x_t = income_t + carry_t x_{t+1}, from the back, for all leading axes at once; x_T = 0."""
-    # Time first and contiguous: each step of the loop then reads and writes one block of memory.
-    income, carry = (np.ascontiguousarray(np.moveaxis(x, -1, 0)) for x in (income, carry))
-    total = np.empty_like(income)
-    following: Any = 0.0
-    for t in range(len(income) - 1, -1, -1):
-        following = income[t] + carry[t] * following
-        total[t] = following
-    return np.moveaxis(total, 0, -1)
+    """x_t = income_t + carry_t x_{t+1}, from the back, for all columns at once; x_T = 0. Overwrites both.
 
-
-def _numpy(x: Any, dtype: Any = np.float64) -> np.ndarray:
-    """x as a NumPy array, in float64 unless told: rounding should not add up over a long rollout.
-
-    Tensors go through NumPy as well. The recursion takes T small steps, and NumPy takes each in a fraction
-    of the time that a torch call does, on the CPU as on an accelerator.
+    Arrays are [T, M]. The chunked form is for long and narrow ones, where the steps cost more than the sums.
     """
-    if _doors.is_tensor(x):
-        x = x.detach().cpu()
-        x = x.numpy() if dtype is bool else x.double().numpy()
-    return np.asarray(x, dtype=dtype)
+    steps, rollouts = income.shape
+    in_chunks = steps >= 64 and rollouts <= 256
+    return _sum_in_chunks(income, carry) if in_chunks else _sum_step_by_step(income, carry)
 
 
-def _like(reference: Any, x: np.ndarray) -> Any:
-    """x in the kind, dtype and device of the reference."""
-    if not _doors.is_tensor(reference):
-        return np.ascontiguousarray(x, dtype=reference.dtype)
-    import torch
+def _sum_step_by_step(income: np.ndarray, carry: np.ndarray) -> np.ndarray:
+    """The definition: x_t = income_t + carry_t x_{t+1}, written over income."""
+    if len(income) == 0:
+        return income
+    following, part = income[-1], np.empty_like(income[0])
+    for income_t, carry_t in zip(income[-2::-1], carry[-2::-1], strict=True):
+        np.multiply(carry_t, following, out=part)
+        np.add(income_t, part, out=income_t)
+        following = income_t
+    return income
 
-    return torch.from_numpy(np.ascontiguousarray(x)).to(device=reference.device, dtype=reference.dtype)
+
+def _sum_in_chunks(income: np.ndarray, carry: np.ndarray) -> np.ndarray:
+    """The same sums with time cut into C chunks of L steps, swept side by side: in L + C steps, not L C.
+
+    Within a chunk, what comes from behind it enters each x_t linearly:
+
+        x_t = s_t + p_t y,    s_t = income_t + carry_t s_{t+1},    p_t = carry_t p_{t+1}
+
+    where y is the x just behind the chunk, and s = 0, p = 1 there. First all s and p, for all chunks at once;
+    then y, from chunk to chunk, from the back; then x everywhere.
+    """
+    steps, rollouts = income.shape
+    chunks = max(1, round(steps**0.5))
+    length = -(-steps // chunks)
+
+    def chunked(x: np.ndarray) -> np.ndarray:
+        """[T, M] as [L, C, M], with zeros after the last step."""
+        padded = np.zeros((chunks * length, rollouts), x.dtype)
+        padded[:steps] = x
+        return np.ascontiguousarray(padded.reshape(chunks, length, rollouts).swapaxes(0, 1))
+
+    p = chunked(carry)
+    s = _sum_step_by_step(chunked(income), p)
+    for p_t, behind in zip(p[-2::-1], p[:0:-1], strict=True):
+        np.multiply(p_t, behind, out=p_t)
+    y = np.zeros_like(s[0])
+    for before, after, s_0, p_0 in zip(y[-2::-1], y[::-1], s[0, ::-1], p[0, ::-1], strict=False):
+        np.multiply(p_0, after, out=before)
+        np.add(before, s_0, out=before)
+    p *= y
+    s += p
+    return s.swapaxes(0, 1).reshape(chunks * length, rollouts)[:steps]
+
+
+def _squares(x: np.ndarray) -> float:
+    flat = x.reshape(-1)
+    return float(flat @ flat)
