@@ -33,7 +33,14 @@ MAY_USE = {
     "experiments": LOOP | TRAINERS,
     "teaching": LOOP | TRAINERS | {"language", "experiments"},
     "course": {"teaching"},
-    "cli": LOOP | TRAINERS | {"language", "experiments", "teaching", "course"},
+    # What the command line does with runs, each for Python as well.
+    "doctor": set(),
+    "comparing": LOOP | {"teaching"},
+    "watching": LOOP,
+    "exporting": LOOP,
+    "cli": LOOP
+    | TRAINERS
+    | {"language", "experiments", "teaching", "course", "doctor", "comparing", "watching", "exporting"},
     # The four names of `import ppobook`, each looked up when it is first used.
     "__init__": {"evaluation", "experiments", "training"},
 }
