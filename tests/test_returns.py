@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ppobook import returns
 from ppobook.returns import discounted_returns, gae, n_step_advantages
 
 # --- the definitions, slowly ----------------------------------------------------------------------------
@@ -103,7 +104,7 @@ exactly = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 @given(rollouts, unit, unit)
 def test_gae_is_the_weighted_average_of_n_step_advantages(data, gamma, lam):
     advantages, returns = gae(**data, gamma=gamma, lam=lam)
@@ -111,14 +112,14 @@ def test_gae_is_the_weighted_average_of_n_step_advantages(data, gamma, lam):
     exactly(returns, advantages + data["values"][..., :-1])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(rollouts, unit, st.integers(1, 15))
 def test_n_step_advantages(data, gamma, n):
     advantages = n_step_advantages(**data, n=n, gamma=gamma)
     exactly(advantages, along_time(partial(slow_n_step, n=n, gamma=gamma), *data.values()))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(rollouts, unit, st.booleans(), st.booleans())
 def test_discounted_returns(data, gamma, with_last, with_final):
     rewards, terminated, truncated = (data[name] for name in ("rewards", "terminated", "truncated"))
@@ -144,6 +145,75 @@ def test_by_hand():
     )
     np.testing.assert_array_equal(advantages, [2.75, 3.0])  # δ = (2, 3), and 2 + 3/4
     np.testing.assert_array_equal(returns, [2.75, 5.0])
+
+
+# --- the two forms of the recursion ---------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.one_of(st.integers(0, 20), st.integers(0, 300)),
+    rollouts=st.integers(0, 5),
+    factor=unit,
+    ends=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
+)
+def test_chunks_are_the_steps(seed, steps, rollouts, factor, ends):
+    rng = np.random.default_rng(seed)
+    income = rng.normal(size=(steps, rollouts))
+    carry = np.where(rng.random(income.shape) < ends, 0.0, factor)
+    step_by_step = returns._sum_step_by_step(income.copy(), carry.copy())
+    in_chunks = returns._sum_in_chunks(income.copy(), carry.copy())
+    assert in_chunks.shape == step_by_step.shape == (steps, rollouts)
+    exactly(in_chunks, step_by_step)
+    # Both are the solution of (1 − carry · shift) x = income.
+    for m in range(rollouts if 0 < steps <= 60 else 0):
+        exactly(np.linalg.solve(np.eye(steps) - np.diag(carry[:-1, m], 1), income[:, m]), in_chunks[:, m])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    lead=st.sampled_from([(), (3,), (2, 3), (300,)]),
+    steps=st.sampled_from([63, 64, 130, 257]),
+    ends=st.sampled_from([0.0, 0.05]),
+    gamma=unit,
+    lam=unit,
+)
+def test_gae_of_any_size_is_the_recursion(seed, lead, steps, ends, gamma, lam):
+    """Sizes on both sides of where one form hands over to the other, against the equation, in any layout."""
+    data = rollout(seed, lead, steps, ends)
+    next_values = np.where(data["truncated"], data["final_values"], data["values"][..., 1:])
+    next_values = np.where(data["terminated"], 0.0, next_values)
+    cut = data["terminated"] | data["truncated"]
+    wanted, following = np.zeros((*lead, steps)), np.zeros(lead)
+    for t in reversed(range(steps)):
+        delta = data["rewards"][..., t] + gamma * next_values[..., t] - data["values"][..., t]
+        wanted[..., t] = following = delta + gamma * lam * ~cut[..., t] * following
+    for arguments in (data, {name: time_first_in_memory(x) for name, x in data.items()}):
+        advantages, targets = gae(**arguments, gamma=gamma, lam=lam)
+        exactly(advantages, wanted)
+        exactly(targets, wanted + data["values"][..., :-1])
+
+
+def time_first_in_memory(x):
+    """The same array, stored as rollouts store it: a view, with time last, of an array with time first."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, -1, 0)), 0, -1)
+
+
+@pytest.mark.parametrize("steps", [5, 100, 300])
+def test_what_comes_out_lies_in_memory_as_the_rewards_do(steps):
+    data = rollout(5, (4,), steps, dtype=np.float32)
+    stored = {name: time_first_in_memory(x) for name, x in data.items()}
+    for x in (*gae(**data), n_step_advantages(**data, n=3), discounted_returns(data["rewards"], gamma=0.9)):
+        assert x.flags.c_contiguous
+    for x in (*gae(**stored), n_step_advantages(**stored, n=3)):
+        assert x.T.flags.c_contiguous
+    for x in gae(**tensors(data)):
+        assert x.is_contiguous()
+    for x in gae(**{name: torch.from_numpy(x) for name, x in stored.items()}):
+        assert x.T.is_contiguous()
+        x.transpose(0, 1).view(-1)
 
 
 # --- limits and properties ------------------------------------------------------------------------------
@@ -224,13 +294,27 @@ def test_numpy_and_torch_agree_to_the_bit(dtype):
             np.testing.assert_array_equal(a, b.numpy())
 
 
+def single_is_double(data, gamma, lam):
+    wide = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in data.items()}
+    single, double = (gae(**x, gamma=gamma, lam=lam) for x in (data, wide))
+    for a, b in zip(single, double, strict=True):
+        assert a.dtype == np.float32
+        assert b.dtype == np.float64
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.95, 1.0])
+def test_float32_over_many_short_rollouts(lam):
+    """The one size that is summed in float32."""
+    data = rollout(1, (512,), 128, ends=0.01, dtype=np.float32)
+    assert returns._Layout(data["rewards"]).dtype == np.float32
+    single_is_double(data, 0.99, lam)
+
+
 def test_float32_over_a_long_rollout():
     data = rollout(1, (8,), 2048, ends=0.002, dtype=np.float32)
-    for lam in (0.95, 1.0):
-        single = gae(**data, lam=lam)
-        wide = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in data.items()}
-        for a, b in zip(single, gae(**wide, lam=lam), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    for gamma, lam in [(0.99, 0.95), (0.99, 1.0), (0.9999, 1.0), (1.0, 1.0)]:
+        single_is_double(data, gamma, lam)
     ones = np.ones((2, 2048), dtype=np.float32)
     np.testing.assert_allclose(discounted_returns(ones, gamma=1.0)[:, 0], 2048.0, rtol=1e-6)
 
@@ -253,13 +337,20 @@ def test_results_are_detached():
         assert not x.requires_grad
 
 
-def test_arguments_are_left_as_they_were():
-    data = rollout(3)
+@pytest.mark.parametrize("steps", [9, 100, 300])
+def test_arguments_are_left_as_they_were(steps):
+    data = {name: time_first_in_memory(x) for name, x in rollout(3, (2,), steps).items()}
     before = {name: x.copy() for name, x in data.items()}
     gae(**data)
     n_step_advantages(**data, n=4)
+    flags = {name: data[name] for name in ("terminated", "truncated", "final_values")}
+    discounted_returns(data["rewards"], **flags, gamma=0.9, last_values=data["values"][..., -1])
     for name, x in data.items():
         np.testing.assert_array_equal(x, before[name])
+    # Nor do the results share memory with them, or with each other.
+    advantages, targets = gae(**data, gamma=0.0)
+    for x in (*data.values(), targets):
+        assert not np.shares_memory(advantages, x)
 
 
 def test_flags_may_be_zeros_and_ones_and_rewards_integers():
@@ -298,6 +389,24 @@ def holding(x, index=(0, 1)):
     array = np.ones((2, 3)) if not np.isnan(x) else np.zeros((2, 3))
     array[index] = x
     return array
+
+
+def test_finite_numbers_that_overflow_are_not_refused():
+    rewards = np.full(3, 3e38, dtype=np.float32)
+    advantages, _ = gae(rewards, np.zeros(4, dtype=np.float32), np.zeros(3), gamma=0.0)
+    np.testing.assert_array_equal(advantages, rewards)
+
+
+@pytest.mark.parametrize("name", ["rewards", "values"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_no_place_hides_a_number_that_is_not_finite(name, bad):
+    """One after another, at ends of episodes too, and in the value after the last step."""
+    data = rollout(6, (2,), 5, ends=0.4)
+    for index in np.ndindex(data[name].shape):
+        x = data[name].copy()
+        x[index] = bad
+        with pytest.raises(ValueError, match=rf"{name} is {bad} at index \({index[0]}, {index[1]}\)"):
+            gae(**data | {name: x})
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
