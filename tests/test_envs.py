@@ -476,6 +476,10 @@ BOX = spaces.Box(-1, 1, (2,))
         (spaces.Dict(a=spaces.Discrete(3), b=BOX), BOX, (5,)),
         (spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)]), spaces.Discrete(2), (5,)),
         (spaces.MultiDiscrete([2, 3]), spaces.Discrete(2), (5,)),
+        (BOX, spaces.MultiDiscrete([2, 3]), (2,)),
+        (BOX, spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 2], [3, 4]], dtype=np.int32), (2,)),
+        (BOX, spaces.MultiBinary(3), (2,)),
+        (spaces.Discrete(3), spaces.MultiBinary([2, 2]), (3,)),
     ],
 )
 def test_spaces_become_plain(observation, action, seen):
@@ -496,10 +500,7 @@ def test_spaces_become_plain(observation, action, seen):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (
-            {"action": spaces.MultiDiscrete([2, 2])},
-            "actions are MultiDiscrete.*; discrete or box actions are wanted",
-        ),
+        ({"action": spaces.Text(3)}, "actions are Text.*; discrete or box actions are wanted"),
         ({"action": spaces.Dict(a=BOX)}, "discrete or box actions are wanted"),
         ({"action": spaces.Box(0, 5, (2,), dtype=np.int64)}, "a box of real numbers is wanted"),
         (

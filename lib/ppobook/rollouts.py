@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrap
 from torch import Tensor
 
 from ppobook import _doors
-from ppobook.envs import env_seeds
+from ppobook.envs import SameStepVectorEnv, env_seeds
 from ppobook.networks import Act, Policy
 
 
@@ -130,6 +130,8 @@ class Collector:
             )
         _refuse_unless_fits(policy, envs)
         self.envs = envs
+        # Not for a subclass, whose own `step` may do more.
+        self._step_envs = envs.step_bare if type(envs) is SameStepVectorEnv else envs.step
         self.policy = policy
         parameter = next(policy.parameters(), None) if isinstance(policy, torch.nn.Module) else None
         self.device = torch.device("cpu") if parameter is None else parameter.device
@@ -260,7 +262,7 @@ class Collector:
         self, given: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[Episode]]:
         """One step of the environments, and the books kept about it; nothing is looked at yet."""
-        observations, rewards, terminated, truncated, infos = self.envs.step(given)
+        observations, rewards, terminated, truncated, infos = self._step_envs(given)
         self._steps += 1
         self._totals += rewards
         over = terminated | truncated
