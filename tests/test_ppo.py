@@ -92,7 +92,7 @@ def test_the_first_step_is_a_plain_policy_gradient(form):
 
 
 def test_advantages_are_those_of_a_slow_walk_through_the_rollout():
-    """Every step's TD errors summed forwards, episode by episode, with a critic that is asked state by state."""
+    """Every step's TD errors summed forwards, episode by episode, the critic being asked state by state."""
     one, collector = learner("Pendulum-v1", num_steps=150, gamma=0.9, lam=0.8)  # two cuts, one unfinished
     collector.collect(120)
     rollout = one.collect(collector)
@@ -205,6 +205,17 @@ def test_it_stops_early_once_the_kl_of_an_epoch_is_too_large():
     assert 1 <= told["epochs"] < 10
     calm, _ = learner(lr=1e-6, epochs=10, target_kl=0.02)
     assert calm.update(rollout)["epochs"] == 10
+
+
+def test_a_loss_that_tells_no_kl_cannot_be_stopped_by_it():
+    class Silent(PPO):
+        def loss(self, batch):
+            return super().loss(batch)[0], {}
+
+    told = train(Silent, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
+    assert "minibatch_kl" not in told
+    with pytest.raises(ValueError, match=r"target_kl is 0\.1, and Silent\.loss tells no 'approx_kl'"):
+        train(Silent, env="CartPole-v1", total_steps=64, progress=False, target_kl=0.1, **SMALL)
 
 
 @pytest.mark.parametrize("beta", [0.0, 100.0])

@@ -213,11 +213,12 @@ class PPO(Learner):
                 if s.normalize_advantages == "minibatch":
                     minibatch.advantages = normalize(minibatch.advantages)
                 steps.append(self.step(minibatch))
-            if s.target_kl is not None and means(steps[-s.num_minibatches :])["approx_kl"] > s.target_kl:
+            if s.target_kl is not None and self.mean_kl(steps[-s.num_minibatches :]) > s.target_kl:
                 break
 
         metrics = means(steps)
-        metrics["minibatch_kl"] = metrics.pop("approx_kl")
+        if "approx_kl" in metrics:  # a loss of one's own need not measure it
+            metrics["minibatch_kl"] = metrics.pop("approx_kl")
         metrics |= self.afterwards(batch)
         metrics["explained_variance"] = float(explained_variance(values, returns))
         metrics |= {
@@ -243,6 +244,15 @@ class PPO(Learner):
         norm = clip_gradient(self.weights, self.settings.max_grad_norm)
         self.optimizer.step()
         return {**diagnostics, "grad_norm": norm}
+
+    def mean_kl(self, steps: list[dict[str, Any]]) -> float:
+        """How far the policy was from the old one during some steps, by their losses' own account."""
+        if "approx_kl" not in steps[0]:
+            raise ValueError(
+                f"target_kl is {self.settings.target_kl}, and {type(self).__name__}.loss tells no 'approx_kl' "
+                "to compare with it; one is wanted among its diagnostics"
+            )
+        return means(steps)["approx_kl"]
 
     @torch.no_grad()
     def afterwards(self, batch: Batch) -> dict[str, float]:
