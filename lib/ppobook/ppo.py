@@ -249,8 +249,8 @@ class PPO(Learner):
         """How far the policy was from the old one during some steps, by their losses' own account."""
         if "approx_kl" not in steps[0]:
             raise ValueError(
-                f"target_kl is {self.settings.target_kl}, and {type(self).__name__}.loss tells no 'approx_kl' "
-                "to compare with it; one is wanted among its diagnostics"
+                f"target_kl is {self.settings.target_kl}, and {type(self).__name__}.loss tells no "
+                "'approx_kl' to compare with it; one is wanted among its diagnostics"
             )
         return means(steps)["approx_kl"]
 
