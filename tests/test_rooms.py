@@ -27,7 +27,7 @@ MAY_USE = {
     "updates": CORE | {"rollouts"},
     "closed_form": CORE | {"updates"},
     "vanilla": LOOP,
-    "trpo": LOOP | {"updates"},
+    "trpo": LOOP | {"updates", "closed_form"},
     "ppo": LOOP | {"updates", "closed_form"},
     "language": CORE - {"envs"},
     "experiments": LOOP | TRAINERS,

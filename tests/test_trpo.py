@@ -362,6 +362,10 @@ def test_no_step_is_no_gain():
     assert not search(0.0)[0].accepted
 
 
+def test_a_gain_beyond_all_numbers_is_none():
+    assert not line_search(lambda x: (math.inf, 0.0), torch.zeros(1), torch.ones(1), max_kl=1.0).accepted
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -731,23 +735,23 @@ def test_settings_that_are_refused(change, sentence):
 # ----------------------------------------------------------------------------------------------- learning
 
 
-@pytest.mark.parametrize("env", ["chain", "gridworld"])
-def test_it_learns_the_small_worlds(env):
-    """At least 3 of 4 seeds are worth 0.85 of a best policy."""
+@pytest.mark.parametrize(("env", "steps"), [("chain", 6_000), ("gridworld", 12_000)])
+def test_it_learns_the_small_worlds(env, steps):
+    """With its preset: at least 2 of 3 seeds are worth 0.85 of a best policy."""
     mdp = {"chain": chain, "gridworld": gridworld}[env]()
     best = mdp.objective(mdp.optimal_policy())
     reached = []
-    for seed in range(20, 24):
-        run = train("trpo", env=f"ppobook/{env.title()}-v0", seed=seed, total_steps=16_000)
+    for seed in range(20, 23):
+        run = train("trpo", env=f"ppobook/{env.title()}-v0", seed=seed, total_steps=steps)
         reached.append(mdp.objective(run.policy.table.detach().double().softmax(-1).numpy()) / best)
     assert np.sort(reached)[1] > 0.85
 
 
 def test_it_learns_cartpole():
-    """With its preset: after 40,000 steps a stochastic evaluation of at least 450, for 2 of 3 seeds."""
+    """With its preset: after 25,000 steps a stochastic evaluation of at least 450, for 3 of 4 seeds."""
     reached = []
-    for seed in range(20, 23):
-        run = train("trpo", env="CartPole-v1", seed=seed, total_steps=40_000)
+    for seed in range(20, 24):
+        run = train("trpo", env="CartPole-v1", seed=seed, total_steps=25_000)
         assert (run.history["step_kl"] <= run.config["max_kl"]).all()
         reached.append(evaluate(run.policy, "CartPole-v1", episodes=40, seed=seed)["mean"])
     assert np.sort(reached)[1] >= 450

@@ -5,8 +5,9 @@ some hundred microseconds. Finding out what to multiply, call by call, takes aut
 The networks here are a few layers and the loss a few lines, so their derivatives can be written down: this
 file does it, in NumPy, on the very memory that the torch parameters and their gradients live in.
 
-It is a second form of `ppobook.objectives.ppo_loss` and nothing else. `ppobook.ppo` uses it where
-`ClosedForm.fits`, and autograd everywhere else; a test holds that the two agree.
+It is a second form of `ppobook.objectives.ppo_loss`, and of `value_loss` for a critic that learns alone, and
+nothing else. `ppobook.ppo` and `ppobook.trpo` use it where it `fits`, and autograd everywhere else; tests hold
+that the two agree.
 """
 
 from __future__ import annotations

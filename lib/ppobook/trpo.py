@@ -8,7 +8,7 @@
         its length:                  β = √(2 δ / xᵀFx), for the KL of a step β x is about ½ β² xᵀFx
         the step:                    the first of θ_old + β x, θ_old + α β x, θ_old + α² β x, … with a better
                                      surrogate and a mean KL(π_old, π_θ) of at most δ; if none is, stay
-        with a critic of its own weights, move V(s_t) towards its targets
+        move V(s_t) towards its targets, in some passes over the batch
 
 F is the Fisher matrix, the curvature of the mean KL at θ_old. Chapter 2 of the book derives it all.
 
