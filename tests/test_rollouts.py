@@ -9,9 +9,18 @@ import torch
 from gymnasium import spaces
 from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ppobook.envs import make_env
-from ppobook.networks import CategoricalPolicy, GaussianPolicy, TabularPolicy, policy_for
+from ppobook.envs import SameStepVectorEnv, env_seeds, make_env
+from ppobook.networks import (
+    CategoricalPolicy,
+    GaussianPolicy,
+    MultiCategoricalPolicy,
+    RunningNorm,
+    TabularPolicy,
+    policy_for,
+)
 from ppobook.rollouts import Collector, Rollout
 
 
@@ -77,6 +86,55 @@ class Recorder(gym.Env):
         return np.zeros(2, np.float32), 0.0, False, False, {}
 
 
+class Script(gym.Env):
+    """Ends its episodes as a script says: one pair (terminated, truncated) a step."""
+
+    observation_space = spaces.Box(-1, np.inf, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, script):
+        self.script, self.step_number, self.episode = script, 0, -1
+
+    def show(self):
+        return np.array([self.episode, self.step_number], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        return self.show(), {"reset": self.episode}
+
+    def step(self, action):
+        ends = self.script[self.step_number % len(self.script)]
+        self.step_number += 1
+        return self.show(), self.step_number + 0.5 * action, *ends, {"told": self.step_number}
+
+
+class Switches(gym.Env):
+    """Several choices at once; it keeps what it was given, and wants it in its space's own type."""
+
+    def __init__(self, space):
+        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), space
+        self.given = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.given.append(action.copy())
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+class Plain:
+    """A policy from elsewhere: the few names, and no quick form."""
+
+    def __init__(self, policy):
+        for name in ("sample", "logp", "entropy", "mode", "in_bounds", "distribution"):
+            setattr(self, name, getattr(policy, name))
+
+
+gym.register("test_rollouts/Switches-v0", Switches)
 gym.register("test_rollouts/Clock-v0", Clock)
 gym.register("test_rollouts/Forgetful-v0", Forgetful)
 gym.register("test_rollouts/Recorder-v0", Recorder)
@@ -241,6 +299,189 @@ def test_joined_parts_are_one_rollout():
         Rollout.join([])
 
 
+# ------------------------------------------------------------------------ against a slow, plain definition
+
+
+def played_alone(env_id, rollout, seeds, first_resets, given_settings):
+    """The records of a rollout, by stepping each environment alone with its actions."""
+    found = {name: [] for name in ("observations", "rewards", "terminated", "truncated", "last", "finals")}
+    episodes = []
+    for i, seed in enumerate(seeds):
+        env = gym.make(env_id, disable_env_checker=True, **given_settings)
+        env.reset(seed=seed)
+        for _ in range(first_resets):
+            seen, _ = env.reset()
+        row = {name: [] for name in found}
+        total = length = 0
+        for t, action in enumerate(rollout.actions[i].numpy()):
+            row["observations"].append(seen)
+            if isinstance(env.action_space, spaces.Box):
+                action = np.clip(action, env.action_space.low, env.action_space.high)
+            seen, reward, over, cut, _ = env.step(action)
+            total, length = total + reward, length + 1
+            for name, x in (("rewards", reward), ("terminated", over), ("truncated", cut)):
+                row[name].append(x)
+            if over or cut:
+                episodes.append((t, i, total, length))
+                if not over:
+                    found["finals"].append(np.array(seen))
+                seen, total, length = env.reset()[0], 0, 0
+        for name in ("observations", "rewards", "terminated", "truncated"):
+            found[name].append(row[name])
+        found["last"].append(seen)
+    episodes.sort()
+    return {name: np.array(x) for name, x in found.items()}, episodes
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from(["CartPole-v1", "Pendulum-v1", "test_rollouts/Clock-v0", "MountainCar-v0"]),
+    st.integers(1, 4),
+    st.integers(1, 40),
+    st.sampled_from([1, 2, 7, 1000]),
+    st.integers(0, 10**6),
+)
+def test_a_rollout_is_what_each_environment_does_alone(env_id, n, steps, limit, seed):
+    envs = make_env(env_id, n, seed, max_episode_steps=limit)
+    policy = policy_for(envs.single_observation_space, envs.single_action_space, seed=seed)
+    # Making resets once, with the seeds; a collector without a seed resets again, without.
+    rollout = Collector(envs, policy).collect(steps)
+    found, episodes = played_alone(env_id, rollout, env_seeds(seed, n), 1, {"max_episode_steps": limit})
+    np.testing.assert_allclose(rollout.observations, found["observations"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(rollout.rewards, found["rewards"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(rollout.terminated, found["terminated"])
+    np.testing.assert_array_equal(rollout.truncated, found["truncated"])
+    np.testing.assert_allclose(rollout.last_observations, found["last"], rtol=1e-5, atol=1e-5)
+    assert len(rollout.final_observations) == len(found["finals"])
+    if len(found["finals"]):
+        np.testing.assert_allclose(rollout.final_observations, found["finals"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(rollout.episode_returns, [total for *_, total, _ in episodes], rtol=1e-9)
+    assert rollout.episode_lengths.tolist() == [length for *_, length in episodes]
+    torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_ends_of_both_kinds_at_every_place(data):
+    """First step, last step, two environments at once, both flags set: whatever a script can say."""
+    n, steps = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
+    ends = st.sampled_from([(False, False), (True, False), (False, True), (True, True)])
+    scripts = data.draw(
+        st.lists(st.lists(ends, min_size=steps, max_size=steps), min_size=n, max_size=n), label="scripts"
+    )
+    envs = SameStepVectorEnv([lambda script=script: Script(script) for script in scripts])
+    rollout = Collector(envs, CategoricalPolicy(2, 2), seed=0).collect(steps)
+    flags = np.array(scripts)
+    np.testing.assert_array_equal(rollout.terminated, flags[..., 0])
+    np.testing.assert_array_equal(rollout.truncated, flags[..., 1])
+    over = flags.any(-1)
+    episode = np.concatenate([np.zeros((n, 1)), over.cumsum(1)], axis=1)
+    np.testing.assert_array_equal(rollout.observations[..., 0], episode[:, :-1])
+    np.testing.assert_array_equal(rollout.observations[..., 1], np.tile(np.arange(steps), (n, 1)))
+    np.testing.assert_array_equal(
+        rollout.last_observations, np.stack([episode[:, -1], np.full(n, steps)], axis=-1)
+    )
+    cut = np.argwhere(flags[..., 1] & ~flags[..., 0])
+    assert rollout.final_observations.tolist() == [[episode[i, t], t + 1] for i, t in cut]
+    rewards = rollout.rewards.double().numpy()
+    np.testing.assert_array_equal(rewards, np.arange(1, steps + 1) + 0.5 * rollout.actions.numpy())
+    returns, lengths = [], []
+    for t in range(steps):
+        for i in np.flatnonzero(over[:, t]):
+            begun = max([-1, *np.flatnonzero(over[i, :t])]) + 1
+            returns.append(rewards[i, begun : t + 1].sum())
+            lengths.append(t + 1 - begun)
+    assert rollout.episode_returns.tolist() == returns
+    assert rollout.episode_lengths.tolist() == lengths
+
+
+def test_infos_of_a_step_are_complete_and_those_of_a_bare_one_are_the_final_observations():
+    script = [(False, False), (True, False), (False, True)]
+    ours = SameStepVectorEnv([lambda: Script(script)] * 2)
+    bare = SameStepVectorEnv([lambda: Script(script)] * 2)
+    theirs = SyncVectorEnv([lambda: Script(script)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    for envs in (ours, bare, theirs):
+        envs.reset(seed=0)
+    for _ in range(7):
+        actions = np.array([0, 1])
+        *a, infos = ours.step(actions)
+        *b, told = bare.step_bare(actions)
+        *c, wanted = theirs.step(actions)
+        for x, y, z in zip(a, b, c, strict=True):
+            np.testing.assert_array_equal(x, z)
+            np.testing.assert_array_equal(y, z)
+        assert infos.keys() == wanted.keys()
+        assert infos["told"].tolist() == wanted["told"].tolist() if "told" in wanted else True
+        assert told.keys() == wanted.keys() & {"final_obs", "_final_obs", "final_info", "_final_info"}
+        if "final_obs" in told:
+            np.testing.assert_array_equal(np.stack(told["final_obs"]), np.stack(wanted["final_obs"]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: clocks(3),
+        lambda: Collector(make_env("Pendulum-v1", 3, 0), GaussianPolicy(3, 1, low=-2, high=2), seed=0),
+        lambda: Collector(make_env("ppobook/Chain-v0", 3, 0), TabularPolicy(7, 2), seed=0),
+        lambda: Collector(
+            make_env("CartPole-v1", 3, 0), CategoricalPolicy(4, 2, normalizer=RunningNorm((4,))), seed=0
+        ),
+    ],
+    ids=["categorical", "gaussian", "table", "normalized"],
+)
+def test_a_policy_from_elsewhere_walks_as_the_quick_form_does(make):
+    quick, plain = make(), make()
+    plain.policy = Plain(plain.policy)
+    a, b = quick.collect(60), plain.collect(60)
+    for name in Rollout.__dataclass_fields__:
+        x, y = (np.asarray(getattr(rollout, name)) for rollout in (a, b))
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4, err_msg=name)
+        assert x.dtype == y.dtype
+    # The quick form takes as many random numbers as the plain one.
+    assert torch.equal(quick.generator.get_state(), plain.generator.get_state())
+
+
+def test_steps_one_by_one_are_a_rollout():
+    whole, single = clocks(3, max_episode_steps=6), clocks(3, max_episode_steps=6)
+    rollout = whole.collect(30)
+    for t in range(30):
+        assert torch.equal(single.observations, rollout.observations[:, t])
+        rewards, terminated, truncated, _ = single.step(rollout.actions[:, t])
+        np.testing.assert_array_equal(rewards, rollout.rewards[:, t])
+        np.testing.assert_array_equal(terminated, rollout.terminated[:, t])
+        np.testing.assert_array_equal(truncated, rollout.truncated[:, t])
+    np.testing.assert_array_equal(single.lengths, whole.lengths)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.MultiDiscrete([2, 3, 4]),
+        spaces.MultiDiscrete([[3], [2]], start=[[5], [-1]]),
+        spaces.MultiBinary(3),
+    ],
+)
+def test_several_choices_at_once(space):
+    envs = make_env("test_rollouts/Switches-v0", 2, seed=0, space=space)
+    policy = policy_for(envs.single_observation_space, envs.single_action_space)
+    rollout = Collector(envs, policy, seed=0).collect(40)
+    assert rollout.actions.shape == (2, 40, len(policy.nvec))
+    assert rollout.actions.dtype == torch.int64
+    given = np.array([env.unwrapped.given for env in envs.envs]).reshape(2, 40, -1)
+    start = getattr(space, "start", np.zeros(1)).ravel()
+    np.testing.assert_array_equal(given, rollout.actions.numpy() + start)
+    assert (rollout.actions.flatten(0, 1).amax(0) == torch.tensor(policy.nvec) - 1).all()
+    torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
+
+
+def test_storage_has_time_first():
+    rollout = clocks(4).collect(6)
+    for name in ("observations", "actions", "rewards", "terminated", "truncated", "logp"):
+        x = getattr(rollout, name)
+        assert x.transpose(0, 1).is_contiguous(), name
+        assert x.transpose(0, 1).flatten(0, 1).data_ptr() == x.data_ptr()
+
+
 # --------------------------------------------------------------------------------------------------- seeds
 
 
@@ -366,6 +607,40 @@ def test_environments_that_cannot_be_saved_are_told_apart_and_begin_anew(make):
         torch.testing.assert_close(getattr(after, name), getattr(unbroken, name), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("env_id", "package"), [("LunarLander-v3", "Box2D"), ("Hopper-v5", "mujoco")])
+def test_worlds_of_box2d_and_mujoco_begin_anew(env_id, package):
+    pytest.importorskip(package)
+
+    def fresh():
+        envs = make_env(env_id, 2, 0, max_episode_steps=25)
+        policy = policy_for(envs.single_observation_space, envs.single_action_space)
+        return Collector(envs, policy, seed=0)
+
+    collector = fresh()
+    rollout = collector.collect(40)
+    assert len(rollout.episode_returns) >= 2
+    assert torch.isfinite(rollout.observations).all()
+    assert not collector.saves_environments
+    state = collector.state_dict()
+    assert state["environments"] is None
+    collector.reset(seed=5)
+    unbroken = [collector.collect(40) for _ in range(2)]
+    resumed = fresh()
+    resumed.load_state_dict(state)
+    resumed.reset(seed=5)
+    for rollout in unbroken:
+        same(resumed.collect(40), rollout)
+
+
+def test_a_state_of_another_kind_of_environments_is_refused():
+    state = clocks(4).state_dict()
+    cartpole = Collector(make_env("CartPole-v1", 4, 0), CategoricalPolicy(4, 2), seed=0)
+    with pytest.raises(ValueError, match=r"state holds .* of another kind than envs \(CartPole-v1\)"):
+        cartpole.load_state_dict(state)
+    with pytest.raises(ValueError, match="state holds environments of another kind than envs"):
+        clocks(4).load_state_dict(cartpole.state_dict())
+
+
 def test_a_state_of_another_number_of_environments_is_refused():
     with pytest.raises(ValueError, match="state has 4 environments; 3 are wanted"):
         clocks(3).load_state_dict(clocks(4).state_dict())
@@ -394,6 +669,50 @@ def test_a_final_observation_that_is_not_finite_is_refused():
         Collector(envs, CategoricalPolicy(3, 3), seed=0).collect(6)
 
 
+@pytest.mark.parametrize("late", [0, 3])
+def test_a_policy_that_gives_no_numbers_is_refused(late):
+    for env_id, sentence in (
+        ("CartPole-v1", r"logits\(observations\) is nan at index"),
+        ("Pendulum-v1", "the mean for these observations is nan at index"),
+        (
+            "test_rollouts/Recorder-v0",
+            "the mean for these observations is nan at index",
+        ),  # which fails over it
+    ):
+        envs = make_env(env_id, 2, seed=0)
+        policy = policy_for(envs.single_observation_space, envs.single_action_space)
+        collector = Collector(envs, policy, seed=0)
+        if late:
+            collector.collect(late)
+        with torch.no_grad():
+            policy.network.layers[-1].weight.fill_(torch.nan)
+        with pytest.raises(ValueError, match=sentence):
+            collector.collect(5)
+
+
+def test_of_several_numbers_that_are_none_the_first_is_named():
+    envs = make_env("test_rollouts/Clock-v0", 3, 0, length=9)
+    collector = Collector(envs, CategoricalPolicy(3, 3), seed=0)
+    collector.collect(2)
+    envs.envs[1].unwrapped.bad = envs.envs[2].unwrapped.bad = "observation"
+    envs.envs[0].step(0)  # one step ahead of the others, so its third comes too early
+    envs.envs[0].unwrapped.bad = "reward"
+    with pytest.raises(ValueError, match=r"environment 1 of 3 .* gave the observation .* in step 3 after"):
+        collector.collect(20)
+
+
+def test_huge_numbers_are_numbers():
+    """Their sum is not: the quick look at a rollout must not take them for faults."""
+    envs = make_env("test_rollouts/Clock-v0", 3, 0, length=50)
+    for env in envs.envs:
+        show = env.unwrapped.show
+        env.unwrapped.show = lambda action, show=show: show(action) * np.float32(1e37)
+    collector = Collector(envs, Plain(CategoricalPolicy(3, 3)), seed=0)
+    observations = collector.collect(20).observations
+    assert observations.max() > 1e38
+    assert not torch.isfinite(observations.sum())
+
+
 def test_policies_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"policy has n_actions 2; one for .* Acrobot-v1, Discrete\(3\)"):
         Collector(make_env("Acrobot-v1"), CategoricalPolicy(6, 2))
@@ -401,6 +720,15 @@ def test_policies_that_do_not_fit_are_refused():
         Collector(make_env("Pendulum-v1"), CategoricalPolicy(3, 2))
     with pytest.raises(ValueError, match="policy has act_dim 2"):
         Collector(make_env("Pendulum-v1"), GaussianPolicy(3, 2))
+    with pytest.raises(ValueError, match=r"policy has nvec \(2, 2\)"):
+        Collector(make_env("CartPole-v1"), MultiCategoricalPolicy(4, (2, 2)))
+    switches = make_env("test_rollouts/Switches-v0", space=spaces.MultiDiscrete([2, 3]))
+    with pytest.raises(
+        ValueError, match="policy has n_actions 2; one for the actions of test_rollouts/Switches"
+    ):
+        Collector(switches, CategoricalPolicy(2, 2))
+    with pytest.raises(ValueError, match=r"policy has nvec \(3, 2\)"):
+        Collector(switches, MultiCategoricalPolicy(2, (3, 2)))
     with pytest.raises(ValueError, match="last axis of 3"):
         Collector(make_env("CartPole-v1"), CategoricalPolicy(3, 2), seed=0).collect(1)
 

@@ -205,13 +205,15 @@ class Collector:
                     ended += [(t, episode) for episode in episodes]
         except Exception:
             # Whatever failed may have failed over a number that came before.
-            self._refuse_unless_sound(observations[: taken + 1], rewards[:taken], terminated, ended, before)
+            self._refuse_unless_sound(
+                observations[: taken + 1], rewards[:taken], terminated, ended, before, actions
+            )
             if quick:
                 self.policy.sample(self._tensor(observations[taken]), torch.Generator(self.device))
             raise
         finally:
             self._seen = observations[taken].copy()
-        self._refuse_unless_sound(observations, rewards, terminated, ended, before)
+        self._refuse_unless_sound(observations, rewards, terminated, ended, before, actions)
 
         seen, drawn_all = self._tensor(observations), self._tensor(np.stack(actions))
         logp = quick.logp(drawn_all) if quick else torch.stack(logps)
@@ -361,23 +363,24 @@ class Collector:
         terminated: np.ndarray,
         ended: Sequence[tuple[int, Episode]],
         before: int,
+        actions: Sequence[np.ndarray] = (),
     ) -> None:
         """Refuse the first reward or observation, in time, that is not finite; `before` steps came before.
 
-        The first row of observations has been looked at.
+        The first row of observations has been looked at. Where an action came earlier that was no number,
+        the policy is refused, and not the environment that was given it.
         """
         finals = [(t, episode) for t, episode in ended if not terminated[t, episode.environment]]
         # A finite sum has finite terms; one that is not may have overflowed, so then each is looked at.
-        sums = [
-            observations.sum(),
-            rewards.sum(),
-            *(episode.final_observation.sum() for _, episode in finals),
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [x.sum() for x in (observations, rewards, *(episode[-1] for _, episode in finals))]
         if all(map(math.isfinite, sums)):
             return
         everywhere = range(self.envs.num_envs)
         for t, row in enumerate(rewards):
             step = before + t + 1
+            if t < len(actions) and not np.isfinite(actions[t]).all():
+                self.policy.sample(self._tensor(observations[t]), torch.Generator(self.device))
             self._refuse_unless_finite("reward", row, everywhere, step)
             self._refuse_unless_finite("observation", observations[t + 1], everywhere, step)
             for at, episode in finals:
