@@ -6,8 +6,8 @@ The networks here are a few layers and the loss a few lines, so their derivative
 file does it, in NumPy, on the very memory that the torch parameters and their gradients live in.
 
 It is a second form of `ppobook.objectives.ppo_loss`, and of `value_loss` for a critic that learns alone, and
-nothing else. `ppobook.ppo` and `ppobook.trpo` use it where it `fits`, and autograd everywhere else; tests hold
-that the two agree.
+nothing else. `ppobook.ppo` and `ppobook.trpo` use it where it `fits`, and autograd everywhere else; tests
+hold that the two agree.
 """
 
 from __future__ import annotations
