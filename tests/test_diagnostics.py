@@ -1,5 +1,6 @@
 """Diagnostics against their definitions, written out with other tools."""
 
+import math
 import statistics
 from functools import partial
 
@@ -9,7 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook.diagnostics import effective_sample_size, explained_variance, gradient_variance, normalize
+from ppobook import diagnostics
+from ppobook.diagnostics import (
+    clip_fraction,
+    effective_sample_size,
+    explained_variance,
+    flat_fraction,
+    gradient_variance,
+    normalize,
+    ratios,
+)
 
 exactly = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
 numbers = st.lists(st.integers(-1000, 1000).map(lambda i: i / 16), min_size=2, max_size=12)
@@ -19,7 +29,7 @@ KINDS = [np.asarray, torch.as_tensor]
 # --- normalize ------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=200)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]))
 def test_normalize(xs, shift_mean, ddof):
     found = normalize(np.array(xs), ddof=ddof, shift_mean=shift_mean)
@@ -30,7 +40,7 @@ def test_normalize(xs, shift_mean, ddof):
         exactly(found, [(x - mean) / std + (0.0 if shift_mean else mean) for x in xs])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]), st.integers(0, 2**32 - 1))
 def test_normalize_with_a_mask_is_normalize_of_what_counts(xs, shift_mean, ddof, seed):
     rng = np.random.default_rng(seed)
@@ -92,7 +102,7 @@ def test_normalize_refuses(kind):
 # --- explained variance ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(numbers, st.integers(0, 2**32 - 1))
 def test_explained_variance(ys, seed):
     values = np.random.default_rng(seed).normal(size=len(ys))
@@ -130,7 +140,7 @@ def test_explained_variance_refuses(kind):
 # --- effective sample size ------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(numbers, st.floats(-500, 500))
 def test_effective_sample_size(xs, level):
     log_ratio = np.array(xs) / 16
@@ -155,6 +165,130 @@ def test_effective_sample_size_refuses():
         effective_sample_size(np.array([np.inf]))
     with pytest.raises(ValueError, match="log_ratio is empty"):
         effective_sample_size(torch.zeros(0))
+
+
+# --- ratios ---------------------------------------------------------------------------------------------
+
+
+def slow_ratios(log_ratio, advantages, low, high):
+    """One sample after another, with the tools of the standard library."""
+    rs = [math.exp(x) for x in log_ratio]
+    outside = [not low <= r <= high for r in rs]
+    flat = [r > high if a > 0 else a < 0 and r < low for r, a in zip(rs, advantages, strict=True)]
+    return {
+        "clip_fraction": statistics.fmean(outside),
+        "flat_fraction": statistics.fmean(flat),
+        "approx_kl": statistics.fmean(r - 1 - math.log(r) for r in rs),
+        "ratio_mean": statistics.fmean(rs),
+        "ratio_std": statistics.pstdev(rs),
+    }
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.sampled_from([(1,), (7,), (3, 4), (2, 3, 4)]),
+    scale=st.sampled_from([0.0, 0.05, 0.3, 2.0]),
+    clip_eps=st.floats(0.01, 1.5),
+    clip_eps_high=st.one_of(st.none(), st.floats(0.01, 1.5)),
+    masked=st.booleans(),
+)
+def test_ratios(seed, shape, scale, clip_eps, clip_eps_high, masked):
+    rng = np.random.default_rng(seed)
+    log_ratio, advantages = rng.normal(scale=scale, size=shape), rng.normal(size=shape)
+    advantages = np.where(rng.random(shape) < 0.2, 0.0, advantages)
+    mask = rng.random(shape) < (0.6 if masked else 1.1)
+    mask.flat[0] = True
+    wanted = slow_ratios(
+        log_ratio[mask],
+        advantages[mask],
+        1 - clip_eps,
+        1 + (clip_eps if clip_eps_high is None else clip_eps_high),
+    )
+    padded = [np.where(mask, x, np.nan) for x in (log_ratio, advantages)]
+    for kind in KINDS:
+        arrays = [kind(x) for x in padded]
+        how = {"clip_eps_high": clip_eps_high, "mask": kind(mask) if masked else None}
+        found = ratios(*arrays, clip_eps, **how)
+        assert list(found) == list(wanted)
+        for name, x in found.items():
+            np.testing.assert_allclose(float(x), wanted[name], rtol=1e-9, atol=1e-9)
+        exactly(float(clip_fraction(arrays[0], clip_eps, **how)), wanted["clip_fraction"])
+        exactly(float(flat_fraction(*arrays, clip_eps, **how)), wanted["flat_fraction"])
+        assert wanted["flat_fraction"] <= wanted["clip_fraction"]
+
+
+def test_knees_and_nothing_to_say():
+    """At 1 ± ε exactly a sample is inside and not flat; one with A = 0 is never flat."""
+    two, half = np.log([2.0]), np.log([0.5])  # whose exponentials are exact
+    assert np.exp(two) == 2
+    assert np.exp(half) == 0.5
+    good, bad, none = np.array([1.0]), np.array([-1.0]), np.array([0.0])
+    for kind in KINDS:
+        assert clip_fraction(kind(two), 1.0) == 0
+        assert clip_fraction(kind(half), 0.5) == 0
+        assert flat_fraction(kind(two), kind(good), 1.0) == 0
+        assert flat_fraction(kind(half), kind(bad), 0.5) == 0
+        assert flat_fraction(kind(two), kind(good), 0.99) == 1
+        assert flat_fraction(kind(half), kind(bad), 0.49) == 1
+        for log_ratio in (two, half):
+            assert clip_fraction(kind(log_ratio), 0.1) == 1
+            assert flat_fraction(kind(log_ratio), kind(none), 0.1) == 0
+        assert flat_fraction(kind(two), kind(bad), 0.1) == flat_fraction(kind(half), kind(good), 0.1) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ratios_keep_their_digits_near_one(kind):
+    """In float32, where r − 1 − log r of an r near 1 would be nothing but rounding."""
+    log_ratio = np.array([1e-3, -1e-3, 2e-3, -2e-3], dtype=np.float32)
+    found = ratios(kind(log_ratio), kind(np.ones(4, dtype=np.float32)))
+    wanted = slow_ratios(log_ratio.astype(float).tolist(), [1.0] * 4, 0.8, 1.2)
+    for name, rtol in [("approx_kl", 1e-3), ("ratio_std", 1e-5), ("ratio_mean", 1e-6)]:
+        assert found[name].dtype == kind(log_ratio).dtype
+        np.testing.assert_allclose(float(found[name]), wanted[name], rtol=rtol)
+
+
+def test_ratios_in_torch_are_those_in_numpy():
+    """On the CPU tensors go through NumPy; half precision, as an accelerator, does not."""
+    generator = torch.Generator().manual_seed(0)
+    log_ratio, advantages = torch.randn(2, 50, dtype=torch.bfloat16, generator=generator).unbind()
+    half, single = ratios(log_ratio, advantages), ratios(log_ratio.float(), advantages.float())
+    for name, x in half.items():
+        assert x.dtype == torch.bfloat16 or name.endswith("fraction")
+        torch.testing.assert_close(x.float(), single[name], rtol=0.05, atol=0.05)
+    means = diagnostics.ratio_means(log_ratio.float().numpy(), advantages.float().numpy(), 0.8, 1.2)
+    assert {name: x.item() for name, x in single.items()} == pytest.approx(means)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ratios_refuse(kind):
+    x = kind(np.zeros((2, 2)))
+    for function in (ratios, flat_fraction):
+        with pytest.raises(
+            ValueError, match=r"advantages has shape \(2,\); \(2, 2\) is wanted, the shape of log"
+        ):
+            function(x, x[0])
+        with pytest.raises(ValueError, match=r"advantages is nan at index \(0, 0\)"):
+            function(x, x * np.nan)
+        with pytest.raises(TypeError, match="advantages is None; an array or a tensor is wanted"):
+            function(x, None)
+        with pytest.raises(TypeError, match="they must be of one kind"):
+            function(x, torch.zeros(2, 2) if kind is np.asarray else np.zeros((2, 2)))
+    for function in (partial(ratios, advantages=x), partial(flat_fraction, advantages=x), clip_fraction):
+        with pytest.raises(ValueError, match=r"log_ratio is nan at index \(0, 0\)"):
+            function(x * np.nan)
+        with pytest.raises(ValueError, match="clip_eps is 0; a number above 0 is wanted"):
+            function(x, clip_eps=0)
+        with pytest.raises(ValueError, match="clip_eps_high is -1; a number above 0 is wanted"):
+            function(x, clip_eps_high=-1)
+        with pytest.raises(ValueError, match="mask is 0 everywhere"):
+            function(x, mask=x)
+        with pytest.raises(ValueError, match=r"mask has shape \(2,\); \(2, 2\) is wanted"):
+            function(x, mask=x[0])
+        with pytest.raises(TypeError, match="log_ratio is None"):
+            function(None)
+    with pytest.raises(ValueError, match="log_ratio is empty"):
+        clip_fraction(x[:0])
 
 
 # --- gradient variance ----------------------------------------------------------------------------------
@@ -189,7 +323,13 @@ def test_gradient_variance_refuses():
 
 def test_scalars_are_detached_and_keep_their_dtype():
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    for found in (explained_variance(x, 2 * x), effective_sample_size(x), gradient_variance(x)):
+    found_in_ratios = ratios(x, x).values()
+    for found in (
+        explained_variance(x, 2 * x),
+        effective_sample_size(x),
+        gradient_variance(x),
+        *found_in_ratios,
+    ):
         assert not found.requires_grad
         assert found.dtype == torch.float32
         assert found.shape == ()

@@ -28,7 +28,7 @@ def slow_kl_categorical(logits_q, logits_p):
 # --- categorical ----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(seeds, leads, st.integers(1, 5), st.floats(0, 5))
 def test_kl_categorical_is_the_sum(seed, lead, actions, scale):
     logits_q, logits_p = np.random.default_rng(seed).normal(scale=scale, size=(2, *lead, actions))
@@ -78,22 +78,19 @@ def test_kl_categorical_gradient():
 # --- Gaussian -------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=200)
 @given(st.floats(-2, 2), st.floats(0.3, 2), st.floats(-2, 2), st.floats(0.3, 2))
 def test_kl_gaussian_is_the_integral(mean_q, std_q, mean_p, std_p):
     q, p = stats.norm(mean_q, std_q), stats.norm(mean_p, std_p)
-    wanted, _ = integrate.quad(
-        lambda x: q.pdf(x) * (q.logpdf(x) - p.logpdf(x)),
-        mean_q - 12 * std_q,
-        mean_q + 12 * std_q,
-        epsabs=1e-11,
-    )
+    # For a smooth integrand that has died out at both ends the trapezoid rule is exact to rounding.
+    x = np.linspace(mean_q - 12 * std_q, mean_q + 12 * std_q, 2001)
+    wanted = integrate.trapezoid(q.pdf(x) * (q.logpdf(x) - p.logpdf(x)), x)
     found = kl_gaussian(*(np.array([x]) for x in (mean_q, std_q, mean_p, std_p)))
-    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
+    exactly(found, [wanted])
     assert found >= 0
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=200)
 @given(seeds, leads, st.integers(1, 4))
 def test_kl_gaussian_adds_up_over_the_last_axis(seed, lead, components):
     rng = np.random.default_rng(seed)
@@ -143,7 +140,7 @@ def test_estimators_by_their_formulas():
     assert (k3(logp_q, logp_p) >= 0).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=200)
 @given(seeds, st.integers(2, 6))
 def test_k1_and_k3_are_unbiased(seed, actions):
     """Their exact mean under q, not a sample's: each outcome weighted with its probability."""

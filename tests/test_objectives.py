@@ -1,4 +1,7 @@
-"""The policy-gradient loss against sums written out, and against the gradient it stands for."""
+"""The losses against sums written out, entry by entry and case by case, and against finite differences."""
+
+import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,67 +9,350 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook.objectives import policy_gradient_loss
+from ppobook import diagnostics
+from ppobook.objectives import (
+    clipped_surrogate_loss,
+    kl_penalized_loss,
+    policy_gradient_loss,
+    ppo_loss,
+    surrogate_loss,
+    value_loss,
+)
+
+# --- the definitions, slowly ----------------------------------------------------------------------------
 
 
-def slow_loss(logp, advantages, mask, reduction, denominator):
-    """One entry after another, in Python numbers."""
-    rows = []
-    for row_logp, row_adv, row_mask in zip(
-        logp.reshape(-1, logp.shape[-1]).tolist(),
-        advantages.reshape(-1, logp.shape[-1]).tolist(),
-        mask.reshape(-1, logp.shape[-1]).tolist(),
-        strict=True,
-    ):
-        rows.append([-p * a for p, a, m in zip(row_logp, row_adv, row_mask, strict=True) if m])
+def slow_reduce(entries, mask, reduction, denominator):
+    """One entry after another, in Python numbers; entries is [..., T]."""
+    rows = [
+        [x for x, m in zip(row, row_mask, strict=True) if m]
+        for row, row_mask in zip(
+            entries.reshape(-1, entries.shape[-1]).tolist(),
+            mask.reshape(-1, mask.shape[-1]).tolist(),
+            strict=True,
+        )
+    ]
     everything = [x for row in rows for x in row]
     if reduction == "token":
-        return sum(everything) / len(everything)
+        return math.fsum(everything) / len(everything)
     if reduction == "sequence":
-        return sum(sum(row) / len(row) for row in rows) / len(rows)
-    return sum(everything) / denominator
+        return math.fsum(math.fsum(row) / len(row) for row in rows) / len(rows)
+    return math.fsum(everything) / denominator
 
 
-@settings(deadline=None, max_examples=80)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([(4,), (3, 4), (2, 3, 5)]),
-    st.sampled_from(["token", "sequence", "constant"]),
-    st.booleans(),
-)
-def test_loss_is_the_sum_written_out(seed, shape, reduction, masked):
-    rng = np.random.default_rng(seed)
-    logp, advantages = rng.normal(size=(2, *shape))
-    mask = np.ones(shape, dtype=bool)
-    if masked:
-        mask = rng.random(shape) < 0.6
-        mask[..., 0] = True
-    denominator = 7.5 if reduction == "constant" else None
-    # What is masked out must not be read: it may be anything.
-    padded = [torch.tensor(np.where(mask, x, np.nan)) for x in (logp, advantages)]
-    found = policy_gradient_loss(
-        *padded, mask=torch.tensor(mask) if masked else None, reduction=reduction, denominator=denominator
+def slow_clipped(log_ratio, advantage, low, high):
+    """By cases, without a minimum: past the knee the objective is what it was at the knee."""
+    r = math.exp(log_ratio)
+    if advantage > 0:
+        return advantage * (high if r > high else r)
+    return advantage * (low if r < low else r)
+
+
+def slow_value_error(value, target, old, eps):
+    """Half the squared error, or that of the value held within eps of the old one if that is worse."""
+    plain = (value - target) ** 2 / 2
+    if eps is None:
+        return plain
+    held = old + eps if value > old + eps else old - eps if value < old - eps else value
+    return max(plain, (held - target) ** 2 / 2)
+
+
+def each(slow, *arrays):
+    return np.array([slow(*xs) for xs in zip(*(x.ravel().tolist() for x in arrays), strict=True)]).reshape(
+        arrays[0].shape
     )
+
+
+class Case:
+    """Random tensors for every loss, with NaN wherever the mask is 0."""
+
+    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
+
+    def __init__(self, seed, shape, reduction, masked):
+        rng = np.random.default_rng(seed)
+        self.x = {name: rng.normal(size=shape) for name in self.names}
+        self.x["old_logp"] = self.x["logp"] + rng.normal(size=shape) * rng.choice([0.05, 0.3, 1.0])
+        self.x["advantages"][rng.random(shape) < 0.1] = 0.0
+        self.x["kl"] = abs(self.x["kl"])
+        self.mask = np.ones(shape, dtype=bool)
+        if masked:
+            self.mask = rng.random(shape) < 0.6
+            self.mask[..., 0] = True
+        self.reduction = reduction
+        self.denominator = float(rng.uniform(1, 9)) if reduction == "constant" else None
+        self.how = {"reduction": reduction, "denominator": self.denominator}
+        if masked:
+            self.how["mask"] = torch.tensor(self.mask)
+
+    def __call__(self, *names):
+        return [torch.tensor(np.where(self.mask, self.x[name], np.nan)) for name in names]
+
+    def mean(self, entries):
+        return slow_reduce(entries, self.mask, self.reduction, self.denominator)
+
+    def counted(self, entries):
+        return entries[self.mask].tolist()
+
+
+cases = st.builds(
+    Case,
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.sampled_from([(1,), (4,), (3, 4), (2, 3, 5)]),
+    reduction=st.sampled_from(["token", "sequence", "constant"]),
+    masked=st.booleans(),
+)
+eps = st.floats(0.01, 1.5)
+REDUCTIONS = ["token", "sequence", "constant"]
+
+
+def agree(found, wanted):
     assert found.shape == ()
-    wanted = slow_loss(logp, advantages, mask, reduction, denominator)
-    torch.testing.assert_close(found.item(), wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.item(), wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("reduction", ["token", "sequence", "constant"])
-def test_gradient_by_finite_differences(reduction):
-    generator = torch.Generator().manual_seed(0)
-    logp, advantages = torch.randn(2, 3, 4, dtype=torch.float64, generator=generator).unbind()
-    mask = torch.rand(3, 4, generator=generator) < 0.6
-    mask[:, 0] = True
-    denominator = 5.0 if reduction == "constant" else None
+# --- against the definitions ----------------------------------------------------------------------------
 
-    def loss(x):
-        return policy_gradient_loss(x, advantages, mask=mask, reduction=reduction, denominator=denominator)
 
-    x = logp.clone().requires_grad_()
-    assert torch.autograd.gradcheck(loss, (x,))
-    loss(x).backward()
-    assert (x.grad[~mask] == 0).all()
+@settings(deadline=None, max_examples=200)
+@given(cases)
+def test_policy_gradient_loss_is_the_sum_written_out(case):
+    wanted = case.mean(-case.x["logp"] * case.x["advantages"])
+    agree(policy_gradient_loss(*case("logp", "advantages"), **case.how), wanted)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases)
+def test_surrogate_loss_is_the_sum_written_out(case):
+    x = case.x
+    entries = each(lambda p, q, a: -math.exp(p) / math.exp(q) * a, x["logp"], x["old_logp"], x["advantages"])
+    agree(surrogate_loss(*case("logp", "old_logp", "advantages"), **case.how), case.mean(entries))
+
+
+@settings(deadline=None, max_examples=250)
+@given(cases, eps, st.one_of(st.none(), eps))
+def test_clipped_surrogate_loss_is_the_sum_of_its_cases(case, clip_eps, clip_eps_high):
+    low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
+    x = case.x
+    entries = -each(partial(slow_clipped, low=low, high=high), x["logp"] - x["old_logp"], x["advantages"])
+    found = clipped_surrogate_loss(
+        *case("logp", "old_logp", "advantages"), clip_eps, clip_eps_high=clip_eps_high, **case.how
+    )
+    agree(found, case.mean(entries))
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases, st.floats(0, 5))
+def test_kl_penalized_loss_is_the_sum_written_out(case, beta):
+    x = case.x
+    entries = beta * x["kl"] - np.exp(x["logp"] - x["old_logp"]) * x["advantages"]
+    agree(
+        kl_penalized_loss(*case("logp", "old_logp", "advantages", "kl"), beta, **case.how), case.mean(entries)
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases, st.one_of(st.none(), eps))
+def test_value_loss_is_the_sum_of_its_cases(case, clip_eps):
+    x = case.x
+    entries = each(partial(slow_value_error, eps=clip_eps), x["values"], x["returns"], x["old_values"])
+    names = ("values", "returns") if clip_eps is None else ("values", "returns", "old_values")
+    tensors = case(*names) if clip_eps is None else [*case(*names), clip_eps]
+    agree(value_loss(*tensors, **case.how), case.mean(entries))
+
+
+@settings(deadline=None, max_examples=250)
+@given(
+    case=cases,
+    clip_eps=eps,
+    clip_eps_high=st.one_of(st.none(), eps),
+    value_coef=st.floats(0, 2),
+    entropy_coef=st.floats(0, 0.1),
+    value_clip_eps=st.one_of(st.none(), eps),
+    beta=st.one_of(st.none(), st.floats(0, 5)),
+)
+def test_ppo_loss_is_its_parts_and_says_what_they_were(
+    case, clip_eps, clip_eps_high, value_coef, entropy_coef, value_clip_eps, beta
+):
+    x = case.x
+    low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
+    log_ratio = x["logp"] - x["old_logp"]
+    if beta is None:
+        policy = case.mean(-each(partial(slow_clipped, low=low, high=high), log_ratio, x["advantages"]))
+    else:
+        policy = case.mean(beta * x["kl"] - np.exp(log_ratio) * x["advantages"])
+    value = case.mean(
+        each(partial(slow_value_error, eps=value_clip_eps), x["values"], x["returns"], x["old_values"])
+    )
+    entropy = case.mean(x["entropy"])
+
+    loss, found = ppo_loss(
+        *case("logp", "old_logp", "advantages", "values", "returns", "entropy"),
+        clip_eps=clip_eps,
+        clip_eps_high=clip_eps_high,
+        value_coef=value_coef,
+        entropy_coef=entropy_coef,
+        old_values=case("old_values")[0],
+        value_clip_eps=value_clip_eps,
+        kl=None if beta is None else case("kl")[0],
+        beta=beta,
+        **case.how,
+    )
+    agree(loss, policy + value_coef * value - entropy_coef * entropy)
+    agree(found["policy_loss"], policy)
+    agree(found["value_loss"], value)
+    agree(found["entropy"], entropy)
+    assert ("kl" in found) == (beta is not None)
+    if beta is not None:
+        agree(found["kl"], case.mean(x["kl"]))
+
+    # What is said of the ratios is a plain mean over the entries that count, whatever the reduction.
+    ratios = [math.exp(y) for y in case.counted(log_ratio)]
+    n, signs = len(ratios), np.sign(case.counted(x["advantages"]))
+    mean = math.fsum(ratios) / n
+    agree(found["ratio_mean"], mean)
+    agree(found["ratio_std"], math.sqrt(math.fsum((r - mean) ** 2 for r in ratios) / n))
+    agree(found["approx_kl"], math.fsum(r - 1 - math.log(r) for r in ratios) / n)
+    agree(found["clip_fraction"], sum(not low <= r <= high for r in ratios) / n)
+    flat = sum((s > 0 and r > high) or (s < 0 and r < low) for r, s in zip(ratios, signs, strict=True))
+    agree(found["flat_fraction"], 0 if beta is not None else flat / n)
+
+
+@settings(deadline=None, max_examples=50)
+@given(cases, eps)
+def test_flat_samples_are_those_without_a_gradient(case, clip_eps):
+    """Asked of autograd, one sample at a time."""
+    logp, old_logp, advantages = case("logp", "old_logp", "advantages")
+    logp.requires_grad_()
+    clipped_surrogate_loss(logp, old_logp, advantages, clip_eps, **case.how).backward()
+    silent = (logp.grad == 0) & (advantages != 0) & torch.tensor(case.mask)
+    found = diagnostics.flat_fraction((logp - old_logp), advantages, clip_eps, mask=torch.tensor(case.mask))
+    agree(found, silent.sum().item() / case.mask.sum())
+
+
+# --- gradients ------------------------------------------------------------------------------------------
+
+LOSSES = {
+    policy_gradient_loss: ("logp", "advantages"),
+    surrogate_loss: ("logp", "old_logp", "advantages"),
+    clipped_surrogate_loss: ("logp", "old_logp", "advantages"),
+    partial(kl_penalized_loss, beta=0.7): ("logp", "old_logp", "advantages", "kl"),
+    value_loss: ("values", "returns"),
+    partial(value_loss, clip_eps=0.3): ("values", "returns", "old_values"),
+}
+DATA = {"old_logp", "advantages", "returns", "old_values"}
+
+
+def named(losses):
+    return {
+        "argnames": ("loss", "names"),
+        "argvalues": losses.items(),
+        "ids": [getattr(f, "func", f).__name__ for f in losses],
+    }
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(**named(LOSSES))
+def test_gradients_by_finite_differences(loss, names, reduction):
+    for seed in range(4):
+        case = Case(seed, (3, 4), reduction, masked=seed % 2 == 0)
+        tensors = dict(zip(names, case(*names), strict=True))
+        for x in tensors.values():
+            x.nan_to_num_(0.1)
+        weights = [name for name in names if name not in DATA]
+        for name in weights:
+            tensors[name].requires_grad_()
+
+        def scalar(*xs, tensors=tensors, case=case, weights=weights):
+            return loss(**tensors | dict(zip(weights, xs, strict=True)), **case.how)
+
+        assert torch.autograd.gradcheck(scalar, tuple(tensors[name] for name in weights))
+        scalar(*(tensors[name] for name in weights)).backward()
+        for name in weights:
+            assert (tensors[name].grad.numpy()[~case.mask] == 0).all()
+
+
+@pytest.mark.parametrize("beta", [None, 0.7])
+def test_gradients_of_ppo_loss_by_finite_differences(beta):
+    case = Case(3, (3, 4), "sequence", masked=True)
+    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
+    x = {name: y.nan_to_num_(0.1) for name, y in zip(names, case(*names), strict=True)}
+    weights = [name for name in ("logp", "values", "entropy", "kl") if name != "kl" or beta is not None]
+
+    def scalar(*xs):
+        arguments = x | dict(zip(weights, xs, strict=True))
+        if beta is None:
+            arguments.pop("kl")
+        loss, _ = ppo_loss(
+            **arguments,
+            clip_eps=0.2,
+            clip_eps_high=0.28,
+            value_coef=0.5,
+            entropy_coef=0.01,
+            value_clip_eps=0.3,
+            beta=beta,
+            **case.how,
+        )
+        return loss
+
+    assert torch.autograd.gradcheck(scalar, tuple(x[name].clone().requires_grad_() for name in weights))
+
+
+@pytest.mark.parametrize(**named(LOSSES))
+def test_data_is_detached_and_the_first_tensor_rules_the_dtype(loss, names):
+    case = Case(0, (5,), "token", masked=False)
+    tensors = dict(zip(names, case(*names), strict=True))
+    first = names[0]
+    tensors[first] = tensors[first].float()
+    for x in tensors.values():
+        x.requires_grad_()
+    found = loss(**tensors)
+    assert found.dtype == torch.float32
+    found.backward()
+    for name, x in tensors.items():
+        assert (x.grad is None) == (name in DATA)
+
+
+def test_ppo_loss_leaves_data_alone_and_its_diagnostics_detached():
+    case = Case(0, (5,), "token", masked=False)
+    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
+    x = {name: y.requires_grad_() for name, y in zip(names, case(*names), strict=True)}
+    loss, found = ppo_loss(**x, clip_eps=0.2, value_coef=0.5, entropy_coef=0.01, value_clip_eps=0.1, beta=1.0)
+    loss.backward()
+    for name, y in x.items():
+        assert (y.grad is None) == (name in DATA)
+    for y in found.values():
+        assert y.shape == ()
+        assert not y.requires_grad
+        assert y.dtype == torch.float64
+
+
+def test_half_precision():
+    case = Case(0, (64,), "token", masked=False)
+    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy")
+    half = [x.bfloat16() for x in case(*names)]
+    weights = {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01}
+    (loss, found), (wide, wanted) = (
+        ppo_loss(*half, **weights),
+        ppo_loss(*(x.float() for x in half), **weights),
+    )
+    assert loss.dtype == torch.bfloat16
+    torch.testing.assert_close(loss.float(), wide, rtol=0.05, atol=0.05)
+    for name, x in found.items():
+        torch.testing.assert_close(x.float(), wanted[name], rtol=0.05, atol=0.05)
+
+
+def test_one_kl_for_all_is_a_kl_for_each():
+    case = Case(1, (3, 4), "sequence", masked=True)
+    tensors = case("logp", "old_logp", "advantages")
+    kl = torch.tensor(0.3, dtype=torch.float64)
+    one = kl_penalized_loss(*tensors, kl, 2.0, **case.how)
+    agree(
+        one, kl_penalized_loss(*tensors, torch.full((3, 4), 0.3, dtype=torch.float64), 2.0, **case.how).item()
+    )
+    agree(one, surrogate_loss(*tensors, **case.how).item() + 0.6)
+
+
+# --- the policy gradient --------------------------------------------------------------------------------
 
 
 def test_padding_that_is_not_a_number_does_not_reach_the_gradient():
@@ -98,16 +384,6 @@ def test_sign():
         with torch.no_grad():
             after = (logits - 0.1 * logits.grad).softmax(0)[0]
         assert (after > 0.5) == (advantage > 0)
-
-
-def test_advantages_are_detached_and_logp_rules_the_dtype():
-    logp = torch.full((3,), -1.0, requires_grad=True)
-    advantages = torch.ones(3, dtype=torch.float64, requires_grad=True)
-    loss = policy_gradient_loss(logp, advantages)
-    assert loss.dtype == torch.float32
-    loss.backward()
-    assert logp.grad is not None
-    assert advantages.grad is None
 
 
 def test_finite_numbers_whose_sum_overflows_are_welcome():
@@ -176,3 +452,124 @@ ONE = torch.ones(2, 3)
 def test_refuses(arguments, error, sentence):
     with pytest.raises(error, match=sentence):
         policy_gradient_loss(**{"logp": ONE, "advantages": ONE} | arguments)
+
+
+# --- the doors of the others ----------------------------------------------------------------------------
+
+ARGUMENTS = {
+    clipped_surrogate_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE},
+    kl_penalized_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE, "kl": ONE, "beta": 1.0},
+    value_loss: {"values": ONE, "returns": ONE, "old_values": ONE, "clip_eps": 0.2},
+    ppo_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE, "values": ONE, "returns": ONE, "entropy": ONE}
+    | {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01, "old_values": ONE, "value_clip_eps": 0.2}
+    | {"kl": ONE, "beta": 1.0},
+}
+ARGUMENTS[surrogate_loss] = ARGUMENTS[clipped_surrogate_loss]
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [(loss, name) for loss, given in ARGUMENTS.items() for name, x in given.items() if x is ONE],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_each_tensor_has_its_door(loss, name):
+    given = ARGUMENTS[loss]
+    first = next(iter(given))
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        x = ONE.clone()
+        x[1, 2] = bad
+        with pytest.raises(
+            ValueError, match=rf"{name} is {bad} at index \(1, 2\); finite numbers are wanted"
+        ):
+            loss(**given | {name: x})
+        # Where it does not count it may be anything.
+        mask = torch.ones(2, 3)
+        mask[1, 2] = 0
+        found = loss(**given | {name: x}, mask=mask)
+        assert torch.isfinite(found[0] if loss is ppo_loss else found)
+    with pytest.raises(TypeError, match=f"{name} is of type ndarray; a torch tensor is wanted"):
+        loss(**given | {name: ONE.numpy()})
+    with pytest.raises(TypeError, match=f"{name} has dtype torch.int64; a floating dtype is wanted"):
+        loss(**given | {name: ONE.long()})
+    if name != first:
+        with pytest.raises(
+            ValueError, match=rf"{name} has shape \(2,\); \(2, 3\) is wanted, the shape of {first}"
+        ):
+            loss(**given | {name: torch.ones(2)})
+
+
+@pytest.mark.parametrize("loss", ARGUMENTS, ids=lambda f: f.__name__)
+def test_each_loss_has_the_same_doors_for_mask_and_reduction(loss):
+    given, first = ARGUMENTS[loss], next(iter(ARGUMENTS[loss]))
+    for arguments, error, sentence in [
+        ({"mask": torch.zeros(2, 3)}, ValueError, "mask is 0 everywhere"),
+        ({"mask": 0.5 * ONE}, ValueError, r"mask is 0.5 at index \(0, 0\); bool or 0/1 is wanted"),
+        (
+            {"mask": torch.ones(3)},
+            ValueError,
+            rf"mask has shape \(3,\); \(2, 3\) is wanted, the shape of {first}",
+        ),
+        ({"mask": ONE.numpy()}, TypeError, f"mask is a NumPy array and {first} is a torch tensor"),
+        ({"reduction": "mean"}, ValueError, "reduction is 'mean'; one of 'token', 'sequence', 'constant'"),
+        ({"reduction": "constant"}, ValueError, "denominator is None; reduction='constant' wants the number"),
+        ({"denominator": 6}, ValueError, "denominator is 6 with reduction='token'"),
+        (
+            {"reduction": "sequence", "mask": torch.tensor([[1, 1, 1], [0, 0, 0]])},
+            ValueError,
+            "mask is 0 in all of row 1",
+        ),
+    ]:
+        with pytest.raises(error, match=sentence):
+            loss(**given | arguments)
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "error", "sentence"),
+    [
+        (clipped_surrogate_loss, {"clip_eps": 0}, ValueError, "clip_eps is 0; a number above 0 is wanted"),
+        (clipped_surrogate_loss, {"clip_eps": "0.2"}, TypeError, "clip_eps is '0.2'; a number above 0"),
+        (
+            clipped_surrogate_loss,
+            {"clip_eps_high": -0.1},
+            ValueError,
+            "clip_eps_high is -0.1; a number above 0",
+        ),
+        (kl_penalized_loss, {"beta": -1}, ValueError, "beta is -1; a number of at least 0 is wanted"),
+        (kl_penalized_loss, {"beta": None}, TypeError, "beta is None; a number of at least 0 is wanted"),
+        (kl_penalized_loss, {"kl": 0.1}, TypeError, "kl is of type float; a torch tensor is wanted"),
+        (
+            value_loss,
+            {"old_values": None},
+            ValueError,
+            "clip_eps is 0.2 and old_values is None; a clip wants",
+        ),
+        (value_loss, {"clip_eps": 0}, ValueError, "clip_eps is 0; a number above 0"),
+        (ppo_loss, {"clip_eps": None}, TypeError, "clip_eps is None; a number above 0"),
+        (ppo_loss, {"value_coef": -0.5}, ValueError, "value_coef is -0.5; a number of at least 0"),
+        (ppo_loss, {"entropy_coef": -0.01}, ValueError, "entropy_coef is -0.01; a number of at least 0"),
+        (ppo_loss, {"entropy_coef": math.nan}, ValueError, "entropy_coef is nan; a number of at least 0"),
+        (ppo_loss, {"old_values": None}, ValueError, "value_clip_eps is 0.2 and old_values is None"),
+        (ppo_loss, {"value_clip_eps": -1}, ValueError, "value_clip_eps is -1; a number above 0"),
+        (ppo_loss, {"kl": None}, ValueError, "one of kl and beta is None; the penalty wants both"),
+        (ppo_loss, {"beta": None}, ValueError, "one of kl and beta is None; the penalty wants both"),
+    ],
+)
+def test_each_number_has_its_door(loss, arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        loss(**ARGUMENTS[loss] | arguments)
+
+
+def test_old_values_without_a_clip_are_not_read():
+    nan = torch.full((2, 3), torch.nan)
+    assert value_loss(ONE, 2 * ONE, nan).item() == 0.5
+
+
+def test_a_loss_that_overflows_is_not_refused():
+    """All arguments are finite numbers; what became of them is for the trainer to judge."""
+    loss, _ = ppo_loss(
+        *(torch.tensor([x]) for x in (0.0, -200.0, -1.0, 0.0, 0.0, 0.0)),
+        clip_eps=0.2,
+        value_coef=0.5,
+        entropy_coef=0.0,
+    )
+    assert loss.item() == math.inf

@@ -249,6 +249,7 @@ def flat_fraction(
     return ratio_means(log_ratio, advantages, low, high, keep)["flat_fraction"]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite, and says so
 def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: Any = None) -> dict[str, Any]:
     """`ratios` without its doors, for the inner loop of a training: arguments of one kind, shape and dtype.
 
