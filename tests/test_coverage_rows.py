@@ -196,7 +196,7 @@ class TestKLPenalty:
     """A8: the surrogate minus β KL."""
 
     def test_its_optimum_is_the_old_policy_tilted_by_the_advantage(self):
-        """E_q[A] − β KL(p, q) is largest at q = p β / (μ − A); with KL(q, p) it would be at q ∝ p exp(A / β)."""
+        """E_q[A] − β KL(p, q) is largest at q = p β / (μ − A), with μ such that it sums to 1."""
         old, advantages, beta = np.array([0.5, 0.3, 0.2]), np.array([1.0, 0.0, -1.0]), 2.0
         mu = optimize.brentq(lambda m: (old * beta / (m - advantages)).sum() - 1, 1.0 + 1e-9, 50)
         wanted = old * beta / (mu - advantages)
