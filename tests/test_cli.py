@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, and its exit codes."""
 
+import json
 import subprocess
 import sys
 import time
@@ -118,6 +119,29 @@ def test_without_a_command_the_help_is_shown(capsys):
         (["train", "--resume", "nowhere"], "resume='nowhere' is no folder"),
         (["evaluate", "nowhere"], "folder='nowhere' is no folder"),
         (["evaluate"], "RUN"),
+        (["evaluate", "nowhere", "--learner", "mine"], "--learner mine: a class is wanted"),
+        (["train", "nowhere_at_all:Mine", "--env", "CartPole-v1"], "there is no module 'nowhere_at_all'"),
+        (["train", "mine.py:Mine", "--env", "CartPole-v1"], "a module is wanted, as in my_module:MyPPO"),
+        (["train", "json:Mine", "--env", "CartPole-v1"], "json has no 'Mine'"),
+        (["train", "json:dumps", "--env", "CartPole-v1"], "'json:dumps' is of type function"),
+        (
+            ["train", "json:JSONDecoder", "--env", "CartPole-v1"],
+            "the class JSONDecoder; a subclass of Learner",
+        ),
+        (
+            ["train", "vanilla", "--config", "nowhere.yml"],
+            "config='nowhere.yml' cannot be read (No such file",
+        ),
+        (["train", "--resume", "nowhere", "--config", "x.yml"], "a resumed run keeps its settings"),
+        (["doctor", "nowhere"], "folder='nowhere' is no folder"),
+        (["doctor"], "RUN"),
+        (["compare", "nowhere"], "folders='nowhere' is no folder"),
+        (["compare"], "RUN"),
+        (["compare", "nowhere", "--out", "x.bmp"], "out is 'x.bmp'; a file ending in .svg, .png, .pdf"),
+        (["watch", "nowhere", "--out", "x.gif"], "folder='nowhere' is no folder"),
+        (["watch", "nowhere"], "--out"),
+        (["export", "nowhere", "x.onnx"], "folder='nowhere' is no folder"),
+        (["export", "nowhere"], "FILE.onnx"),
         (["envs", "--all"], "--all"),
     ],
 )
@@ -141,12 +165,143 @@ def test_a_run_is_not_overwritten_nor_read_when_cut_short(tmp_path, capsys):
     assert "cut short" in refused(capsys, "train", "--resume", str(folder))
 
 
+# ----------------------------------------------------------------------------------------- settings in a file
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_settings_from_a_file_and_which_counts(tmp_path, capsys):
+    """The command line before the file, the file before the preset, the preset before the defaults."""
+    from ppobook.vanilla import PRESETS, Settings
+
+    file = tmp_path / "settings.yml"
+    file.write_text(
+        "algorithm: vanilla\nenv: CartPole-v1\nseed: 3\ntotal_steps: 1e2\nhidden: [8, 8]\n"
+        "num-envs: 2\nnum_steps: 16\ngamma: 0.9\nvalue_lr: 2e-3\nbaseline: none\nenv_kwargs: {}\n"
+    )
+    folder = tmp_path / "run"
+    given = ["--config", str(file), "--gamma", "0.8", "--seed", "4", "--out", str(folder), "--quiet"]
+    assert main(["train", *given]) == 0
+    config = config_of(folder)
+    assert (config["gamma"], config["seed"]) == (0.8, 4)  # the command line
+    assert (config["value_lr"], config["hidden"], config["num_envs"]) == (2e-3, [8, 8], 2)  # the file
+    assert (config["baseline"], config["total_steps"]) == ("none", 100)
+    assert config["value_epochs"] == PRESETS["CartPole-v1"]["value_epochs"]  # the preset
+    assert config["entropy_coef"] == Settings().entropy_coef  # the default
+    assert "seed 4" in capsys.readouterr().out
+
+
+def test_a_runs_config_is_such_a_file(tmp_path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    assert main(["train", "vanilla", *SMALL, "--total-steps", "64", "--out", str(first)]) == 0
+    given = ["--config", str(first / "config.json"), "--out", str(again), "--quiet"]
+    assert main(["train", *given]) == 0
+    assert config_of(first) == config_of(again)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("- 1\n- 2", "holds no settings by name"),
+        ("", "holds no settings by name"),
+        ("1: 2", "holds no settings by name"),
+        ("lr: [", "is no YAML"),
+        ("lrr: 0.1", "has 'lrr', which is no setting of vanilla"),
+        ("lr: fast", "lr is 'fast'"),
+        ("gamma: 1.5", "gamma is 1.5"),
+        (
+            "env: my_worlds:World-v0",
+            "has the env 'my_worlds:World-v0', and a module that a file names is not",
+        ),
+        ("progress: true", "has 'progress', which is no setting"),
+    ],
+)
+def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):
+    (tmp_path / "bad.yml").write_text(text)
+    env = [] if text.startswith("env") else ["--env", "CartPole-v1"]
+    assert sentence in refused(capsys, "train", "vanilla", "--config", str(tmp_path / "bad.yml"), *env)
+
+
+def test_a_file_names_no_class(tmp_path, capsys):
+    (tmp_path / "own.yml").write_text("algorithm: mine:Mine\nenv: CartPole-v1\n")
+    said = refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
+    assert "has the algorithm 'mine:Mine', and a module that a file names is not imported unasked" in said
+
+
+# ------------------------------------------------------------------------------------------ what users bring
+
+
+OWN = """
+import gymnasium as gym
+from ppobook.vanilla import Vanilla
+
+class Mine(Vanilla):
+    def update(self, rollout):
+        return {**super().update(rollout), "mine": 1.0}
+
+class World(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (3,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action):
+        self.t += 1
+        return self.observation_space.sample() * 0, float(action), self.t == 5, False, {}
+
+gym.register("World-v0", World)
+"""
+
+
+def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
+    """In a process of its own, as somebody does it who has written one file."""
+    (tmp_path / "own_things.py").write_text(OWN)
+
+    def ppobook(*argv, code=0):
+        command = [sys.executable, "-m", "ppobook.cli", *argv]
+        # -P: the folder is not on the path, as it is not for the installed command.
+        command.insert(1, "-P")
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    small = ["--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet", "--total-steps", "64"]
+    world = ["--env", "own_things:World-v0"]
+    said = ppobook("train", "own_things:Mine", *world, *small, "--out", "run")
+    assert "Mine on own_things:World-v0" in said
+    said = ppobook("evaluate", "run", code=2)
+    assert "trained by 'own_things:Mine', a class that is not ppobook's; wanted: --learner" in said
+    learner = ["--learner", "own_things:Mine"]
+    said = ppobook("evaluate", "run", *learner, code=2)
+    assert (
+        "'own_things:World-v0', and a module that a run names is not imported unasked; wanted: --env" in said
+    )
+    assert "return: mean" in ppobook("evaluate", "run", *learner, *world, "--episodes", "3")
+    assert "trained by 'own_things:Mine'" in ppobook("train", "--resume", "run", code=2)
+    assert "4 updates" in ppobook(
+        "train", "own_things:Mine", "--resume", "run", "--total-steps", "128", "--quiet"
+    )
+    assert "4 updates" in ppobook("doctor", "run")  # reads no class
+    assert "Mine" in ppobook("compare", "run", "--metric", "mine")
+    assert "draws no pictures" in ppobook("watch", "run", *learner, *world, "--out", "x.gif", code=2)
+    assert "--value-epochs" in ppobook("train", "own_things:Mine", "--list")
+
+
 def test_traceback_on_request():
     with pytest.raises(OSError, match="is no folder"):
         main(["--traceback", "evaluate", "nowhere"])
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["train", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "argv",
+    [["--help"], ["train", "--help"], ["--version"]]
+    + [[command, "--help"] for command in ("evaluate", "doctor", "compare", "watch", "export")],
+)
 def test_help_is_quick_and_loads_no_torch(argv):
     code = f"""
 import sys
