@@ -34,7 +34,41 @@ from ppobook.rollouts import Rollout
 from ppobook.training import Learner, setting
 from ppobook.updates import AdaptiveCoefficient, Batch, RewardScale, Shuffle, clip_gradient, flatten
 
-PRESETS: dict[str, dict[str, Any]] = {}
+# Picked on seeds 0 to 7, by how many steps they needed there; the best of half a dozen rivals each.
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {
+        "num_envs": 32,
+        "num_steps": 32,
+        "num_minibatches": 4,
+        "gamma": 0.98,
+        "lam": 0.9,
+        "lr": 1.5e-3,
+        "lr_final": 0.0,
+        "clip_eps_final": 1e-3,
+        "value_coef": 1.0,
+        "entropy_coef": 0.0,
+    },
+    "Acrobot-v1": {
+        "num_envs": 32,
+        "num_steps": 32,
+        "num_minibatches": 4,
+        "lr": 1e-3,
+        "lr_final": 0.0,
+        "value_coef": 1.0,
+        "entropy_coef": 0.0,
+        "normalize_rewards": True,
+    },
+    "Pendulum-v1": {
+        "num_envs": 16,
+        "num_steps": 64,
+        "num_minibatches": 4,
+        "gamma": 0.9,
+        "lr": 1e-3,
+        "value_coef": 1.0,
+        "entropy_coef": 0.0,
+        "normalize_rewards": True,
+    },
+}
 
 
 @dataclass(frozen=True)
