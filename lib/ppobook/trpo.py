@@ -39,7 +39,8 @@ from ppobook.rollouts import Rollout
 from ppobook.training import Learner, setting
 from ppobook.updates import Batch, RewardScale, Shuffle, flatten
 
-# Picked on seeds 0 to 4, by what a few rivals did there.
+# Picked on seeds 0 to 4 (CartPole: 0 to 9) among four to nine rivals, by the steps until 100 episodes of
+# the stochastic policy have a mean of 475, -100 and -200; the small worlds by how near a best one they come.
 _SMALL = {
     "num_steps": 32,
     "gamma": 0.95,
@@ -49,7 +50,16 @@ _SMALL = {
     "value_minibatches": 1,
 }
 PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {"num_steps": 128, "max_kl": 0.02, "value_lr": 3e-3, "value_minibatches": 4},
+    "CartPole-v1": {"num_steps": 128, "max_kl": 0.05, "value_lr": 3e-3, "value_minibatches": 4},
+    "Acrobot-v1": {"num_steps": 128, "max_kl": 0.05, "value_lr": 3e-3, "value_minibatches": 4},
+    "Pendulum-v1": {
+        "num_envs": 4,
+        "gamma": 0.9,
+        "max_kl": 0.05,
+        "value_lr": 1e-2,
+        "value_minibatches": 8,
+        "normalize_rewards": True,
+    },
     "ppobook/Chain-v0": _SMALL,
     "ppobook/Gridworld-v0": _SMALL,
 }
