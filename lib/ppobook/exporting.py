@@ -86,6 +86,7 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
         raise ValueError(f"{error.name} is not installed; wanted: pip install 'ppobook[onnx]'") from None
 
     trials = _trials(policy, observations)
+    modes = {part: part.training for part in policy.modules()}
     module = _Answers(policy).eval()
     before = next((p.device for p in policy.parameters()), torch.device("cpu"))
     try:
@@ -95,16 +96,18 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
         difference = max(_compare(session, module, trial) for trial in trials)
     finally:
         module.to(before)
-    part = path.with_name(f".{path.name}.part")
+        for part, training in modes.items():
+            part.training = training
+    written = path.with_name(f".{path.name}.part")
     try:
-        part.write_bytes(content)
-        os.replace(part, path)
+        written.write_bytes(content)
+        os.replace(written, path)
     except OSError as error:
         raise OSError(
             f"path={str(path)!r} cannot be written ({error.strerror}); wanted: a place that can"
         ) from None
     finally:
-        part.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
     return Exported(path, module.names, difference)
 
 

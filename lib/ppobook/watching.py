@@ -136,6 +136,11 @@ def _make(env: str, settings: dict[str, Any]) -> Any:
             raise ValueError(
                 f"env {env!r} cannot be drawn without pygame; wanted: pip install 'ppobook[watch]'"
             ) from None
+        if "TypeError" in str(error):  # most likely it knows no such argument
+            raise ValueError(
+                f"env {env!r} draws no pictures; one that takes render_mode='rgb_array' is wanted "
+                f"({str(error).partition('cannot be made: ')[2] or error})"
+            ) from None
         raise
 
 
