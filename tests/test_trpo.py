@@ -567,6 +567,18 @@ def test_advantages_by_hand(seed):
             assert values[i, k].item() == pytest.approx(value[i][k], rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("normalized", [True, False])
+def test_advantages_are_normalised_over_the_batch(normalized):
+    made = TRPO(BOX, ACTIONS["discrete"], Settings(normalize_advantages=normalized, hidden=(8,)))
+    seen, improve = [], made.improve
+    made.improve = lambda batch: seen.append(batch.advantages) or improve(batch)
+    rollout = played(made)
+    raw = made.advantages(rollout)[0].T.flatten()
+    made.update(rollout)
+    wanted = (raw - raw.mean()) / raw.std(correction=0) if normalized else raw
+    torch.testing.assert_close(seen[0], wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_the_critic_moves_towards_its_targets():
     made = TRPO(BOX, ACTIONS["discrete"], Settings(value_epochs=40, value_lr=1e-2, value_minibatches=3))
     rollout = played(made)

@@ -294,6 +294,21 @@ def test_more_passes_over_one_batch_take_the_policy_further():
     assert greedy["approx_kl"].iloc[0] > 10 * honest["approx_kl"].iloc[0]
 
 
+def test_an_entropy_bonus_keeps_a_policy_random():
+    """Where nothing can be gained but entropy, its gradient is all there is: the policy becomes uniform."""
+    world = chain()
+    logits = np.random.default_rng(0).normal(size=(world.n_states, world.n_actions))
+    entropies = []
+    for coefficient in (0.0, 1.0):
+        made = learner(world, logits, entropy_coef=coefficient, lr=0.05, epochs=40, baseline="none")
+        rollout = end_to_end(world, softmax(logits), 50, 0)
+        made.weigh = lambda rollout: 3 * (torch.zeros_like(rollout.rewards),)
+        made.update(rollout)
+        entropies.append(made.policy.entropy(rollout.observations).mean().item())
+    assert entropies[0] < np.log(world.n_actions) - 0.05
+    assert entropies[1] == pytest.approx(np.log(world.n_actions), abs=0.01)
+
+
 def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
     monkeypatch.setattr("ppobook.training._ENDLESS", 200)
     with pytest.raises(ValueError, match='baseline="value"'):
