@@ -297,7 +297,7 @@ def test_more_passes_over_one_batch_take_the_policy_further():
 def test_an_entropy_bonus_keeps_a_policy_random():
     """Where nothing can be gained but entropy, its gradient is all there is: the policy becomes uniform."""
     world = chain()
-    logits = np.random.default_rng(0).normal(size=(world.n_states, world.n_actions))
+    logits = 2 * np.random.default_rng(0).normal(size=(world.n_states, world.n_actions))
     entropies = []
     for coefficient in (0.0, 1.0):
         made = learner(world, logits, entropy_coef=coefficient, lr=0.05, epochs=40, baseline="none")
