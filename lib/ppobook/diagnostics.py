@@ -57,33 +57,33 @@ def normalize(
     _doors.present(advantages=advantages)
     x: Any = _doors.floats(advantages=advantages)[0]
     _doors.not_empty("advantages", x)
-    if mask is None:
-        keep: Any = library.ones_like(x, dtype=bool if library is np else library.bool)
-    else:
+    if _doors.count("ddof", ddof, low=0) > 1:
+        raise ValueError(f"ddof is {ddof}; 0 or 1 is wanted")
+    keep, number = None, math.prod(x.shape)
+    if mask is not None:
         keep = _doors.flags("mask", mask, x.shape, "the shape of advantages")
         if library is not np:
             keep = library.as_tensor(keep, device=x.device)
-        if not keep.any():
+        number = int(keep.sum())
+        if number == 0:
             raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
     _doors.finite("advantages", x, where=keep)
-    if _doors.count("ddof", ddof, low=0) > 1:
-        raise ValueError(f"ddof is {ddof}; 0 or 1 is wanted")
-    number = int(keep.sum())
     if number <= ddof:
         raise ValueError(
             f"ddof is {ddof} and advantages has {number} entry that counts; more than ddof are wanted"
         )
 
-    x = library.where(keep, x, 0.0)
+    x = x if keep is None else library.where(keep, x, 0.0)
     mean = x.sum() / number
-    centred = library.where(keep, x - mean, 0.0)
-    std = ((centred**2).sum() / (number - ddof)) ** 0.5
+    centred = x - mean if keep is None else library.where(keep, x - mean, 0.0)
+    std = ((centred * centred).sum() / (number - ddof)) ** 0.5
     # Equal numbers have a deviation of a few roundings, not of 0: that is no scale to divide by.
-    spread = std > 8 * library.finfo(x.dtype).eps * abs(x).max()
-    scaled = library.where(spread, centred / library.where(spread, std, 1.0), 0.0)
-    if not shift_mean:
-        scaled = library.where(keep, library.where(spread, scaled + mean, x), 0.0)
-    return scaled
+    if float(std) <= 8 * library.finfo(x.dtype).eps * float(abs(x).max()):
+        return library.zeros_like(x) if shift_mean else x
+    scaled = centred / std
+    if shift_mean:
+        return scaled
+    return scaled + mean if keep is None else library.where(keep, scaled + mean, 0.0)
 
 
 def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
