@@ -345,7 +345,7 @@ def cost(seeds: Sequence[int], *, few: bool = False) -> list[Race]:
         race(
             "cost_environments",
             "environments, networks of 64",
-            [at(f"{n} environments", n, 64, 1) for n in numbers],
+            [at(f"{n} environment{'s' * (n > 1)}", n, 64, 1) for n in numbers],
         )
     ]
     for threads in (1, 2):

@@ -250,7 +250,9 @@ def figure_ratios(recorded: Recorded) -> str:
     if recorded.race is None:
         return ABSENT
     said = "; ".join(f"{label} {times:.3g}" for label, times, *_ in speedups(recorded))
-    alt = f"How many times as fast ours is, row by row, on a logarithmic axis, with 95 % intervals: {said}."
+    alt = (
+        f"How many times as fast ours trains, row by row, on a logarithmic axis, with 95 % intervals: {said}."
+    )
     return _figure("race.svg", alt)
 
 
@@ -331,7 +333,7 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float, float]]:
     assert recorded.race is not None
     learned = recorded.learned()
     assert learned is not None
-    chosen = [one for one in recorded.race["comparisons"] if not one["race"].startswith("reach_")]
+    chosen = [one for one in recorded.race["comparisons"] if one["race"].startswith("rate_")]
     chosen += [
         one
         for one in learned["comparisons"]
@@ -344,8 +346,7 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float, float]]:
             continue
         if one["measure"] != "steps_per_second":
             numbers = [1 / numbers[0], 1 / numbers[2], 1 / numbers[1]]
-        beside = "" if one["contestant"].startswith("a ") else f", {one['contestant']}"
-        found.append((one["title"].replace(" at ", ", ") + beside, *numbers))
+        found.append((f"{one['title']}, {one['contestant']}".replace(" at ", ", "), *numbers))
     return found
 
 
@@ -362,7 +363,7 @@ def draw(source: Path = RESULTS, target: Path = RESULTS) -> None:
     with plt.rc_context(style.settings()):
         if recorded.race is not None:
             _save(_draw_ratios(recorded), target / "race.svg")
-            if any(race["measure"] == "cost" for race in recorded.race["races"]):
+            if sum(race["measure"] == "cost" for race in recorded.race["races"]) == 3:
                 _save(_draw_cost(recorded), target / "race_cost.svg")
         if recorded.curves is not None:
             _save(_draw_curves(recorded), target / "race_curves.svg")
@@ -401,7 +402,7 @@ def _draw_ratios(recorded: Recorded) -> Any:
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}×")
-    ax.set_xlabel("times as fast as the other")
+    ax.set_xlabel("times as fast, in processor time")
     return figure
 
 

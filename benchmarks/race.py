@@ -43,7 +43,7 @@ Result = dict[str, Any]
 Line = dict[str, Any]
 
 LISTS = {"bench": jobs.bench, "quick": jobs.quick, "many": jobs.many_seeds, "curves": jobs.curves}
-# What a list is called under results/, and where finished jobs of it are kept.
+# What a list is called under results/.
 NAMES = {"bench": "race", "quick": "race", "many": "race_many_seeds", "curves": "race_curves"}
 
 
@@ -408,7 +408,8 @@ def main(arguments: list[str] | None = None) -> int:
     (where / f"{name}.json").write_text(
         json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    print(report(said))
+    if what != "curves":
+        print(report(said))
     print(f"written: {(where / name).relative_to(harness.ROOT)}.csv and .json")
     import page
 
