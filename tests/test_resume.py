@@ -12,31 +12,67 @@ import torch
 from test_training import SMALL, small, timeless
 
 from ppobook import load, train
-from ppobook.training import Interrupted
+from ppobook.training import Interrupted, read_record
 
-KILLED = {**SMALL, "algorithm": "vanilla", "total_steps": 4800, "checkpoint_every": 3}
+EVERY = 3
+KILLED = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "checkpoint_every": EVERY}
+# Each algorithm, with all that it remembers from one update to the next.
+CASES = {
+    "vanilla": {"algorithm": "vanilla", "value_epochs": 2},
+    "vanilla, whole episodes": {"algorithm": "vanilla", "baseline": "mean"},
+    "trpo": {"algorithm": "trpo"},
+    "ppo": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "lr_final": 0.0, "clip_eps_final": 0.1},
+    "ppo, all of it": {
+        "algorithm": "ppo",
+        "env": "Pendulum-v1",
+        "epochs": 3,
+        "num_minibatches": 2,
+        "objective": "adaptive_kl",
+        "target_kl": 0.05,
+        "normalize_observations": True,
+        "normalize_rewards": True,
+        "shared_trunk": True,
+        "entropy_coef_final": 0.0,
+    },
+}
+KILLS = 4  # of each, which is 20 together
+
+
+def unscheduled(case):
+    """Settings of a case, but for those that make a run depend on how long it is to be."""
+    return {name: x for name, x in {**KILLED, **CASES[case]}.items() if not name.endswith("_final")}
 
 
 def same_run(a, b):
     assert timeless(a.history).equals(timeless(b.history))
     for module in ("policy", "value"):
         if getattr(a, module) is not None:
-            pairs = zip(getattr(a, module).parameters(), getattr(b, module).parameters(), strict=True)
-            assert all(torch.equal(x, y) for x, y in pairs)
+            one, other = (getattr(run, module).state_dict() for run in (a, b))
+            assert one.keys() == other.keys()
+            assert all(torch.equal(one[name], other[name]) for name in one)  # the statistics of a norm, too
 
 
 SERVER = f"""
 import os, sys, torch
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 import test_training  # registers its environment
-from ppobook import train
-from ppobook.vanilla import Vanilla
+from ppobook import train, training
+for name in training.ALGORITHMS:
+    training.learner_class(name)
+# How far a process has come is one byte an update, in a file of its own.
+one_update = training._Training._one_update
+def counted(self):
+    row = one_update(self)
+    os.write(count, b".")
+    return row
+training._Training._one_update = counted
 # An optimizer's first step imports half of torch: better once, before the forks.
 torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 for line in sys.stdin:
     how = eval(line)
     pid = os.fork()
     if pid == 0:
+        count = os.open(how.pop("count", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         train(**how)
         os._exit(0)
     print(pid, flush=True)
@@ -89,36 +125,44 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill 
 
 
 @posix
-@pytest.mark.parametrize("settings", [{}, {"baseline": "mean"}], ids=["critic", "whole-episodes"])
-def test_kill_9_at_random_moments_then_resume(tmp_path, forks, settings):
+@pytest.mark.parametrize("case", CASES)
+def test_kill_9_at_random_moments_then_resume(tmp_path, forks, case):
     """Killed again and again, and resumed each time. The moments have a seed, the machine's pace has none."""
-    unbroken = train(**KILLED, **settings)
-    moments = random.Random(0)
-    folder = tmp_path / "run"
-    how = {**KILLED, **settings, "out": str(folder)}
-    kills = 0
-    for _ in range(12):
-        before = last(folder)
-        process = forks.start(how)
-        wait_for_another(folder, before)
-        time.sleep(moments.uniform(0, 0.1))
+    given = {**KILLED, **CASES[case], "total_steps": 32 * 20 * KILLS}
+    unbroken = train(**given)
+    moments = random.Random(case)
+    folder, count = tmp_path / "run", tmp_path / "count"
+    how = {**given, "out": str(folder)}
+    begun = 0
+    for _ in range(KILLS):
+        count.unlink(missing_ok=True)
+        process = forks.start({**how, "count": str(count)})
+        stop = moments.randint(1, 4 * EVERY)
+        deadline = time.monotonic() + 60
+        while (not count.exists() or count.stat().st_size < stop) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.01))
         os.kill(process, signal.SIGKILL)
-        kills += forks.ended() == signal.SIGKILL
-        kept = load(folder).history
+        assert forks.ended() == signal.SIGKILL
+        came = begun + count.stat().st_size
+        kept = read_record(folder).history
+        assert came >= begun + stop
+        assert 0 <= came - len(kept) <= EVERY
         if len(kept):  # an empty table has no types to compare
             assert timeless(kept).equals(timeless(unbroken.history).head(len(kept)))
-        if last(folder) == f"checkpoint-{len(unbroken.history):06d}":
-            break
+        begun = len(kept)
+        assert begun < len(unbroken.history)
         how = {"resume": str(folder)}
-    assert kills >= 3
     same_run(train(resume=folder), unbroken)
     same_run(load(folder), unbroken)
 
 
-def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path):
-    straight = small(total_steps=480, baseline="value", env="ppobook/Gridworld-v0")
+@pytest.mark.parametrize("algorithm", ["vanilla", "trpo", "ppo"])
+def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, algorithm):
+    given = {**unscheduled(algorithm), "env": "ppobook/Gridworld-v0"}
+    straight = train(**given, total_steps=480)
     for stop in (32, 160, 320):
-        small(total_steps=stop, baseline="value", env="ppobook/Gridworld-v0", out=tmp_path / str(stop))
+        train(**given, total_steps=stop, out=tmp_path / str(stop))
         same_run(train(resume=tmp_path / str(stop), total_steps=480), straight)
 
 
@@ -130,11 +174,13 @@ def test_total_steps_count_from_the_start_of_the_run(tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("wait", [False, True])
-def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_path, forks, wait):
-    given = {**SMALL, "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}, "checkpoint_every": 3}
+@pytest.mark.parametrize(
+    ("case", "wait"), [("vanilla", False), ("vanilla", True), ("trpo", True), ("ppo", True)]
+)
+def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_path, forks, case, wait):
+    given = {**unscheduled(case), "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
     folder = tmp_path / "run"
-    process = forks.start({"algorithm": "vanilla", **given, "total_steps": 10**7, "out": str(folder)})
+    process = forks.start({**given, "total_steps": 10**7, "out": str(folder)})
     wait_for_another(folder, "")
     if wait:
         wait_for_another(folder, "checkpoint-000000")
@@ -143,7 +189,7 @@ def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_
     updates = len(load(folder).history)
     assert not list(folder.rglob("environments.pkl"))
     on = train(resume=folder, total_steps=32 * (updates + 5))
-    same_run(on, small(**given, total_steps=32 * (updates + 5)))
+    same_run(on, train(**given, total_steps=32 * (updates + 5)))
 
 
 @pytest.mark.parametrize("presses", [[6], [6, 5, 7], [3, 4]])

@@ -1081,7 +1081,7 @@ class _History:
 
     def append(self, row: dict[str, float]) -> None:
         """A row. A column that it lacks, or brings for the first time, has NaN elsewhere."""
-        for name in row.keys() - self.columns.keys():
+        for name in [name for name in row if name not in self.columns]:
             self.columns[name] = array.array("d", [math.nan] * len(self))
             self.lines.clear()
         for name, column in self.columns.items():
