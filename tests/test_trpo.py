@@ -664,9 +664,9 @@ gym.register("ppobook-test/Several-v0", Several)
 
 
 def test_it_learns_several_choices_at_once():
-    run = train("trpo", env="ppobook-test/Several-v0", seed=0, total_steps=20_000, num_steps=64)
-    assert run.history["return_mean"].iloc[0] < 12
-    assert run.history["return_mean"].iloc[-1] > 18  # of 20
+    run = train("trpo", env="ppobook-test/Several-v0", seed=0, total_steps=8_000, num_steps=64, max_kl=0.05)
+    assert run.history["return_mean"].iloc[0] < 11
+    assert run.history["return_mean"].iloc[-1] > 16  # of 20
 
 
 def test_a_box_of_actions_and_everything_normalised():
