@@ -405,6 +405,17 @@ def test_bad_settings_are_refused_with_a_sentence(settings, sentence):
         train("ppo", env="CartPole-v1", total_steps=64, progress=False, **{**SMALL, **settings})
 
 
+def test_a_policy_without_a_normaliser_cannot_be_normalised():
+    class Bare(PPO):
+        def networks(self, observation_space, action_space, seed):
+            policy, value = super().networks(observation_space, action_space, seed)
+            policy.normalizer = None
+            return policy, value
+
+    with pytest.raises(ValueError, match="the policy that Bare.networks made has no normalizer"):
+        train(Bare, env="CartPole-v1", total_steps=64, progress=False, normalize_observations=True, **SMALL)
+
+
 def test_presets_are_settings_of_environments():
     for env, preset in PRESETS.items():
         made = Settings.make("ppo", {}, preset)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ppobook.rollouts import Rollout
-from ppobook.updates import AdaptiveCoefficient, Batch, RewardScale, Shuffle, clip_gradient, flatten
+from ppobook.updates import Adam, AdaptiveCoefficient, Batch, RewardScale, Shuffle, clip_gradient, flatten
 
 
 def two_networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
@@ -65,21 +65,40 @@ def test_gradients_arrive_in_the_row():
     torch.testing.assert_close(row.grad, expected)
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
-def test_a_row_is_stepped_as_its_parts_are(optimizer):
+@pytest.mark.parametrize("eps", [1e-8, 1e-5])
+def test_a_row_is_stepped_as_torch_steps_its_parts(eps):
     a, b = two_networks()
     plain = copy.deepcopy(a), copy.deepcopy(b)
     row = flatten(a, b)
-    one = optimizer([row], lr=0.1)
-    many = optimizer([p for part in plain for p in part.parameters()], lr=0.1)
+    one = Adam(row, lr=0.1, eps=eps)
+    many = torch.optim.Adam([p for part in plain for p in part.parameters()], lr=0.1, eps=eps)
     x = torch.randn(7, 3)
-    for _ in range(5):
+    for _ in range(20):
         for optimize, f, g in ((one, a, b), (many, *plain)):
-            optimize.zero_grad(set_to_none=False)
+            optimize.zero_grad()
             (f(x).square().mean() + g(x).square().mean()).backward()
             optimize.step()
     expected = torch.cat([p.detach().reshape(-1) for part in plain for p in part.parameters()])
     torch.testing.assert_close(row.detach(), expected)
+
+
+def test_adam_goes_on_after_a_checkpoint_as_if_nothing_had_been():
+    row, other = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    row.grad, other.grad = torch.zeros(3), torch.zeros(3)
+    one = Adam(row, lr=0.1)
+    gradients = torch.randn(6, 3)
+    for gradient in gradients[:3]:
+        row.grad.copy_(gradient)
+        one.step()
+    two = Adam(other, lr=0.1)
+    two.load_state_dict(copy.deepcopy(one.state_dict()))
+    with torch.no_grad():
+        other.copy_(row)
+    for gradient in gradients[3:]:
+        for parameter, optimizer in ((row, one), (other, two)):
+            parameter.grad.copy_(gradient)
+            optimizer.step()
+    assert torch.equal(row, other)
 
 
 def test_a_shared_parameter_is_in_the_row_once():

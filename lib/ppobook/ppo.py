@@ -21,18 +21,17 @@ from typing import Any
 
 import gymnasium as gym
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ppobook import training
+from ppobook import actor_critic
+from ppobook.actor_critic import ActorCritic
 from ppobook.closed_form import ClosedForm
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.divergences import k3
-from ppobook.networks import RunningNorm, actor_critic_for, together
+from ppobook.networks import together
 from ppobook.objectives import ppo_loss
-from ppobook.returns import gae
 from ppobook.rollouts import Rollout
-from ppobook.training import Learner, setting
-from ppobook.updates import AdaptiveCoefficient, Batch, RewardScale, Shuffle, clip_gradient, flatten
+from ppobook.training import setting
+from ppobook.updates import Adam, AdaptiveCoefficient, Batch, clip_gradient, flatten
 
 # Picked on seeds 0 to 7, by how many steps they needed there; the best of half a dozen rivals each.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -68,11 +67,22 @@ PRESETS: dict[str, dict[str, Any]] = {
         "entropy_coef": 0.0,
         "normalize_rewards": True,
     },
+    "LunarLander-v3": {
+        "num_envs": 16,
+        "num_steps": 256,
+        "num_minibatches": 16,
+        "gamma": 0.999,
+        "lam": 0.98,
+        "lr": 1e-3,
+        "lr_final": 0.0,
+        "value_coef": 1.0,
+        "normalize_rewards": True,
+    },
 }
 
 
 @dataclass(frozen=True)
-class Settings(training.Settings):
+class Settings(actor_critic.Settings):
     """The settings of PPO, and their defaults.
 
     A setting with a `_final` goes from the one to the other in a straight line over `total_steps`.
@@ -81,7 +91,6 @@ class Settings(training.Settings):
     num_steps: int = setting(
         2048, "steps that each environment takes before an update", low=1, high=1_000_000
     )
-    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
     epochs: int = setting(10, "passes over one batch", low=1)
     num_minibatches: int = setting(32, "parts of a batch, each good for one gradient step", low=1)
     objective: str = setting(
@@ -110,14 +119,10 @@ class Settings(training.Settings):
         "what advantages are shifted and scaled over, to mean 0 and deviation 1",
         choices=("minibatch", "batch", "none"),
     )
-    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
-    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
-    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
-    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
     shared_trunk: bool = setting(False, "one network for policy and critic, but for the last layer")
 
 
-class PPO(Learner):
+class PPO(ActorCritic):
     """Proximal policy optimization, as `Settings` describe it.
 
     **To extend it**, override one of three methods: `networks` makes policy and critic, `advantages` says how
@@ -135,21 +140,14 @@ class PPO(Learner):
     algorithm = "ppo"
     settings_class = Settings
     presets = PRESETS
-    remembers = ("policy", "value", "optimizer", "shuffle", "kl_coef", "reward_scale")
+    remembers = (*ActorCritic.remembers, "optimizer", "kl_coef")
 
     settings: Settings
-    value: nn.Module
 
     def __init__(
-        self,
-        observation_space: gym.Space,
-        action_space: gym.Space,
-        settings: Settings,
-        *,
-        seed: int = 0,
-        **kwargs: Any,
+        self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
     ) -> None:
-        super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
+        super().__init__(observation_space, action_space, settings, **kwargs)
         s = settings
         if s.num_minibatches > s.num_envs * s.num_steps:
             raise ValueError(
@@ -157,43 +155,11 @@ class PPO(Learner):
                 "(num_envs times num_steps); at most one minibatch a step is wanted"
             )
         self.weights = flatten(self.policy, self.value)
-        self.optimizer = torch.optim.Adam([self.weights], lr=s.lr, eps=s.adam_eps, fused=True)
-        self.shuffle = Shuffle(training._stream(seed, "minibatches"))
+        self.optimizer = Adam(self.weights, s.lr, eps=s.adam_eps)
         self.kl_coef = AdaptiveCoefficient(s.kl_coef, s.kl_target if s.objective == "adaptive_kl" else None)
-        self.reward_scale = RewardScale(s.num_envs, s.gamma) if s.normalize_rewards else None
         self.closed_form: ClosedForm | None = None
         if type(self).loss is PPO.loss and s.objective == "clip" and ClosedForm.fits(self.policy, self.value):
             self.closed_form = ClosedForm(self.policy, self.value)
-
-    def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
-        """A policy and a critic; see `Learner.networks`."""
-        s = self.settings
-        return actor_critic_for(
-            observation_space,
-            action_space,
-            s.hidden,
-            shared=s.shared_trunk,
-            activation=s.activation,
-            initial_std=s.initial_std,
-            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
-            seed=seed,
-        )
-
-    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
-        s = self.settings
-        values, last_values, final_values = training.critic_values(self.value, rollout)
-        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
-        advantages, returns = gae(
-            rewards,
-            torch.cat([values, last_values[:, None]], dim=1),
-            rollout.terminated,
-            rollout.truncated,
-            final_values,
-            gamma=s.gamma,
-            lam=s.lam,
-        )
-        return advantages, returns, values
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """What a gradient step on this minibatch should make small, and what the history should say of it."""
@@ -239,7 +205,7 @@ class PPO(Learner):
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
         self.old_policy = self.policy if s.objective == "clip" else copy.deepcopy(self.policy)
-        self.optimizer.param_groups[0]["lr"] = lr = self.scheduled(s.lr, s.lr_final)
+        self.optimizer.lr = self.scheduled(s.lr, s.lr_final)
 
         steps: list[dict[str, Any]] = []
         for _ in range(s.epochs):
@@ -257,14 +223,15 @@ class PPO(Learner):
         metrics["explained_variance"] = float(explained_variance(values, returns))
         metrics |= {
             "epochs": len(steps) // s.num_minibatches,
-            "lr": lr,
+            "lr": self.optimizer.lr,
             "clip_eps": self.coefficients()["clip_eps"],
         }
         if s.objective != "clip":
-            metrics["kl_coef"] = self.kl_coef.value
+            with torch.no_grad():
+                before, now = (p.distribution(batch.observations) for p in (self.old_policy, self.policy))
+                metrics |= {"kl": before.kl(now).mean().item(), "kl_coef": self.kl_coef.value}
             self.kl_coef.update(metrics["kl"])
-        if s.normalize_observations:
-            self.policy.normalizer.update(rollout.observations)
+        self.follow(rollout)
         return metrics
 
     def step(self, minibatch: Batch) -> dict[str, Any]:
@@ -272,7 +239,7 @@ class PPO(Learner):
         if self.closed_form is not None:
             diagnostics = self.closed_form.gradient(minibatch, **self.coefficients())
         else:
-            self.optimizer.zero_grad(set_to_none=False)
+            self.optimizer.zero_grad()
             loss, diagnostics = self.loss(minibatch)
             loss.backward()
         norm = clip_gradient(self.weights, self.settings.max_grad_norm)
@@ -287,15 +254,6 @@ class PPO(Learner):
                 "'approx_kl' to compare with it; one is wanted among its diagnostics"
             )
         return means(steps)["approx_kl"]
-
-    @torch.no_grad()
-    def afterwards(self, batch: Batch) -> dict[str, float]:
-        """What the policy has become, on the whole batch: its entropy, and how far it has moved."""
-        now = self.policy.distribution(batch.observations)
-        found = {"entropy": now.entropy(), "approx_kl": k3(batch.old_logp, now.logp(batch.actions))}
-        if self.old_policy is not self.policy:
-            found["kl"] = self.old_policy.distribution(batch.observations).kl(now)
-        return {name: x.mean().item() for name, x in found.items()}
 
 
 def means(steps: list[dict[str, Any]]) -> dict[str, float]:

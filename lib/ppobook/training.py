@@ -311,7 +311,7 @@ class Learner:
         # Layers of torch draw their first weights from its global generator. A user's network is made of
         # them, and has to be the same when the seed is.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_stream(seed, "networks"))
+            torch.manual_seed(stream(seed, "networks"))
             made = self.networks(observation_space, action_space, seed)
         policy, value = _checked_networks(type(self).__name__, made, critic)
         self.policy = policy.to(device)
@@ -337,8 +337,8 @@ class Learner:
             The two may share modules.
         """
         hidden = self.settings.hidden
-        policy = policy_for(observation_space, action_space, hidden, seed=_stream(seed, "policy"))
-        return policy, value_for(observation_space, hidden, seed=_stream(seed, "critic"))
+        policy = policy_for(observation_space, action_space, hidden, seed=stream(seed, "policy"))
+        return policy, value_for(observation_space, hidden, seed=stream(seed, "critic"))
 
     def collect(self, collector: Collector) -> Rollout:
         """The batch of one update."""
@@ -826,7 +826,7 @@ class _Training:
     def __init__(self, config: dict[str, Any], learner: Learner, envs: gym.vector.VectorEnv) -> None:
         self.config = config
         self.learner = learner
-        self.collector = Collector(envs, learner.policy, seed=_stream(config["seed"], "rollouts"))
+        self.collector = Collector(envs, learner.policy, seed=stream(config["seed"], "rollouts"))
         self.keeps_episodes = self.collector.saves_environments
         self.history = _History()
         self.seconds = 0.0
@@ -1043,7 +1043,7 @@ class _Training:
 
     def _begin_afresh(self) -> None:
         """New episodes, the same ones whoever begins them after this update."""
-        self.collector.reset(_stream(self.config["seed"], f"environments after update {self.update}"))
+        self.collector.reset(stream(self.config["seed"], f"environments after update {self.update}"))
 
 
 # ------------------------------------------------------------------------------------------- checkpoints
@@ -1396,7 +1396,7 @@ def _envs_of(config: dict[str, Any]) -> gym.vector.VectorEnv:
     return make_env(config["env"], config["num_envs"], **config["env_kwargs"])
 
 
-def _stream(seed: int, purpose: str) -> int:
+def stream(seed: int, purpose: str) -> int:
     """A seed for one purpose, so that the streams of a run do not run in step."""
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])
 

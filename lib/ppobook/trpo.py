@@ -26,18 +26,16 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ppobook import _doors, training
+from ppobook import _doors, actor_critic
+from ppobook.actor_critic import ActorCritic
 from ppobook.closed_form import ClosedFormValue
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.divergences import k3
-from ppobook.networks import RunningNorm, actor_critic_for
 from ppobook.objectives import surrogate_loss, value_loss
-from ppobook.returns import gae
 from ppobook.rollouts import Rollout
-from ppobook.training import Learner, setting
-from ppobook.updates import Batch, RewardScale, Shuffle, flatten
+from ppobook.training import setting
+from ppobook.updates import Adam, Batch, flatten
 
 # Picked on seeds 0 to 4 (CartPole: 0 to 9) among four to nine rivals, by the steps until 100 episodes of
 # the stochastic policy have a mean of 475, -100 and -200; the small worlds by how near a best one they come.
@@ -66,11 +64,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Settings(training.Settings):
+class Settings(actor_critic.Settings):
     """The settings of TRPO, and their defaults."""
 
     num_steps: int = setting(256, "steps that each environment takes before an update", low=1, high=1_000_000)
-    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
     max_kl: float = setting(0.01, "δ: the mean KL that a step may have, in nats", above=0)
     fisher_share: float = setting(
         1.0, "share of the batch that the Fisher matrix is a mean over", above=0, high=1
@@ -85,13 +82,9 @@ class Settings(training.Settings):
     value_lr: float = setting(1e-3, "learning rate of the critic", above=0, high=1e37)
     value_epochs: int = setting(10, "passes of the critic over one batch", low=1)
     value_minibatches: int = setting(16, "parts of a batch, each good for one of its gradient steps", low=1)
-    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
-    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
-    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
-    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
 
 
-class TRPO(Learner):
+class TRPO(ActorCritic):
     """Trust region policy optimization.
 
     **One step a batch.** The surrogate Â π_θ/π_old is right to first order only, and only where π_θ is near
@@ -112,22 +105,14 @@ class TRPO(Learner):
     algorithm = "trpo"
     settings_class = Settings
     presets = PRESETS
-    remembers = ("policy", "value", "value_optimizer", "shuffle", "reward_scale")
+    remembers = (*ActorCritic.remembers, "value_optimizer")
 
     settings: Settings
-    value: nn.Module
 
     def __init__(
-        self,
-        observation_space: gym.Space,
-        action_space: gym.Space,
-        settings: Settings,
-        *,
-        seed: int = 0,
-        **kwargs: Any,
+        self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
     ) -> None:
-        super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
-        s = settings
+        super().__init__(observation_space, action_space, settings, **kwargs)
         self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
         shared = {id(p) for p in self.parameters} & {id(p) for p in self.value.parameters()}
         if shared:
@@ -136,39 +121,8 @@ class TRPO(Learner):
                 "for the critic's steps would carry the policy out of its trust region"
             )
         self.value_weights = flatten(self.value)
-        self.value_optimizer = torch.optim.Adam([self.value_weights], lr=s.value_lr, fused=True)
+        self.value_optimizer = Adam(self.value_weights, settings.value_lr)
         self.closed_form = ClosedFormValue(self.value) if ClosedFormValue.fits(self.value) else None
-        self.shuffle = Shuffle(training._stream(seed, "minibatches"))
-        self.reward_scale = RewardScale(s.num_envs, s.gamma) if s.normalize_rewards else None
-
-    def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
-        """A policy and a critic; see `Learner.networks`."""
-        s = self.settings
-        return actor_critic_for(
-            observation_space,
-            action_space,
-            s.hidden,
-            activation=s.activation,
-            initial_std=s.initial_std,
-            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
-            seed=seed,
-        )
-
-    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
-        s = self.settings
-        values, last_values, final_values = training.critic_values(self.value, rollout)
-        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
-        advantages, returns = gae(
-            rewards,
-            torch.cat([values, last_values[:, None]], dim=1),
-            rollout.terminated,
-            rollout.truncated,
-            final_values,
-            gamma=s.gamma,
-            lam=s.lam,
-        )
-        return advantages, returns, values
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         advantages, returns, values = self.advantages(rollout)
@@ -177,8 +131,8 @@ class TRPO(Learner):
         batch = Batch.of(rollout, advantages, returns, values)
         metrics = self.improve(batch) | {"value_loss": self.fit(batch)}
         metrics["explained_variance"] = float(explained_variance(values, returns))
-        if getattr(self.policy, "normalizer", None) is not None:
-            self.policy.normalizer.update(rollout.observations)
+        metrics |= self.afterwards(batch)
+        self.follow(rollout)
         return metrics
 
     def improve(self, batch: Batch) -> dict[str, float]:
@@ -217,11 +171,7 @@ class TRPO(Learner):
             backtrack=s.backtrack,
         )
         self._assign(found.parameters)
-        with torch.no_grad():
-            now = self.policy.distribution(batch.observations)
-            afterwards = {"entropy": now.entropy(), "approx_kl": k3(batch.old_logp, now.logp(batch.actions))}
         return {
-            **{name: x.mean().item() for name, x in afterwards.items()},
             "policy_loss": loss.item() - found.gain,
             "grad_norm": gradient.norm().item(),
             "improvement": found.gain,
@@ -244,7 +194,7 @@ class TRPO(Learner):
         """The gradient of the critic's loss, put where the optimizer looks for it; returns the loss."""
         if self.closed_form is not None:
             return self.closed_form.gradient(part)
-        self.value_optimizer.zero_grad(set_to_none=False)
+        self.value_optimizer.zero_grad()
         loss = value_loss(self.value(part.observations), part.returns)
         loss.backward()
         return loss.item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,56 @@ def clip_gradient(row: nn.Parameter, max_norm: float | None) -> float:
     return norm
 
 
+class Adam:
+    """Adam on the vector that `flatten` makes: `torch.optim.Adam` in six calls.
+
+        m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²
+        θ ← θ − lr · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + eps)
+
+    torch's own is made for any list of parameters and any hook, and on a single small vector spends most of
+    its time on finding that out. A test holds that the steps are the same.
+
+    References
+    ----------
+    Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 1.
+    """
+
+    betas = 0.9, 0.999
+
+    def __init__(self, row: nn.Parameter, lr: float, eps: float = 1e-8) -> None:
+        self.row = row
+        self.lr = lr
+        self.eps = eps
+        self.steps = 0
+        self.m = torch.zeros_like(row, requires_grad=False)
+        self.v = torch.zeros_like(row, requires_grad=False)
+
+    def zero_grad(self) -> None:
+        """Begin a new gradient. It stays in the memory that the modules' gradients are views of."""
+        assert self.row.grad is not None
+        self.row.grad.zero_()
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step against the gradient."""
+        gradient = self.row.grad
+        assert gradient is not None
+        self.steps += 1
+        first, second = self.betas
+        self.m.lerp_(gradient, 1 - first)
+        self.v.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        scale = (self.v.sqrt() / math.sqrt(1 - second**self.steps)).add_(self.eps)
+        self.row.addcdiv_(self.m, scale, value=-self.lr / (1 - first**self.steps))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "m": self.m, "v": self.v}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.steps = state["steps"]
+        self.m.copy_(state["m"])
+        self.v.copy_(state["v"])
+
+
 @dataclass
 class Batch:
     """The steps of a rollout in one row, [B, …], in any order, with what is to be learned from them."""
@@ -76,6 +127,9 @@ class Batch:
 
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
         """Every step once, in `count` parts of a random order, which differ in size by at most one."""
+        if count == 1:  # in whatever order
+            yield self[:]
+            return
         # Gathered once for all of them: a part of a tensor in order is a view, and costs next to nothing.
         mixed = self[shuffle.order(len(self)).to(self.advantages.device)]
         size, larger = divmod(len(self), count)

@@ -1,0 +1,106 @@
+"""What TRPO and PPO share: an actor, a critic, and advantages by GAE.
+
+They differ in how they use a batch, and that is what their own files say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from ppobook import training
+from ppobook.divergences import k3
+from ppobook.networks import RunningNorm, actor_critic_for
+from ppobook.returns import gae
+from ppobook.rollouts import Rollout
+from ppobook.training import Learner, setting
+from ppobook.updates import Batch, RewardScale, Shuffle
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings that both have."""
+
+    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
+    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
+    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
+    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
+    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
+
+
+class ActorCritic(Learner):
+    """A policy, a critic, and what is estimated with them.
+
+    Statistics of observations change between updates only, so that within one the ratio starts at exactly 1.
+    """
+
+    remembers: ClassVar[tuple[str, ...]] = ("policy", "value", "shuffle", "reward_scale")
+
+    settings: Any
+    value: nn.Module
+
+    def __init__(
+        self,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        settings: Any,
+        *,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
+        if settings.normalize_observations and getattr(self.policy, "normalizer", None) is None:
+            raise ValueError(
+                f"normalize_observations is True, and the policy that {type(self).__name__}.networks made has "
+                "no normalizer; a ppobook.networks.RunningNorm is wanted as its .normalizer"
+            )
+        self.shuffle = Shuffle(training.stream(seed, "minibatches"))
+        self.reward_scale: RewardScale | None = None
+        if settings.normalize_rewards:
+            self.reward_scale = RewardScale(settings.num_envs, settings.gamma).to(self.device)
+
+    def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
+        """A policy and a critic; see `Learner.networks`."""
+        s = self.settings
+        return actor_critic_for(
+            observation_space,
+            action_space,
+            s.hidden,
+            shared=getattr(s, "shared_trunk", False),
+            activation=s.activation,
+            initial_std=s.initial_std,
+            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
+            seed=seed,
+        )
+
+    def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
+        s = self.settings
+        values, last_values, final_values = training.critic_values(self.value, rollout)
+        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
+        advantages, returns = gae(
+            rewards,
+            torch.cat([values, last_values[:, None]], dim=1),
+            rollout.terminated,
+            rollout.truncated,
+            final_values,
+            gamma=s.gamma,
+            lam=s.lam,
+        )
+        return advantages, returns, values
+
+    @torch.no_grad()
+    def afterwards(self, batch: Batch) -> dict[str, float]:
+        """What the policy has become, on the whole batch: its entropy, and how far it has moved."""
+        now = self.policy.distribution(batch.observations)
+        kl = k3(batch.old_logp, now.logp(batch.actions))
+        return {"entropy": now.entropy().mean().item(), "approx_kl": kl.mean().item()}
+
+    def follow(self, rollout: Rollout) -> None:
+        """Let what the networks see be scaled by this rollout too, from the next one on."""
+        if self.settings.normalize_observations:
+            self.policy.normalizer.update(rollout.observations)
