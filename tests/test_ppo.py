@@ -412,7 +412,7 @@ def test_a_policy_without_a_normaliser_cannot_be_normalised():
             policy.normalizer = None
             return policy, value
 
-    with pytest.raises(ValueError, match="the policy that Bare.networks made has no normalizer"):
+    with pytest.raises(ValueError, match=r"the policy that Bare\.networks made has no normalizer"):
         train(Bare, env="CartPole-v1", total_steps=64, progress=False, normalize_observations=True, **SMALL)
 
 

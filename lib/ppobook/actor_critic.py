@@ -55,8 +55,8 @@ class ActorCritic(Learner):
         super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
         if settings.normalize_observations and getattr(self.policy, "normalizer", None) is None:
             raise ValueError(
-                f"normalize_observations is True, and the policy that {type(self).__name__}.networks made has "
-                "no normalizer; a ppobook.networks.RunningNorm is wanted as its .normalizer"
+                f"normalize_observations is True, and the policy that {type(self).__name__}.networks made "
+                "has no normalizer; a ppobook.networks.RunningNorm is wanted as its .normalizer"
             )
         self.shuffle = Shuffle(training.stream(seed, "minibatches"))
         self.reward_scale: RewardScale | None = None
