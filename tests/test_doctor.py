@@ -106,6 +106,16 @@ def test_one_wild_update_is_enough():
     assert names(healthy(approx_kl=where(30, inside=4.0, outside=0.01))) == ["KL explodes"]
 
 
+def test_the_exact_kl_counts_where_it_is_recorded():
+    """And a trust region that was meant to be large is no disease."""
+    sampled = SICK["KL explodes"]
+    assert names(healthy(**sampled, step_kl=np.full(N, 0.03))) == []
+    wide = healthy(step_kl=np.full(N, 0.08))
+    assert names(wide, {"max_kl": 0.01}) == ["KL explodes"]
+    assert names(wide, {"max_kl": 0.05}) == []
+    assert "step_kl above 0.05" in examine(wide)[0].evidence
+
+
 def test_a_gaussians_entropy_is_judged_by_its_deviations():
     falling = healthy(entropy=np.r_[1.4, np.full(N - 1, -1.5)])
     assert names(falling) == []  # nobody said how many numbers it acts with
@@ -218,7 +228,7 @@ def test_ppo_that_is_paid_for_being_sure():
             loss, diagnostics = super().loss(batch)
             return loss + 2 * self.policy.distribution(batch.observations).entropy().mean(), diagnostics
 
-    assert "entropy gone too fast" in diagnosed(ppo(Sure))
+    assert "entropy gone too fast" in diagnosed(ppo(Sure, lr=3e-3))
 
 
 def test_ppo_whose_critic_is_given_the_wrong_sign():
