@@ -19,8 +19,8 @@ LONG_SEEDS = range(100, 103)
 STEPS_LIMIT = 1.15
 
 THRESHOLDS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0}
-# A run that needs more environment steps than this did not get there. RL-Zoo's schedules end at 100,000.
-BUDGETS = {"CartPole-v1": 100_000, "Acrobot-v1": 300_000, "Pendulum-v1": 300_000}
+# A run that needs more environment steps than this did not get there. Our schedules end there.
+BUDGETS = {"CartPole-v1": 100_000, "Acrobot-v1": 150_000, "Pendulum-v1": 150_000}
 CHECKS = {"every": 4_000, "episodes": 100}
 
 
