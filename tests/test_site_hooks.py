@@ -137,3 +137,18 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
         "x : array",
         r"    Of shape [N, \*obs].",
     ]
+
+
+def test_settings_are_read_with_their_defaults_from_the_source_and_its_bases():
+    from dataclasses import fields
+
+    from ppobook.ppo import Settings
+
+    package = Path(__file__).parent.parent / "lib"
+    found = {name: (default, choices, text) for name, default, choices, text in
+             site_hooks.settings_of(package, "ppobook.ppo")}  # fmt: skip
+    assert set(found) == {f.name for f in fields(Settings)}
+    assert found["num_steps"][0] == "2048"  # its own, not the one it inherits
+    assert found["gamma"][0] == "0.99"
+    assert found["objective"][1] == ["clip", "kl", "adaptive_kl"]
+    assert found["lr"][2] == "learning rate of Adam"

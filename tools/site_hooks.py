@@ -5,11 +5,13 @@
 - Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
 - Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake.
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
+- The settings of an algorithm stand on its page with their defaults and what they mean.
 - `{chapters}` shows what book.yml says of each chapter.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -225,6 +227,46 @@ def keep_formulas(
     lines[:] = result
 
 
+def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _options: object) -> bool | None:
+    """Below a `Settings` class: each setting with its default and what it is, own and inherited.
+
+    It is asked of every member whether to leave it out. The settings' bare attributes are.
+    """
+    if what == "class" and name.endswith(".Settings") and "**" not in obj.docstring:
+        package = Path(app.srcdir) / "lib"
+        lines = [obj.docstring, ""]
+        for setting, default, choices, text in settings_of(package, name.removesuffix(".Settings")):
+            allowed = f" ({', '.join(choices)})" if choices else ""
+            lines += [f"**{setting}** = ``{default}``", f"    {text}{allowed}", ""]
+        obj.docstring = "\n".join(lines)
+    # Methods keep to the usual rule.
+    return True if what == "attribute" and ".Settings." in name else None
+
+
+def settings_of(package: Path, module: str) -> list[tuple[str, str, list[str], str]]:
+    """Name, default, choices and help of every setting of a module's `Settings` class, read from its source.
+
+    Nothing is imported: the site is built without torch.
+    """
+    tree = ast.parse((package / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8"))
+    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
+    found = []
+    for node in cls.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
+            default, text = node.value.args
+            given = {keyword.arg: keyword.value for keyword in node.value.keywords}
+            listed = given.get("choices")
+            # Choices may be spelled `tuple(OPTIMIZERS)`; their names then stand in the help of `--list`.
+            choices = list(ast.literal_eval(listed)) if isinstance(listed, ast.Tuple) else []
+            found.append((node.target.id, ast.unparse(default), choices, ast.literal_eval(text)))
+    for base in cls.bases:
+        if isinstance(base, ast.Attribute):  # training.Settings
+            own = {setting for setting, *_ in found}
+            inherited = settings_of(package, f"{module.rpartition('.')[0]}.{base.value.id}")
+            found += [entry for entry in inherited if entry[0] not in own]
+    return found
+
+
 # --- the front page -----------------------------------------------------------------------------------------
 
 
@@ -264,5 +306,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", add_links, priority=100)
     # Before napoleon, which runs at 500.
     app.connect("autodoc-process-docstring", keep_formulas, priority=400)
+    app.connect("autoapi-skip-member", list_settings)
     app.connect("build-finished", write_colab_copies)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
