@@ -161,3 +161,13 @@ def test_training_by_either_form_is_the_same(env, more):
     np.testing.assert_allclose(
         fast.history[kept].to_numpy(float), plain.history[kept].to_numpy(float), rtol=2e-3, atol=2e-3
     )
+
+
+def test_networks_that_see_differently_are_left_to_autograd():
+    """The policy's observations are normalised here and the critic's are not."""
+    policy = CategoricalPolicy(3, 2, (4,), normalizer=RunningNorm((3,)))
+    assert not ClosedForm.fits(policy, ValueFunction(3, (4,)))
+    assert ClosedForm.fits(policy, ValueFunction(3, (4,), normalizer=policy.normalizer))
+    without_bias = CategoricalPolicy(3, 2, (4,))
+    without_bias.network.layers[0] = torch.nn.Linear(3, 4, bias=False)
+    assert not ClosedForm.fits(without_bias, ValueFunction(3, (4,)))

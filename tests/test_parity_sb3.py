@@ -122,6 +122,8 @@ def theirs(kind, algorithm=sb3.PPO, envs=None, **more):
 
 
 def ours(kind, algorithm=PPO, **more):
+    if algorithm is PPO:
+        more.setdefault("num_minibatches", 1)
     made = algorithm.settings_class.make("", {"num_envs": N, "num_steps": T, "hidden": (16, 8), **more}, {})
     return algorithm(OBSERVATIONS, ACTIONS[kind], made)
 

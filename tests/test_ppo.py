@@ -229,7 +229,7 @@ def test_a_kl_penalty_holds_the_policy_back(beta):
 
 
 def test_beta_follows_the_exact_kl_of_the_update():
-    one, collector = learner(objective="adaptive_kl", lr=0.05, kl_target=0.01, epochs=10, kl_coef=0.01)
+    one, collector = learner(objective="adaptive_kl", lr=0.05, kl_coef_target=0.01, epochs=10, kl_coef=0.01)
     kls, betas = [], []
     for _ in range(4):
         rollout = one.collect(collector)
@@ -387,7 +387,12 @@ def test_states_are_learned_in_tables_too():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"num_minibatches": 65}, "num_minibatches is 65, and a batch has 64 steps"),
+        (
+            {"num_minibatches": 65, "normalize_advantages": "none"},
+            "num_minibatches is 65, and a batch has 64",
+        ),
+        ({"num_minibatches": 64}, "at most 32 is wanted, so that each has 2 to be normalised over"),
+        ({"objective": "adaptive_kl", "kl_coef": 0}, "kl_coef is 0"),
         ({"clip_eps": 0.0}, "clip_eps"),
         ({"clip_eps": -0.1}, "clip_eps"),
         ({"objective": "clipped"}, "did you mean 'clip'"),
@@ -414,6 +419,56 @@ def test_a_policy_without_a_normaliser_cannot_be_normalised():
 
     with pytest.raises(ValueError, match=r"the policy that Bare\.networks made has no normalizer"):
         train(Bare, env="CartPole-v1", total_steps=64, progress=False, normalize_observations=True, **SMALL)
+
+
+def test_states_have_nothing_to_normalise():
+    with pytest.raises(ValueError, match="normalize_observations is True, and the observations are states"):
+        train("ppo", env="ppobook/Chain-v0", total_steps=64, progress=False, normalize_observations=True)
+
+
+def test_rewards_beyond_what_squares_hold_are_refused():
+    class Rich(PPO):
+        def advantages(self, rollout):
+            return tuple(x * 1e25 for x in super().advantages(rollout))
+
+    with pytest.raises(FloatingPointError, match="the gradient has length inf"):
+        train(Rich, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+
+
+def test_a_loss_that_takes_the_gradients_away_is_refused():
+    class Zeroing(PPO):
+        def loss(self, batch):
+            self.policy.zero_grad()
+            return super().loss(batch)
+
+    with pytest.raises(ValueError, match=r"Zeroing\.loss has taken the parameters' gradients away"):
+        train(Zeroing, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+
+
+def test_a_loss_of_ones_own_can_ask_the_old_policy():
+    class Pulled(PPO):
+        def loss(self, batch):
+            loss, told = super().loss(batch)
+            now = self.policy.distribution(batch.observations)
+            with torch.no_grad():
+                before = self.old_policy.distribution(batch.observations)
+            kl = before.kl(now).mean()
+            return loss + kl, {**told, "pull": kl.detach()}
+
+    told = train(Pulled, env="CartPole-v1", total_steps=128, progress=False, **{**SMALL, "lr": 1e-2}).history
+    assert (told["pull"] > 1e-6).all()
+
+
+def test_what_a_run_gives_back_stands_alone(tmp_path):
+    run = train("ppo", env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+    torch.save(run.policy.state_dict(), tmp_path / "policy.pt")
+    weights = sum(p.numel() for p in run.policy.parameters())
+    assert (tmp_path / "policy.pt").stat().st_size < 4 * weights + 6000
+    with torch.no_grad():
+        for p in run.policy.parameters():
+            p.zero_()
+    again = load(run.save(tmp_path / "run"))
+    assert any((p != 0).any() for p in again.policy.parameters())
 
 
 def test_presets_are_settings_of_environments():

@@ -735,7 +735,7 @@ def test_a_shared_trunk_is_refused():
         ({"cg_iterations": 0}, "cg_iterations is 0; a whole number of at least 1 is wanted"),
         ({"cg_damping": -1}, "cg_damping is -1; a number of at least 0 is wanted"),
         ({"fisher_share": 0}, "fisher_share is 0; a number above 0 and at most 1 is wanted"),
-        ({"backtrack": 2}, "backtrack is 2; a number above 0 and at most 1 is wanted"),
+        ({"backtrack": 2}, "backtrack is 2; a number above 0 and at most 0.99 is wanted"),
         ({"clip_eps": 0.2}, "clip_eps=0.2: trpo has no such setting"),
     ],
 )

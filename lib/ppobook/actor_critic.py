@@ -35,7 +35,8 @@ class Settings(training.Settings):
 class ActorCritic(Learner):
     """A policy, a critic, and what is estimated with them.
 
-    Statistics of observations change between updates only, so that within one the ratio starts at exactly 1.
+    Statistics of observations change between updates only, so that within one the ratio starts at 1, but for
+    rounding.
     """
 
     remembers: ClassVar[tuple[str, ...]] = ("policy", "value", "shuffle", "reward_scale")
@@ -63,18 +64,31 @@ class ActorCritic(Learner):
         if settings.normalize_rewards:
             self.reward_scale = RewardScale(settings.num_envs, settings.gamma).to(self.device)
 
+    @property
+    def shares_trunk(self) -> bool:
+        """Whether policy and critic are one network, but for the last layer."""
+        return False
+
     def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
         """A policy and a critic; see `Learner.networks`."""
         s = self.settings
+        normalizer = None
+        if s.normalize_observations:
+            if isinstance(observation_space, gym.spaces.Discrete):
+                raise ValueError(
+                    f"normalize_observations is True, and the observations are states ({observation_space}); "
+                    "False is wanted, for these are looked up in a table"
+                )
+            normalizer = RunningNorm(observation_space.shape or ())
         return actor_critic_for(
             observation_space,
             action_space,
             s.hidden,
-            shared=getattr(s, "shared_trunk", False),
+            shared=self.shares_trunk,
             activation=s.activation,
             initial_std=s.initial_std,
-            normalizer=RunningNorm(observation_space.shape or ()) if s.normalize_observations else None,
-            seed=seed,
+            normalizer=normalizer,
+            seed=training.stream(seed, "actor and critic"),
         )
 
     def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,6 +106,21 @@ class ActorCritic(Learner):
             lam=s.lam,
         )
         return advantages, returns, values
+
+    def refuse_unless_parts(self, name: str, *, at_least: int = 1) -> None:
+        """Refuse a number of minibatches that leaves fewer than `at_least` steps to one."""
+        s = self.settings
+        parts, steps = getattr(s, name), s.num_envs * s.num_steps
+        if steps // parts < at_least:
+            why = "" if at_least == 1 else f", so that each has {at_least} to be normalised over"
+            raise ValueError(
+                f"{name} is {parts}, and a batch has {steps} steps (num_envs times num_steps); at most "
+                f"{max(steps // at_least, 1)} is wanted{why}"
+            )
+
+    def begin_afresh(self) -> None:
+        if self.reward_scale is not None:
+            self.reward_scale.begin_afresh()
 
     @torch.no_grad()
     def afterwards(self, batch: Batch) -> dict[str, float]:

@@ -57,6 +57,7 @@ class ClosedForm:
         return (
             type(policy) in (CategoricalPolicy, GaussianPolicy)
             and type(value) is ValueFunction
+            and policy.normalizer is value.normalizer
             and all(_Layers.fits(part.network) for part in (policy, value))
             and not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
             and all(
@@ -77,11 +78,10 @@ class ClosedForm:
         value_clip_eps: float | None,
     ) -> dict[str, float]:
         """Write the gradient of `ppo_loss` on this batch into the parameters; return its diagnostics."""
-        observations, actions, old_logp, advantages, returns, old_values = (
-            x.numpy() for x in vars(batch).values()
-        )
-        if self.normalizer is not None:
-            observations = self.normalizer(batch.observations).numpy()
+        seen = batch.observations if self.normalizer is None else self.normalizer(batch.observations)
+        observations, actions, old_logp = seen.numpy(), batch.actions.numpy(), batch.old_logp.numpy()
+        advantages, returns = batch.advantages.numpy(), batch.returns.numpy()
+        old_values = batch.old_values.numpy()
         size = np.float32(len(advantages))
 
         # The policy: L = −mean of min(r Â, clip(r) Â) − c_e mean of H, with r = exp(log π − log π_old).
@@ -172,16 +172,18 @@ class _Layers:
         linear = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
         self.weights = [layer.weight.detach().numpy() for layer in linear]
         self.biases = [layer.bias.detach().numpy() for layer in linear]
-        gradients = [(layer.weight.grad, layer.bias.grad) for layer in linear]
-        self.gradients = [(w.numpy(), b.numpy()) for w, b in gradients if w is not None and b is not None]
+        self.gradients = [(_gradient(layer.weight), _gradient(layer.bias)) for layer in linear]
         self.tanh = not any(isinstance(layer, nn.ReLU) for layer in network.layers)
         self.ones = np.ones(0, np.float32)
         self.hidden: list[np.ndarray] = []
 
     @staticmethod
     def fits(network: Any) -> bool:
-        kinds = {type(layer) for layer in network.layers} if type(network) is MLP else {None}
-        return kinds <= {nn.Linear, nn.Tanh} or kinds <= {nn.Linear, nn.ReLU}
+        if type(network) is not MLP:
+            return False
+        kinds = {type(layer) for layer in network.layers}
+        biases = all(layer.bias is not None for layer in network.layers if isinstance(layer, nn.Linear))
+        return biases and (kinds <= {nn.Linear, nn.Tanh} or kinds <= {nn.Linear, nn.ReLU})
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         if len(x) != len(self.ones):  # memory for this size of batch, used again for the next of that size
@@ -213,6 +215,11 @@ class _Layers:
                 else:
                     by_h *= before > 0
                 by_z = by_h
+
+
+def _gradient(parameter: torch.Tensor) -> np.ndarray:
+    assert parameter.grad is not None, "flatten has not put this parameter in a row"
+    return parameter.grad.numpy()
 
 
 class _CategoricalHead:
@@ -248,9 +255,8 @@ class _GaussianHead:
     """
 
     def __init__(self, policy: GaussianPolicy) -> None:
-        assert policy.log_std.grad is not None
         self.log_std = policy.log_std.detach().numpy()
-        self.log_std_gradient = policy.log_std.grad.numpy()
+        self.log_std_gradient = _gradient(policy.log_std)
         self.centre, self.scale = policy.centre.numpy(), policy.scale.numpy()
 
     def forward(self, output: np.ndarray, actions: np.ndarray) -> None:

@@ -77,6 +77,9 @@ def normalize(
     mean = x.sum() / number
     centred = x - mean if keep is None else library.where(keep, x - mean, 0.0)
     std = ((centred * centred).sum() / (number - ddof)) ** 0.5
+    if not math.isfinite(float(std)):  # squares beyond the dtype: the same in units of the largest
+        unit = abs(centred).max()
+        return normalize(centred / unit, mask, ddof=ddof) + (0.0 if shift_mean else mean)
     # Equal numbers have a deviation of a few roundings, not of 0: that is no scale to divide by.
     if float(std) <= 8 * library.finfo(x.dtype).eps * float(abs(x).max()):
         return library.zeros_like(x) if shift_mean else x
@@ -114,6 +117,9 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
     _doors.shape("returns", y, v.shape, "the shape of values")
     _doors.finite("values", v)
     _doors.finite("returns", y)
+    # In units of the largest, so that no square is beyond the dtype.
+    unit = max(float(abs(y).max()), float(abs(v).max())) or 1.0
+    y, v = y / unit, v / unit
     total, left = _variance(y), _variance(y - v)
     rounding = (8 * library.finfo(y.dtype).eps * abs(y).max()) ** 2
     alike = total <= rounding

@@ -446,7 +446,6 @@ class _Policy(nn.Module, ABC):
         return actions
 
     @torch.no_grad()
-    @torch.no_grad()
     def actor(self, steps: int, num_envs: int, generator: torch.Generator | None = None) -> Actor | None:
         """The quick form of `sample` for a rollout; None for a class from elsewhere, a subclass say.
 
@@ -998,11 +997,14 @@ def actor_critic_for(
 def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:
     """``policy.distribution(observations), value(observations)``, a shared trunk being evaluated once.
 
-    For a policy and a value function that share nothing this is two passes, as written above.
+    For a policy and a value function that share nothing this is two passes, as written above; and so it is
+    for classes from elsewhere, subclasses say, which may do something of their own on the way.
     """
-    head = getattr(value, "network", None)
-    network = getattr(policy, "network", None)
-    if not (isinstance(head, SharedTrunk) and isinstance(network, MLP) and head.shares(network)):
+    head: Any = getattr(value, "network", None)
+    network: Any = getattr(policy, "network", None)
+    ours = all(type(part).__module__ == __name__ for part in (policy, value, head, network))
+    shared = isinstance(head, SharedTrunk) and isinstance(network, MLP) and head.shares(network)
+    if not (ours and shared and policy.normalizer is getattr(value, "normalizer", None)):
         return policy.distribution(observations), value(observations)
     x = observations if policy.normalizer is None else policy.normalizer(observations)
     features = head.trunk(_vectors(x, network.obs_dim, head.head.weight))

@@ -31,7 +31,7 @@ from ppobook.networks import together
 from ppobook.objectives import ppo_loss
 from ppobook.rollouts import Rollout
 from ppobook.training import setting
-from ppobook.updates import Adam, AdaptiveCoefficient, Batch, clip_gradient, flatten
+from ppobook.updates import Adam, AdaptiveCoefficient, Batch, clip_gradient, flatten, in_row
 
 # Picked on seeds below 20 among two to eight rivals each, by how many steps they needed there. A schedule
 # reaches its end at total_steps: 100,000 was given to CartPole, 150,000 to Acrobot, 500,000 to the last two.
@@ -108,14 +108,14 @@ class Settings(actor_critic.Settings):
     num_minibatches: int = setting(32, "parts of a batch, each good for one gradient step", low=1)
     objective: str = setting(
         "clip",
-        "what keeps a step small: the clip, or a KL penalty, fixed or adapted to kl_target",
+        "what keeps a step small: the clip, or a KL penalty, fixed or adapted to kl_coef_target",
         choices=("clip", "kl", "adaptive_kl"),
     )
     clip_eps: float = setting(0.2, "ε: how far the ratio may gain from 1", above=0)
     clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
     clip_eps_final: float | None = setting(None, "ε at the end", above=0)
     kl_coef: float = setting(1.0, "β of the KL penalty; where it is adapted, the first one", low=0)
-    kl_target: float = setting(0.01, "the KL of an update that β is adapted to, in nats", above=0)
+    kl_coef_target: float = setting(0.01, "the KL of an update that β is adapted to, in nats", above=0)
     target_kl: float | None = setting(
         None, "no further epoch once the mean KL of one is above this, in nats", above=0
     )
@@ -143,8 +143,9 @@ class PPO(ActorCritic):
 
     **What every update does, and where.** Advantages are normalised over each minibatch, unless told
     otherwise. Statistics of observations change between updates only, so that within one the ratio starts at
-    exactly 1. Every metric but `approx_kl` and `entropy`, which describe the policy afterwards, is a mean
-    over all gradient steps of all epochs.
+    1, but for rounding. What a loss tells, and grad_norm, stand in the history as means over all gradient
+    steps of all epochs (the loss's approx_kl as minibatch_kl); entropy, approx_kl and kl describe the policy
+    afterwards.
 
     **Its weight of the critic** multiplies half a squared error. Stable-Baselines3 leaves the half out, so
     its vf_coef of 0.5 is a value_coef of 1 here.
@@ -156,23 +157,33 @@ class PPO(ActorCritic):
     remembers = (*ActorCritic.remembers, "optimizer", "kl_coef")
 
     settings: Settings
+    # As it was when the rollout was played; kept where the objective, or a loss of one's own, may ask it.
+    old_policy: Any = None
 
     def __init__(
         self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
         s = settings
-        if s.num_minibatches > s.num_envs * s.num_steps:
+        self.refuse_unless_parts(
+            "num_minibatches", at_least=2 if s.normalize_advantages == "minibatch" else 1
+        )
+        if s.objective == "adaptive_kl" and s.kl_coef == 0:
             raise ValueError(
-                f"num_minibatches is {s.num_minibatches}, and a batch has {s.num_envs * s.num_steps} steps "
-                "(num_envs times num_steps); at most one minibatch a step is wanted"
+                "kl_coef is 0, which no doubling makes larger; above 0 is wanted with adaptive_kl"
             )
         self.weights = flatten(self.policy, self.value)
         self.optimizer = Adam(self.weights, s.lr, eps=s.adam_eps)
-        self.kl_coef = AdaptiveCoefficient(s.kl_coef, s.kl_target if s.objective == "adaptive_kl" else None)
+        self.kl_coef = AdaptiveCoefficient(
+            s.kl_coef, s.kl_coef_target if s.objective == "adaptive_kl" else None
+        )
         self.closed_form: ClosedForm | None = None
         if type(self).loss is PPO.loss and s.objective == "clip" and ClosedForm.fits(self.policy, self.value):
             self.closed_form = ClosedForm(self.policy, self.value)
+
+    @property
+    def shares_trunk(self) -> bool:
+        return self.settings.shared_trunk
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """What a gradient step on this minibatch should make small, and what the history should say of it."""
@@ -217,7 +228,9 @@ class PPO(ActorCritic):
         if s.normalize_advantages == "batch":
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
-        self.old_policy = self.policy if s.objective == "clip" else copy.deepcopy(self.policy)
+        # The clip needs the old policy's log-probabilities only; a KL, or a loss of one's own, all of it.
+        needed = s.objective != "clip" or type(self).loss is not PPO.loss
+        self.old_policy = copy.deepcopy(self.policy) if needed else None
         self.optimizer.lr = self.scheduled(s.lr, s.lr_final)
 
         steps: list[dict[str, Any]] = []
@@ -255,6 +268,11 @@ class PPO(ActorCritic):
             self.optimizer.zero_grad()
             loss, diagnostics = self.loss(minibatch)
             loss.backward()
+            if not in_row(self.weights, self.policy, self.value):
+                raise ValueError(
+                    f"{type(self).__name__}.loss has taken the parameters' gradients away, as zero_grad() "
+                    "does; gradients left to the trainer are wanted"
+                )
         norm = clip_gradient(self.weights, self.settings.max_grad_norm)
         self.optimizer.step()
         return {**diagnostics, "grad_norm": norm}

@@ -71,7 +71,7 @@ def discounted_returns(
     r, last, final = _doors.floats(**given)
     _doors.last_axis("rewards", r, "time")
     _doors.finite("rewards", r)
-    layout = _Layout(r)
+    layout = _Layout(r, gamma)
     ends = _Ends(layout, terminated, truncated)
 
     follows = np.zeros((layout.steps, layout.rollouts), layout.dtype)
@@ -135,7 +135,7 @@ def n_step_advantages(
     """
     gamma = _doors.number("gamma", gamma, low=0, high=1)
     n = _doors.count("n", n)
-    layout, ends, _, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
+    layout, ends, _, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma, gamma)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
     advantages, carry = deltas.copy(), ends.carry(gamma)
     for _ in range(min(n, layout.steps) - 1):
@@ -193,21 +193,32 @@ def gae(
     """
     gamma = _doors.number("gamma", gamma, low=0, high=1)
     lam = _doors.number("lam", lam, low=0, high=1)
-    layout, ends, v, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma)
+    layout, ends, v, deltas = _td_errors(
+        rewards, values, terminated, truncated, final_values, gamma, gamma * lam
+    )
     advantages = _discounted_sum(deltas, ends.carry(gamma * lam))
     return layout.back(advantages), layout.back(advantages + v[:-1])
 
 
 def _td_errors(
-    rewards: Any, values: Any, terminated: Any, truncated: Any, final_values: Any, gamma: float
+    rewards: Any,
+    values: Any,
+    terminated: Any,
+    truncated: Any,
+    final_values: Any,
+    gamma: float,
+    memory: float,
 ) -> tuple[_Layout, _Ends, np.ndarray, np.ndarray]:
-    """How the arguments lie in memory, where episodes end, values and δ; the last two [T, M], time first."""
+    """How the arguments lie in memory, where episodes end, values and δ; the last two [T, M], time first.
+
+    `memory` is what a later δ counts in the sum a step earlier.
+    """
     given = {"rewards": rewards, "values": values, "final_values": final_values}
     _doors.one_library(**given, terminated=terminated, truncated=truncated)
     _doors.present(rewards=rewards, values=values, terminated=terminated)
     r, v, final = _doors.floats(**given)
     _doors.last_axis("rewards", r, "time")
-    layout = _Layout(r)
+    layout = _Layout(r, memory)
     wanted = (*layout.shape[:-1], layout.steps + 1)
     _doors.shape("values", v, wanted, "one more than there are rewards: the last is for what follows them")
     ends = _Ends(layout, terminated, truncated)
@@ -236,15 +247,15 @@ class _Layout:
     does, on the CPU as on an accelerator.
     """
 
-    def __init__(self, rewards: Any) -> None:
+    def __init__(self, rewards: Any, memory: float) -> None:
         self.rewards = rewards
         self.shape = tuple(rewards.shape)
         self.steps = self.shape[-1]
         self.rollouts = math.prod(self.shape[:-1])
         # Rounding adds up from step to step, so sums are taken in float64. The exception are many short
-        # rollouts: there it adds up to little (γ = 0.999, λ = 1, 128 steps: 2e-5), and arrays of half the
-        # size stay in the processor's cache, which makes a factor of four.
-        many_short = self.steps <= 128 and self.steps * self.rollouts > 2**15
+        # rollouts whose sums forget: there it adds up to little, and arrays of half the size stay in the
+        # processor's cache, which makes a factor of four.
+        many_short = self.steps <= 128 and self.steps * self.rollouts > 2**15 and memory <= 0.98
         self.dtype: Any = np.float32 if many_short and rewards.dtype.itemsize <= 4 else np.float64
 
     def rows(self, x: Any) -> np.ndarray:

@@ -351,7 +351,8 @@ class Collector:
     def _array(self, observations: Any) -> np.ndarray:
         """A copy of observations: whole numbers where they are states, else float32."""
         states = isinstance(self.envs.single_observation_space, spaces.Discrete)
-        return np.array(observations, dtype=np.int64 if states else np.float32)
+        with np.errstate(over="ignore"):  # what a float32 does not hold is refused, with a sentence
+            return np.array(observations, dtype=np.int64 if states else np.float32)
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
@@ -396,7 +397,8 @@ class Collector:
         row = int(np.argwhere(~np.isfinite(array))[0, 0])
         raise ValueError(
             f"environment {environments[row]} of {self.envs.num_envs} ({_name(self.envs)}) gave the {what} "
-            f"{array[row]} in step {step} after the last reset; finite numbers are wanted"
+            f"{array[row]} in step {step} after the last reset; finite numbers are wanted, of a size that a "
+            "float32 holds"
         )
 
 

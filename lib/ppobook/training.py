@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import copy
 import csv
 import errno
 import importlib
@@ -282,7 +283,7 @@ class Learner:
     -----
     `remembers` takes modules, optimizers and whatever else has `state_dict` and `load_state_dict`, random
     generators of torch and NumPy, tensors, numbers, strings, and lists and dicts of them. An attribute that
-    is a module, an optimizer or a generator and is not listed is refused when training begins.
+    is a generator, or has those two methods, and is not listed is refused when training begins.
     """
 
     algorithm: ClassVar[str]
@@ -355,6 +356,9 @@ class Learner:
         `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks.
         """
         raise NotImplementedError
+
+    def begin_afresh(self) -> None:
+        """Forget what was kept of the episodes under way: the environments have been reset."""
 
     def state_dict(self) -> dict[str, Any]:
         """All that has been learned so far, for a checkpoint."""
@@ -436,7 +440,9 @@ def _refuse_to_forget(learner: Learner) -> None:
         if isinstance(part, nn.Module):
             lost = any(id(x) not in known for x in part.state_dict(keep_vars=True).values())
         else:
-            lost = isinstance(part, torch.optim.Optimizer | torch.Generator | np.random.Generator)
+            lost = isinstance(part, torch.Generator | np.random.Generator) or (
+                hasattr(part, "state_dict") and hasattr(part, "load_state_dict")
+            )
         if lost:
             kind = type(learner).__name__
             raise ValueError(
@@ -617,7 +623,7 @@ class Run:
         return path
 
 
-def load(folder: str | Path, learner: type[Learner] | None = None) -> Run:
+def load(folder: str | Path, learner: type[Learner] | None = None, device: str | None = None) -> Run:
     """A run as its last checkpoint has it: policy, critic, history, config.
 
     The environment is not made, and its pickled state is not opened.
@@ -628,6 +634,8 @@ def load(folder: str | Path, learner: type[Learner] | None = None) -> Run:
     learner : subclass of Learner, optional
         For a run that `train` did with a class of the user's own: that class. Its name stands in the run's
         config, and is not imported: a stranger's run could name anything.
+    device : str, optional
+        Where its networks are put. Left out: where they were trained, or on the CPU if that is not here.
 
     Raises
     ------
@@ -636,7 +644,10 @@ def load(folder: str | Path, learner: type[Learner] | None = None) -> Run:
         user's own class, and no `learner` or another one.
     """
     snapshot = _read("folder", folder)
-    return _run_of(_learner_of(snapshot, learner), snapshot)
+    if device is None:
+        with contextlib.suppress(ValueError):
+            device = _device(snapshot.state["config"].get("device", "cpu"))
+    return _run_of(_learner_of(snapshot, learner, device or "cpu"), snapshot)
 
 
 class Record(NamedTuple):
@@ -722,7 +733,8 @@ def train(
         Updates between two checkpoints.
     resume : path, optional
         Go on from the last checkpoint in this folder. Everything else is as it was; of the other arguments
-        only `total_steps`, `num_threads`, `progress` and `tensorboard` may say something new.
+        only `total_steps`, `device`, `num_threads`, `progress` and `tensorboard` may say something new.
+        Schedules go by `total_steps`: one that was at its end is back in the middle when that grows.
     device : str, default "cpu"
         Where the networks live.
     num_threads : int, default 1
@@ -865,6 +877,8 @@ class _Training:
     def resumed(cls, home: _Home, asked: dict[str, Any], total_steps: int | None) -> _Training:
         snapshot = _read(*home)
         given = asked.pop("algorithm") if isinstance(asked.get("algorithm"), type) else None
+        if "device" in asked:  # the only setting that says nothing about what is learned
+            snapshot.state["config"]["device"] = _device(asked.pop("device"))
         learner = _learner_of(snapshot, given)
         config = snapshot.state["config"]
         for name, value in asked.items():
@@ -878,7 +892,7 @@ class _Training:
                     "wanted: leave it out"
                 )
             same = learner.settings.checked(name, value) if hasattr(learner.settings, name) else value
-            if (str(same) if name == "device" else same) != config[name]:
+            if same != config[name]:
                 raise ValueError(
                     f"{name}={value!r}: the run in {str(home.folder)!r} has {config[name]!r}, and a resumed "
                     "run keeps its settings; wanted: leave it out"
@@ -888,7 +902,9 @@ class _Training:
         if len(history) and history.last("steps") < total_steps and snapshot.environments is None:
             due = _last_due(home.folder, config["checkpoint_every"])
             if due is not None and _number(due) < snapshot.update:
+                device = config["device"]
                 snapshot = _read(*home, due)
+                snapshot.state["config"]["device"] = device
                 learner = _learner_of(snapshot, given)
         config = snapshot.state["config"] | {"total_steps": total_steps}
         training = cls(config, learner, _envs_of(config))
@@ -1044,6 +1060,7 @@ class _Training:
     def _begin_afresh(self) -> None:
         """New episodes, the same ones whoever begins them after this update."""
         self.collector.reset(stream(self.config["seed"], f"environments after update {self.update}"))
+        self.learner.begin_afresh()
 
 
 # ------------------------------------------------------------------------------------------- checkpoints
@@ -1265,7 +1282,7 @@ def _new_folder(name: str, folder: str | Path) -> Path:
     return path
 
 
-def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
+def _learner_of(snapshot: _Snapshot, given: Any = None, device: str | None = None) -> Learner:
     """The learner of a checkpoint, as far as it had come; `given` is its class, where that is a user's."""
     state = snapshot.state
     try:
@@ -1280,7 +1297,7 @@ def _learner_of(snapshot: _Snapshot, given: Any = None) -> Learner:
             )
         settings = kind.settings_class(**{name: config[name] for name in names})
         observations, actions = (_space(description) for description in state["spaces"])
-        device = _device(config["device"])
+        device = _device(config["device"] if device is None else device)
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])
         _History(state["history"])
@@ -1306,7 +1323,10 @@ def _table(history: dict[str, Any]) -> pd.DataFrame:
 
 def _run_of(learner: Learner, snapshot: _Snapshot) -> Run:
     history = _table(snapshot.state["history"])
-    return Run(learner.policy, history, dict(snapshot.state["config"]), learner.value, snapshot)
+    # Copies, of both at once so that what they share stays shared: the learner's may be views of one long
+    # vector, with all of which a caller's torch.save would fill a file.
+    policy, value = copy.deepcopy((learner.policy, learner.value))
+    return Run(policy, history, dict(snapshot.state["config"]), value, snapshot)
 
 
 def _describe(space: gym.Space) -> dict[str, Any]:

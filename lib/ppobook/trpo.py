@@ -10,7 +10,8 @@
                                      surrogate and a mean KL(π_old, π_θ) of at most δ; if none is, stay
         move V(s_t) towards its targets, in some passes over the batch
 
-F is the Fisher matrix, the curvature of the mean KL at θ_old. Chapter 2 of the book derives it all.
+F is the Fisher matrix, the curvature of the mean KL at θ_old, with a little added to its diagonal: the
+damping. Chapter 2 of the book derives it all.
 
 Schulman, Levine, Moritz, Jordan and Abbeel 2015, "Trust region policy optimization", equation 14 and
 appendix C; Kakade 2001, "A natural policy gradient".
@@ -75,7 +76,7 @@ class Settings(actor_critic.Settings):
     cg_iterations: int = setting(10, "products F v that the direction may cost", low=1)
     cg_damping: float = setting(0.1, "added to the diagonal of F", low=0)
     line_search_steps: int = setting(10, "lengths of a step to try before giving up", low=1)
-    backtrack: float = setting(0.8, "α: each of them as a share of the one before", above=0, high=1)
+    backtrack: float = setting(0.8, "α: each of them as a share of the one before", above=0, high=0.99)
     normalize_advantages: bool = setting(
         True, "shift and scale the advantages of a batch to mean 0, deviation 1"
     )
@@ -98,6 +99,9 @@ class TRPO(ActorCritic):
     ratio far below 1 is a step too long for its straight line. line_search_steps: how many lengths were
     tried. accepted: 1, or 0 where none was good enough and the policy stayed as it was.
 
+    With normalize_observations, what the networks see is shifted and scaled anew after the update, which
+    moves both of them a little outside of these bounds, and of these numbers.
+
     **Two networks.** The critic learns on its own, by another rule. A trunk that it shared with the policy
     would carry the policy out of the trust region after the step, so that is refused.
     """
@@ -113,6 +117,12 @@ class TRPO(ActorCritic):
         self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
+        self.refuse_unless_parts("value_minibatches")
+        if settings.normalize_advantages and settings.num_envs * settings.num_steps < 2:
+            raise ValueError(
+                "a batch has 1 step (num_envs times num_steps), and normalize_advantages is True; at least 2 "
+                "steps are wanted to be normalised over"
+            )
         self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
         shared = {id(p) for p in self.parameters} & {id(p) for p in self.value.parameters()}
         if shared:

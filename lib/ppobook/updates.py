@@ -19,7 +19,8 @@ def flatten(*modules: nn.Module) -> nn.Parameter:
     """All parameters of some modules as one vector, which they go on living in.
 
     The modules' parameters become views of the vector, and their gradients views of its gradient, so it makes
-    no difference which of the two is read or written. One vector is stepped, measured and clipped in one
+    no difference which of the two is read or written. (Only `grad = None` cuts the tie, and with it
+    ``module.zero_grad()``; `in_row` tells.) One vector is stepped, measured and clipped in one
     call, where a dozen small tensors take a dozen; at the sizes of this book the calls are what costs time.
     A parameter that several modules share is in it once.
 
@@ -42,10 +43,30 @@ def flatten(*modules: nn.Module) -> nn.Parameter:
     return row
 
 
+def in_row(row: nn.Parameter, *modules: nn.Module) -> bool:
+    """Whether the modules' gradients still are where `flatten` has put them."""
+    assert row.grad is not None
+    begin = row.grad.data_ptr()
+    end = begin + row.grad.numel() * row.grad.element_size()
+    gradients = [p.grad for module in modules for p in module.parameters()]
+    return all(g is not None and begin <= g.data_ptr() < end for g in gradients)
+
+
 def clip_gradient(row: nn.Parameter, max_norm: float | None) -> float:
-    """Shorten the gradient of a parameter to `max_norm`, if it is longer; returns the length it had."""
+    """Shorten the gradient of a parameter to `max_norm`, if it is longer; returns the length it had.
+
+    Raises
+    ------
+    FloatingPointError
+        The length is no finite number.
+    """
     assert row.grad is not None
     norm = torch.linalg.vector_norm(row.grad).item()
+    if not math.isfinite(norm):
+        raise FloatingPointError(
+            f"the gradient has length {norm}: rewards, or what was made of them, are too large for a "
+            "float32; smaller rewards are wanted, or normalize_rewards=True"
+        )
     if max_norm is not None and norm > max_norm:
         row.grad.mul_(max_norm / norm)
     return norm
@@ -224,4 +245,9 @@ class RewardScale(nn.Module):
         self.returns.copy_(torch.where(ended[:, -1], 0.0, returns[:, -1]))
         self.statistics.update(returns.reshape(-1))
         std = self.statistics.var.sqrt().to(rollout.rewards)
-        return (rollout.rewards / (std + 1e-8)).clamp(-self.clip, self.clip)
+        # Returns that are all alike have no scale.
+        return (rollout.rewards / torch.where(std > 1e-8, std, 1.0)).clamp(-self.clip, self.clip)
+
+    def begin_afresh(self) -> None:
+        """Forget the episodes under way: their environments have been reset."""
+        self.returns.zero_()
