@@ -14,7 +14,7 @@ from ppobook.envs import make_env
 from ppobook.objectives import policy_gradient_loss
 from ppobook.ppo import PPO, PRESETS, Settings
 from ppobook.rollouts import Collector
-from ppobook.updates import Batch
+from ppobook.updates import AdaptiveCoefficient, Batch
 
 SMALL = {"num_envs": 2, "num_steps": 32, "epochs": 2, "num_minibatches": 4, "hidden": (8,)}
 
@@ -431,7 +431,10 @@ def test_rewards_beyond_what_squares_hold_are_refused():
         def advantages(self, rollout):
             return tuple(x * 1e25 for x in super().advantages(rollout))
 
-    with pytest.raises(FloatingPointError, match="the gradient has length inf"):
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(FloatingPointError, match="the gradient has length inf"),
+    ):
         train(Rich, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
 
 
@@ -475,3 +478,37 @@ def test_presets_are_settings_of_environments():
     for env, preset in PRESETS.items():
         made = Settings.make("ppo", {}, preset)
         assert made.num_minibatches <= made.num_envs * made.num_steps, env
+
+
+def test_a_part_of_the_books_own_is_not_forgotten_either():
+    class Forgetful(PPO):
+        def __init__(self, observation_space, action_space, settings, **kwargs):
+            super().__init__(observation_space, action_space, settings, **kwargs)
+            self.second = AdaptiveCoefficient(1.0, 0.1)
+
+    with pytest.raises(ValueError, match="Forgetful has second, a AdaptiveCoefficient"):
+        train(Forgetful, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+
+
+def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp_path):
+    run = train("ppo", env="CartPole-v1", total_steps=64, out=tmp_path / "run", progress=False, **SMALL)
+    (checkpoint,) = sorted((tmp_path / "run").glob("checkpoint-*"))[-1:]
+    state = torch.load(checkpoint / "state.pt", weights_only=True)
+    state["config"]["device"] = "cuda:7"
+    torch.save(state, checkpoint / "state.pt")
+    again = load(tmp_path / "run")
+    for a, b in zip(run.policy.parameters(), again.policy.parameters(), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(ValueError, match="device='cuda:7' cannot be used"):
+        train(resume=tmp_path / "run", total_steps=128, progress=False)
+    longer = train(resume=tmp_path / "run", total_steps=128, device="cpu", progress=False)
+    assert len(longer.history) == 2
+    assert longer.config["device"] == "cpu"
+
+
+def test_returns_so_far_are_forgotten_when_environments_begin_anew():
+    one, collector = learner(normalize_rewards=True, num_steps=8)
+    one.advantages(one.collect(collector))
+    assert (one.reward_scale.returns != 0).any()
+    one.begin_afresh()
+    assert (one.reward_scale.returns == 0).all()
