@@ -36,12 +36,15 @@ def test_the_command_lines_on_the_page_run(tmp_path):
     # The page's classes, in a module; what trains there, left out.
     module = re.sub(r"^(run|print|again|longer).*\n", "", "\n".join(blocks), flags=re.M)
     (tmp_path / "my_module.py").write_text(module, encoding="utf-8")
-    (commands,) = re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S)
+    commands = "".join(re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S))
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     quiet = {**os.environ, "TQDM_DISABLE": "1", "PYTHONPATH": path}
+    said = ""
     for command in commands.strip().splitlines():
         words = command.removeprefix("$ ppobook ").split()
-        if words[0] == "train":
+        if "--resume" in words:
+            words += ["--total-steps", "3000", "--quiet"]
+        elif words[0] == "train":
             words += ["--total-steps", "2000", "--num-steps", "50", "--num-envs", "4"]
         else:
             words += ["--episodes", "10"]
@@ -53,4 +56,6 @@ def test_the_command_lines_on_the_page_run(tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr
-    assert "return: mean" in done.stdout
+        said += done.stdout
+    assert "return: mean" in said
+    assert "3,000 steps" in said or "3,200 steps" in said

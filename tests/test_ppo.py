@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from ppobook import load, train
 from ppobook.envs import make_env
+from ppobook.networks import CategoricalPolicy, ValueFunction
 from ppobook.objectives import policy_gradient_loss
 from ppobook.ppo import PPO, PRESETS, Settings
 from ppobook.rollouts import Collector
@@ -512,3 +513,69 @@ def test_returns_so_far_are_forgotten_when_environments_begin_anew():
     assert (one.reward_scale.returns != 0).any()
     one.begin_afresh()
     assert (one.reward_scale.returns == 0).all()
+
+
+# ------------------------------------------------------------------------------- what a user may hand back
+
+
+def handed_back(**methods):
+    return type("Mine", (PPO,), methods)
+
+
+@pytest.mark.parametrize(
+    ("methods", "sentence"),
+    [
+        ({"advantages": lambda self, r: (r.rewards.T,) * 3}, r"advantages of shape \(32, 2\); \(2, 32\) is"),
+        ({"advantages": lambda self, r: (r.rewards,) * 2}, "Mine.advantages returned 2 things"),
+        ({"advantages": lambda self, r: None}, "Mine.advantages returned NoneType"),
+        ({"advantages": lambda self, r: (r.rewards.numpy(),) * 3}, "advantages of type ndarray"),
+        (
+            {"advantages": lambda self, r: (r.rewards * math.nan,) * 3},
+            "advantages, as Mine.advantages",
+        ),
+        ({"loss": lambda self, b: PPO.loss(self, b)[0]}, "Mine.loss returned Tensor; a pair"),
+        ({"loss": lambda self, b: (1.0, {})}, "Mine.loss returned 1.0; a scalar tensor"),
+        ({"loss": lambda self, b: (PPO.loss(self, b)[0].detach(), {})}, "a scalar tensor with a gradient"),
+        ({"loss": lambda self, b: (PPO.loss(self, b)[0] * math.nan, {})}, "Mine.loss returned nan; a finite"),
+        ({"loss": lambda self, b: (PPO.loss(self, b)[0], {"x": b.returns})}, "Mine.loss tells 'x' of shape"),
+        (
+            {"loss": lambda self, b: (PPO.loss(self, b)[0], {"steps": 3.0})},
+            "Mine.update tells 'steps', a column",
+        ),
+        ({"update": lambda self, r: None}, "Mine.update returned NoneType; a dict of numbers"),
+        ({"update": lambda self, r: {"seconds": 1.0}}, "Mine.update tells 'seconds', a column"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_a_subclass_returns_is_refused_with_its_name(methods, sentence):
+    with pytest.raises((TypeError, ValueError, FloatingPointError), match=sentence):
+        train(handed_back(**methods), env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+
+
+def own_networks(policy=None, value=None):
+    def networks(self, observation_space, action_space, seed):
+        ours = PPO.networks(self, observation_space, action_space, seed)
+        return policy or ours[0], value or ours[1]
+
+    return handed_back(networks=networks)
+
+
+@pytest.mark.parametrize(
+    ("mine", "sentence"),
+    [
+        (own_networks(policy=CategoricalPolicy(4, 2, network=torch.nn.Linear(4, 3))), "."),
+        (own_networks(policy=CategoricalPolicy(4, 2, network=torch.nn.Linear(5, 2))), "."),
+        (own_networks(value=torch.nn.Linear(4, 1)), r"the critic gave values of shape \(2, 32, 1\)"),
+        (
+            own_networks(
+                value=ValueFunction(4, network=torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Dropout()))
+            ),
+            "a network with a Dropout, which answers differently",
+        ),
+    ],
+    ids=["outputs", "inputs", "squeeze", "dropout"],
+)
+def test_a_network_that_does_not_fit_is_not_blamed_on_the_learning_rate(mine, sentence):
+    with pytest.raises(Exception, match=sentence) as caught:
+        train(mine, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
+    assert "beyond all bounds" not in str(caught.value)

@@ -12,7 +12,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from ppobook import training
+from ppobook import _doors, training
 from ppobook.divergences import k3
 from ppobook.networks import RunningNorm, actor_critic_for
 from ppobook.returns import gae
@@ -105,6 +105,29 @@ class ActorCritic(Learner):
             gamma=s.gamma,
             lam=s.lam,
         )
+        return advantages, returns, values
+
+    def estimate(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """What `advantages` returns, after a door: a subclass may have written it."""
+        made = self.advantages(rollout)
+        name, shape = type(self).__name__, tuple(rollout.rewards.shape)
+        if not isinstance(made, tuple) or len(made) != 3:
+            what = f"{len(made)} things" if isinstance(made, tuple) else type(made).__name__
+            raise TypeError(
+                f"{name}.advantages returned {what}; a tuple (advantages, returns, values) is wanted"
+            )
+        for what, x in zip(("advantages", "returns", "values"), made, strict=True):
+            if not isinstance(x, Tensor):
+                raise TypeError(
+                    f"{name}.advantages returned {what} of type {type(x).__name__}; a torch tensor is wanted"
+                )
+            if tuple(x.shape) != shape:
+                raise ValueError(
+                    f"{name}.advantages returned {what} of shape {tuple(x.shape)}; {shape} is wanted, "
+                    "environments by steps"
+                )
+            _doors.finite(f"{what}, as {name}.advantages returned them,", x)
+        advantages, returns, values = (x.detach() for x in made)
         return advantages, returns, values
 
     def refuse_unless_parts(self, name: str, *, at_least: int = 1) -> None:

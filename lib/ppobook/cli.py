@@ -18,6 +18,9 @@ from typing import Any, NoReturn
 
 import ppobook
 
+# A module of these that is missing was not installed; any other one is the user's own business.
+_DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch", "tqdm", "yaml"}
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -54,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         if arguments.traceback:
             raise
-        lacks = isinstance(error, ModuleNotFoundError)
-        remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if lacks else ""
+        ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
+        remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
         print(f"ppobook: {error}{remedy}", file=sys.stderr)
         return 2
     return 0

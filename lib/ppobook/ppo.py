@@ -15,6 +15,7 @@ Schulman, Wolski, Dhariwal, Radford and Klimov 2017, "Proximal policy optimizati
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -139,7 +140,8 @@ class PPO(ActorCritic):
     """Proximal policy optimization, as `Settings` describe it.
 
     **To extend it**, override one of three methods: `networks` makes policy and critic, `advantages` says how
-    much better than expected each action was, `loss` is what a minibatch should make small.
+    much better than expected each action was (both are documented with `ActorCritic`), `loss` is what a
+    minibatch should make small.
 
     **What every update does, and where.** Advantages are normalised over each minibatch, unless told
     otherwise. Statistics of observations change between updates only, so that within one the ratio starts at
@@ -224,7 +226,7 @@ class PPO(ActorCritic):
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         s = self.settings
-        advantages, returns, values = self.advantages(rollout)
+        advantages, returns, values = self.estimate(rollout)
         if s.normalize_advantages == "batch":
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
@@ -266,7 +268,7 @@ class PPO(ActorCritic):
             diagnostics = self.closed_form.gradient(minibatch, **self.coefficients())
         else:
             self.optimizer.zero_grad()
-            loss, diagnostics = self.loss(minibatch)
+            loss, diagnostics = self.told(minibatch)
             loss.backward()
             if not in_row(self.weights, self.policy, self.value):
                 raise ValueError(
@@ -276,6 +278,24 @@ class PPO(ActorCritic):
         norm = clip_gradient(self.weights, self.settings.max_grad_norm)
         self.optimizer.step()
         return {**diagnostics, "grad_norm": norm}
+
+    def told(self, minibatch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """What `loss` returns, after a door: a subclass may have written it."""
+        made, name = self.loss(minibatch), type(self).__name__
+        if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], dict)):
+            raise TypeError(f"{name}.loss returned {type(made).__name__}; a pair (loss, dict) is wanted")
+        loss, diagnostics = made
+        if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
+            what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise TypeError(f"{name}.loss returned {what}; a scalar tensor with a gradient is wanted")
+        if not math.isfinite(loss.item()):
+            raise FloatingPointError(f"{name}.loss returned {loss.item()}; a finite number is wanted")
+        for key, number in diagnostics.items():
+            if isinstance(number, Tensor) and number.numel() != 1:
+                raise TypeError(
+                    f"{name}.loss tells {key!r} of shape {tuple(number.shape)}; one number is wanted"
+                )
+        return loss, diagnostics
 
     def mean_kl(self, steps: list[dict[str, Any]]) -> float:
         """How far the policy was from the old one during some steps, by their losses' own account."""

@@ -94,6 +94,12 @@ COLUMNS = (
 # These are whole numbers; all others are floats.
 COUNTS = ("update", "steps", "episodes")
 
+# Layers whose answer to one observation depends on chance, or on the other observations beside it.
+_FICKLE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+
+# Those of them that no algorithm may fill.
+_COUNTED = ("update", "steps", "episodes", "length_mean")
+
 # The layout of a checkpoint. One with another number is refused, and not guessed at.
 FORMAT = 1
 
@@ -353,9 +359,10 @@ class Learner:
         """Learn from a batch; return what the history should say about it.
 
         A name of `COLUMNS` fills that column, any other one adds a column. An algorithm that measures
-        `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks.
+        `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks. The
+        names that the loop fills are refused: update, steps, episodes, length_mean, return_…, seconds….
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no method update; one is wanted")
 
     def begin_afresh(self) -> None:
         """Forget what was kept of the episodes under way: the environments have been reset."""
@@ -411,6 +418,14 @@ def _checked_networks(learner: str, made: Any, critic: bool) -> tuple[AnyPolicy,
             f"{learner}.networks returned a policy of type {type(policy).__name__}, which has no "
             f"{' and no '.join(lacking)}; the methods of ppobook.networks.Policy are wanted"
         )
+    for network in (policy, value):
+        for part in [] if network is None else network.modules():
+            if isinstance(part, _FICKLE):
+                raise ValueError(
+                    f"{learner}.networks returned a network with a {type(part).__name__}, which answers "
+                    "differently in training, so that a ratio to its own past would mean nothing; LayerNorm, "
+                    "or none, is wanted"
+                )
     if critic and value is None:
         raise TypeError(
             f"{learner}.networks returned no value, and this algorithm has a critic; "
@@ -425,7 +440,7 @@ def _refuse_to_forget(learner: Learner) -> None:
     if absent:
         raise ValueError(
             f"{type(learner).__name__}.remembers lists {absent[0]!r}, which it does not have after __init__; "
-            "an attribute is wanted"
+            "an attribute is wanted (super().__init__ makes those of the class it extends)"
         )
     kept = [getattr(learner, name) for name in learner.remembers]
     known = {
@@ -482,9 +497,12 @@ def _learner_of_run(config: dict[str, Any], learner: Any) -> type[Learner]:
             short = short_name(named)
             raise ValueError(
                 f"the run was trained by {named!r}, a class that is not ppobook's; wanted: the class itself, "
-                f"as in load(folder, learner={short}) or train({short}, resume=folder)"
+                f"as in load(folder, learner={short}) or train({short}, resume=folder); on the command line "
+                f"my_module:{short}"
             )
         return learner_class(named)
+    if not isinstance(learner, type):
+        raise TypeError(f"learner is {learner!r}; the class itself is wanted, and not its name")
     kind = learner_class(learner)
     if learner_name(kind) != named and not (":" in named and kind.__name__ == short_name(named)):
         raise ValueError(
@@ -516,11 +534,18 @@ def critic_values(value: nn.Module, rollout: Rollout) -> tuple[Tensor, Tensor, T
     final_values : [N, T]
         V of the observation at which an episode was truncated; NaN at all other steps.
     """
+    values = value(rollout.observations)
+    if values.shape != rollout.rewards.shape:
+        raise ValueError(
+            f"the critic gave values of shape {tuple(values.shape)} for observations of shape "
+            f"{tuple(rollout.observations.shape)}; {tuple(rollout.rewards.shape)} is wanted, one number an "
+            "observation (.squeeze(-1) takes away a last axis of 1)"
+        )
     final_values = torch.full_like(rollout.rewards, torch.nan)
     cut = rollout.truncated & ~rollout.terminated
     if cut.any():
         final_values[cut] = value(rollout.final_observations)
-    return value(rollout.observations), value(rollout.last_observations), final_values
+    return values, value(rollout.last_observations), final_values
 
 
 def collect_episodes(collector: Collector, at_least: int) -> Rollout:
@@ -977,15 +1002,15 @@ class _Training:
                     "wanted"
                 )
             between = time.perf_counter()
-            measured = learner.update(rollout)
+            measured = _checked_columns(type(learner).__name__, learner.update(rollout))
             used = learner.used(rollout)
             if not {"entropy", "approx_kl"} <= measured.keys():
                 measured = _after(learner.policy, rollout, used) | measured
             if not _weights_are_finite(learner):
                 raise FloatingPointError
         except Exception as error:
-            # Networks that give no numbers make nearly anything stumble; then they are what to speak of.
-            if _gives_numbers(learner, self.collector.observations, rollout):
+            # Weights without bounds make nearly anything stumble; then they are what to speak of.
+            if not _grown_beyond_bounds(learner):
                 raise
             rates = {name: rate for name, rate in self.config.items() if f"_{name}".endswith("_lr")}
             if learner.value is None:
@@ -1311,8 +1336,9 @@ def _learner_of(snapshot: _Snapshot, given: Any = None, device: str | None = Non
 def _changed(snapshot: _Snapshot, error: Exception) -> ValueError:
     """A checkpoint that is ours by its format, and yet something in it is not."""
     return ValueError(
-        f"{snapshot.where}/state.pt lacks something, or was changed ({_doors.reason(error)}); "
-        "wanted: the file as it was written"
+        f"{snapshot.where}/state.pt lacks something, or was changed, or was written by another class or "
+        f"version ({_doors.reason(error)}); wanted: the file as it was written, and the class and ppobook "
+        f"{snapshot.state.get('version')} that wrote it"
     )
 
 
@@ -1375,6 +1401,26 @@ def mean(x: Tensor, mask: Tensor | None) -> Tensor:
     return x.mean() if mask is None else torch.where(mask, x, 0.0).sum() / mask.sum()
 
 
+def _checked_columns(learner: str, measured: Any) -> dict[str, float]:
+    """What `update` returned, after its door."""
+    if not isinstance(measured, dict):
+        raise TypeError(
+            f"{learner}.update returned {type(measured).__name__}; a dict of numbers is wanted, maybe empty"
+        )
+    for name, number in measured.items():
+        if name in _COUNTED or str(name).startswith(("return_", "seconds")):
+            raise ValueError(
+                f"{learner}.update tells {name!r}, a column that the loop fills; another name is wanted"
+            )
+        try:
+            float(number)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"{learner}.update tells {name!r} of type {type(number).__name__}; one number is wanted"
+            ) from None
+    return measured
+
+
 def _weights_are_finite(learner: Learner) -> bool:
     networks = [network for network in (learner.policy, learner.value) if network is not None]
     weights = [p.detach() for network in networks for p in network.parameters()]
@@ -1384,21 +1430,20 @@ def _weights_are_finite(learner: Learner) -> bool:
     return all(torch.isfinite(p).all() for p in weights)
 
 
+# A weight of this size is none that has been learned.
+_NO_WEIGHT = 1e6
+
+
 @torch.no_grad()
-def _gives_numbers(learner: Learner, observations: Tensor, rollout: Rollout | None) -> bool:
-    """Whether policy and critic still answer with finite numbers. Weights can be finite and too large."""
-    if not _weights_are_finite(learner):
-        return False
-    policy, generator = learner.policy, torch.Generator(observations.device).manual_seed(0)
-    try:
-        answers = [*policy.sample(observations, generator), policy.entropy(observations)]
-        if rollout is not None:
-            answers.append(policy.logp(rollout.observations, rollout.actions))
-        if learner.value is not None:
-            answers.append(learner.value(observations))
-    except Exception:  # `sample` refuses what is not finite
-        return False
-    return all(torch.isfinite(answer).all() for answer in answers)
+def _grown_beyond_bounds(learner: Learner) -> bool:
+    """Whether the weights are no numbers any more, or so large that what they lead to soon is none."""
+    networks = [network for network in (learner.policy, learner.value) if network is not None]
+    return any(
+        not torch.isfinite(p).all() or p.abs().max() > _NO_WEIGHT
+        for network in networks
+        for p in network.parameters()
+        if p.numel() > 0
+    )
 
 
 @torch.no_grad()

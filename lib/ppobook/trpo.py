@@ -135,7 +135,7 @@ class TRPO(ActorCritic):
         self.closed_form = ClosedFormValue(self.value) if ClosedFormValue.fits(self.value) else None
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        advantages, returns, values = self.advantages(rollout)
+        advantages, returns, values = self.estimate(rollout)
         if self.settings.normalize_advantages:
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
