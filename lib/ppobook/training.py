@@ -360,7 +360,8 @@ class Learner:
 
         A name of `COLUMNS` fills that column, any other one adds a column. An algorithm that measures
         `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks. The
-        names that the loop fills are refused: update, steps, episodes, length_mean, return_…, seconds….
+        names that the loop fills are refused: `update`, `steps`, `episodes`, `length_mean`, and all that
+        begin with `return_` or `seconds`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method update; one is wanted")
 
