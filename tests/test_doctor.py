@@ -207,7 +207,8 @@ def diagnosed(run):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ppo_as_it_should_be(seed):
-    assert diagnosed(ppo(seed=seed)) == []
+    """With its preset. A run may well lose on the way what it had, and then the doctor is right to say so."""
+    assert diagnosed(train("ppo", env="CartPole-v1", seed=seed, total_steps=50_000)) == []
 
 
 def test_ppo_with_a_hundred_times_its_step():

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 import ppobook
 from ppobook import load, train, training
@@ -134,6 +135,8 @@ def test_threads_are_given_back():
         seen.append(torch.get_num_threads())
         with training.threads(1):
             seen.append(torch.get_num_threads())
+            # NumPy's too: the closed form and the quick actor multiply there.
+            assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
     small(num_threads=1)
     assert seen == [2, 1]
     assert torch.get_num_threads() == before

@@ -47,6 +47,7 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -839,13 +840,15 @@ def train(
 
 @contextlib.contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Let torch use n threads inside the block. Nothing else in the package changes their number."""
+    """Let torch and NumPy use n threads inside the block. Nothing else here changes their number."""
     before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    # NumPy's matrix products would take all cores, and on matrices of this size wait for most of them.
+    with threadpool_limits(n):
+        torch.set_num_threads(n)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 class _Home(NamedTuple):
