@@ -84,7 +84,7 @@ autoapi_options = ["members", "undoc-members"]
 autoapi_ignore = ["*/teaching/site.py"]
 autoapi_add_toctree_entry = False
 autoapi_member_order = "groupwise"
-autoapi_python_class_content = "both"
+autoapi_python_class_content = "class"
 napoleon_use_ivar = True
 # Docstrings say what an argument is and which shape it has; a signature is easier to read without types.
 autodoc_typehints = "none"

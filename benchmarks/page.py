@@ -328,8 +328,8 @@ def _markdown(rows: list[tuple[str, ...]], *, left: int) -> str:
 # ---------------------------------------------------------------------------------------------- the figures
 
 
-def speedups(recorded: Recorded) -> list[tuple[str, float, float, float]]:
-    """What the first figure shows: a label, how many times as fast ours is, and the interval."""
+def speedups(recorded: Recorded) -> list[tuple[str, float, float | None, float | None]]:
+    """What the first figure shows: a label, how many times as fast ours is, its interval if it has one."""
     assert recorded.race is not None
     learned = recorded.learned()
     assert learned is not None
@@ -341,12 +341,13 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float, float]]:
     ]
     found = []
     for one in chosen:
-        numbers = [one["ratio"], one["low"], one["high"]]
-        if any(x is None or x <= 0 for x in numbers):
+        times, low, high = one["ratio"], one["low"], one["high"]
+        if times is None:
             continue
         if one["measure"] != "steps_per_second":
-            numbers = [1 / numbers[0], 1 / numbers[2], 1 / numbers[1]]
-        found.append((f"{one['title']}, {one['contestant']}".replace(" at ", ", "), *numbers))
+            times = 1 / times
+            low, high = (None if x is None else 1 / x for x in (high, low))
+        found.append((f"{one['title']}, {one['contestant']}".replace(" at ", ", "), times, low, high))
     return found
 
 
@@ -384,23 +385,35 @@ def _draw_ratios(recorded: Recorded) -> Any:
     rows = speedups(recorded)[::-1]
     figure, ax = plt.subplots(figsize=(style.WIDTH, 0.62 * len(rows) + 1.0))
     for height, (label, times, low, high) in enumerate(rows):
-        ax.plot([low, high], [height, height], color=style.colour("ppo"), linewidth=2.2)
+        if low is not None and high is not None:
+            ax.plot([low, high], [height, height], color=style.colour("ppo"), linewidth=2.2)
         ax.plot(times, height, "o", color=style.colour("ppo"), markersize=7)
         ax.annotate(
             f"{times:.2g}×",
-            (max(high, times), height),
+            (max(high or times, times), height),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
         )
-        ax.annotate(label, (0, height + 0.24), xycoords=("axes fraction", "data"), fontsize=10.5)
-    ax.axvline(1, color=style.colour("ink"), linewidth=1)
+        ax.annotate(
+            label,
+            (0, height + 0.24),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            fontsize=10.5,
+        )
     ax.set_xscale("log")
-    low = min([0.5, *(row[2] for row in rows)])
-    ax.set_xlim(low / 1.3, max([10, *(row[3] for row in rows)]) * 2.5)
+    seen = [x for row in rows for x in row[1:] if x is not None]
+    if min(seen) < 1:
+        ax.axvline(1, color=style.colour("ink"), linewidth=1)
+        ax.set_xlim(left=min(seen) / 1.3)
+    else:  # the edge of the figure is the line of equals
+        ax.set_xlim(left=1)
+    ax.set_xlim(right=max([10, *seen]) * 2.5)
     ax.set_ylim(-0.6, len(rows) - 0.2)
     ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
+    ax.spines["left"].set_visible(min(seen) >= 1)
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}×")
     ax.set_xlabel("times as fast, in processor time")
     return figure

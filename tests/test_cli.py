@@ -208,7 +208,10 @@ def test_a_runs_config_is_such_a_file(tmp_path):
         ("", "holds no settings by name"),
         ("1: 2", "holds no settings by name"),
         ("lr: [", "is no YAML"),
-        ("lrr: 0.1", "has 'lrr', which is no setting of vanilla"),
+        ("lrr: 0.1", "has 'lrr', which is no setting of vanilla; did you mean lr?"),
+        ("total_step: 9", "did you mean total_steps?"),
+        ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "has 'lr' twice; each setting once is wanted"),
+        ("num-envs: 2\nnum_envs: 4", "has 'num_envs' twice"),
         ("lr: fast", "lr is 'fast'"),
         ("gamma: 1.5", "gamma is 1.5"),
         (

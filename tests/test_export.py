@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from test_training import SMALL, OwnPolicy
+from test_training import SMALL, Own, OwnPolicy
 
 from ppobook import exporting, train
 from ppobook.cli import main
@@ -178,3 +178,13 @@ def test_on_the_command_line(tmp_path, capsys):
     assert file.stat().st_size > 100
     assert main(["export", str(tmp_path / "run"), "policy.pt"]) == 2
     assert "a file ending in .onnx" in capsys.readouterr().err
+
+
+def test_a_policy_of_ones_own_on_the_command_line(tmp_path, capsys):
+    """What it observes is asked of the run's environment."""
+    run, file = str(tmp_path / "run"), tmp_path / "policy.onnx"
+    train(Own, **SMALL, total_steps=64, out=run)
+    assert main(["export", run, str(file), "--learner", "test_training:Own"]) == 0
+    assert "observations to action, logits" in capsys.readouterr().out
+    (entry,) = onnxruntime.InferenceSession(file).get_inputs()
+    assert entry.shape[1:] == [4]

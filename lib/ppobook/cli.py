@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.add_argument("folder", metavar="RUN")
     export.add_argument("file", metavar="FILE.onnx")
-    _of_a_run(export, env=False)
+    _of_a_run(export)
     export.set_defaults(run=_export)
 
     envs = commands.add_parser("envs", help="list the environments that can be trained on")
@@ -202,15 +202,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _of_a_run(command: argparse.ArgumentParser, *, env: bool = True) -> None:
+def _of_a_run(command: argparse.ArgumentParser) -> None:
     """The options that say what a run's folder may not decide alone."""
     command.add_argument(
         "--learner", metavar="MODULE:CLASS", help="for a run of a Learner of your own: its class"
     )
-    if env:
-        command.add_argument(
-            "--env", help="another environment, or one of your own, as MODULE:ID (the run's, if left out)"
-        )
+    command.add_argument(
+        "--env", help="another environment, or one of your own, as MODULE:ID (the run's, if left out)"
+    )
 
 
 def _train(arguments: argparse.Namespace) -> None:
@@ -244,6 +243,7 @@ def _train(arguments: argparse.Namespace) -> None:
         if name not in known and arguments.config is not None and name in written:
             raise ValueError(
                 f"config={arguments.config!r} has {name!r}, which is no setting of {_called(algorithm)}; "
+                f"{_hint(name, [*known, *_ASKED, 'algorithm'])}"
                 f"ppobook train {_called(algorithm)} --list shows what there is"
             )
         if name not in known:
@@ -276,7 +276,8 @@ def _written(file: str) -> dict[str, Any]:
 
     try:
         with open(file, encoding="utf-8") as opened:
-            said = yaml.safe_load(opened)
+            text = opened.read()
+        said, twice = yaml.safe_load(text), _said_twice(yaml.compose(text, yaml.SafeLoader))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ValueError(f"config={file!r} cannot be read ({why}); a YAML file is wanted") from None
@@ -285,11 +286,24 @@ def _written(file: str) -> dict[str, Any]:
         raise ValueError(f"config={file!r} is no YAML ({why}); lines as in 'lr: 0.001' are wanted") from None
     if not isinstance(said, dict) or not all(isinstance(name, str) for name in said):
         raise ValueError(f"config={file!r} holds no settings by name; lines as in 'lr: 0.001' are wanted")
+    if twice:
+        raise ValueError(f"config={file!r} has {twice!r} twice; each setting once is wanted")
     # 1e-3 is a number to everybody but YAML.
     return {
         name.replace("-", "_"): _literal(value) if isinstance(value, str) else value
         for name, value in said.items()
     }
+
+
+def _said_twice(node: Any) -> str | None:
+    """The first name that a file gives two values to, of which YAML would keep the last."""
+    seen: set[str] = set()
+    for key, _ in getattr(node, "value", ()) if getattr(node, "id", "") == "mapping" else ():
+        name = str(key.value).replace("-", "_")
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _see_here(*named: Any) -> None:
@@ -461,12 +475,19 @@ def _watch(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from ppobook.exporting import export_onnx
+    from ppobook.envs import make_env
+    from ppobook.exporting import export_onnx, says_what_it_observes
+    from ppobook.rollouts import Collector
     from ppobook.training import threads
 
     run = _run(arguments)
     with threads(1):
-        found = export_onnx(run.policy, arguments.file)
+        seen = None
+        if arguments.env is not None or not says_what_it_observes(run.policy):
+            env, settings = _world(arguments, run.config)
+            played = Collector(make_env(env, 4, **settings), run.policy, seed=0).collect(64)
+            seen = played.observations.flatten(0, 1)
+        found = export_onnx(run.policy, arguments.file, observations=seen)
     print(f"observations to {', '.join(found.outputs)}, in {found.path}")
     print(f"onnxruntime and torch differ by {found.largest_difference:.1e} at most")
 
@@ -510,11 +531,15 @@ def _dashed(word: str) -> str:
 
 
 def _no_such_option(option: str, command: str, known: Sequence[str]) -> str:
+    hint = _hint(option, known)
+    return f"{option}: ppobook {command} has no such option; {hint}see ppobook {command} --help"
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(option, known, n=2)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{option}: ppobook {command} has no such option; {hint}see ppobook {command} --help"
+    close = get_close_matches(name, known, n=2)
+    return f"did you mean {' or '.join(close)}? " if close else ""
 
 
 def _settings(rest: Sequence[str]) -> tuple[str | None, dict[str, Any]]:

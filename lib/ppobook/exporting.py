@@ -134,6 +134,11 @@ class _Answers(nn.Module):
         )
 
 
+def says_what_it_observes(policy: Any) -> bool:
+    """Whether observations to try the file with can be made up: the book's policies say what they take."""
+    return isinstance(policy, TabularPolicy) or getattr(policy, "obs_dim", None) is not None
+
+
 def _trials(policy: Any, observations: Any) -> list[Tensor]:
     """Batches to try the file with; the last one has several rows."""
     trials = []
@@ -150,7 +155,7 @@ def _trials(policy: Any, observations: Any) -> list[Tensor]:
         states = policy.table.shape[0] if hasattr(policy, "table") else policy.n_states
         return [torch.randint(states, (n,), generator=generator) for n in _BATCHES] + trials
     size = getattr(policy, "obs_dim", None)
-    if size is None and not trials:
+    if not says_what_it_observes(policy) and not trials:
         raise ValueError(
             f"policy is of type {type(policy).__name__}, and says nothing of what it observes; "
             "wanted: observations=, at least two of them"
