@@ -17,10 +17,32 @@ from ppobook.teaching.figures._mould import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
+    from ppobook.teaching.figures._clip import clip_explorer, clip_sample
+    from ppobook.teaching.figures._simplex import simplex_step, trust_region_step
 
-__all__ = ["MIME", "Figure", "baseline", "best_baseline", "modules", "single_pull", "source"]
+__all__ = [
+    "MIME",
+    "Figure",
+    "baseline",
+    "best_baseline",
+    "clip_explorer",
+    "clip_sample",
+    "modules",
+    "simplex_step",
+    "single_pull",
+    "source",
+    "trust_region_step",
+]
 
-_HOME = {"baseline": "_baseline", "best_baseline": "_baseline", "single_pull": "_baseline"}
+_HOME = {
+    "baseline": "_baseline",
+    "best_baseline": "_baseline",
+    "clip_explorer": "_clip",
+    "clip_sample": "_clip",
+    "simplex_step": "_simplex",
+    "single_pull": "_baseline",
+    "trust_region_step": "_simplex",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,201 @@
+"""E1: the clipped surrogate of one sample, its slope, and the two ways of counting what the clip does."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ppobook.diagnostics import clip_range, ratios
+from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
+from ppobook.teaching import style
+from ppobook.teaching.figures._mould import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+# Where the sliders run: lowest, highest, step.
+_RANGES = {"ratio": (0.05, 2.5, 0.01), "advantage": (-2.0, 2.0, 0.1), "clip_eps": (0.05, 0.5, 0.01)}
+
+
+class ClipSample(NamedTuple):
+    """What `clip_sample` found.
+
+    Attributes
+    ----------
+    surrogate : float
+        r A.
+    clipped : float
+        clip(r, 1 − ε, 1 + ε) A.
+    objective : float
+        The smaller of the two.
+    slope : float or None
+        d objective / d r. None at the knee, where it is A on one side and 0 on the other.
+    clip_fraction : int
+        1 where r lies outside the box, |r − 1| > ε: what this sample adds to the mean of that name.
+    flat_fraction : int
+        1 where the clip took the gradient: r past the box on the side to which A pushes it.
+    """
+
+    surrogate: float
+    clipped: float
+    objective: float
+    slope: float | None
+    clip_fraction: int
+    flat_fraction: int
+
+
+def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSample:
+    """The clipped surrogate of a single sample, as the library's losses and diagnostics have it.
+
+        min( r A, clip(r, 1 − ε, 1 + ε) A )
+
+    Parameters
+    ----------
+    ratio : float above 0
+        r, the new policy's probability of the action over the old one's.
+    advantage : float
+        A.
+    clip_eps : float above 0
+        ε.
+
+    Returns
+    -------
+    ClipSample
+
+    Raises
+    ------
+    ValueError
+        A ratio that is no number above 0, an advantage that is not finite, an ε that is no number above 0.
+    """
+    low, high = clip_range(clip_eps, None)
+    if not 0 < ratio < math.inf:
+        raise ValueError(f"ratio must be a finite number above 0; got {ratio!r}")
+    if not math.isfinite(advantage):
+        raise ValueError(f"advantage must be a finite number; got {advantage!r}")
+    # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
+    at_low, at_high = abs(ratio - low) < 1e-9, abs(ratio - high) < 1e-9
+    inside = ratio + (1e-9 if at_low else -1e-9 if at_high else 0.0)
+    knee = (at_high and advantage > 0) or (at_low and advantage < 0)
+
+    old, a = torch.zeros(1, dtype=torch.float64), torch.tensor([advantage], dtype=torch.float64)
+    logp = torch.tensor([math.log(ratio)], dtype=torch.float64)
+    near = torch.tensor([math.log(inside)], dtype=torch.float64, requires_grad=True)
+    (loss_slope,) = torch.autograd.grad(clipped_surrogate_loss(near, old, a, clip_eps), near)
+    counted = ratios(near.detach(), a, clip_eps)
+    return ClipSample(
+        surrogate=-float(surrogate_loss(logp, old, a)),
+        clipped=min(max(ratio, low), high) * advantage,
+        objective=-float(clipped_surrogate_loss(logp, old, a, clip_eps)),
+        # The derivative by log r is r times that by r.
+        slope=None if knee else -float(loss_slope) / inside + 0.0,
+        clip_fraction=int(counted["clip_fraction"]),
+        flat_fraction=int(counted["flat_fraction"]),
+    )
+
+
+def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 0.2) -> Figure:
+    """Drag r, A and ε: both surrogates, the smaller of the two, and its slope.
+
+    The figure says which case the sample is, and whether it counts to clip_fraction, to flat_fraction, to
+    both or to neither. In JupyterLab, `widget().sample` holds the numbers on display.
+
+    Parameters
+    ----------
+    ratio : float from 0.05 to 2.5
+        Where the slider of r starts.
+    advantage : float from −2 to 2
+        Where the slider of A starts.
+    clip_eps : float from 0.05 to 0.5
+        Where the slider of ε starts.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell.
+
+    Raises
+    ------
+    ValueError
+        A number at which no slider can stand.
+    """
+    start = {"ratio": float(ratio), "advantage": float(advantage), "clip_eps": float(clip_eps)}
+    for name, value in start.items():
+        low, high, _ = _RANGES[name]
+        if not low <= value <= high:
+            raise ValueError(
+                f"{name} must lie between {low:g} and {high:g}, where its slider runs; got {value:g}"
+            )
+    sample = clip_sample(**start)
+    size = abs(advantage) or 1.0
+    low, high = clip_range(clip_eps, None)
+    slope = "at the knee, with no single slope" if sample.slope is None else f"with slope {sample.slope:g}"
+    alt = f"""
+        The clipped surrogate of one sample against its ratio r. For a good action, A = {size:g}, it rises
+        with r, and is flat at {high * size:.2f} from r = {high:g} on, while r A goes on rising. For a bad
+        action, A = {-size:g}, it is flat at {-low * size:.2f} as long as r is below {low:g}, and falls from there
+        without end. Nothing is clipped on the other side: a good action below {low:g} and a bad one above
+        {high:g} keep their full slope. At r = {ratio:g} and A = {advantage:g}: r A = {sample.surrogate:.2f},
+        clip(r) A = {sample.clipped:.2f}, the minimum is {sample.objective:.2f}, {slope}. This sample
+        {_counts(sample)}.
+    """
+    state = {
+        **start,
+        "ranges": _RANGES,
+        "sample": {
+            name: value if value is None else round(value, 9) for name, value in sample._asdict().items()
+        },
+    }
+    return Figure("clip", state, alt=alt, still=lambda: _still(start, size))
+
+
+def _counts(sample: ClipSample) -> str:
+    if sample.flat_fraction:
+        return "counts to clip_fraction and to flat_fraction"
+    if sample.clip_fraction:
+        return "counts to clip_fraction, not to flat_fraction"
+    return "counts to neither clip_fraction nor flat_fraction"
+
+
+def _still(start: dict[str, float], size: float) -> Picture:
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=(style.WIDTH, 3.7))
+    good, bad = picture.subplots(1, 2)
+    for ax, kind, a in ((good, "good", size), (bad, "bad", -size)):
+        here = start["ratio"] if (a > 0) == (start["advantage"] >= 0) else None
+        _draw(ax, kind, a, start["clip_eps"], here)
+    good.set_title(f"good action, A = {size:g}", fontsize=13)
+    bad.set_title(f"bad action, A = −{size:g}", fontsize=13)
+    return picture
+
+
+def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None:
+    low, high = clip_range(eps, None)
+    r = np.array([0.05, low, high, 2.5])
+    objective = [clip_sample(x, a, eps).objective for x in r]
+    ax.axvspan(low, high, color=style.colour("faint"), alpha=0.45, lw=0)
+    ax.plot(r, r * a, color=style.colour("muted"), lw=1.3)
+    ax.plot(r, np.clip(r, low, high) * a, color=style.colour("muted"), lw=1.3)
+    ax.plot(r, objective, color=style.colour(kind), lw=4.5, solid_joinstyle="round")
+    text: dict[str, Any] = {"fontsize": 12, "textcoords": "offset points"}
+    if a > 0:
+        ax.annotate("r A", (1.9, 1.9 * a), xytext=(-5, 4), ha="right", **text)
+        ax.annotate("clip(r) A", (0.05, low * a), xytext=(2, 5), **text)
+        ax.annotate("min", (2.5, high * a), xytext=(-2, -17), ha="right", weight="bold",
+                    color=style.colour(kind, "text"), **text)  # fmt: skip
+    else:
+        ax.annotate("r A", (0.3, 0.3 * a), xytext=(6, 4), **text)
+        ax.annotate("clip(r) A", (2.5, high * a), xytext=(-2, 6), ha="right", **text)
+        ax.annotate("min", (1.75, 1.75 * a), xytext=(-6, -14), ha="right", weight="bold",
+                    color=style.colour(kind, "text"), **text)  # fmt: skip
+    if here is not None:
+        y = clip_sample(here, a, eps).objective
+        ax.plot(
+            min(here, 2.2), y, "o", ms=10, color=style.colour(kind), mec=style.colour("ink"), mew=2, zorder=5
+        )
+    ax.set(xlabel="ratio r", xlim=(0, 2.5), ylim=(-0.2 * a, 2.6 * a) if a > 0 else (2.6 * a, -0.2 * a))
+    ax.set_xticks([0, 0.5, 1, 1.5, 2, 2.5])

@@ -1,0 +1,5 @@
+function render() {
+  throw new Error("not drawn yet");
+}
+
+export default { render };
