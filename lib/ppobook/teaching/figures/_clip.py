@@ -136,8 +136,8 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
     alt = f"""
         The clipped surrogate of one sample against its ratio r. For a good action, A = {size:g}, it rises
         with r, and is flat at {high * size:.2f} from r = {high:g} on, while r A goes on rising. For a bad
-        action, A = {-size:g}, it is flat at {-low * size:.2f} as long as r is below {low:g}, and falls from there
-        without end. Nothing is clipped on the other side: a good action below {low:g} and a bad one above
+        action, A = {-size:g}, it is flat at {-low * size:.2f} as long as r is below {low:g}, and falls from
+        there without end. Nothing is clipped on the other side: a good action below {low:g} and a bad one above
         {high:g} keep their full slope. At r = {ratio:g} and A = {advantage:g}: r A = {sample.surrogate:.2f},
         clip(r) A = {sample.clipped:.2f}, the minimum is {sample.objective:.2f}, {slope}. This sample
         {_counts(sample)}.

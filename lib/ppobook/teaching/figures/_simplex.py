@@ -308,10 +308,12 @@ def _alt(p: list[float], a: list[float], found: dict[str, SimplexStep], settings
         if method == "ppo_small" and step.stopped:
             text += ", where no gradient is left"
         if method.startswith("ppo"):
-            out = max(step.ratios) > high + 1e-12 or min(step.ratios) < low - 1e-12
+            # By two digits more than are told: a small step ends a hair beyond the end of the box.
+            out = max(step.ratios) > high + 5e-4 or min(step.ratios) < low - 5e-4
             text += " and outside the box" if out else " and inside the box"
         ends.append(text)
-    box = f" A shape with {len(_box(np.array(p), eps))} straight sides is the clip box, all ratios from {low:g} to {high:g} (ε = {eps:g})."
+    sides = len(_box(np.array(p), eps))
+    box = f" A shape with {sides} straight sides is the clip box, ratios from {low:g} to {high:g} (ε = {eps:g})."
     return f"""
         The simplex of policies over three actions, and a close-up around the old policy {_triple(p)}. The
         advantages are {_triple(a)}. An oval curve is the KL ball, KL(old, new) ≤ {settings["max_kl"]:g}.

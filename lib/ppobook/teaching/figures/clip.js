@@ -1,5 +1,289 @@
-function render() {
-  throw new Error("not drawn yet");
+// E1. The clipped surrogate of one sample. The reader moves r, A and ε, and sees both surrogates, the smaller of the
+// two and its slope; a table of the cases says which one this is, and which of two counters it adds to.
+
+const STYLE_OF_CLIP = `
+  .clip .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
+  .clip .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; }
+  .clip .setting { white-space: nowrap; }
+  .clip .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
+  .clip .graph { cursor: ew-resize; touch-action: pan-y; }
+  .clip .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+  .clip .best { font-weight: 600; }
+  .figure.clip svg .good { fill: var(--good-text); }
+  .figure.clip svg .bad { fill: var(--bad-text); }
+  .clip table { width: 100%; border-collapse: separate; border-spacing: 4px; table-layout: fixed; margin: 2px -4px 0; }
+  .clip th { font-weight: 400; font-size: 13.5px; color: var(--muted-text); padding: 0; }
+  .clip tbody th { text-align: left; font-weight: 600; }
+  .clip tbody th.good { color: var(--good-text); }
+  .clip tbody th.bad { color: var(--bad-text); }
+  .clip th:first-child { width: 3.6em; }
+  .clip td { padding: 0; }
+  .clip td button { width: 100%; min-height: 54px; padding: 3px 2px; line-height: 1.3; }
+  .clip td button b { display: block; font-weight: 600; font-size: 14.5px; }
+  .clip td button span { font-size: 13px; color: var(--muted-text); }
+  .clip td button[aria-pressed=true] { border-color: var(--ink); box-shadow: 0 0 0 1.5px var(--ink); background: none; }
+  .clip .says { margin: 8px 0 0; min-height: 5.9em; }
+  .clip .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 12px; margin: 8px 0 0; }
+  .clip .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
+  .clip .facts dt { color: var(--muted-text); font-size: 13.5px; }
+  .clip .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
+  @container (max-width: 560px) {
+    .clip .panels { grid-template-columns: 1fr; gap: 14px; }
+    .clip .settings { gap: 0 8px; }
+    .clip .says { min-height: 7.3em; }
+  }
+`;
+
+// The two surrogates, the smaller one, its slope by r, and what the sample adds to the two counters. The ends of the
+// box belong to it. At the knee there is no single slope: null.
+function clipSample(r, a, eps) {
+  const low = 1 - eps, high = 1 + eps;
+  const atLow = Math.abs(r - low) < 1e-9, atHigh = Math.abs(r - high) < 1e-9;
+  const above = r > high && !atHigh, below = r < low && !atLow;
+  const flat = (above && a > 0) || (below && a < 0);
+  const knee = (atHigh && a > 0) || (atLow && a < 0);
+  const surrogate = r * a, clipped = Math.min(Math.max(r, low), high) * a;
+  return {
+    surrogate, clipped, objective: Math.min(surrogate, clipped), slope: knee ? null : flat ? 0 : a,
+    clip_fraction: above || below ? 1 : 0, flat_fraction: flat ? 1 : 0,
+  };
+}
+
+const SAYS_OF_CLIP = {
+  good: {
+    below: "A good action that lost probability, and is below the box. The minimum takes r A, so nothing is clipped: the full slope pulls r back up.",
+    inside: "A good action inside the box. Both surrogates are r A; the slope pushes r up.",
+    above: "A good action whose r has grown past the box. The minimum takes clip(r) A: there is no more to gain, and no slope.",
+  },
+  bad: {
+    below: "A bad action whose r has shrunk past the box. The minimum takes clip(r) A: there is no more to gain, and no slope.",
+    inside: "A bad action inside the box. Both surrogates are r A; the slope pushes r down.",
+    above: "A bad action that gained probability, and is above the box. The minimum takes r A, so nothing is clipped: the full slope pulls r back down, however far it went.",
+  },
+};
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "clip", STYLE_OF_CLIP);
+  root.setAttribute("aria-label", "Interactive figure: the clipped surrogate of one sample");
+  const NAMES = ["ratio", "advantage", "clip_eps"];
+  const ranges = model.get("ranges");
+  const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
+  let telling = false; // what we tell the model ourselves, we need not hear from it
+  const signed = (value) => (value > 0 ? "+" : "") + format(value);
+
+  // Controls
+  const shown = {}, sliders = {};
+  const control = (name, words) => {
+    const [min, max, step] = ranges[name];
+    shown[name] = html("span", { class: "number shown" });
+    sliders[name] = html("input", { type: "range", id: name, min, max, step, oninput: (event) => move({ [name]: Number(event.target.value) }) });
+    return [html("span", { class: "setting" }, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
+  };
+
+  // The graph
+  const W = 340, H = 318, P = { left: 40, right: 332, top: 12, bottom: 272 };
+  const END = ranges.ratio[1];
+  const frameId = `frame-${Math.random().toString(36).slice(2)}`;
+  const ground = svg("g"), curves = svg("g", { "clip-path": `url(#${frameId})` }), words = svg("g");
+  const graph = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "graph", role: "img" },
+    svg("clipPath", { id: frameId }, svg("rect", { x: P.left, y: P.top - 3, width: P.right - P.left, height: P.bottom - P.top + 6 })),
+    ground, curves, words);
+  const drag = (event) => {
+    const box = graph.getBoundingClientRect();
+    const value = ((((event.clientX - box.left) / box.width) * W - P.left) / (P.right - P.left)) * END;
+    move({ ratio: Math.round(value / ranges.ratio[2]) * ranges.ratio[2] });
+  };
+  graph.addEventListener("pointerdown", (event) => { graph.setPointerCapture(event.pointerId); drag(event); });
+  graph.addEventListener("pointermove", (event) => { if (graph.hasPointerCapture(event.pointerId)) drag(event); });
+
+  // The cases
+  const REGIONS = ["below", "inside", "above"];
+  const buttons = {};
+  const heads = REGIONS.map(() => html("th", { scope: "col" }));
+  const row = (kind, sign) => html("tr", {},
+    html("th", { scope: "row", class: kind }, html("span", {}, kind), html("br"), html("span", { class: "number" }, sign)),
+    ...REGIONS.map((region) => {
+      const flat = region === (kind === "good" ? "above" : "below");
+      const counts = region === "inside" ? "no count" : flat ? "clip, flat" : "clip";
+      const spoken = region === "inside" ? "counts to neither" : flat ? "counts to clip fraction and flat fraction" : "counts to clip fraction only";
+      buttons[kind + region] = html("button", {
+        type: "button", "aria-label": `${kind} action, r ${region} the box: slope ${flat ? "0" : "A"}, ${spoken}`,
+        onclick: () => jump(kind, region),
+      }, html("b", {}, `slope ${flat ? "0" : "A"}`), html("span", {}, counts));
+      return html("td", {}, buttons[kind + region]);
+    }));
+  const says = html("p", { class: "says" });
+  const facts = {};
+  const fact = (name, term) => {
+    facts[name] = html("dd", { class: "number", "data-number": name });
+    return html("div", {}, html("dt", {}, term), facts[name]);
+  };
+
+  root.prepend(
+    html("div", { class: "settings" },
+      ...control("ratio", "Ratio r"), ...control("advantage", "Advantage A"), ...control("clip_eps", "Clip ε")),
+    html("div", { class: "panels" },
+      html("div", {},
+        html("div", { class: "title" }, "What one sample adds to the objective"),
+        html("div", { class: "quiet" }, "thick: the minimum; grey: the box; drag r"), graph),
+      html("div", {},
+        html("div", { class: "title" }, "Which case is it?"),
+        html("table", {},
+          html("thead", {}, html("tr", {}, html("th", { scope: "col" }, html("span", { class: "unseen" }, "action")), ...heads)),
+          html("tbody", {}, row("good", "A > 0"), row("bad", "A < 0"))),
+        says,
+        html("dl", { class: "facts" },
+          fact("surrogate", "r A"), fact("clipped", "clip(r) A"), fact("objective", "minimum"),
+          fact("slope", "slope by r"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")))));
+
+  const region = (r, eps) => (r > 1 + eps + 1e-9 ? "above" : r < 1 - eps - 1e-9 ? "below" : "inside");
+
+  // A cell of the table: there, with the same |A|, at a distance from the box that can be seen.
+  function jump(kind, where) {
+    const size = Math.abs(at.advantage) || 1;
+    const target = { below: Math.max(ranges.ratio[0], 1 - at.clip_eps - 0.3), inside: 1, above: 1 + at.clip_eps + 0.3 }[where];
+    move({ ratio: target, advantage: kind === "good" ? size : -size });
+  }
+
+  function move(changes) {
+    for (const [name, value] of Object.entries(changes)) {
+      const [low, high] = ranges[name];
+      at[name] = Math.min(Math.max(Number(value.toFixed(6)), low), high);
+    }
+    draw();
+    telling = true;
+    for (const name of NAMES) model.set(name, at[name]);
+    model.set("sample", clipSample(at.ratio, at.advantage, at.clip_eps));
+    model.save_changes();
+    telling = false;
+  }
+
+  function draw() {
+    const { ratio: r, advantage: a, clip_eps: eps } = at;
+    const low = 1 - eps, high = 1 + eps;
+    const now = clipSample(r, a, eps);
+    const kind = a < 0 ? "bad" : "good";
+    const hue = a === 0 ? "muted" : kind;
+
+    // The axis reaches to the end of r A, and turns over with the sign of A.
+    const scale = Math.max(1, Math.abs(a));
+    const [bottom, top] = a < 0 ? [-2.65 * scale, 0.35 * scale] : [-0.35 * scale, 2.65 * scale];
+    const x = (value) => P.left + (value / END) * (P.right - P.left);
+    const y = (value) => P.bottom - ((value - bottom) / (top - bottom)) * (P.bottom - P.top);
+    const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
+    const text = (tx, ty, content, more) => svg("text", { x: tx, y: ty, class: "word", "font-size": 15, ...more }, content);
+
+    const parts = [svg("rect", {
+      x: x(low), y: P.top - 3, width: x(high) - x(low), height: P.bottom - P.top + 3, fill: "var(--faint)", "fill-opacity": 0.55,
+    })];
+    const tick = scale > 1.5 ? 2 : 1;
+    for (let value = Math.ceil(bottom / tick) * tick; value <= top; value += tick) {
+      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
+      parts.push(text(P.left - 7, y(value) + 5, format(value, 0), { "text-anchor": "end", "font-size": 14 }));
+    }
+    for (const value of [0, 0.5, 1, 1.5, 2, 2.5]) {
+      parts.push(text(x(value), P.bottom + 20, format(value, value % 1 ? 1 : 0), { "text-anchor": "middle", "font-size": 14 }));
+    }
+    parts.push(text((P.left + P.right) / 2, P.bottom + 40, "ratio r", { "text-anchor": "middle", "font-size": 14.5 }));
+    ground.replaceChildren(...parts);
+
+    const trace = (value) => [0, low, high, END].map((at, i) => `${i ? "L" : "M"}${x(at)} ${y(value(at))}`).join("");
+    const thin = { fill: "none", stroke: "var(--muted)", "stroke-width": 1.6 };
+    const clipped = (value) => Math.min(Math.max(value, low), high) * a;
+    const px = x(r), py = y(now.objective);
+    const marks = [
+      svg("path", { d: trace((value) => value * a), ...thin }),
+      svg("path", { d: trace(clipped), ...thin }),
+      svg("path", { d: trace((value) => Math.min(value * a, clipped(value))), fill: "none", stroke: `var(--${hue})`, "stroke-width": 6, "stroke-linejoin": "round" }),
+      line(px, py, px, P.bottom, { stroke: "var(--ink)", "stroke-width": 1, "stroke-dasharray": "1 3" }),
+    ];
+    curves.replaceChildren(...marks);
+
+    // The arrow points along the curve to where the objective grows.
+    const pointer = [];
+    if (now.slope) {
+      const [dx, dy] = [x(1) - x(0), (y(1) - y(0)) * now.slope];
+      const size = Math.hypot(dx, dy), sign = Math.sign(now.slope);
+      const [ux, uy] = [(sign * dx) / size, (sign * dy) / size];
+      // A longer arrow for a steeper slope, but never so short that it hides behind the dot.
+      const length = 26 + 22 * Math.min(1, Math.abs(now.slope));
+      const [ex, ey] = [px + ux * length, py + uy * length];
+      const [bx, by] = [ex - ux * 12, ey - uy * 12];
+      pointer.push(
+        line(px, py, bx, by, { stroke: "var(--ink)", "stroke-width": 3.5 }),
+        svg("path", { d: `M${ex} ${ey}L${bx - uy * 7} ${by + ux * 7}L${bx + uy * 7} ${by - ux * 7}Z`, fill: "var(--ink)" }));
+    } else if (now.slope === 0) {
+      pointer.push(line(Math.max(px - 24, P.left), py, Math.min(px + 24, P.right), py, { stroke: "var(--ink)", "stroke-width": 3.5 }));
+    }
+    pointer.push(svg("circle", { cx: px, cy: py, r: 8.5, fill: `var(--${hue})`, stroke: "var(--ink)", "stroke-width": 2.5 }));
+
+    // Names of the curves: r A and clip(r) A above their free ends, the minimum below its own.
+    const below = (position) => y(Math.min(position * a, clipped(position)));
+    const names = a < 0
+      ? [text(x(0.22) + 7, y(0.22 * a) - 5, "r A"),
+        text(P.right - 2, y(high * a) - 7, "clip(r) A", { "text-anchor": "end" }),
+        r > 1.4 ? text(x(low) - 6, below(0) + 24, "minimum", { "text-anchor": "end", class: `word best ${kind}` })
+          : text(x(2.05) - 10, below(2.05) + 14, "minimum", { "text-anchor": "end", class: `word best ${kind}` })]
+      : [text(x(2) - 10, y(2 * a) - 5, "r A", { "text-anchor": "end" }),
+        text(P.left + 4, y(low * a) - 8, "clip(r) A"),
+        r > 1.15 ? text(x(0.5) + 12, below(0.5) + 22, "minimum", { class: `word best ${kind}` })
+          : text(P.right - 2, below(END) + 24, "minimum", { "text-anchor": "end", class: `word best ${kind}` })];
+    const slopeWord = now.slope === null ? "the knee" : `slope ${now.slope ? signed(now.slope) : "0"}`;
+    const room = 92;
+    const label = a < 0
+      ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: py + 26, "text-anchor": "end" }
+      : P.right - px < room ? { x: Math.min(px + 10, P.right), y: py + 27, "text-anchor": "end" } : { x: px + 12, y: py + 26, "text-anchor": "start" };
+    words.replaceChildren(...(a === 0 ? [] : names), ...pointer,
+      svg("text", { class: "word number best", "font-size": 15.5, ...label }, slopeWord));
+
+    // Words and numbers
+    for (const name of NAMES) sliders[name].value = at[name];
+    shown.ratio.textContent = format(r);
+    shown.advantage.textContent = (a > 0 ? "+" : "") + format(a, 1);
+    shown.clip_eps.textContent = format(eps);
+    set(sliders.ratio, { "aria-valuetext": `${format(r)}, ${region(r, eps)} the box` });
+    set(sliders.advantage, { "aria-valuetext": `${format(a, 1)}${a ? `, a ${kind} action` : ""}` });
+    set(sliders.clip_eps, { "aria-valuetext": `${format(eps)}, box from ${format(low)} to ${format(high)}` });
+    heads[0].textContent = `r < ${format(low)}`;
+    heads[1].textContent = "inside";
+    heads[2].textContent = `r > ${format(high)}`;
+    const here = region(r, eps);
+    for (const [name, button] of Object.entries(buttons)) button.setAttribute("aria-pressed", a !== 0 && name === kind + here);
+    says.textContent = sentence(now, kind, here);
+    for (const [name, node] of Object.entries(facts)) {
+      const value = now[name];
+      node.dataset.value = JSON.stringify(value);
+      node.textContent = name.endsWith("fraction") ? (value ? "counts" : "no")
+        : name !== "slope" ? format(value) : value === null ? "A | 0" : value ? signed(value) : "0";
+    }
+    if (now.slope === null) facts.slope.textContent = a > 0 ? `${signed(a)} | 0` : `0 | ${signed(a)}`;
+    set(graph, {
+      "aria-label": `Both surrogates against r, and the smaller one: for A = ${format(a, 1)} it is `
+        + (a > 0 ? `flat from r = ${format(high)} on, at ${format(high * a)}.` : a < 0 ? `flat up to r = ${format(low)}, at ${format(low * a)}.` : "0 everywhere.")
+        + ` At r = ${format(r)} it is ${format(now.objective)}.`,
+    });
+    say(`r ${format(r)}, A ${format(a, 1)}, ε ${format(eps)}: minimum ${format(now.objective)}. ${says.textContent}`);
+  }
+
+  function sentence(now, kind, here) {
+    const { ratio: r, advantage: a } = at;
+    const counted = now.flat_fraction ? "It counts to clip_fraction and to flat_fraction."
+      : now.clip_fraction ? "It counts to clip_fraction, not to flat_fraction." : "It counts to neither fraction.";
+    if (a === 0) return `An advantage of 0 pushes nowhere, wherever r is. ${now.clip_fraction ? "It counts to clip_fraction, which looks at r alone; flat_fraction counts only what the clip made flat." : counted}`;
+    if (now.slope === null) return `The knee, r = ${format(r)}: the slope is ${format(a, 1)} on ${a > 0 ? "its left and 0 on its right" : "its right and 0 on its left"}. The end of the box still belongs to the box. ${counted}`;
+    const edge = Math.abs(Math.abs(r - 1) - at.clip_eps) < 1e-9
+      ? " This end of the box is no knee: r A goes on straight." : "";
+    return `${SAYS_OF_CLIP[kind][here]}${edge} ${counted}`;
+  }
+
+  // Python may move it too, in JupyterLab.
+  const follow = () => {
+    if (telling || NAMES.every((name) => model.get(name) === at[name])) return;
+    move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)])));
+  };
+  for (const name of NAMES) model.on(`change:${name}`, follow);
+  draw();
+  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
 }
 
 export default { render };

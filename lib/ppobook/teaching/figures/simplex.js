@@ -1,5 +1,512 @@
-function render() {
-  throw new Error("not drawn yet");
+// E8. One step of each method, from the same softmax policy over three actions. The reader sees the simplex of policies
+// with the KL ball and the clip box around the old one, and where vanilla policy gradient, natural gradient, TRPO and
+// PPO-clip end. The parameters are the logits; all expectations are exact.
+
+const STYLE_OF_SIMPLEX = `
+  .simplex .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 6px; }
+  .simplex .setting { white-space: nowrap; }
+  .simplex .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
+  .simplex details { margin: 4px 0 0; }
+  .simplex summary { cursor: pointer; padding: 5px 0; }
+  .simplex details p { margin: 4px 0 0; }
+  .simplex .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 10px 0 4px; }
+  .simplex .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; }
+  .simplex table { width: 100%; border-collapse: collapse; margin: 6px 0 0; }
+  .simplex th, .simplex td { text-align: right; padding: 3px 0 3px 8px; border-bottom: 1px solid var(--faint); font-weight: 400; }
+  .simplex thead th { color: var(--muted-text); font-size: 14px; white-space: nowrap; }
+  .simplex th:first-child { text-align: left; padding-left: 0; }
+  .simplex td { width: 4.1em; }
+  .simplex td.out { font-weight: 700; }
+  .simplex td.out::before { content: "▸"; font-weight: 400; color: var(--muted-text); padding-right: 2px; }
+  .simplex tbody label { display: flex; align-items: center; gap: 7px; font-weight: 400; min-height: 32px; cursor: pointer; line-height: 1.25; }
+  .simplex input[type=checkbox] { width: 19px; height: 19px; margin: 0; flex: none; accent-color: var(--ink); }
+  .figure.simplex svg.sample { width: 42px; height: 20px; flex: none; overflow: hidden; }
+  .simplex .slim { display: none; }
+  .simplex tr.off td { color: var(--muted-text); }
+  .simplex .notes { margin: 8px 0 0; padding-left: 1.2em; }
+  .simplex .notes li { margin: 2px 0; }
+  @container (max-width: 560px) {
+    .simplex .panels { grid-template-columns: 1fr; gap: 14px; }
+    .simplex .settings { gap: 0 8px; }
+    .simplex th, .simplex td { padding-left: 4px; font-size: 13.5px; }
+    .simplex td { width: auto; }
+    .simplex td.out::before { content: none; }
+    .simplex td.out { text-decoration: underline; text-underline-offset: 3px; }
+    .simplex tbody label { gap: 4px; }
+    .figure.simplex svg.sample { width: 16px; }
+    .simplex .wide { display: none; }
+    .simplex .slim { display: inline; }
+  }
+`;
+
+// Name, short name for the drawing, colour, dashes, width of the line, mark and its size. Vanilla's step is also the
+// first large step of PPO: its line and mark are wide enough to show around what lies on top.
+const LOOKS_OF_METHODS = {
+  vanilla: { name: "vanilla policy gradient", short: "vanilla", hue: "vanilla", width: 6.5, mark: "circle", size: 9 },
+  natural: { name: "natural gradient", short: "natural", hue: "ink", dashes: "9 3 2 3", width: 2.4, mark: "square", size: 6.5 },
+  trpo: { name: "TRPO", short: "TRPO", hue: "trpo", width: 3.4, mark: "diamond", size: 7.5 },
+  ppo_small: { name: "PPO-clip, small steps", short: "PPO small", hue: "ppo", width: 3.4, mark: "up", size: 7.5 },
+  ppo_large: { name: "PPO-clip, large steps", short: "PPO large", hue: "ppo", dashes: "4 3", width: 2.6, mark: "down", size: 7 },
+};
+
+const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+function softmaxOf(logits) {
+  const most = Math.max(...logits);
+  const weights = logits.map((value) => Math.exp(value - most));
+  const total = sumOf(weights);
+  return weights.map((weight) => weight / total);
+}
+const klOf = (p, q) => sumOf(p.map((value, k) => value * (Math.log(value) - Math.log(q[k]))));
+function centred(p, a) {
+  const mean = sumOf(p.map((value, k) => value * a[k]));
+  return a.map((value) => (Math.abs(value - mean) < 1e-12 ? 0 : value - mean));
+}
+
+// The gradient of Σ p min(r A, clip(r) A) by the logits of q, r = q / p; without ε, that of Σ p r A.
+function slopeOf(p, a, q, eps = Infinity) {
+  const weights = q.map((value, k) => {
+    const r = value / p[k];
+    return (a[k] > 0 && r > 1 + eps) || (a[k] < 0 && r < 1 - eps) ? 0 : value * a[k];
+  });
+  const total = sumOf(weights);
+  return weights.map((weight, k) => weight - q[k] * total);
+}
+
+// Where a method goes: its path in logits, the number of steps, and whether no gradient was left.
+function simplexPath(method, p, a, { max_kl, clip_eps, length, small, epochs }) {
+  const start = p.map(Math.log);
+  const along = (direction, size) => start.map((value, k) => value + size * direction[k]);
+  if (method === "vanilla") return { path: [start, along(slopeOf(p, a, p), length)], steps: 1, stopped: false };
+  // F⁺ g is A, up to a number that is the same for all logits and changes no policy.
+  if (method === "natural") return { path: [start, along(a, length)], steps: 1, stopped: false };
+  if (method === "trpo") {
+    const curvature = sumOf(p.map((value, k) => value * a[k] ** 2));
+    const size = Math.sqrt((2 * max_kl) / Math.max(curvature, 1e-30));
+    for (let tried = 1; tried <= 10; tried++) {
+      const logits = along(a, size * 0.8 ** (tried - 1));
+      const q = softmaxOf(logits);
+      const gain = sumOf(q.map((value, k) => (value - p[k]) * a[k]));
+      if (gain > 0 && klOf(p, q) <= max_kl) return { path: [start, logits], steps: tried, stopped: false };
+    }
+    return { path: [start, start], steps: 10, stopped: false };
+  }
+  const [size, most] = method === "ppo_small" ? small : [length, epochs];
+  const path = [start];
+  for (let step = 0; step < most; step++) {
+    const here = path.at(-1);
+    const slope = slopeOf(p, a, softmaxOf(here), clip_eps);
+    if (Math.max(...slope.map(Math.abs)) <= 1e-12) return { path, steps: step, stopped: true };
+    path.push(here.map((value, k) => value + size * slope[k]));
+  }
+  return { path, steps: most, stopped: false };
+}
+
+// The curve KL(p, ·) = δ, by bisection on rays from p.
+function ballAround(p, delta) {
+  return Array.from({ length: 120 }, (_, i) => {
+    const angle = (2 * Math.PI * i) / 120;
+    const ray = [2 * Math.cos(angle), -Math.cos(angle) + 1.7 * Math.sin(angle), -Math.cos(angle) - 1.7 * Math.sin(angle)];
+    let low = 0, high = Math.min(...ray.map((value, k) => (value < 0 ? -p[k] / value : Infinity))) * (1 - 1e-9);
+    const at = (t) => p.map((value, k) => value + t * ray[k]);
+    for (let n = 0; n < 40; n++) {
+      const middle = (low + high) / 2;
+      if (klOf(p, at(middle)) <= delta) low = middle; else high = middle;
+    }
+    return at(low);
+  });
+}
+
+// Corners of the clip box: the simplex, cut by (1 − ε) p ≤ π ≤ (1 + ε) p for each action.
+function boxAround(p, eps) {
+  let corners = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+  for (let k = 0; k < 3; k++) {
+    for (const [sign, bound] of [[1, (1 - eps) * p[k]], [-1, -(1 + eps) * p[k]]]) {
+      corners = corners.flatMap((here, i) => {
+        const before = corners.at(i - 1);
+        const d0 = sign * before[k] - bound, d1 = sign * here[k] - bound;
+        const cut = before.map((value, j) => value + ((here[j] - value) * d0) / (d0 - d1));
+        return [...((d0 < 0) !== (d1 < 0) ? [cut] : []), ...(d1 >= 0 ? [here] : [])];
+      });
+    }
+  }
+  return corners;
+}
+
+// In the plane: action 1 on top, 2 at the lower left, 3 at the lower right, sides of length 1.
+const planeOf = (q) => [q[2] + q[0] / 2, (-Math.sqrt(3) / 2) * q[0]];
+// As short as it can be: 1, −0.25.
+const shortText = (value) => String(Number(value.toFixed(2))).replace("-", "−");
+const tripleText = (values, decimals = 2) => `(${values.map((value) => format(value, decimals)).join(", ")})`;
+
+function markOf({ mark, size, hue }, x, y) {
+  const look = { fill: `var(--${hue})`, stroke: "var(--paper)", "stroke-width": 1.5 };
+  if (mark === "circle") return svg("circle", { cx: x, cy: y, r: size, ...look });
+  const s = size;
+  const shape = {
+    square: `M${x - s} ${y - s}h${2 * s}v${2 * s}h${-2 * s}Z`,
+    diamond: `M${x} ${y - s * 1.2}L${x + s * 1.2} ${y}L${x} ${y + s * 1.2}L${x - s * 1.2} ${y}Z`,
+    up: `M${x} ${y - s}L${x + s} ${y + s * 0.8}H${x - s}Z`,
+    down: `M${x} ${y + s}L${x + s} ${y - s * 0.8}H${x - s}Z`,
+  }[mark];
+  return svg("path", { d: shape, ...look });
+}
+
+// Labels where they hide least: each takes, of its places, the one that overlaps the fewest marks, lines and labels.
+function placed(labels, obstacles, frame) {
+  const taken = [...obstacles];
+  return labels.map(({ text, hue, places }) => {
+    const wide = 8.1 * text.length, high = 16;
+    let best = null;
+    for (const [x, y, anchor] of places) {
+      const left = anchor === "start" ? x : anchor === "end" ? x - wide : x - wide / 2;
+      const box = { left, right: left + wide, top: y - 12, bottom: y - 12 + high };
+      const outside = Math.max(0, frame.left - box.left) + Math.max(0, box.right - frame.right)
+        + Math.max(0, frame.top - box.top) + Math.max(0, box.bottom - frame.bottom);
+      let cost = 200 * outside;
+      for (const other of taken) {
+        const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+        const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+        if (across > 0 && down > 0) cost += other.weight ?? across * down * 4;
+      }
+      if (!best || cost < best.cost - 1e-9) best = { x, y, anchor, box, cost };
+    }
+    taken.push(best.box);
+    return svg("text", {
+      x: best.x, y: best.y, "text-anchor": best.anchor, class: "word", "font-size": 14.5,
+      style: hue ? `fill: var(--${hue}-text)` : null,
+    }, text);
+  });
+}
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "simplex", STYLE_OF_SIMPLEX);
+  root.setAttribute("aria-label", "Interactive figure: one step of each method in the simplex of policies");
+  const presets = model.get("presets"), methods = model.get("methods");
+  const deltas = model.get("deltas"), lengths = model.get("lengths"), [epsLow, epsHigh, epsStep] = model.get("eps_range");
+  const clipping = methods.some((method) => method.startsWith("ppo"));
+  const stepping = methods.some((method) => ["vanilla", "natural", "ppo_large"].includes(method));
+  const fixed = { small: model.get("small"), epochs: model.get("epochs") };
+  const at = Object.fromEntries(["max_kl", "clip_eps", "length"].map((name) => [name, model.get(name)]));
+  const hidden = new Set();
+  let telling = false; // what we tell the model ourselves, we need not hear from it
+  let { old } = presets[model.get("preset")];
+  let advantages = model.get("advantages");
+
+  // Controls
+  const choose = html("select", { id: "preset", onchange: () => pick(Number(choose.value)) },
+    ...presets.map(({ old, advantages }, i) => html("option", { value: i },
+      `old (${old.map(shortText).join(", ")}), A (${advantages.map(shortText).join(", ")})`)),
+    html("option", { value: -1, hidden: "" }, "your own advantages"));
+  const shown = {}, sliders = {};
+  const control = (name, word, values) => {
+    shown[name] = html("span", { class: "number shown" });
+    sliders[name] = html("input", {
+      type: "range", id: name, ...values ? { min: 0, max: values.length - 1, step: 1 } : { min: epsLow, max: epsHigh, step: epsStep },
+      oninput: (event) => {
+        const value = Number(event.target.value);
+        at[name] = values ? values[value] : Number(value.toFixed(6));
+        changed();
+      },
+    });
+    return [html("span", { class: "setting" }, html("label", { for: name }, word), " ", shown[name]), sliders[name]];
+  };
+  const own = [0, 1, 2].map((k) => {
+    const value = html("span", { class: "number shown" });
+    const slider = html("input", { type: "range", id: `pay${k}`, min: -4, max: 4, step: 0.05, oninput: () => {
+      advantages = centred(old, own.map((entry) => Number(entry.slider.value)));
+      choose.value = "-1";
+      changed();
+    } });
+    return { slider, value };
+  });
+  const ownWord = html("p", { class: "quiet number" });
+
+  // The two views
+  const W = 340, H = 318;
+  const views = ["whole", "near"].map((name) => {
+    const id = `${name}-${Math.random().toString(36).slice(2)}`;
+    const frame = name === "near" ? { left: 18, right: 322, top: 7, bottom: 311 } : { left: 0, right: W, top: 0, bottom: H };
+    const scene = svg("g", { "clip-path": `url(#${id})` }), words = svg("g");
+    const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" },
+      svg("clipPath", { id }, svg("rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top })),
+      scene, words);
+    return { name, frame, scene, words, node };
+  });
+  const [whole, near] = views;
+
+  // The table, which is the legend as well
+  const rows = {};
+  const cells = ["r1", "r2", "r3", "kl"];
+  const body = methods.map((method) => {
+    const look = LOOKS_OF_METHODS[method];
+    const box = html("input", { type: "checkbox", onchange: () => {
+      hidden[box.checked ? "delete" : "add"](method);
+      draw();
+    } });
+    box.checked = true;
+    const sample = svg("svg", { viewBox: "0 0 42 20", class: "sample", "aria-hidden": "true", preserveAspectRatio: "xMidYMid slice" },
+      svg("line", { x1: 1, x2: 41, y1: 10, y2: 10, stroke: `var(--${look.hue})`, "stroke-width": Math.min(look.width, 5), "stroke-dasharray": look.dashes ?? null }),
+      markOf({ ...look, size: Math.min(look.size, 7) }, 21, 10));
+    const values = Object.fromEntries(cells.map((name) => [name, html("td", { class: "number", "data-number": `${method}-${name}` })]));
+    const row = html("tr", {}, html("th", { scope: "row" }, html("label", {}, box, sample,
+      html("span", { class: "wide" }, look.name), html("span", { class: "slim" }, look.short))), ...Object.values(values));
+    rows[method] = { row, values };
+    return row;
+  });
+  const key = html("div", { class: "quiet" });
+  const notes = html("ul", { class: "notes" });
+
+  root.prepend(
+    html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
+    html("div", { class: "settings" },
+      ...control("max_kl", "KL ball δ", deltas),
+      ...(clipping ? control("clip_eps", "Clip box ε") : []),
+      ...(stepping ? control("length", "Step length α", lengths) : [])),
+    html("details", {}, html("summary", {}, "Choose the advantages yourself"),
+      html("div", { class: "settings" }, ...own.flatMap(({ slider, value }, k) =>
+        [html("span", { class: "setting" }, html("label", { for: slider.id }, `Action ${k + 1} pays`), " ", value), slider])),
+      ownWord),
+    html("div", { class: "panels" },
+      html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
+        html("div", { class: "quiet" }, "at a corner, one action is certain"), whole.node),
+      html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
+        html("div", { class: "quiet" }, clipping ? "oval: the KL ball; straight: the clip box" : "oval: the KL ball"), near.node)),
+    html("table", {},
+      html("thead", {}, html("tr", {},
+        html("th", { scope: "col" }, "one step of"),
+        ...["r₁", "r₂", "r₃"].map((word) => html("th", { scope: "col" }, word)), html("th", { scope: "col" }, "KL"))),
+      html("tbody", {}, ...body)),
+    key, notes);
+
+  function pick(index) {
+    ({ old, advantages } = presets[index]);
+    choose.value = String(index);
+    advantages = centred(old, advantages);
+    for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+    changed();
+  }
+
+  function changed() {
+    draw();
+    telling = true;
+    for (const name of Object.keys(at)) model.set(name, at[name]);
+    if (choose.value !== "-1") model.set("preset", Number(choose.value));
+    model.set("advantages", advantages);
+    model.set("steps", Object.fromEntries(Object.entries(found()).map(([method, { ratios, kl, steps, stopped }]) => [method, { ratios, kl, steps, stopped }])));
+    model.save_changes();
+    telling = false;
+  }
+
+  // Thousands of small steps: computed once for each setting, and not for each drawing.
+  let held = { key: "" };
+  function found() {
+    const key = JSON.stringify([old, advantages, at]);
+    if (held.key !== key) {
+      const all = methods.map((method) => {
+        const result = simplexPath(method, old, advantages, { ...at, ...fixed });
+        const probs = softmaxOf(result.path.at(-1));
+        return [method, { ...result, probs, ratios: probs.map((value, k) => value / old[k]), kl: klOf(old, probs) }];
+      });
+      held = { key, all: Object.fromEntries(all) };
+    }
+    return held.all;
+  }
+
+  function draw() {
+    const all = found();
+    const visible = methods.filter((method) => !hidden.has(method));
+    const ball = ballAround(old, at.max_kl), box = boxAround(old, at.clip_eps);
+    const [ox, oy] = planeOf(old);
+    const reach = 1.45 * Math.max(...[...ball, ...(clipping ? box : [])].map((q) => {
+      const [x, y] = planeOf(q);
+      return Math.max(Math.abs(x - ox), Math.abs(y - oy));
+    }));
+    const zoom = 152 / reach;
+    near.at = (q) => { const [x, y] = planeOf(q); return [170 + (x - ox) * zoom, 159 + (y - oy) * zoom]; };
+    whole.at = (q) => { const [x, y] = planeOf(q); return [22 + 296 * x, 290 + 296 * y]; };
+    const inFrame = ({ frame }, [x, y]) => x > frame.left + 2 && x < frame.right - 2 && y > frame.top + 2 && y < frame.bottom - 2;
+    const trace = (view, points, closed) => points.map((q, i) => {
+      const [x, y] = view.at(q);
+      return `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`;
+    }).join("") + (closed ? "Z" : "");
+
+    // One step in the logits is a curve among the probabilities.
+    const curveOf = (from, to) => Array.from({ length: 61 }, (_, i) =>
+      softmaxOf(from.map((value, k) => value + (i / 60) * (to[k] - value))));
+    const curves = Object.fromEntries(methods.map((method) => {
+      const { path } = all[method];
+      const every = Math.ceil(path.length / 150);
+      return [method, method.startsWith("ppo")
+        ? path.filter((_, i) => i % every === 0 || i === path.length - 1).map(softmaxOf) : curveOf(...path)];
+    }));
+    const rest = visible.filter((method) => method === "vanilla" || method === "natural").map((method) => {
+      const { path: [from, to] } = all[method];
+      const far = from.map((value, k) => value + ((to[k] - value) / at.length) * lengths.at(-1));
+      const points = Array.from({ length: 241 }, (_, i) => softmaxOf(from.map((value, k) => value + (i / 240) ** 2 * (far[k] - value))));
+      return { method, points };
+    });
+
+    for (const view of views) {
+      const small = view === whole;
+      const parts = [];
+      if (!small) parts.push(svg("rect", { x: 18, y: 7, width: 304, height: 304, fill: "none", stroke: "var(--line)", "stroke-dasharray": "2 4" }));
+      parts.push(svg("path", { d: trace(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]], true), fill: "none", stroke: "var(--line)", "stroke-width": 1.5 }));
+      parts.push(svg("path", { d: trace(view, ball, true), fill: "var(--trpo)", "fill-opacity": 0.2, stroke: "var(--trpo)", "stroke-width": 1.8 }));
+      if (clipping) parts.push(svg("path", { d: trace(view, box, true), fill: "none", stroke: "var(--ppo)", "stroke-width": 1.8 }));
+      for (const { method, points } of rest) {
+        parts.push(svg("path", { d: trace(view, points), fill: "none", stroke: `var(--${LOOKS_OF_METHODS[method].hue})`, "stroke-width": 1.2, "stroke-opacity": 0.6 }));
+      }
+      const shrink = small ? 0.7 : 1;
+      for (const method of visible) {
+        const look = LOOKS_OF_METHODS[method];
+        parts.push(svg("path", {
+          d: trace(view, curves[method]), fill: "none", stroke: `var(--${look.hue})`, "stroke-width": look.width * shrink, "stroke-dasharray": look.dashes ?? null,
+        }));
+        if (method === "ppo_large") {
+          for (const q of curves[method].slice(1, -1)) {
+            const [x, y] = view.at(q);
+            parts.push(svg("circle", { cx: x, cy: y, r: 3.2 * shrink, fill: "var(--ppo)" }));
+          }
+        }
+      }
+      for (const method of visible) {
+        const look = LOOKS_OF_METHODS[method];
+        parts.push(markOf({ ...look, size: look.size * (small ? 0.8 : 1) }, ...view.at(all[method].probs)));
+      }
+      const [px, py] = view.at(old);
+      parts.push(svg("circle", { cx: px, cy: py, r: small ? 5 : 7, fill: "var(--paper)", stroke: "var(--ink)", "stroke-width": 2, "stroke-dasharray": "3 2" }));
+      if (small) {
+        const [nx, ny] = [px - reach * 296, py - reach * 296];
+        parts.push(svg("rect", { x: nx, y: ny, width: 2 * reach * 296, height: 2 * reach * 296, fill: "none", stroke: "var(--line)", "stroke-dasharray": "2 4" }));
+      }
+      view.scene.replaceChildren(...parts);
+      view.words.replaceChildren(...wordsOf(view, all, visible, curves, ball, box, inFrame));
+    }
+
+    tabulate(all);
+    set(whole.node, { "aria-label": `The simplex of policies. Old policy ${tripleText(old)}. ${visible.map((method) => `${LOOKS_OF_METHODS[method].name} ends at ${tripleText(all[method].probs)}`).join("; ")}.` });
+    set(near.node, {
+      "aria-label": `Close-up of the KL ball${clipping ? " and the clip box" : ""}. ${visible.map((method) => {
+        const { ratios, kl } = all[method];
+        const boxed = clipping ? `, ${ratios.some(outOfBox) ? "outside" : "inside"} the box` : "";
+        return `${LOOKS_OF_METHODS[method].name} ends ${kl > at.max_kl + 1e-12 ? "outside" : "inside"} the ball${boxed}`;
+      }).join("; ")}.`,
+    });
+  }
+
+  // By the digits that are shown: a small step that ends a hair beyond 0.8 shows 0.800.
+  const outOfBox = (r) => r > 1 + at.clip_eps + 5e-4 || r < 1 - at.clip_eps - 5e-4;
+
+  function wordsOf(view, all, visible, curves, ball, box, inFrame) {
+    const small = view === whole;
+    const around = ([x, y], far) => [
+      [x + far, y + 5, "start"], [x - far, y + 5, "end"], [x + far * 0.75, y - far * 0.6, "start"], [x - far * 0.75, y - far * 0.6, "end"],
+      [x + far * 0.75, y + far + 7, "start"], [x - far * 0.75, y + far + 7, "end"], [x, y - far - 1, "middle"], [x, y + far + 13, "middle"],
+      [x + far + 3, y - far - 8, "start"], [x - far - 3, y - far - 8, "end"], [x + far + 3, y + far + 18, "start"], [x - far - 3, y + far + 18, "end"],
+    ];
+    const obstacles = [];
+    const blot = ([x, y], r, weight) => obstacles.push({ left: x - r, right: x + r, top: y - r, bottom: y + r, weight });
+    for (const method of visible) {
+      for (const q of curves[method]) if (inFrame(view, view.at(q))) blot(view.at(q), 2, 6);
+      blot(view.at(all[method].probs), 9, 400);
+    }
+    blot(view.at(old), 9, 400);
+    const labels = visible.map((method) => ({ method, spot: view.at(all[method].probs) }))
+      // In the whole simplex, only what the close-up does not show is named.
+      .filter(({ method, spot }) => (small ? !inFrame(near, near.at(all[method].probs)) : inFrame(near, spot)))
+      .map(({ method, spot }) => ({ text: LOOKS_OF_METHODS[method].short, hue: LOOKS_OF_METHODS[method].hue, places: around(spot, 14) }));
+    if (small) {
+      const corners = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map(whole.at);
+      const names = corners.map(([x, y], k) => svg("text", {
+        x: k === 1 ? x - 16 : k === 2 ? x + 16 : x, y: k ? y + 22 : y - 15, "text-anchor": ["middle", "start", "end"][k], "font-size": 14.5,
+      }, `action ${k + 1}`));
+      for (const [k, [x, y]] of corners.entries()) obstacles.push({ left: x - 34, right: x + 34, top: k ? y + 8 : y - 29, bottom: k ? y + 26 : y - 11 });
+      return [...names, ...placed(labels, obstacles, view.frame)];
+    }
+    labels.push({ text: "old", places: around(view.at(old), 13) });
+    const rim = (points, far) => points.map((q) => {
+      const [x, y] = view.at(q), [px, py] = view.at(old);
+      const size = Math.hypot(x - px, y - py) || 1;
+      const [ux, uy] = [(x - px) / size, (y - py) / size];
+      return [x + ux * far, y + uy * far + 5, ux > 0.4 ? "start" : ux < -0.4 ? "end" : "middle"];
+    });
+    for (const q of ball) blot(view.at(q), 1.5, 5);
+    const ends = visible.map((method) => view.at(all[method].probs));
+    const room = (q) => { const [x, y] = view.at(q); return Math.min(...ends.map(([ex, ey]) => Math.hypot(x - ex, y - ey)), 1e9); };
+    const farFirst = (points) => [...points].sort((p, q) => room(q) - room(p));
+    labels.push({ text: `KL = ${at.max_kl}`, hue: "trpo", places: rim(farFirst(ball.filter((_, i) => i % 5 === 2)), 9) });
+    if (clipping) {
+      const middles = box.map((q, i) => q.map((value, k) => (value + box.at(i - 1)[k]) / 2));
+      for (const [i, q] of box.entries()) {
+        for (let n = 0; n <= 20; n++) blot(view.at(q.map((value, k) => value + (n / 20) * (box.at(i - 1)[k] - value))), 1.5, 5);
+      }
+      const inward = rim(farFirst(middles), -13).map(([x, y, anchor]) => [x, y, { start: "end", end: "start", middle: "middle" }[anchor]]);
+      labels.push({ text: "clip box", hue: "ppo", places: [...inward, ...rim(farFirst(middles), 10)] });
+    }
+    return placed(labels, obstacles, view.frame);
+  }
+
+  function tabulate(all) {
+    for (const name of Object.keys(shown)) {
+      const values = { max_kl: deltas, length: lengths }[name];
+      sliders[name].value = values ? values.indexOf(at[name]) : at[name];
+      shown[name].textContent = values ? String(at[name]) : format(at[name]);
+      sliders[name].setAttribute("aria-valuetext", shown[name].textContent);
+    }
+    for (const [k, { slider, value }] of own.entries()) {
+      value.textContent = format(Number(slider.value));
+      slider.setAttribute("aria-valuetext", `${value.textContent}, advantage ${format(advantages[k])}`);
+    }
+    ownWord.textContent = `A = pay − the old policy's mean pay = ${tripleText(advantages)}.`;
+    for (const method of methods) {
+      const { ratios, kl } = all[method];
+      const { row, values } = rows[method];
+      row.classList.toggle("off", hidden.has(method));
+      cells.forEach((name, k) => {
+        const value = k < 3 ? ratios[k] : kl;
+        const out = k < 3 ? clipping && outOfBox(value) : value > at.max_kl + 1e-12;
+        values[name].dataset.value = value;
+        values[name].classList.toggle("out", out);
+        values[name].replaceChildren(format(value, k < 3 ? (value < 9.9995 ? 3 : 1) : 4), ...(out ? [html("span", { class: "unseen" }, k < 3 ? " outside the box" : " outside the ball")] : []));
+      });
+    }
+    key.textContent = `Bold: outside ${clipping ? "the clip box (a ratio) or the ball (a KL)" : "the ball"}.${stepping ? " Thin lines: other lengths α." : ""}`;
+
+    const told = [];
+    const add = (text) => told.push(html("li", {}, text));
+    const { vanilla, natural, trpo, ppo_small: small, ppo_large: large } = all;
+    if (trpo && advantages.some((a) => a)) {
+      add(`TRPO takes natural gradient's direction, with the length that δ allows: ${trpo.steps === 1 ? "the first length was short enough" : `the line search cut it back to ${format(0.8 ** (trpo.steps - 1))} of that`}.`);
+    }
+    if (small) {
+      add(small.stopped ? `PPO-clip in small steps stopped after ${small.steps.toLocaleString("en")} of them: no action has a gradient left.${small.ratios.some(outOfBox) ? " That is outside the box: the actions that still had one moved the others along." : ""}`
+        : `PPO-clip in small steps has not stopped after ${small.steps.toLocaleString("en")} of them: there is still a gradient.`);
+    }
+    if (large) {
+      add(`${vanilla ? "The first large step of PPO-clip is vanilla's own: at r = 1 nothing is clipped. " : ""}${large.stopped ? `After ${large.steps} step${large.steps > 1 ? "s" : ""} no gradient is left, and nothing brings it back.` : `After ${large.steps} steps there is still a gradient.`}`);
+    }
+    if (vanilla && natural && old.every((value) => Math.abs(value - 1 / 3) < 1e-9)) {
+      add("From a uniform policy vanilla's step and natural gradient's go the same way; only their lengths differ.");
+    }
+    notes.replaceChildren(...told);
+    say(methods.filter((method) => !hidden.has(method)).map((method) =>
+      `${LOOKS_OF_METHODS[method].name}: ratios ${tripleText(all[method].ratios)}, KL ${format(all[method].kl, 4)}`).join(". "));
+  }
+
+  // Python may move it too, in JupyterLab.
+  const names = [...Object.keys(at), "preset", "advantages"];
+  const follow = () => {
+    if (telling) return;
+    for (const name of Object.keys(at)) at[name] = model.get(name);
+    ({ old } = presets[model.get("preset")]);
+    advantages = centred(old, model.get("advantages"));
+    draw();
+  };
+  for (const name of names) model.on(`change:${name}`, follow);
+  choose.value = String(model.get("preset"));
+  for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+  draw();
+  return () => { close(); for (const name of names) model.off(`change:${name}`, follow); };
 }
 
 export default { render };
