@@ -1,0 +1,77 @@
+"""Chapter 3: clip, penalty and constraint at equal budgets of environment steps.
+
+Networks, batches, advantages and the number of the critic's steps are the same for all. What a method calls
+its own (the length of its leash, and one learning rate) was settled by `clip_settle.py`, six pairs each, on
+other seeds. "PPO-clip, autograd" is PPO-clip without the closed form of its gradient, for what that costs.
+"""
+
+import time
+
+from ppobook import evaluate, train
+from ppobook.experiments import record
+from ppobook.ppo import PPO
+from ppobook.trpo import TRPO
+
+COMMON = {"num_envs": 8, "num_steps": 128, "gamma": 0.99, "lam": 0.95}
+STEPPED = {"epochs": 10, "num_minibatches": 8, "value_coef": 1.0, "entropy_coef": 0.0}
+SETTLED: dict[tuple[str, str], dict] = {}
+SETTINGS = [{"env": env, "case": case, **own} for (env, case), own in SETTLED.items()]
+KEPT = ["update", "steps", "return_mean", "approx_kl", "clip_fraction", "flat_fraction", "beta", "final"]
+KEPT += ["cpu"]
+
+
+class PlainPPO(PPO):
+    """PPO as the settings say, whatever the environment."""
+
+    presets = {}  # noqa: RUF012
+
+
+class ByAutograd(PlainPPO):
+    """The same, whose gradient autograd finds: a loss of one's own has no closed form."""
+
+    def loss(self, batch):
+        return super().loss(batch)
+
+
+class PlainTRPO(TRPO):
+    """TRPO as the settings say, whatever the environment."""
+
+    presets = {}  # noqa: RUF012
+
+
+# The critic of TRPO takes as many steps as that of PPO.
+CASES = {
+    "PPO-clip": (PlainPPO, {"objective": "clip", **STEPPED}),
+    "PPO-clip, autograd": (ByAutograd, {"objective": "clip", **STEPPED}),
+    "PPO-KL, fixed": (PlainPPO, {"objective": "kl", **STEPPED}),
+    "PPO-KL, adaptive": (PlainPPO, {"objective": "adaptive_kl", **STEPPED}),
+    "TRPO": (PlainTRPO, {"value_epochs": 10, "value_minibatches": 8}),
+}
+
+
+def trained(seed: int, env: str, case: str, own: dict):
+    """A run, and the CPU seconds that it took."""
+    learner, fixed = CASES[case]
+    begun = time.process_time()
+    run = train(learner, env=env, seed=seed, total_steps=50_000, progress=False, **COMMON, **fixed, **own)
+    return run, time.process_time() - begun
+
+
+def one(seed: int, env: str, case: str, **own: float) -> list[dict]:
+    run, cpu = trained(seed, env, case, own)
+    judged = evaluate(run.policy, env, episodes=100, seed=10_000 + seed)
+    history = run.history.rename(columns={"kl_coef": "beta"})
+    history = history.assign(final=judged["mean"], cpu=cpu)
+    return history.reindex(columns=KEPT).to_dict("records")
+
+
+if __name__ == "__main__":
+    record(
+        "clip_compare",
+        one,
+        SETTINGS,
+        seeds=range(100, 110),
+        workers=1,
+        digits=4,
+        note="Each method's own two settings by clip_settle, on seeds 0 to 2; every seed reported.",
+    )

@@ -1,0 +1,40 @@
+"""Chapter 3: the settings of clip_compare, settled with equal effort: six pairs a method, three seeds each.
+
+What counts is the mean return of the training episodes in the second half of the budget.
+"""
+
+from clip_compare import trained
+
+from ppobook.experiments import record
+
+LRS = (1e-3, 3e-3)
+GRIDS = {
+    "PPO-clip": [{"clip_eps": x, "lr": lr} for x in (0.1, 0.2, 0.3) for lr in LRS],
+    "PPO-KL, fixed": [{"kl_coef": x, "lr": lr} for x in (0.3, 1.0, 3.0) for lr in LRS],
+    "PPO-KL, adaptive": [{"kl_coef_target": x, "lr": lr} for x in (0.003, 0.01, 0.03) for lr in LRS],
+    "TRPO": [{"max_kl": x, "value_lr": lr} for x in (0.01, 0.03, 0.1) for lr in LRS],
+}
+SETTINGS = [
+    {"env": env, "case": case, **own}
+    for env in ("CartPole-v1", "Acrobot-v1")
+    for case, grid in GRIDS.items()
+    for own in grid
+]
+
+
+def one(seed: int, env: str, case: str, **own: float) -> dict:
+    run, cpu = trained(seed, env, case, own)
+    late = run.history[run.history["steps"] > 25_000]
+    return {"late_return": late["return_mean"].mean(), "approx_kl": late["approx_kl"].median(), "cpu": cpu}
+
+
+if __name__ == "__main__":
+    record(
+        "clip_settle",
+        one,
+        SETTINGS,
+        seeds=range(3),
+        workers=1,
+        digits=4,
+        note="Seeds of their own, so that clip_compare is judged on seeds that chose nothing.",
+    )
