@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Picture
 from PIL import Image
 
 from ppobook.teaching import figures
-from ppobook.teaching.figures import Figure, best_baseline, single_pull
+from ppobook.teaching.figures import Figure, best_baseline, clip_sample, simplex_step, single_pull
 
 PROBS, REWARDS = np.array([0.2, 0.3, 0.5]), np.array([11.0, 10.0, 9.0])
 
@@ -107,23 +107,299 @@ def test_a_bandit_of_the_reader_comes_first():
     assert len(bandits) == 3
 
 
+# The mathematics of E1
+
+
+# Rows of the tables that a reader of chapter 3 fills: r, then r A, clip(r) A, their minimum, flat or not. A ratio at
+# the knee is left to a test of its own.
+UP = [
+    (0.5, 0.5, 0.8, 0.5, 0),
+    (0.8, 0.8, 0.8, 0.8, 0),
+    (1.0, 1.0, 1.0, 1.0, 0),
+    (1.1, 1.1, 1.1, 1.1, 0),
+    (1.3, 1.3, 1.2, 1.2, 1),
+    (1.5, 1.5, 1.2, 1.2, 1),
+    (2.0, 2.0, 1.2, 1.2, 1),
+]
+DOWN = [
+    (0.5, -0.5, -0.8, -0.8, 1),
+    (0.7, -0.7, -0.8, -0.8, 1),
+    (1.0, -1.0, -1.0, -1.0, 0),
+    (1.2, -1.2, -1.2, -1.2, 0),
+    (1.5, -1.5, -1.2, -1.5, 0),
+    (2.0, -2.0, -1.2, -2.0, 0),
+]
+
+
+@pytest.mark.parametrize(("a", "rows"), [(1.0, UP), (-1.0, DOWN)])
+def test_clip_sample_by_hand(a, rows):
+    for ratio, surrogate, clipped, objective, flat in rows:
+        sample = clip_sample(ratio, a, 0.2)
+        assert sample[:3] == pytest.approx((surrogate, clipped, objective), abs=1e-12)
+        assert sample.slope == pytest.approx(0.0 if flat else a, abs=1e-12)
+        assert sample.flat_fraction == flat
+        assert sample.clip_fraction == (ratio < 0.8 or ratio > 1.2)
+
+
+@pytest.mark.parametrize(("ratio", "a"), [(1.2, 1.0), (0.8, -1.0), (1.2, 0.3), (0.8, -2.0)])
+def test_the_knee_has_no_single_slope_and_belongs_to_the_box(ratio, a):
+    sample = clip_sample(ratio, a, 0.2)
+    assert sample.slope is None
+    assert sample[4:] == (0, 0)
+    around = [clip_sample(ratio + shift, a, 0.2).slope for shift in (-1e-6, 1e-6)]
+    assert around == pytest.approx([a, 0.0] if a > 0 else [0.0, a], abs=1e-9)
+
+
+@pytest.mark.parametrize(("ratio", "a"), [(1.2, -1.0), (0.8, 1.0)])
+def test_the_other_end_of_the_box_is_no_knee(ratio, a):
+    slopes = [clip_sample(ratio + shift, a, 0.2).slope for shift in (-1e-6, 0.0, 1e-6)]
+    assert slopes == pytest.approx([a, a, a], abs=1e-8)
+
+
+def test_slope_of_a_sample_is_the_difference_quotient():
+    generator, step = np.random.default_rng(0), 1e-6
+    for _ in range(200):
+        ratio, a, eps = generator.uniform(0.1, 2.4), generator.uniform(-2, 2), generator.uniform(0.05, 0.5)
+        if abs(abs(ratio - 1) - eps) < 1e-3:
+            continue
+        up, down = (clip_sample(ratio + s, a, eps).objective for s in (step, -step))
+        assert clip_sample(ratio, a, eps).slope == pytest.approx((up - down) / (2 * step), abs=1e-7)
+
+
+def test_an_advantage_of_zero_is_flat_without_the_clip():
+    sample = clip_sample(1.5, 0.0, 0.2)
+    assert sample.objective == 0
+    assert sample.slope == 0
+    assert (sample.clip_fraction, sample.flat_fraction) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((0.0, 1.0), "ratio must be a finite number above 0; got 0.0"),
+        ((np.inf, 1.0), "ratio must be a finite number above 0"),
+        ((1.0, np.nan), "advantage must be a finite number; got nan"),
+        ((1.0, 1.0, 0.0), "clip_eps"),
+    ],
+)
+def test_clip_sample_refuses(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        clip_sample(*arguments)
+
+
+def test_state_of_e1_is_what_the_library_computed():
+    state = figures.clip_explorer(1.5, -2.0, 0.1).state
+    assert (state["ratio"], state["advantage"], state["clip_eps"]) == (1.5, -2.0, 0.1)
+    assert state["sample"] == pytest.approx(clip_sample(1.5, -2.0, 0.1)._asdict())
+    assert figures.clip_explorer(1.2).state["sample"]["slope"] is None
+    with pytest.raises(
+        ValueError, match=r"ratio must lie between 0\.05 and 2\.5, where its slider runs; got 3"
+    ):
+        figures.clip_explorer(3.0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "a", "sentence"),
+    [
+        (1.3, 1.0, "with slope 0; this sample counts to clip_fraction and to flat_fraction"),
+        (1.4, -1.0, "with slope −1; this sample counts to clip_fraction, not to flat_fraction"),
+        (1.0, 0.5, "with slope 0.5; this sample counts to neither"),
+        (1.2, 1.0, "at the knee, with no single slope"),
+    ],
+)
+def test_alt_of_e1_says_which_case_it_is(ratio, a, sentence):
+    assert sentence in figures.clip_explorer(ratio, a).alt
+
+
+# The mathematics of E8
+
+THIRD = (1 / 3, 1 / 3, 1 / 3)
+STARTS = [
+    (THIRD, (1.0, 0.0, -1.0)),
+    ((0.6, 0.3, 0.1), (-0.5, 0.5, 1.5)),
+    ((0.2, 0.5, 0.3), (1.0, -1.0, 2.0)),
+]
+
+
+def softmax(logits):
+    weights = np.exp(logits - np.max(logits))
+    return weights / weights.sum()
+
+
+def surrogate_slope(old, a, logits, eps=np.inf, step=1e-6):
+    """The gradient by difference quotients, of the definition."""
+    old, a = np.array(old), np.array(a) - np.dot(old, a)
+
+    def value(logits):
+        ratios = softmax(logits) / old
+        return old @ np.minimum(ratios * a, np.clip(ratios, 1 - eps, 1 + eps) * a)
+
+    return np.array([(value(logits + step * e) - value(logits - step * e)) / (2 * step) for e in np.eye(3)])
+
+
+def test_the_three_action_problem_worked_by_hand():
+    natural = simplex_step("natural")
+    np.testing.assert_allclose(natural.probs, softmax([1, 0, -1]), atol=1e-12)
+    np.testing.assert_allclose(natural.ratios, [1.996, 0.734, 0.270], atol=5e-4)
+    small = simplex_step("ppo_small")
+    np.testing.assert_allclose(small.ratios, [1.2145, 0.986, 0.800], atol=5e-4)
+    assert small.stopped
+    large = simplex_step("ppo_large")
+    assert large.ratios[0] > small.ratios[0] > 1.2
+    assert (large.steps, large.stopped) == (1, True)
+
+
+@pytest.mark.parametrize(("old", "a"), STARTS)
+def test_vanilla_goes_along_the_gradient_and_so_does_the_first_large_step(old, a):
+    slope = surrogate_slope(old, a, np.log(old))
+    path = simplex_step("vanilla", old, a, length=2.0).path
+    np.testing.assert_allclose(path[1] - path[0], 2 * slope, atol=1e-8)
+    np.testing.assert_allclose(simplex_step("ppo_large", old, a, length=2.0).path[1], path[1], atol=1e-12)
+
+
+@pytest.mark.parametrize(("old", "a"), STARTS)
+def test_natural_gradient_is_the_pseudo_inverse_of_the_fisher_matrix_times_the_gradient(old, a):
+    fisher = np.diag(old) - np.outer(old, old)
+    direction = np.linalg.pinv(fisher) @ surrogate_slope(old, a, np.log(old))
+    path = simplex_step("natural", old, a, length=0.5).path
+    np.testing.assert_allclose(path[1] - path[0], 0.5 * direction, atol=1e-7)
+
+
+@pytest.mark.parametrize(("old", "a"), STARTS)
+@pytest.mark.parametrize("max_kl", [0.005, 0.02, 0.2])
+def test_trpo_takes_the_first_length_that_stays_in_the_ball(old, a, max_kl):
+    centred = np.array(a) - np.dot(old, a)
+    full = np.sqrt(2 * max_kl / np.dot(old, centred**2)) * centred
+    kls = []
+    for tried in range(10):
+        probs = softmax(np.log(old) + 0.8**tried * full)
+        kls.append(float(np.dot(old, np.log(old) - np.log(probs))))
+        if kls[-1] <= max_kl:
+            break
+    step = simplex_step("trpo", old, a, max_kl=max_kl)
+    assert step.steps == len(kls)
+    assert step.kl == pytest.approx(kls[-1], abs=1e-10)
+    np.testing.assert_allclose(step.probs, probs, atol=1e-9)
+
+
+@pytest.mark.parametrize(("old", "a"), STARTS)
+def test_ppo_stops_where_no_gradient_is_left(old, a):
+    step = simplex_step("ppo_small", old, a)
+    assert step.stopped
+    np.testing.assert_allclose(surrogate_slope(old, a, step.path[-1], eps=0.2, step=1e-8), 0, atol=1e-7)
+    np.testing.assert_allclose(
+        (step.path[1] - step.path[0]) / 0.001, surrogate_slope(old, a, np.log(old)), atol=1e-6
+    )
+
+
+def test_with_no_advantage_nobody_moves():
+    for method in figures.METHODS:
+        np.testing.assert_allclose(simplex_step(method, THIRD, (2.0, 2.0, 2.0)).ratios, 1, atol=1e-12)
+
+
+def test_a_constant_in_the_advantages_changes_nothing():
+    for method in figures.METHODS:
+        plain, shifted = (simplex_step(method, (0.2, 0.5, 0.3), np.array(a)) for a in ((1, 0, -1), (6, 5, 4)))
+        np.testing.assert_allclose(shifted.ratios, plain.ratios, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "sentence"),
+    [
+        (("npg",), {}, "method must be one of vanilla, natural, trpo, ppo_small, ppo_large; got 'npg'"),
+        (("trpo", (0.5, 0.6)), {}, r"shapes \(2,\) and \(3,\)"),
+        (("trpo", (0.5, 0.6, 0.1)), {}, "old must be positive and sum to 1"),
+        (("trpo", THIRD, (1, np.nan, 0)), {}, "advantages must be finite"),
+        (("trpo",), {"max_kl": 0}, "max_kl must be a finite number above 0; got 0"),
+        (("vanilla",), {"length": np.inf}, "length must be a finite number above 0"),
+    ],
+)
+def test_simplex_step_refuses(arguments, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        simplex_step(*arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"old": (0.5, 0.5)}, "three entries each; got 2 and 3"),
+        ({"max_kl": 0.04}, "max_kl must be one of 0.001, 0.002"),
+        ({"length": 4}, "length must be one of 0.1, 0.2"),
+        ({"clip_eps": 0.6}, "clip_eps must lie between 0.05 and 0.5"),
+        ({"methods": ("sgd",)}, "methods must be one or more of vanilla"),
+        ({"methods": ()}, "methods must be one or more of vanilla"),
+    ],
+)
+def test_the_trust_region_step_refuses_what_no_slider_can_show(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.trust_region_step(**settings)
+
+
+def test_state_of_e8_is_what_the_library_computed():
+    state = figures.trust_region_step(max_kl=0.01, length=3.0).state
+    assert list(state["steps"]) == list(figures.METHODS)
+    for method, told in state["steps"].items():
+        step = simplex_step(method, max_kl=0.01, length=3.0)
+        np.testing.assert_allclose(told["ratios"], step.ratios, atol=1e-8)
+        assert told["kl"] == pytest.approx(step.kl, abs=1e-8)
+    for preset in state["presets"]:
+        assert np.dot(preset["old"], preset["advantages"]) == pytest.approx(0, abs=1e-12)
+    own = figures.trust_region_step((0.2, 0.3, 0.5), (4.0, 2.0, 2.0)).state
+    np.testing.assert_allclose(own["advantages"], [1.6, -0.4, -0.4])
+    assert len(own["presets"]) == len(state["presets"]) + 1
+
+
+def test_alt_of_e8_tells_who_is_where_and_no_box_where_nobody_clips():
+    alt = figures.trust_region_step().alt
+    assert "PPO-clip, small steps ends at ratios (1.21, 0.99, 0.80)" in alt
+    assert "with KL 0.0145, inside the ball and outside the box, where no gradient is left" in alt
+    assert "TRPO ends at ratios (1.25, 0.98, 0.77) with KL 0.0199, inside the ball;" in alt
+    assert "6 straight sides is the clip box" in alt
+    figure = figures.trust_region_step(methods=("trpo", "vanilla"))
+    assert "box" not in figure.alt
+    assert figure.state["methods"] == ["vanilla", "trpo"]
+
+
+@pytest.mark.parametrize(("old", "a"), STARTS)
+@pytest.mark.parametrize("eps", [0.1, 0.2, 0.5])
+def test_ball_and_box_of_the_still(old, a, eps):
+    from ppobook.teaching.figures._simplex import _ball, _box
+
+    old = np.array(old)
+    for point in _ball(old, 0.02):
+        assert np.dot(old, np.log(old / point)) == pytest.approx(0.02, abs=1e-9)
+        assert point.sum() == pytest.approx(1)
+    corners = _box(old, eps)
+    ratios = corners / old
+    assert (ratios > 1 - eps - 1e-9).all()
+    assert (ratios < 1 + eps + 1e-9).all()
+    np.testing.assert_allclose(corners.sum(axis=1), 1)
+    # A corner lies on two of the lines, so at least two ratios are at an end of the box.
+    assert ((np.abs(np.abs(ratios - 1) - eps) < 1e-9).sum(axis=1) >= 2).all()
+
+
 # The mould
 
 
-def test_what_a_notebook_stores(monkeypatch):
+MAKERS = {"baseline": figures.baseline, "clip": figures.clip_explorer, "simplex": figures.trust_region_step}
+
+
+@pytest.mark.parametrize("module", MAKERS)
+def test_what_a_notebook_stores(monkeypatch, module):
     monkeypatch.setenv("PPOBOOK_BUILD", "1")
-    figure = figures.baseline()
+    figure = MAKERS[module]()
     data, metadata = figure._repr_mimebundle_()
     assert set(data) == {figures.MIME, "image/png", "text/plain"}
-    assert data[figures.MIME] == {"module": "baseline", "state": figure.state, "alt": figure.alt}
+    assert data[figures.MIME] == {"module": module, "state": figure.state, "alt": figure.alt}
     assert figure.alt in data["text/plain"]
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.size == (2 * metadata["image/png"]["width"], 2 * metadata["image/png"]["height"])
     assert len(json.dumps(data)) < 250_000
 
 
-def test_the_still_has_the_same_bytes_each_time():
-    assert figures.baseline().still() == figures.baseline().still()
+@pytest.mark.parametrize("module", MAKERS)
+def test_the_still_has_the_same_bytes_each_time(module):
+    assert MAKERS[module]().still() == MAKERS[module]().still()
 
 
 def test_with_a_kernel_there_is_a_live_view(monkeypatch):

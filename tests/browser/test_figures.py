@@ -35,31 +35,44 @@ numfig = True
 exclude_patterns = ["_build"]
 """
 CAPTION = "Slide the baseline, and watch the arrows."
+# Page, figure, and the begin of its alt text; the first page leads to the others.
+PAGES = {
+    "index": (figures.baseline, "Three arrows, one for each arm"),
+    "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
+    "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
+}
 
 
 @pytest.fixture(scope="module")
 def small_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of one page with the figure, its caption and a reference to it."""
+    """A site with a page for each figure, its caption and a reference to it."""
     folder = tmp_path_factory.mktemp("figures")
     before = os.environ.get("PPOBOOK_BUILD")
     os.environ["PPOBOOK_BUILD"] = "1"
     try:
-        data, metadata = figures.baseline()._repr_mimebundle_()
+        bundles = {page: make()._repr_mimebundle_() for page, (make, _) in PAGES.items()}
     finally:
         os.environ.pop("PPOBOOK_BUILD")
         if before is not None:
             os.environ["PPOBOOK_BUILD"] = before
     v4 = nbformat.v4
-    cell = v4.new_code_cell("figures.baseline()", execution_count=1)
-    cell.metadata["mystnb"] = {"figure": {"caption": CAPTION, "name": "baseline-figure"}}
-    cell.metadata["tags"] = ["hide-input"]
-    cell.outputs = [v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
-    notebook = v4.new_notebook(
-        cells=[v4.new_markdown_cell("# A page\n\nSee {numref}`baseline-figure`."), cell]
-    )
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for page, (data, metadata) in bundles.items():
+        name = f"{data[figures.MIME]['module']}-figure"
+        cell = v4.new_code_cell("figure", execution_count=1)
+        cell.metadata["mystnb"] = {"figure": {"caption": CAPTION, "name": name}}
+        cell.metadata["tags"] = ["hide-input"]
+        cell.outputs = [v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
+        text = f"# A page\n\nSee {{numref}}`{name}`."
+        if page == "index":
+            text += "\n\n```{toctree}\n:hidden:\n" + "\n".join(list(PAGES)[1:]) + "\n```"
+        notebook = v4.new_notebook(cells=[v4.new_markdown_cell(text), cell])
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
+        nbformat.write(notebook, folder / f"{page}.ipynb")
     (folder / "conf.py").write_text(CONF)
-    nbformat.write(notebook, folder / "index.ipynb")
     out = folder / "_build"
     subprocess.run([sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", folder, out], check=True)
     return out
@@ -77,8 +90,8 @@ def address(request: pytest.FixtureRequest, small_site: Path, http: str) -> str:
     return http if request.param == "http" else (small_site / "index.html").as_uri()
 
 
-def live(page: Page, address: str) -> Locator:
-    page.goto(address)
+def live(page: Page, address: str, name: str = "index") -> Locator:
+    page.goto(address.replace("index.html", f"{name}.html"))
     expect(page.locator(".ppobook-figure[data-live]")).to_have_count(1)
     return page.locator(".ppobook-figure .figure")
 
@@ -205,9 +218,10 @@ def test_the_curve_can_be_dragged(page: Page, http: str) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_follows_the_theme(open_page: Any, http: str, dark: bool) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_it_follows_the_theme(open_page: Any, http: str, dark: bool, name: str) -> None:
     page = open_page(dark=dark)
-    figure = live(page, http)
+    figure = live(page, http, name)
 
     def ground() -> tuple[str | None, str]:
         return figure.get_attribute("data-ground"), figure.evaluate("node => getComputedStyle(node).color")
@@ -221,22 +235,27 @@ def test_it_follows_the_theme(open_page: Any, http: str, dark: bool) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("phone", [False, True])
-def test_axe_finds_nothing_in_it(open_page: Any, http: str, dark: bool, phone: bool) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_in_it(open_page: Any, http: str, dark: bool, phone: bool, name: str) -> None:
     page = open_page(dark=dark, phone=phone)
     # axe reads the theme's style sheets again, and does not find what one of them imports.
     page.forgiven += ["basic.css"]
-    figure = live(page, http)
-    figure.get_by_role("button", name="Pull 20 times").click()
+    figure = live(page, http, name)
+    if name == "index":
+        figure.get_by_role("button", name="Pull 20 times").click()
+    if name == "simplex":
+        figure.get_by_text("Choose the advantages yourself").click()
     found = Axe().run(page, context=".ppobook-figure").response["violations"]
     assert not found, [(rule["id"], [node["html"][:120] for node in rule["nodes"]]) for rule in found]
 
 
-def test_without_scripts_there_is_a_picture_with_words(open_page: Any, address: str) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_without_scripts_there_is_a_picture_with_words(open_page: Any, address: str, name: str) -> None:
     page = open_page(javascript=False)
-    page.goto(address)
+    page.goto(address.replace("index.html", f"{name}.html"))
     still = page.locator(".ppobook-figure img")
     expect(still).to_be_visible()
-    assert (still.get_attribute("alt") or "").startswith("Three arrows, one for each arm")
+    assert (still.get_attribute("alt") or "").startswith(PAGES[name][1])
     box = still.bounding_box()
     assert box
     assert box["width"] > 300
@@ -257,6 +276,188 @@ def test_a_broken_figure_stays_a_picture(page: Page, http: str) -> None:
     expect(page.locator(".ppobook-figure[data-live]")).to_have_count(0)
 
 
+# E1
+
+
+def held(figure: Locator, name: str) -> Any:
+    """A number as the figure has it, with all its digits."""
+    return json.loads(figure.locator(f"[data-number={name}]").get_attribute("data-value") or '"missing"')
+
+
+def sample_agrees(figure: Locator) -> figures.ClipSample:
+    at = [float(figure.locator(f"#{name}").input_value()) for name in ("ratio", "advantage", "clip_eps")]
+    sample = figures.clip_sample(*at)
+    for name, value in sample._asdict().items():
+        told = held(figure, name)
+        assert told == value if value is None else told == pytest.approx(value, abs=1e-8), (at, name)
+    words = figure.locator("p.says")
+    counted = [
+        "to neither",
+        "to clip_fraction, not to flat_fraction",
+        "to clip_fraction and to flat_fraction",
+    ]
+    if at[1]:
+        expect(words).to_contain_text(f"It counts {counted[sample.clip_fraction + sample.flat_fraction]}")
+    return sample
+
+
+def test_clip_explorer_by_keyboard_has_the_librarys_numbers(page: Page, address: str) -> None:
+    figure = live(page, address, "clip")
+    assert sample_agrees(figure) == figures.clip_sample(1.3, 1.0, 0.2)
+    figure.get_by_role("slider", name="Ratio r").focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowLeft")
+    assert sample_agrees(figure).slope is None, "r = 1.2 is the knee of a good action"
+    expect(figure.locator("p.says")).to_contain_text("The knee, r = 1.20")
+    page.keyboard.press("ArrowLeft")
+    assert sample_agrees(figure).slope == pytest.approx(1.0)
+    figure.get_by_role("slider", name="Advantage A").focus()
+    page.keyboard.press("Home")
+    assert sample_agrees(figure).objective == pytest.approx(-2 * 1.19)
+    figure.get_by_role("slider", name="Clip ε").focus()
+    page.keyboard.press("Home")
+    assert sample_agrees(figure)[4:] == (1, 0)
+
+
+def test_clip_explorer_agrees_with_the_library_all_over(page: Page, http: str) -> None:
+    figure = live(page, http, "clip")
+    sliders = [figure.locator(f"#{name}") for name in ("ratio", "advantage", "clip_eps")]
+    slopes = set()
+    for eps in ("0.05", "0.2", "0.5"):
+        for a in ("-2", "-0.1", "0", "1", "1.7"):
+            for r in ("0.05", "0.5", "0.8", "0.95", "1", "1.05", "1.2", "1.5", "2.5"):
+                for slider, value in zip(sliders, (r, a, eps), strict=True):
+                    slider.fill(value)
+                slopes.add(sample_agrees(figure).slope)
+    assert {None, 0.0} < slopes
+
+
+def test_each_case_of_the_table_is_a_place_to_go(page: Page, http: str) -> None:
+    figure = live(page, http, "clip")
+    for kind in ("good", "bad"):
+        for region in ("below", "inside", "above"):
+            button = figure.get_by_role("button", name=f"{kind} action, r {region} the box")
+            button.press("Enter")
+            expect(button).to_have_attribute("aria-pressed", "true")
+            expect(figure.locator("button[aria-pressed=true]")).to_have_count(1)
+            sample = sample_agrees(figure)
+            flat = (kind, region) in (("good", "above"), ("bad", "below"))
+            assert (sample.slope == 0) == flat == bool(sample.flat_fraction)
+            assert bool(sample.clip_fraction) == (region != "inside")
+    expect(figure.get_by_role("status")).to_contain_text("not to flat_fraction")
+
+
+def test_the_ratio_can_be_dragged(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    figure = live(page, http, "clip")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    graph = figure.locator("svg.graph")
+    graph.scroll_into_view_if_needed()
+    box = graph.bounding_box()
+    assert box
+    graph.tap(position={"x": box["width"] * (40 + 292 / 2.5) / 340, "y": box["height"] / 2})
+    assert float(figure.locator("#ratio").input_value()) == pytest.approx(1.0, abs=0.02)
+    sample_agrees(figure)
+
+
+# E8
+
+
+def steps_agree(figure: Locator, old: Any, advantages: Any, tolerance: float = 1e-8) -> dict[str, Any]:
+    def at(name: str) -> float:
+        return float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan")
+
+    settings = {name: at(name) for name in ("max_kl", "clip_eps", "length")}
+    found = {}
+    for method in figures.METHODS:
+        found[method] = step = figures.simplex_step(method, old, advantages, **settings)
+        told = [held(figure, f"{method}-{name}") for name in ("r1", "r2", "r3", "kl")]
+        np.testing.assert_allclose(
+            told, [*step.ratios, step.kl], atol=tolerance, err_msg=f"{method} {settings}"
+        )
+    return found
+
+
+def test_the_steps_by_keyboard_are_the_librarys(page: Page, address: str) -> None:
+    figure = live(page, address, "simplex")
+    preset = figures.trust_region_step().state["presets"][0]
+    old, advantages = preset["old"], preset["advantages"]
+    small = steps_agree(figure, old, advantages)["ppo_small"]
+    np.testing.assert_allclose(small.ratios, [1.2145, 0.986, 0.800], atol=5e-4)
+    expect(figure.locator(".notes")).to_contain_text("stopped after 700 of them")
+    for label, keys in (
+        ("KL ball δ", ("ArrowRight", "Home", "End")),
+        ("Clip box ε", ("ArrowRight", "End", "Home")),
+        ("Step length α", ("ArrowLeft", "End", "Home")),
+    ):
+        figure.get_by_role("slider", name=label).focus()
+        for key in keys:
+            page.keyboard.press(key)
+            steps_agree(figure, old, advantages)
+
+
+def test_the_steps_from_every_start_are_the_librarys(page: Page, http: str) -> None:
+    figure = live(page, http, "simplex")
+    for i, preset in enumerate(figures.trust_region_step().state["presets"]):
+        figure.get_by_label("Start").select_option(str(i))
+        for length in ("3", "8"):
+            figure.get_by_role("slider", name="Step length α").fill(length)
+            steps_agree(figure, preset["old"], preset["advantages"])
+
+
+def test_own_advantages_are_pay_less_its_mean(page: Page, http: str) -> None:
+    figure = live(page, http, "simplex")
+    figure.get_by_label("Start").select_option("2")
+    figure.get_by_text("Choose the advantages yourself").click()
+    for k, pay in enumerate(("1", "3", "-2")):
+        figure.get_by_role("slider", name=f"Action {k + 1} pays").fill(pay)
+    expect(figure.locator("details p")).to_contain_text("(−0.30, 1.70, −3.30)")
+    old = figures.trust_region_step().state["presets"][2]["old"]
+    # Where the policy slides along an end of the box, its small steps hop to and fro, and rounding decides which.
+    steps_agree(figure, old, (1.0, 3.0, -2.0), tolerance=2e-3)
+
+
+def test_a_method_can_be_switched_off(page: Page, http: str) -> None:
+    figure = live(page, http, "simplex")
+    near = figure.locator("svg").nth(1)
+    expect(near).to_contain_text("TRPO")
+    box = figure.get_by_role("checkbox", name="TRPO")
+    box.focus()
+    page.keyboard.press("Space")
+    expect(near).not_to_contain_text("TRPO")
+    assert "TRPO" not in (near.get_attribute("aria-label") or "")
+    page.keyboard.press("Space")
+    expect(near).to_contain_text("TRPO")
+
+
+def test_the_table_says_who_is_outside(page: Page, http: str) -> None:
+    figure = live(page, http, "simplex")
+
+    def said(method: str, name: str) -> str:
+        return figure.locator(f"[data-number={method}-{name}]").inner_text()
+
+    assert "outside the ball" in said("vanilla", "kl")
+    assert "outside" not in said("trpo", "kl")
+    assert "outside the box" in said("ppo_small", "r1")
+    assert "outside" not in said("ppo_small", "r3")
+    figure.get_by_role("slider", name="Clip box ε").fill("0.5")
+    assert "outside" not in said("vanilla", "r1")
+
+
+def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    page.set_viewport_size({"width": 360, "height": 740})
+    figure = live(page, http, "simplex")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    width = figure.evaluate("node => [node.scrollWidth, node.clientWidth]")
+    assert width[0] <= width[1], "the table must not stick out of the figure"
+    sizes = figure.evaluate(
+        """node => [...node.querySelectorAll("svg text")].map((text) =>
+             parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
+    )
+    assert min(sizes) > 11
+
+
 # JupyterLab
 
 
@@ -270,6 +471,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     notebook = v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, folder / "figure.ipynb")
+    show = "from ppobook.teaching import figures\nclip, steps = figures.clip_explorer(), figures.trust_region_step()"
+    tell = "print('sample', clip.widget().sample['slope'], clip.widget().ratio)\n"
+    tell += "print('steps', steps.widget().steps['ppo_small']['steps'], steps.widget().clip_eps)"
+    notebook.cells = [v4.new_code_cell(source) for source in (f"{show}\nclip", "steps", tell)]
+    nbformat.write(notebook, folder / "steps.ipynb")
     with jupyterlab(folder) as address:
         yield address
 
@@ -304,3 +510,33 @@ def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
 
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     expect(figure).to_have_attribute("data-ground", "dark")
+
+
+def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
+    page = open_notebook(open_page, lab, "steps.ipynb")
+    cells = page.locator(".jp-Notebook .jp-CodeCell")
+    expect(cells).to_have_count(3, timeout=60_000)
+    cells.first.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    clip = page.locator(".jp-OutputArea .figure.clip")
+    expect(clip).to_be_visible(timeout=60_000)
+    clip.get_by_role("button", name="bad action, r above the box").click()
+    assert sample_agrees(clip).slope == -1
+    slider = clip.get_by_role("slider", name="Ratio r")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) == pytest.approx(1.51)
+
+    cells.nth(1).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    simplex = page.locator(".jp-OutputArea .figure.simplex")
+    expect(simplex).to_be_visible(timeout=60_000)
+    simplex.get_by_role("slider", name="Clip box ε").fill("0.1")
+    found = steps_agree(simplex, [1 / 3] * 3, [1, 0, -1])
+
+    # What the reader did is known to Python.
+    cells.nth(2).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    output = cells.nth(2).locator(".jp-OutputArea-output")
+    expect(output).to_contain_text("sample -1 1.51", timeout=20_000)
+    expect(output).to_contain_text(f"steps {found['ppo_small'].steps} 0.1")

@@ -2,6 +2,8 @@
 
     from ppobook.teaching import figures
     figures.baseline()
+    figures.clip_explorer()
+    figures.trust_region_step()
 
 To add one: `NAME.js` beside this file (an ES module in anywidget's form that imports nothing, see `kit.js`),
 `_NAME.py` with the function that computes its state and draws its still picture, and a line below.
@@ -17,12 +19,15 @@ from ppobook.teaching.figures._mould import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
-    from ppobook.teaching.figures._clip import clip_explorer, clip_sample
-    from ppobook.teaching.figures._simplex import simplex_step, trust_region_step
+    from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
+    from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
 
 __all__ = [
+    "METHODS",
     "MIME",
+    "ClipSample",
     "Figure",
+    "SimplexStep",
     "baseline",
     "best_baseline",
     "clip_explorer",
@@ -35,6 +40,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "METHODS": "_simplex",
+    "ClipSample": "_clip",
+    "SimplexStep": "_simplex",
     "baseline": "_baseline",
     "best_baseline": "_baseline",
     "clip_explorer": "_clip",

@@ -133,14 +133,17 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
     size = abs(advantage) or 1.0
     low, high = clip_range(clip_eps, None)
     slope = "at the knee, with no single slope" if sample.slope is None else f"with slope {sample.slope:g}"
+    at = f"At r = {ratio:g} and A = {advantage:g}".replace("-", "−")
+    numbers = (
+        f"r A = {sample.surrogate:.2f}, clip(r) A = {sample.clipped:.2f}, minimum {sample.objective:.2f}"
+    )
     alt = f"""
         The clipped surrogate of one sample against its ratio r. For a good action, A = {size:g}, it rises
         with r, and is flat at {high * size:.2f} from r = {high:g} on, while r A goes on rising. For a bad
-        action, A = {-size:g}, it is flat at {-low * size:.2f} as long as r is below {low:g}, and falls from
-        there without end. Nothing is clipped on the other side: a good action below {low:g} and a bad one above
-        {high:g} keep their full slope. At r = {ratio:g} and A = {advantage:g}: r A = {sample.surrogate:.2f},
-        clip(r) A = {sample.clipped:.2f}, the minimum is {sample.objective:.2f}, {slope}. This sample
-        {_counts(sample)}.
+        action, A = −{size:g}, it is flat at −{low * size:.2f} as long as r is below {low:g}, and falls from
+        there without end. On the other side nothing is clipped: a good action below {low:g} and a bad one
+        above {high:g} keep their full slope. {at}: {numbers.replace("-", "−")}, {slope.replace("-", "−")};
+        this sample {_counts(sample)}.
     """
     state = {
         **start,

@@ -298,22 +298,21 @@ def _triple(numbers: Sequence[float] | NDArray[np.float64]) -> str:
 
 def _alt(p: list[float], a: list[float], found: dict[str, SimplexStep], settings: dict[str, float]) -> str:
     low, high = clip_range(settings["clip_eps"], None)
-    eps = settings["clip_eps"]
     ends = []
     for method, step in found.items():
         ball = "inside" if step.kl <= settings["max_kl"] + 1e-12 else "outside"
         text = (
             f"{_NAMES[method]} ends at ratios {_triple(step.ratios)} with KL {step.kl:.4f}, {ball} the ball"
         )
-        if method == "ppo_small" and step.stopped:
-            text += ", where no gradient is left"
         if method.startswith("ppo"):
-            # By two digits more than are told: a small step ends a hair beyond the end of the box.
+            # By the digits that are told: a small step ends a hair beyond the end of the box.
             out = max(step.ratios) > high + 5e-4 or min(step.ratios) < low - 5e-4
             text += " and outside the box" if out else " and inside the box"
+        if method == "ppo_small" and step.stopped:
+            text += ", where no gradient is left"
         ends.append(text)
-    sides = len(_box(np.array(p), eps))
-    box = f" A shape with {sides} straight sides is the clip box, ratios from {low:g} to {high:g} (ε = {eps:g})."
+    sides = len(_box(np.array(p), settings["clip_eps"]))
+    box = f"A shape with {sides} straight sides is the clip box, all ratios from {low:g} to {high:g}."
     return f"""
         The simplex of policies over three actions, and a close-up around the old policy {_triple(p)}. The
         advantages are {_triple(a)}. An oval curve is the KL ball, KL(old, new) ≤ {settings["max_kl"]:g}.
