@@ -110,8 +110,8 @@ def test_a_bandit_of_the_reader_comes_first():
 # The mathematics of E1
 
 
-# Rows of the tables that a reader of chapter 3 fills: r, then r A, clip(r) A, their minimum, flat or not. A ratio at
-# the knee is left to a test of its own.
+# Rows of the tables that a reader of chapter 3 fills: r, then r A, clip(r) A, their minimum, flat or not. A
+# ratio at the knee is left to a test of its own.
 UP = [
     (0.5, 0.5, 0.8, 0.5, 0),
     (0.8, 0.8, 0.8, 0.8, 0),

@@ -189,7 +189,8 @@ function render({ model, el }) {
   const at = Object.fromEntries(["max_kl", "clip_eps", "length"].map((name) => [name, model.get(name)]));
   const hidden = new Set();
   let telling = false; // what we tell the model ourselves, we need not hear from it
-  let { old } = presets[model.get("preset")];
+  let preset = model.get("preset");
+  let { old } = presets[preset];
   let advantages = model.get("advantages");
 
   // Controls
@@ -279,6 +280,7 @@ function render({ model, el }) {
     key, notes);
 
   function pick(index) {
+    preset = index;
     ({ old, advantages } = presets[index]);
     choose.value = String(index);
     advantages = centred(old, advantages);
@@ -290,7 +292,7 @@ function render({ model, el }) {
     draw();
     telling = true;
     for (const name of Object.keys(at)) model.set(name, at[name]);
-    if (choose.value !== "-1") model.set("preset", Number(choose.value));
+    model.set("preset", preset);
     model.set("advantages", advantages);
     model.set("steps", Object.fromEntries(Object.entries(found()).map(([method, { ratios, kl, steps, stopped }]) => [method, { ratios, kl, steps, stopped }])));
     model.save_changes();
@@ -498,9 +500,13 @@ function render({ model, el }) {
   const follow = () => {
     if (telling) return;
     for (const name of Object.keys(at)) at[name] = model.get(name);
-    ({ old } = presets[model.get("preset")]);
-    advantages = centred(old, model.get("advantages"));
-    draw();
+    if (model.get("preset") !== preset) { pick(model.get("preset")); return; }
+    if (model.get("advantages") !== advantages) {
+      advantages = centred(old, model.get("advantages"));
+      choose.value = "-1";
+      for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+    }
+    changed();
   };
   for (const name of names) model.on(`change:${name}`, follow);
   choose.value = String(model.get("preset"));
