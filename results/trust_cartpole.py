@@ -29,6 +29,7 @@ if __name__ == "__main__":
         one,
         SETTINGS,
         seeds=range(100, 110),
+        workers=1,
         digits=4,
         note="The lengths of step were fixed before any run; every seed reported. "
         "final: the mean of 100 stochastic episodes after training.",

@@ -49,6 +49,7 @@ if __name__ == "__main__":
         one,
         SETTINGS,
         seeds=range(100, 110),
+        workers=1,
         digits=4,
         note="max_kl is the paper's; nothing was tuned. Every seed reported. "
         "return_mean and final are in steps, whatever a step pays.",
