@@ -266,7 +266,7 @@ def test_with_scripts_the_picture_is_gone_and_the_caption_stays(page: Page, addr
     live(page, address)
     expect(page.locator(".ppobook-figure img")).to_be_hidden()
     expect(page.locator("#baseline-figure figcaption")).to_contain_text(CAPTION)
-    expect(page.get_by_role("link", name=re.compile("^Fig. 1"))).to_have_attribute("href", "#baseline-figure")
+    expect(page.get_by_role("link", name=re.compile(r"^Fig. \d"))).to_have_attribute("href", "#baseline-figure")
 
 
 def test_a_broken_figure_stays_a_picture(page: Page, http: str) -> None:
