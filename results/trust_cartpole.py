@@ -9,9 +9,15 @@ from ppobook.experiments import record
 
 COMMON = {"num_envs": 8, "num_steps": 256, "hidden": (64, 64), "value_lr": 0.01, "value_epochs": 20}
 TRPO = {"lam": 1.0, "value_minibatches": 1}
+# The extremes and the middle first, so that a recording that is cut short can say something.
+LENGTHS = [(0.01, 0.01), (0.1, 1.0), (0.001, 0.0001), (0.03, 0.1), (0.003, 0.001)]
 SETTINGS = [
-    *({"algorithm": "vanilla", "lr": lr, "max_kl": None} for lr in (0.001, 0.003, 0.01, 0.03, 0.1)),
-    *({"algorithm": "trpo", "lr": None, "max_kl": kl} for kl in (0.0001, 0.001, 0.01, 0.1, 1.0)),
+    setting
+    for lr, max_kl in LENGTHS
+    for setting in (
+        {"algorithm": "trpo", "lr": None, "max_kl": max_kl},
+        {"algorithm": "vanilla", "lr": lr, "max_kl": None},
+    )
 ]
 
 
