@@ -1,7 +1,7 @@
 """Chapter 2: TRPO on the CartPole of `vanilla_collapse.py`, in which each step pays 1, 10 or 100.
 
 The same seeds, batches and critic as there, and with lam = 1 the same advantages, so that what differs is the
-step. max_kl is the paper's 0.01, and a hundred times that: a step ten times as long.
+step. max_kl is the paper's.
 """
 
 import gymnasium as gym
@@ -19,10 +19,7 @@ gym.register("PaidCartPole-v0", entry_point=paid_cartpole, max_episode_steps=500
 
 COMMON = {"num_envs": 8, "num_steps": 256, "lam": 1.0}
 CRITIC = {"value_lr": 0.01, "value_epochs": 20, "value_minibatches": 1}
-SETTINGS = [
-    *({"case": "TRPO", "pay": pay, "max_kl": 0.01} for pay in (1, 10, 100)),
-    {"case": "TRPO, long steps", "pay": 1, "max_kl": 1.0},
-]
+SETTINGS = [{"case": "TRPO", "pay": pay, "max_kl": 0.01} for pay in (1, 10, 100)]
 
 
 def one(seed: int, case: str, pay: float, **settings: object) -> list[dict]:
