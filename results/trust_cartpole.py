@@ -1,7 +1,8 @@
 """Chapter 2: TRPO beside vanilla policy gradient with V(s), each with three lengths of step, on CartPole.
 
-Batch, networks, critic and advantages (lam = 1) are the same. A KL grows with the square of a step, so
-1e-4 to 1 for max_kl spans what 1e-3 to 1e-1 spans for a learning rate: a factor of 100 in the step's length.
+Batch, networks, critic and advantages (lam = 1) are the same, but TRPO normalises them. A KL grows with the
+square of a step, so 1e-4 to 1 for max_kl spans what 1e-3 to 1e-1 spans for a learning rate: a factor of 100
+in the step's length.
 """
 
 from ppobook import evaluate, train

@@ -1,7 +1,7 @@
 """Chapter 2: TRPO on the CartPole of `vanilla_collapse.py`, in which each step pays 1, 10 or 100.
 
-The same seeds, batches and critic as there, and with lam = 1 the same advantages, so that what differs is the
-step. max_kl is the paper's.
+The same seeds and batches as there, and the critic of its learners with V(s); with lam = 1 their advantages
+too, but normalised. max_kl is the paper's.
 """
 
 import gymnasium as gym
