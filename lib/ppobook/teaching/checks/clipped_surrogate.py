@@ -1044,7 +1044,7 @@ class _OneState:
 
     def __init__(self, rate: float, learners: int = 1) -> None:
         self.logits = torch.zeros(learners, 1, 3, requires_grad=True)
-        self.optimizer = torch.optim.SGD([self.logits], lr=rate)
+        self.optimizer: torch.optim.Optimizer = torch.optim.SGD([self.logits], lr=rate)
         self.states = torch.zeros(learners, 3, dtype=torch.long)
         self.actions = torch.tensor([[0, 1, 2]]).expand(learners, 3).contiguous()
         self.worth = torch.tensor([[1.0, 0.0, -1.0]]).expand(learners, 3).contiguous()
