@@ -10,7 +10,7 @@ from ppobook.experiments import record
 
 COMMON = {"num_envs": 8, "num_steps": 256, "hidden": (64, 64), "value_lr": 0.01, "value_epochs": 20}
 TRPO = {"lam": 1.0, "value_minibatches": 1}
-LENGTHS = [(0.01, 0.01), (0.1, 1.0), (0.001, 0.0001)]
+LENGTHS = [(0.1, 1.0), (0.01, 0.01), (0.001, 0.0001)]
 SETTINGS = [
     setting
     for lr, max_kl in LENGTHS
