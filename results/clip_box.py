@@ -86,7 +86,7 @@ def counted(ratio):
 
 def one(seed: int, env: str) -> list[dict]:
     Watched.rows = []
-    run = train(Watched, env=env, seed=seed, total_steps=100_000, progress=False, **COMMON)
+    run = train(Watched, env=env, seed=seed, total_steps=50_000, progress=False, **COMMON)
     final = evaluate(run.policy, env, episodes=100, seed=10_000 + seed)["mean"]
     returns = run.history["return_mean"]
     for row in Watched.rows:

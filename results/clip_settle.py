@@ -1,6 +1,7 @@
-"""Chapter 3: the settings of clip_compare, settled with equal effort: six pairs a method, three seeds each.
+"""Chapter 3: the settings of clip_compare, settled with equal effort: six pairs a method, two seeds each.
 
-What counts is the mean return of the training episodes in the second half of the budget.
+What counts is the mean return of the training episodes, over the whole of the budget. All is settled on
+CartPole; clip_compare carries it to Acrobot as it is.
 """
 
 from clip_compare import trained
@@ -14,18 +15,13 @@ GRIDS = {
     "PPO-KL, adaptive": [{"kl_coef_target": x, "lr": lr} for x in (0.003, 0.01, 0.03) for lr in LRS],
     "TRPO": [{"max_kl": x, "value_lr": lr} for x in (0.01, 0.03, 0.1) for lr in LRS],
 }
-SETTINGS = [
-    {"env": env, "case": case, **own}
-    for env in ("CartPole-v1", "Acrobot-v1")
-    for case, grid in GRIDS.items()
-    for own in grid
-]
+SETTINGS = [{"env": "CartPole-v1", "case": case, **own} for case, grid in GRIDS.items() for own in grid]
 
 
 def one(seed: int, env: str, case: str, **own: float) -> dict:
     run, cpu = trained(seed, env, case, own)
-    late = run.history[run.history["steps"] > 25_000]
-    return {"late_return": late["return_mean"].mean(), "approx_kl": late["approx_kl"].median(), "cpu": cpu}
+    kl = run.history["approx_kl"].median()
+    return {"return_mean": run.history["return_mean"].mean(), "approx_kl": kl, "cpu": cpu}
 
 
 if __name__ == "__main__":
@@ -33,7 +29,7 @@ if __name__ == "__main__":
         "clip_settle",
         one,
         SETTINGS,
-        seeds=range(3),
+        seeds=range(2),
         workers=1,
         digits=4,
         note="Seeds of their own, so that clip_compare is judged on seeds that chose nothing.",
