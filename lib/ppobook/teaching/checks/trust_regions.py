@@ -1061,7 +1061,7 @@ def natural_step(answer: Answer) -> Findings:
 
     def along(line: np.ndarray, step: np.ndarray = got) -> bool:
         size = np.linalg.norm(step) * np.linalg.norm(line)
-        return size > 1e-12 and abs(step @ line) > (1 - 1e-9) * size
+        return bool(size > 1e-12 and abs(step @ line) > (1 - 1e-9) * size)
 
     lines = [v for v in asked if np.linalg.norm(v) > 1e-12]
     length = float(got @ x / (x @ x))
@@ -1402,7 +1402,7 @@ class _MadeUp:
         return self._of("advantages", self._worth, probs)
 
     def objective(self, probs: Any) -> Any:
-        return self._of("J", np.float64(0.0), probs)
+        return self._of("J", np.zeros(()), probs)
 
     def __getattr__(self, name: str) -> Any:
         return curtain(self, name, "state_occupancy, advantages, gamma, terminal", "sec-bound")
@@ -1732,8 +1732,11 @@ def trust_step(answer: Answer) -> Findings:
         )
     # One state, two even actions, and a policy that stays near and turns round: the whole step loses.
     even, turn = np.zeros((1, 2)), 0.2 / (1.5 * np.pi)
-    batch: tuple[Any, ...] = ([0] * 4, [0, 0, 1, 1], [1.0, 1.0, -1.0, -1.0], 0.02, 1e-6)
-    wavy = _Step(answer, even, *batch, lambda d: turn * torch.sin(d / turn))
+
+    def try_on(bend: Callable[[Tensor], Tensor]) -> _Step:
+        return _Step(answer, even, [0] * 4, [0, 0, 1, 1], [1.0, 1.0, -1.0, -1.0], 0.02, 1e-6, bend)
+
+    wavy = try_on(lambda d: turn * torch.sin(d / turn))
     if wavy.gain < -1e-6:
         yield Mistake(
             "a step that loses is taken",
@@ -1744,7 +1747,7 @@ def trust_step(answer: Answer) -> Findings:
             section="sec-line-search",
         )
     # Here a step has little effect at first and then a large one: its KL is far above the forecast.
-    steep = _Step(answer, even, *batch, lambda d: d + 400 * d**3)
+    steep = try_on(lambda d: d + 400 * d**3)
     if steep.kl > steep.max_kl * 1.01:
         yield Mistake(
             "a step that goes too far is taken",
@@ -1754,7 +1757,7 @@ def trust_step(answer: Answer) -> Findings:
             section="sec-line-search",
         )
     # And here any change at all is too much.
-    cliff = _Step(answer, even, *batch, lambda d: d + 1e30 * d**5)
+    cliff = try_on(lambda d: d + 1e30 * d**5)
     if cliff.broken or np.abs(cliff.change).max() > 1e-9:
         yield Mistake(
             "after a failed search the policy is not what it was",
