@@ -1040,6 +1040,8 @@ def test_a_planted_mistake_is_called_by_its_name(name: str, row: tuple[str, Call
     verdict = checks.run(name, answer)
     assert (verdict.kind, verdict.name) == ("mistake", mistake), verdict.message
     assert "Think:" in verdict.message
+    # A sentence whose end was lost, or a number that nobody wants to read.
+    assert not re.search(r"[ ,]\.(\s|$)|\de-[1-9]\d", verdict.message), verdict.message
     assert_no_answer_in(verdict.message, name)
 
 

@@ -623,7 +623,10 @@ def surrogate_gradient(answer: Answer) -> Findings:
     before, after = world.objective(old), world.objective(new)
     rise = (world.objective(old + bit * (new - old)) - world.objective(old - bit * (new - old))) / (2 * bit)
     here, there = ask(old), ask(new)
-    said = f"J is {before:.4f} before and {after:.4f} after, and you say {here:.4f} and {there:.4f}"
+    said = (
+        f"J is {before:.4f} before and {after:.4f} after, and you say {round(here, 4) + 0.0:.4f} and "
+        f"{there:.4f}"
+    )
 
     visits, worth, values = world.state_occupancy(old), world.advantages(old), world.policy_value(old)
     acting = ~world.terminal
@@ -1186,7 +1189,8 @@ def natural_step(answer: Answer) -> Findings:
     if along(x + np.array([1.0, -1.0]), begun):
         yield Mistake(
             "what is missing at the start is not noted",
-            seen=f"begun from x₀ = (1, −1) your step is {numbers(begun)}, along x + x₀, where F x = g.",
+            seen=f"begun from x₀ = (1, −1) your step is {numbers(begun.round(6) + 0.0)}, along x + x₀, "
+            "where F x = g.",
             think="x₀ accounts for a part of g already, or for too much. How is that found out?",
             section="sec-natural-gradient",
         )
@@ -1423,8 +1427,10 @@ def bound_size(answer: Answer) -> Findings:
     back, kl, wide = 0.5 * np.log(4 / 3), 0.25 * np.log(0.5) + 0.75 * np.log(1.5), 0.25
     end = float(divergence(lonely.OLD, lonely.NEW)[2])
     scale = 4 * 3 * 0.5 / 0.25
-    said = f"where nothing can be gained, γ is 1/2, the largest |A| is 3 and the largest KL is {kl:.4f}, "
-    f"you take off {numbers(paid, 4)}"
+    said = (
+        f"where nothing can be gained, γ is 1/2, the largest |A| is 3 and the largest KL is {kl:.4f}, "
+        f"you take off {numbers(paid, 4)}"
+    )
 
     if any(new and what != "J" for what, new in lonely.asked):
         yield Mistake(
