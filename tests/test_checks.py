@@ -734,7 +734,8 @@ def each(table: dict[str, list[Any]]) -> list[Any]:
 
 
 def test_every_check_has_an_exercise_and_every_exercise_a_check() -> None:
-    assert set(checks.names()) == set(SOLUTIONS) == set(RIGHT) == set(WRONG)
+    here = {name for name, module in checks.names().items() if module == "ppobook.teaching.checks.vanilla"}
+    assert here == set(SOLUTIONS) == set(RIGHT) == set(WRONG)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -864,7 +865,7 @@ def test_an_unknown_name_gets_the_nearest_ones() -> None:
         checks.UnknownCheck, match=r"no check named 'reward-togo'\. Did you mean 'reward-to-go'"
     ):
         check("reward-togo", lambda: 0)
-    with pytest.raises(checks.UnknownCheck, match=r"There are softmax-score, score-mean"):
+    with pytest.raises(checks.UnknownCheck, match=r"There are .*, softmax-score, score-mean"):
         check("zzz", lambda: 0)
 
 
