@@ -28,8 +28,8 @@ TORCH_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 Job = dict[str, Any]
 
 # A job of ours that ran on other code than the library has now is run again. These rooms are on no clock.
-_OFF_THE_CLOCK = {"cli", "compare", "course", "doctor", "experiments", "export", "language", "teaching"}
-_OFF_THE_CLOCK |= {"watch"}
+_OFF_THE_CLOCK = {"cli", "comparing", "course", "doctor", "experiments", "exporting", "language", "teaching"}
+_OFF_THE_CLOCK |= {"watching"}
 
 
 class NoPeer(Exception):  # noqa: N818 - no error of this program

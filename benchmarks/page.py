@@ -195,6 +195,23 @@ def cost(recorded: Recorded) -> str:
     return _markdown(rows, left=1)
 
 
+def widths(recorded: Recorded) -> str:
+    """What each doubling of the networks' width costs."""
+    if recorded.race is None:
+        return ABSENT
+    table = recorded.table("race")
+    mine = table[(table.race == "cost_width_1") & (table.measure == "steps_per_second")]
+    rates = mine.groupby("contestant", sort=False)["value"].median()
+    if len(rates) < 3:
+        return ABSENT
+    times = [f"{a / b:.1f}" for a, b in zip(rates[:-1], rates[1:], strict=True)]
+    first, last = (label.removeprefix("width ") for label in (rates.index[0], rates.index[-1]))
+    return (
+        f"With the width of the networks it is the other way round. From {first} to {last}, each doubling "
+        f"makes a step {', '.join(times[:-1])} and {times[-1]} times as dear."
+    )
+
+
 def worse(recorded: Recorded) -> str:
     """Every comparison in which ours is behind, or does not reach what was aimed at."""
     if recorded.race is None:
@@ -501,6 +518,7 @@ PARTS: dict[str, Callable[[Recorded], str]] = {
         gae,
         start_up,
         cost,
+        widths,
         worse,
         skipped,
         figure_ratios,
