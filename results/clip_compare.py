@@ -2,7 +2,8 @@
 
 Networks, batches, advantages and the number of the critic's steps are the same for all. What a method calls
 its own (the length of its leash, and one learning rate) was settled by `clip_settle.py`, six pairs each, on
-other seeds and on CartPole only: Acrobot is played with the same. "PPO-clip, autograd" is PPO-clip without the closed form of its gradient, for what that costs.
+other seeds of CartPole; Acrobot is played with the same. "PPO-clip, autograd" is PPO-clip without the closed
+form of its gradient, for what that costs.
 """
 
 import time
@@ -15,8 +16,17 @@ from ppobook.trpo import TRPO
 STEPS = {"CartPole-v1": 30_000, "Acrobot-v1": 40_000}
 COMMON = {"num_envs": 8, "num_steps": 128, "gamma": 0.99, "lam": 0.95}
 STEPPED = {"epochs": 10, "num_minibatches": 8, "value_coef": 1.0, "entropy_coef": 0.0}
-SETTLED: dict[tuple[str, str], dict] = {}
-SETTINGS = [{"env": env, "case": case, **own} for (env, case), own in SETTLED.items()]
+SETTLED = {
+    "PPO-clip": {"clip_eps": 0.2, "lr": 0.003},
+    "PPO-KL, fixed": {"kl_coef": 0.3, "lr": 0.001},
+    "PPO-KL, adaptive": {"kl_coef_target": 0.03, "lr": 0.003},
+    "TRPO": {"max_kl": 0.03, "value_lr": 0.003},
+    "PPO-clip, autograd": {"clip_eps": 0.2, "lr": 0.003},
+}
+SETTINGS = [
+    *({"env": "CartPole-v1", "case": case, **own} for case, own in SETTLED.items()),
+    *({"env": "Acrobot-v1", "case": case, **own} for case, own in SETTLED.items() if "autograd" not in case),
+]
 KEPT = ["update", "steps", "return_mean", "approx_kl", "clip_fraction", "flat_fraction", "beta", "final"]
 KEPT += ["cpu"]
 
