@@ -216,13 +216,17 @@ def worse(recorded: Recorded) -> str:
     """Every comparison in which ours is behind, or does not reach what was aimed at."""
     if recorded.race is None:
         return ABSENT
-    comparisons = list(recorded.race["comparisons"])
+    comparisons = [("", one) for one in recorded.race["comparisons"]]
     if recorded.many is not None:  # more seeds of the same rows
-        again = {one["race"] for one in recorded.many["comparisons"]}
-        comparisons = [one for one in comparisons if one["race"] not in again]
-        comparisons += recorded.many["comparisons"]
+        more = {(one["race"], one["contestant"]): one["seeds"] for one in recorded.many["comparisons"]}
+        comparisons = [
+            (f" (on {one['seeds']} seeds; the table above has {seeds})" if seeds else "", one)
+            for _, one in comparisons
+            if (seeds := more.get((one["race"], one["contestant"]), 0)) == 0 or seeds > one["seeds"]
+        ]
+        comparisons += [("", one) for one in recorded.many["comparisons"]]
     lines = []
-    for one in comparisons:
+    for note, one in comparisons:
         if one["ratio"] is None:
             lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
             continue
@@ -245,7 +249,7 @@ def worse(recorded: Recorded) -> str:
             what = {"steps_per_second": "rate", "cpu_seconds": "CPU seconds", "steps": "steps"}
             lines.append(
                 f"- {one['title']}, beside {one['contestant']}: {_ratio(one)} of its "
-                f"{what.get(one['measure'], 'time')}: {why}."
+                f"{what.get(one['measure'], 'time')}: {why}{note}."
             )
     for one in recorded.race["alone"]:
         if one["ours"] > one["limit"]:
