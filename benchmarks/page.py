@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ def widths(recorded: Recorded) -> str:
     rates = mine.groupby("contestant", sort=False)["value"].median()
     if len(rates) < 3:
         return ABSENT
-    times = [f"{a / b:.1f}" for a, b in zip(rates[:-1], rates[1:], strict=True)]
+    times = [f"{a / b:.1f}" for a, b in pairwise(rates)]
     first, last = (label.removeprefix("width ") for label in (rates.index[0], rates.index[-1]))
     return (
         f"With the width of the networks it is the other way round. From {first} to {last}, each doubling "
