@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ def widths(recorded: Recorded) -> str:
     rates = mine.groupby("contestant", sort=False)["value"].median()
     if len(rates) < 3:
         return ABSENT
-    times = [f"{a / b:.1f}" for a, b in zip(rates[:-1], rates[1:], strict=True)]
+    times = [f"{a / b:.1f}" for a, b in pairwise(rates)]
     first, last = (label.removeprefix("width ") for label in (rates.index[0], rates.index[-1]))
     return (
         f"With the width of the networks it is the other way round. From {first} to {last}, each doubling "
@@ -216,13 +217,17 @@ def worse(recorded: Recorded) -> str:
     """Every comparison in which ours is behind, or does not reach what was aimed at."""
     if recorded.race is None:
         return ABSENT
-    comparisons = list(recorded.race["comparisons"])
+    comparisons = [("", one) for one in recorded.race["comparisons"]]
     if recorded.many is not None:  # more seeds of the same rows
-        again = {one["race"] for one in recorded.many["comparisons"]}
-        comparisons = [one for one in comparisons if one["race"] not in again]
-        comparisons += recorded.many["comparisons"]
+        more = {(one["race"], one["contestant"]): one["seeds"] for one in recorded.many["comparisons"]}
+        comparisons = [
+            (f" (on {one['seeds']} seeds; the table above has {seeds})" if seeds else "", one)
+            for _, one in comparisons
+            if (seeds := more.get((one["race"], one["contestant"]), 0)) == 0 or seeds > one["seeds"]
+        ]
+        comparisons += [("", one) for one in recorded.many["comparisons"]]
     lines = []
-    for one in comparisons:
+    for note, one in comparisons:
         if one["ratio"] is None:
             lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
             continue
@@ -245,7 +250,7 @@ def worse(recorded: Recorded) -> str:
             what = {"steps_per_second": "rate", "cpu_seconds": "CPU seconds", "steps": "steps"}
             lines.append(
                 f"- {one['title']}, beside {one['contestant']}: {_ratio(one)} of its "
-                f"{what.get(one['measure'], 'time')}: {why}."
+                f"{what.get(one['measure'], 'time')}: {why}{note}."
             )
     for one in recorded.race["alone"]:
         if one["ours"] > one["limit"]:

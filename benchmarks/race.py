@@ -193,6 +193,9 @@ def comparisons(races: Sequence[Race], lines: Sequence[Line]) -> list[dict[str, 
 
 
 def _compared(race: Race, lines: Sequence[Line], ours: str, theirs: str, measure: str) -> dict[str, Any]:
+    # On the seeds that both have: the longest runs are made on fewer.
+    both = set.intersection(*({x["seed"] for x in lines if x["contestant"] == one} for one in (ours, theirs)))
+    lines = [line for line in lines if line["seed"] in both]
     first, second = (_numbers(lines, label, measure) for label in (ours, theirs))
     learned = race.measure == "seconds_to_threshold"
     made = (ratios.of_medians if learned else ratios.of_pairs)(first, second)

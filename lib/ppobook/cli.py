@@ -258,12 +258,19 @@ def _train(arguments: argparse.Namespace) -> None:
         **settings,
     )
     last = run.history.iloc[-1]
+    asked = given.get("total_steps")
+    if arguments.resume is not None and asked is not None and (run.history["steps"] >= asked).sum() > 1:
+        print(f"the run was past {asked:,} steps already: nothing was trained")
     recent = run.history["return_mean"].tail(10).mean()
     folder = arguments.resume or given.get("out")
     print(f"{training.short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
-    print(f"{last['steps']:,.0f} steps, {last['update']:.0f} updates, {last['seconds']:.1f} seconds")
-    print(f"mean return over the last {min(10, len(run.history))} updates: {recent:.4g}")
+    print(f"{last['steps']:,.0f} steps, {_updates(int(last['update']))}, {last['seconds']:.1f} seconds")
+    print(f"mean return over the last {_updates(min(10, len(run.history)))}: {recent:.4g}")
     print(f"saved in {folder}" if folder else "not saved: --out was not given")
+
+
+def _updates(count: int) -> str:
+    return f"{count} update{'s' * (count != 1)}"
 
 
 # What a file may say beside the algorithm and its settings; all of them are options too.
@@ -421,7 +428,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     record = read_record(arguments.folder)
     config, updates = record.config, len(record.history)
-    print(f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {updates} updates")
+    print(f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {_updates(updates)}")
     actions = record.action_space
     dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
     findings = examine(record.history, config, action_dims=dims) if updates else []
