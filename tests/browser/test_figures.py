@@ -266,7 +266,9 @@ def test_with_scripts_the_picture_is_gone_and_the_caption_stays(page: Page, addr
     live(page, address)
     expect(page.locator(".ppobook-figure img")).to_be_hidden()
     expect(page.locator("#baseline-figure figcaption")).to_contain_text(CAPTION)
-    expect(page.get_by_role("link", name=re.compile(r"^Fig. \d"))).to_have_attribute("href", "#baseline-figure")
+    expect(page.get_by_role("link", name=re.compile(r"^Fig. \d"))).to_have_attribute(
+        "href", "#baseline-figure"
+    )
 
 
 def test_a_broken_figure_stays_a_picture(page: Page, http: str) -> None:
@@ -418,7 +420,7 @@ def test_own_advantages_are_pay_less_its_mean(page: Page, http: str) -> None:
         figure.get_by_role("slider", name=f"Action {k + 1} pays").fill(pay)
     expect(figure.locator("details p")).to_contain_text("(−0.30, 1.70, −3.30)")
     old = figures.trust_region_step().state["presets"][2]["old"]
-    # Where the policy slides along an end of the box, its small steps hop to and fro as rounding has it.
+    # Where the policy slides along an end of the box, its small steps hop about, as rounding has it.
     steps_agree(figure, old, (1.0, 3.0, -2.0), tolerance=2e-3)
 
 
