@@ -22,7 +22,7 @@ KEPT += ["ratio_std", "minibatch_kl", "approx_kl", "final"]
 
 
 def one(seed: int, lr: float) -> list[dict]:
-    run = train("ppo", env="CartPole-v1", seed=seed, total_steps=50_000, lr=lr, progress=False, **COMMON)
+    run = train("ppo", env="CartPole-v1", seed=seed, total_steps=30_000, lr=lr, progress=False, **COMMON)
     judged = evaluate(run.policy, "CartPole-v1", episodes=100, seed=10_000 + seed)
     return run.history.assign(final=judged["mean"])[KEPT].to_dict("records")
 
