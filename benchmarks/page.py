@@ -217,17 +217,13 @@ def worse(recorded: Recorded) -> str:
     """Every comparison in which ours is behind, or does not reach what was aimed at."""
     if recorded.race is None:
         return ABSENT
-    comparisons = [("", one) for one in recorded.race["comparisons"]]
-    if recorded.many is not None:  # more seeds of the same rows
-        more = {(one["race"], one["contestant"]): one["seeds"] for one in recorded.many["comparisons"]}
-        comparisons = [
-            (f" (on {one['seeds']} seeds; the table above has {seeds})" if seeds else "", one)
-            for _, one in comparisons
-            if (seeds := more.get((one["race"], one["contestant"]), 0)) == 0 or seeds > one["seeds"]
-        ]
-        comparisons += [("", one) for one in recorded.many["comparisons"]]
+    longer = {} if recorded.many is None else {_row(one): one for one in recorded.many["comparisons"]}
+    comparisons = list(longer.values())  # more seeds of the same rows, or the same ones again
+    for one in recorded.race["comparisons"]:
+        if _row(one) not in longer or longer[_row(one)]["seeds"] > one["seeds"]:
+            comparisons.append(one)
     lines = []
-    for note, one in comparisons:
+    for one in comparisons:
         if one["ratio"] is None:
             lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
             continue
@@ -247,6 +243,8 @@ def worse(recorded: Recorded) -> str:
                     if behind
                     else (f"past the limit of {_number(one['limit'])}")
                 )
+            again = longer.get(_row(one), one)
+            note = "" if again is one else f" (on {one['seeds']} seeds; the table above has {again['seeds']})"
             what = {"steps_per_second": "rate", "cpu_seconds": "CPU seconds", "steps": "steps"}
             lines.append(
                 f"- {one['title']}, beside {one['contestant']}: {_ratio(one)} of its "
@@ -256,6 +254,10 @@ def worse(recorded: Recorded) -> str:
         if one["ours"] > one["limit"]:
             lines.append(f"- `{one['title']}`: {_number(one['ours'])} s, past the limit of {one['limit']:g}.")
     return "\n".join(lines) or "In no row above."
+
+
+def _row(one: Facts) -> tuple[str, str, str]:
+    return one["race"], one["contestant"], one["measure"]
 
 
 def skipped(recorded: Recorded) -> str:
@@ -364,11 +366,11 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float | None, float |
     found = []
     for one in chosen:
         times, low, high = one["ratio"], one["low"], one["high"]
-        if times is None:
-            continue
+        if not times:
+            continue  # 0: they did not get there, and nothing can be said of how many times
         if one["measure"] != "steps_per_second":
             times = 1 / times
-            low, high = (None if x is None else 1 / x for x in (high, low))
+            low, high = (1 / x if x else None for x in (high, low))
         found.append((f"{one['title']}, {one['contestant']}".replace(" at ", ", "), times, low, high))
     return found
 

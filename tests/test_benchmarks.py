@@ -481,6 +481,14 @@ def test_every_figure_of_the_page_is_there():
         assert (page.PAGE.parent / name).is_file(), name
 
 
+def test_the_figure_bears_a_rival_that_did_not_get_there(tmp_path):
+    one = {"race": "reach_x", "title": "x", "contestant": "SB3", "measure": "cpu_seconds", "seeds": 5}
+    ends = [(0.0, 0.0, 0.0), (0.5, 0.0, 1.0), (None, None, None)]
+    rows = [{**one, **dict(zip(("ratio", "low", "high"), x, strict=True))} for x in ends]
+    (tmp_path / "race.json").write_text(json.dumps({"comparisons": rows}))
+    assert page.speedups(page.Recorded(tmp_path)) == [("x, SB3", 2.0, 1.0, None)]
+
+
 def test_the_page_says_nothing_where_nothing_is_recorded(tmp_path):
     empty = page.Recorded(tmp_path)
     for name, part in page.PARTS.items():

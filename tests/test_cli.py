@@ -336,3 +336,12 @@ def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "ppobook.envs", raising=False)
     assert main(["envs"]) == 2
     assert "make lab" in capsys.readouterr().err
+
+
+def test_a_run_that_is_past_what_is_asked_says_so(tmp_path, capsys):
+    run = str(tmp_path / "run")
+    small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet"]
+    assert main(["train", "vanilla", *small, "--total-steps", "96", "--out", run]) == 0
+    assert "nothing was trained" not in capsys.readouterr().out
+    assert main(["train", "--resume", run, "--total-steps", "32", "--quiet"]) == 0
+    assert "past 32 steps already: nothing was trained" in capsys.readouterr().out

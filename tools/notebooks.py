@@ -501,7 +501,7 @@ def _hide_answers(notebook: Notebook) -> None:
 
 # No pattern begins with a repeat: a picture's source is a single word of hundreds of kilobytes.
 _PATHS = re.compile(
-    r"(?<![\w.:/~-])(?:/home/|/Users/|/root/|/tmp/|/var/folders/)[^\s'\"<>]*"
+    r"(?<![\w.:/~-])/(?:home|Users|root|tmp|var/folders)/[^\s'\"<>]*"
     r"|\b[A-Za-z]:\\+Users\\[^\s'\"<>]*|[/\\]site-packages[/\\]\S*|ipykernel_\d+\S*"
 )
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")

@@ -98,7 +98,7 @@ COUNTS = ("update", "steps", "episodes")
 # Layers whose answer to one observation depends on chance, or on the other observations beside it.
 _FICKLE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
-# Those of them that no algorithm may fill.
+# The columns that no algorithm may fill.
 _COUNTED = ("update", "steps", "episodes", "length_mean")
 
 # The layout of a checkpoint. One with another number is refused, and not guessed at.
