@@ -1,0 +1,206 @@
+"""What all stages have in common that sample from the model which they train: PPO, GRPO and the online loops.
+
+    prompts of this update            draw_prompts
+    completions from π_old            sample
+    one reward a completion           score, and less_penalty for those that were cut
+    log π_ref of each token           reference_logp
+    how far π is from π_ref           kl_estimate
+    the row of the history            told
+
+A stage extends `Sampling` and writes `step`. Tokens are drawn at `temperature`, and everything is a matter of
+that distribution: the ratio, the entropy, and the KL, for which the reference is read at it as well. There is
+no top-k or top-p in training: the ratio would compare with a policy that nothing was drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ppobook import _doors, divergences
+from ppobook.language import training
+from ppobook.language.data import Batches, Prompts, prompts_of
+from ppobook.language.model import generate
+from ppobook.language.rewards import GoldReward, Reward
+from ppobook.language.tokens import Completions, completion_logits, token_logp
+from ppobook.language.training import Stage, Task
+from ppobook.runs import setting
+
+# Where neither a setting nor a world says how long a completion may be.
+MAX_NEW_TOKENS = 64
+
+KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k3}
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings of every stage that samples."""
+
+    batch_size: int = setting(64, "completions that an update is made from", low=1)
+    temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
+    max_new_tokens: int | None = setting(
+        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS}", low=1
+    )
+    cut: str = setting(
+        "end",
+        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
+        choices=("end", "penalty"),
+    )
+    missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
+    kl_coef: float = setting(0.1, "β: what a nat of KL to the reference costs", low=0)
+    kl_estimator: str = setting("k1", "how that KL is estimated from samples", choices=tuple(KL_ESTIMATORS))
+
+
+class Sampling(Stage):
+    """A stage that learns from completions of its own.
+
+    Attributes
+    ----------
+    reference : torch module
+        π_ref, frozen.
+    reward : Reward
+    judge : torch module or None
+        The network behind the reward, if there is one; kept for the checkpoint.
+    prompts : Prompts
+        All there are.
+    max_new_tokens : int
+    """
+
+    settings_class = Settings
+    remembers = (*Stage.remembers, "reference", "judge")
+    wants_reward = True
+    wants_reference = True
+
+    def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
+        super().__init__(task, settings, seed=seed, device=device)
+        assert task.reward is not None
+        self.reference = task.reference
+        self.reward: Reward = task.reward
+        self.judge = task.reward.module
+        self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
+        self.max_new_tokens: int = settings.max_new_tokens or (
+            MAX_NEW_TOKENS if task.world is None else task.world.max_new_tokens
+        )
+        longest = int(self.prompts.mask.sum(dim=1).max())
+        for name, model in (("model", self.model), ("reference", self.reference), ("reward", self.judge)):
+            context = getattr(getattr(model, "body", model), "context", None)
+            if context is not None and longest + self.max_new_tokens > context:
+                raise ValueError(
+                    f"max_new_tokens is {self.max_new_tokens} and the longest prompt has {longest} tokens; "
+                    f"together at most the context of {name}, {context}, are wanted"
+                )
+
+    def draw_prompts(self, number: int, n: int) -> Prompts:
+        """The n prompts of an update. Each is drawn once before any is drawn again."""
+        rows = Batches(len(self.prompts), n, self.seed).rows(number)
+        return self.prompts.select(rows)
+
+    def sample(self, prompts: Prompts) -> Completions:
+        """A completion of each prompt by the model as it is now, with log π_old of each token."""
+        return generate(
+            self.model,
+            prompts.tokens.to(self.device),
+            prompts.mask.to(self.device),
+            self.max_new_tokens,
+            temperature=self.settings.temperature,
+            generator=self.generator,
+        )
+
+    def score(self, completions: Completions, columns: Mapping[str, Sequence[Any]]) -> Tensor:
+        """What the reward says of each completion, [B], before KL and penalty."""
+        return self.reward(completions, columns)
+
+    def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
+        """Rewards after `missing_eos_penalty`, where the setting `cut` asks for it."""
+        if self.settings.cut != "penalty":
+            return rewards
+        return rewards - self.settings.missing_eos_penalty * (~completions.ended).to(rewards.dtype)
+
+    @torch.no_grad()
+    def reference_logp(self, completions: Completions) -> Tensor:
+        """log π_ref of each token, [B, T], 0 at padding."""
+        logits = completion_logits(self.reference, completions)
+        return token_logp(logits, completions.tokens, self.settings.temperature, mask=completions.mask)
+
+    def told(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
+        """What the history says of a batch that was sampled.
+
+        Parameters
+        ----------
+        completions : Completions
+        rewards : tensor, shape (B,)
+            As `score` gave them.
+        ref_logp : tensor, shape (B, T)
+
+        Returns
+        -------
+        dict
+            tokens, their number; reward, its mean over completions, and reward_std; gold, where there is a
+            world; kl_reference, log π_old − log π_ref summed over each completion's tokens (k1), the mean
+            over completions; length; ended, the share that ended of itself.
+        """
+        world = self.task.world
+        of_each = (completions.logp - ref_logp).sum(dim=1)  # both are 0 at padding
+        row = {
+            "tokens": int(completions.mask.sum()),
+            "reward": rewards.mean().item(),
+            "reward_std": rewards.std(correction=0).item(),
+        }
+        if world is not None:
+            known = isinstance(self.reward, GoldReward)
+            row["gold"] = (rewards if known else world.gold(completions)).mean().item()
+        return row | {
+            "kl_reference": of_each.mean().item(),
+            "length": completions.lengths.float().mean().item(),
+            "ended": completions.ended.float().mean().item(),
+        }
+
+
+def kl_estimate(estimator: str, logp: Tensor, ref_logp: Tensor, old_logp: Tensor | None = None) -> Tensor:
+    """An estimate of KL(π, π_ref) from each token, [B, T]; with a gradient, if logp has one.
+
+        k1 = log π − log π_ref        k2 = ½ k1²        k3 = π_ref/π − 1 + k1
+        with old_logp, each times the ratio π / π_old, through which there is a gradient as well
+
+    The *values* of k1 and k3 are right on average. What matters of a loss is its gradient, and there the
+    three differ. With π the policy being trained, it is on average that of
+
+        =========  ==================  ================================
+        estimator  with the ratio      without, on tokens drawn from π
+        =========  ==================  ================================
+        k1         KL(π, π_ref)        a constant: nothing happens
+        k2         E_π[k2], no KL      KL(π, π_ref)
+        k3         KL(π, π_ref)        KL(π_ref, π), the other way round
+        =========  ==================  ================================
+
+    As a *reward*, where no gradient flows through the number, k1 is right and the others are not: k3 there
+    leads down KL(π, π_ref) − KL(π_ref, π).
+
+    Each is the KL of the next token in the state that was met. What a token does to the KL of *later* states
+    has no part in this gradient. As a reward it has: later ones flow back through the advantages.
+
+    Parameters
+    ----------
+    estimator : "k1", "k2" or "k3"
+    logp, ref_logp : tensors of one shape
+        Finite; 0 where padded, which gives 0.
+    old_logp : tensor, the shape of logp, optional
+        Detached inside.
+
+    Raises
+    ------
+    ValueError
+        An unknown name, shapes that differ, a number that is not finite.
+
+    References
+    ----------
+    Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few pitfalls in KL divergence
+    gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
+    to gradient optimization".
+    """
+    kl: Tensor = KL_ESTIMATORS[_doors.choice("kl_estimator", estimator, KL_ESTIMATORS)](logp, ref_logp)
+    return kl if old_logp is None else (logp - old_logp.detach()).exp() * kl
