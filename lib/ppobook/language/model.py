@@ -385,7 +385,7 @@ def gelu(x: Tensor) -> Tensor:
     # torch's own is the same, but on a CPU its tanh takes a sixth of a training step.
     if x.device.type != "cpu" or x.dtype not in _C_OF:
         return F.gelu(x, approximate="tanh")
-    return _Gelu.apply(x) if x.requires_grad else _gate(x).mul_(x)
+    return _Gelu.apply(x)[0] if x.requires_grad else _gate(x).mul_(x)
 
 
 def _gate(x: Tensor) -> Tensor:
@@ -395,16 +395,27 @@ def _gate(x: Tensor) -> Tensor:
 class _Gelu(torch.autograd.Function):
     """x σ(z), and its slope σ(z) (1 + x z' (1 − σ(z)))."""
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        gate = _gate(x)
-        ctx.save_for_backward(x, gate)
-        return x * gate
+    generate_vmap_rule = True
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        gate = _gate(x)
+        return x * gate, gate
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs, output[1])
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None, _: None) -> Tensor | None:
+        if gradient is None:
+            return None
         x, gate = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again, which nothing written in place can be
+            gate = torch.sigmoid(x * (_C + _D * x * x))
+            return gradient * gate * (1 + x * (_C + 3 * _D * x * x) * (1 - gate))
         slope = torch.addcmul(_C_OF[x.dtype], x, x, value=3 * _D).mul_(x)
         slope.addcmul_(slope, gate, value=-1)
         return slope.add_(1).mul_(gate).mul_(gradient)
@@ -629,12 +640,22 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
         )
     try:
         content = torch.load(path, map_location=device, weights_only=True)
+        if not isinstance(content, dict):
+            raise TypeError(f"a {type(content).__name__} and no dict")
         config, weights = DecoderConfig(**content["config"]), content["weights"]
         model: Any = Decoder(config)
         if content["scalar"]:
             model = Scalar(model, content["bias"])
         model.to(device=device, dtype=next(iter(weights.values())).dtype).load_state_dict(weights)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, ValueError) as error:
+    except (
+        pickle.UnpicklingError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+        EOFError,
+    ) as error:
         raise ValueError(
             f"path is {path}, which holds no model ({_doors.reason(error)}); what save_model wrote is wanted"
         ) from None

@@ -1,0 +1,416 @@
+"""Words, padding, completions, and the shift by one between what was read and what was predicted."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from ppobook.language.model import Decoder, DecoderConfig, Scalar
+from ppobook.language.tokens import (
+    Completions,
+    Pairs,
+    WordTokenizer,
+    completion_logits,
+    completion_values,
+    left_pad,
+    right_pad,
+    token_entropy,
+    token_logp,
+)
+
+WORDS = ["tell", "fox", "owl", "barn", ":", "sings", "."]
+EOS, PAD = WordTokenizer.eos, WordTokenizer.pad
+
+
+def rough_decoder(vocab_size=9, seed=0, **sizes):
+    """A decoder whose weights are far from their quiet start, in float64."""
+    model = Decoder(DecoderConfig(vocab_size, **{"context": 16, "width": 12} | sizes, eos=EOS, pad=PAD))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 6, 8), (EOS,))):
+    """From lists of ids; one that does not end in eos was cut."""
+    left, left_mask = left_pad(prompts, PAD)
+    right, right_mask = right_pad(answers, PAD)
+    ended = torch.tensor([answer[-1] == EOS for answer in answers])
+    logp = -torch.arange(1.0, right.numel() + 1).view(right.shape) * right_mask
+    return Completions(left, left_mask, right, right_mask, logp, ended)
+
+
+# --- words and ids -------------------------------------------------------------------------------------
+
+
+def test_a_text_comes_back_from_its_ids():
+    tokenizer = WordTokenizer(WORDS)
+    ids = tokenizer.encode("tell  fox barn : \n sings . <eos>")
+    assert ids == [2, 3, 5, 6, 7, 8, EOS]
+    assert tokenizer.decode(ids) == "tell fox barn : sings . <eos>"
+    assert tokenizer.decode([PAD, PAD, 3, PAD]) == "fox"
+    assert tokenizer.encode("") == []
+    assert tokenizer.decode(torch.tensor([2, 3])) == "tell fox"
+    assert tokenizer.vocab_size == 9
+    assert len({*itertools.chain(*map(tokenizer.encode, tokenizer.words))}) == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        ([], ValueError, "words is empty"),
+        ("the fox", TypeError, "words is the string 'the fox'; a list of words is wanted"),
+        (["a", "b", "a"], ValueError, r"words\[2\] is 'a', which stands there twice"),
+        (["a", "<eos>"], ValueError, r"words\[1\] is '<eos>', which is a token of its own already"),
+        (["a b"], ValueError, r"words\[0\] is 'a b'; a word without white space is wanted"),
+        ([""], ValueError, r"words\[0\] is ''; a word without white space"),
+        (["a", 3], TypeError, r"words\[1\] is 3; a string is wanted"),
+    ],
+)
+def test_the_vocabulary_has_a_door(words, error, sentence):
+    with pytest.raises(error, match=sentence):
+        WordTokenizer(words)
+
+
+def test_an_unknown_word_is_refused_by_name():
+    tokenizer = WordTokenizer(WORDS)
+    with pytest.raises(ValueError, match="text holds the word 'foxes'; did you mean 'fox'"):
+        tokenizer.encode("tell foxes")
+    with pytest.raises(TypeError, match=r"text is \['tell'\]; a string is wanted"):
+        tokenizer.encode(["tell"])
+    for bad in (-1, 9):
+        with pytest.raises(ValueError, match=f"ids holds {bad}; 0 to 8 are wanted"):
+            tokenizer.decode([3, bad])
+
+
+# --- padding -------------------------------------------------------------------------------------------
+
+
+def test_padding_by_hand():
+    tokens, mask = left_pad([[3], [4, 5, 6], [7, 8]], pad=1)
+    assert tokens.tolist() == [[1, 1, 3], [4, 5, 6], [1, 7, 8]]
+    assert mask.tolist() == [[False, False, True], [True] * 3, [False, True, True]]
+    tokens, mask = right_pad([(3,), (4, 5, 6), (7, 8)], pad=1)
+    assert tokens.tolist() == [[3, 1, 1], [4, 5, 6], [7, 8, 1]]
+    assert mask.tolist() == [[True, False, False], [True] * 3, [True, True, False]]
+    assert tokens.dtype == torch.int64
+    assert mask.dtype == torch.bool
+
+
+@pytest.mark.parametrize("pad", [left_pad, right_pad])
+def test_rows_have_a_door(pad):
+    with pytest.raises(ValueError, match="rows is empty; at least one row is wanted"):
+        pad([], 0)
+    with pytest.raises(ValueError, match=r"rows\[1\] is empty; at least one token is wanted"):
+        pad([[3], []], 0)
+    with pytest.raises(TypeError, match=r"rows\[1\] is 0.5; a whole number"):
+        pad([[3], [0.5]], 0)
+    with pytest.raises(ValueError, match=r"rows\[0\] is -1; a whole number of at least 0"):
+        pad([[-1]], 0)
+
+
+# --- completions ---------------------------------------------------------------------------------------
+
+
+def test_properties_by_a_walk_along_each_row():
+    c = completions()
+    assert c.inputs.tolist() == [
+        [PAD, 3, 4, 4, 7, EOS, PAD],
+        [PAD, PAD, 5, 2, 5, 6, 8],
+        [2, 3, 6, EOS, PAD, PAD, PAD],
+    ]
+    assert torch.equal(c.input_mask, c.inputs != PAD)
+    assert c.lengths.tolist() == [3, 4, 1]
+    assert c.last.tolist() == [2, 3, 0]
+    rows, columns = c.tokens.shape
+    for b in range(rows):
+        for t in range(columns):
+            here = bool(c.mask[b, t])
+            last = here and not (t + 1 < columns and c.mask[b, t + 1])
+            assert bool(c.terminated[b, t]) == (here and c.tokens[b, t].item() == EOS)
+            assert bool(c.truncated[b, t]) == (last and c.tokens[b, t].item() != EOS)
+    assert torch.equal((c.terminated | c.truncated).sum(dim=1), torch.ones(rows))
+    assert len(c) == rows
+
+
+def test_one_that_ends_in_the_last_column_has_terminated():
+    c = completions(answers=((4, 7, EOS), (2, 5, EOS), (2, 5, 5)))
+    assert c.terminated.tolist() == [[False, False, True], [False, False, True], [False] * 3]
+    assert c.truncated.tolist() == [[False] * 3, [False] * 3, [False, False, True]]
+
+
+def fields_of(c):
+    return (c.prompts, c.prompt_mask, c.tokens, c.mask, c.logp, c.ended)
+
+
+def equal(a, b):
+    return all(
+        torch.equal(x, y) and x.dtype == y.dtype for x, y in zip(fields_of(a), fields_of(b), strict=True)
+    )
+
+
+def test_select_takes_rows_of_everything():
+    c = completions()
+    for index in ([2, 0], torch.tensor([2, 0]), torch.tensor([2, 0], dtype=torch.int32)):
+        found = c.select(index)
+        for whole, part in zip(fields_of(c), fields_of(found), strict=True):
+            assert torch.equal(part, torch.stack([whole[2], whole[0]]))
+    assert equal(c.select([True, False, True]), c.select([0, 2]))
+    assert equal(c.select(slice(1, 3)), c.select([1, 2]))
+    for bad in (1, [], [0.5], [[0]]):
+        with pytest.raises(ValueError, match=r"index is .*; a list of row numbers is wanted"):
+            c.select(bad)
+    with pytest.raises(IndexError):
+        c.select([3])
+
+
+def test_join_says_the_same_of_each_row():
+    narrow = completions([[5], [6]], [[EOS], [7]])
+    wide = completions()
+    joined = Completions.join([narrow, wide, narrow])
+    assert joined.prompts.shape == (7, 3)
+    assert joined.tokens.shape == (7, 4)
+    tokenizer = WordTokenizer(WORDS)
+    for name in ("texts", "prompt_texts"):
+        each = [getattr(c, name)(tokenizer) for c in (narrow, wide, narrow)]
+        assert getattr(joined, name)(tokenizer) == list(itertools.chain(*each))
+    for name in ("lengths", "last", "ended"):
+        each = [getattr(c, name) for c in (narrow, wide, narrow)]
+        assert torch.equal(getattr(joined, name), torch.cat(each))
+    assert torch.equal(joined.logp[2:5], wide.logp)
+    assert joined.logp.sum() == 2 * narrow.logp.sum() + wide.logp.sum()
+    assert (joined.logp[~joined.mask] == 0).all()
+    assert equal(Completions.join([wide.select([i]) for i in range(3)]), wide)
+    with pytest.raises(ValueError, match="parts is empty"):
+        Completions.join([])
+
+
+def test_texts_are_read_without_padding():
+    tokenizer = WordTokenizer(WORDS)
+    c = completions()
+    assert c.texts(tokenizer) == ["owl sings", "tell barn : .", ""]
+    assert c.texts(tokenizer, eos=True) == ["owl sings <eos>", "tell barn : .", "<eos>"]
+    assert c.prompt_texts(tokenizer) == ["fox owl", "barn", "tell fox :"]
+
+
+def test_an_end_that_is_also_the_padding_is_told_apart():
+    """Tokenizers of others often have one id for both."""
+    prompts, prompt_mask = left_pad([[5], [4, 5]], EOS)
+    tokens, mask = right_pad([[4, EOS], [6, 6, 6]], EOS)
+    c = Completions(prompts, prompt_mask, tokens, mask, torch.zeros(2, 3), torch.tensor([True, False]))
+    assert c.lengths.tolist() == [2, 3]
+    assert c.terminated.tolist() == [[False, True, False], [False] * 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"tokens": torch.ones(3, 4)}, TypeError, "tokens has dtype torch.float32; torch.int64 is wanted"),
+        ({"tokens": [[1]]}, TypeError, "tokens is of type list; a torch tensor is wanted"),
+        ({"tokens": torch.ones(3, dtype=torch.int64)}, ValueError, r"tokens has shape \(3,\); one row of"),
+        ({"tokens": torch.ones(3, 0, dtype=torch.int64)}, ValueError, r"tokens is empty \(shape \(3, 0\)\)"),
+        (
+            {"prompts": torch.ones(2, 3, dtype=torch.int64)},
+            ValueError,
+            r"prompts has shape \(2, 3\); \(3, 3\)",
+        ),
+        ({"prompt_mask": torch.ones(3, 4).bool()}, ValueError, r"prompt_mask has shape \(3, 4\); \(3, 3\)"),
+        ({"mask": torch.ones(3, 3).bool()}, ValueError, r"mask has shape \(3, 3\); \(3, 4\) is wanted"),
+        ({"mask": torch.ones(3, 4)}, TypeError, "mask has dtype torch.float32; torch.bool is wanted"),
+        ({"logp": torch.ones(3, 3)}, ValueError, r"logp has shape \(3, 3\); \(3, 4\) is wanted"),
+        ({"logp": torch.ones(3, 4).long()}, TypeError, "logp has dtype torch.int64; a floating dtype"),
+        ({"ended": torch.ones(4).bool()}, ValueError, r"ended has shape \(4,\); \(3,\) is wanted"),
+        (
+            {"mask": torch.tensor([[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]]).bool()},
+            ValueError,
+            "mask is False in all of row 2; at least one token a row is wanted",
+        ),
+        (
+            {"mask": torch.tensor([[1, 0, 0, 0], [1, 0, 1, 1], [1, 0, 0, 0]]).bool()},
+            ValueError,
+            "mask has padding in row 1 that is not on its right; there it is wanted",
+        ),
+        (
+            {"prompt_mask": torch.tensor([[0, 0, 1], [0, 1, 1], [1, 1, 0]]).bool()},
+            ValueError,
+            "prompt_mask has padding in row 2 that is not on its left",
+        ),
+        (
+            {"prompt_mask": torch.tensor([[0, 0, 1], [1, 0, 1], [1, 1, 1]]).bool()},
+            ValueError,
+            "prompt_mask has padding in row 1 that is not on its left",
+        ),
+    ],
+)
+def test_completions_have_doors(change, error, sentence):
+    names = ("prompts", "prompt_mask", "tokens", "mask", "logp", "ended")
+    given = dict(zip(names, fields_of(completions()), strict=True))
+    with pytest.raises(error, match=sentence):
+        Completions(**given | change)
+
+
+def test_pairs_are_of_the_same_prompts():
+    c = completions()
+    other = completions(answers=((5, EOS), (EOS,), (4, 4)))
+    pairs = Pairs(c, other)
+    assert len(pairs) == 3
+    assert equal(pairs.select([2, 1]).chosen, c.select([2, 1]))
+    assert equal(pairs.select([2, 1]).rejected, other.select([2, 1]))
+    for wrong in (c.select([1, 0, 2]), c.select([0, 1])):
+        with pytest.raises(ValueError, match="rejected has other prompts than chosen"):
+            Pairs(c, wrong)
+
+
+# --- the shift by one ----------------------------------------------------------------------------------
+
+
+def walk(c):
+    """Each row's real tokens: (row, prompt, answer), without any padding."""
+    for b in range(len(c)):
+        yield b, c.prompts[b][c.prompt_mask[b]], c.tokens[b][c.mask[b]]
+
+
+def test_completion_logits_are_those_of_what_was_read_before():
+    model, c = rough_decoder(), completions()
+    found = completion_logits(model, c)
+    assert found.shape == (3, 4, 9)
+    for b, prompt, answer in walk(c):
+        for t in range(len(answer)):
+            read = torch.cat([prompt, answer[:t]])[None]
+            torch.testing.assert_close(found[b, t], model(read)[0, -1], rtol=1e-9, atol=1e-9)
+
+
+def test_completion_values_are_those_of_each_state():
+    body, c = rough_decoder(), completions()
+    critic = Scalar(body)
+    with torch.no_grad():
+        critic.output.weight += torch.linspace(-1, 1, 12, dtype=torch.float64)
+        critic.output.bias += 0.7
+    found = completion_values(critic, c)
+    assert found.shape == (3, 5)
+    for b, prompt, answer in walk(c):
+        for t in range(len(answer) + 1):
+            read = torch.cat([prompt, answer[:t]])[None]
+            torch.testing.assert_close(found[b, t], critic(read)[0, -1], rtol=1e-9, atol=1e-9)
+        assert (found[b, len(answer) + 1 :] == 0).all()
+
+
+def test_probabilities_of_all_completions_sum_to_one():
+    """Every way to end within three tokens, and every way to be cut there."""
+    model = rough_decoder(vocab_size=4)
+    answers = [
+        list(answer)
+        for n in (1, 2, 3)
+        for answer in itertools.product(range(4), repeat=n)
+        if EOS not in answer[:-1] and (answer[-1] == EOS or n == 3)
+    ]
+    c = completions([[2, 3]] * len(answers), answers)
+    logp = token_logp(completion_logits(model, c), c.tokens, mask=c.mask).sum(dim=1)
+    assert logp.exp().sum().item() == pytest.approx(1, abs=1e-12)
+    ahead = model(c.inputs, c.input_mask)[:, 2:]  # what a forgotten shift would read
+    assert token_logp(ahead, c.tokens, mask=c.mask).sum(dim=1).exp().sum().item() != pytest.approx(
+        1, abs=0.01
+    )
+
+
+def test_padding_of_completions_changes_nothing():
+    """Neither the log-probabilities of real tokens nor their gradients; whatever stands there, NaN too."""
+    model, c = rough_decoder(), completions()
+
+    def logp_and_gradient(prompts, tokens):
+        changed = Completions(prompts, c.prompt_mask, tokens, c.mask, c.logp, c.ended)
+        logp = token_logp(completion_logits(model, changed), tokens, mask=c.mask)
+        return logp, torch.autograd.grad(logp.sum(), list(model.parameters()))
+
+    logp, gradients = logp_and_gradient(c.prompts, c.tokens)
+    assert all(g.isfinite().all() for g in gradients)
+    for junk in (8, EOS, -100, 10**9):
+        found, others = logp_and_gradient(
+            c.prompts.masked_fill(~c.prompt_mask, junk), c.tokens.masked_fill(~c.mask, junk)
+        )
+        assert torch.equal(found, logp)
+        assert all(torch.equal(a, b) for a, b in zip(gradients, others, strict=True))
+
+
+# --- log-probabilities and entropies -------------------------------------------------------------------
+
+
+def some_logits(dtype=torch.float64):
+    generator = torch.Generator().manual_seed(3)
+    logits = 3 * torch.randn(2, 5, 7, generator=generator, dtype=torch.float64)
+    return logits.to(dtype), torch.randint(7, (2, 5), generator=generator)
+
+
+@pytest.mark.parametrize("temperature", [1, 0.5, 2.5])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+def test_logp_and_entropy_written_out(temperature, dtype, tolerance):
+    logits, tokens = some_logits(dtype)
+    logp, entropy = token_logp(logits, tokens, temperature), token_entropy(logits, temperature)
+    assert logp.dtype == entropy.dtype == dtype
+    for b, t in itertools.product(range(2), range(5)):
+        weights = [math.exp(z / temperature) for z in logits[b, t].tolist()]
+        p = [w / math.fsum(weights) for w in weights]
+        assert logp[b, t].item() == pytest.approx(math.log(p[tokens[b, t]]), rel=tolerance, abs=tolerance)
+        exact = -math.fsum(x * math.log(x) for x in p)
+        assert entropy[b, t].item() == pytest.approx(exact, rel=tolerance, abs=tolerance)
+
+
+def test_logp_keeps_its_digits():
+    """Of a token that is all but certain, and of one that is all but impossible."""
+    logits = torch.tensor([[0.0, 30.0, -200.0]], dtype=torch.float64)
+    assert token_logp(logits, torch.tensor([1])).item() == pytest.approx(-math.exp(-30), rel=1e-3)
+    assert token_logp(logits, torch.tensor([2])).item() == pytest.approx(-230)
+
+
+def test_half_precision_is_not_kept():
+    logits, tokens = some_logits(torch.bfloat16)
+    logp = token_logp(logits, tokens)
+    assert logp.dtype == token_entropy(logits).dtype == torch.float32
+    torch.testing.assert_close(logp, token_logp(logits.float(), tokens))
+
+
+def test_gradient_of_logp_is_the_score():
+    logits, tokens = some_logits()
+    logits.requires_grad_()
+    (found,) = torch.autograd.grad(token_logp(logits, tokens, 0.7).sum(), logits)
+    score = (torch.nn.functional.one_hot(tokens, 7) - (logits / 0.7).softmax(dim=-1)) / 0.7
+    torch.testing.assert_close(found, score, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_masked_is_not_read():
+    logits, tokens = some_logits()
+    mask = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 0]]).bool()
+    whole = token_logp(logits, tokens, 0.7)
+    bad = logits.masked_fill(~mask[..., None], math.nan).requires_grad_()
+    found = token_logp(bad, tokens.masked_fill(~mask, -100), 0.7, mask=mask)
+    assert torch.equal(found, whole * mask)
+    (gradient,) = torch.autograd.grad(found.sum(), bad)
+    assert gradient.isfinite().all()
+    assert (gradient[~mask] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"temperature": 0}, ValueError, "temperature is 0; a number above 0 is wanted"),
+        ({"temperature": -1}, ValueError, "temperature is -1; a number above 0 is wanted"),
+        ({"temperature": math.nan}, ValueError, "temperature is nan; a number above 0 is wanted"),
+        ({"temperature": "1"}, TypeError, "temperature is '1'; a number above 0 is wanted"),
+        ({"tokens": torch.zeros(2, 4).long()}, ValueError, r"tokens has shape \(2, 4\); \(2, 5\) is wanted"),
+        ({"tokens": torch.full((2, 5), 7)}, ValueError, "tokens holds ids from 7 to 7; 0 to 6 are wanted"),
+        ({"tokens": torch.full((2, 5), -1)}, ValueError, "tokens holds ids from -1 to -1; 0 to 6 are wanted"),
+        (
+            {"logits": torch.zeros(2, 5, 7).long()},
+            TypeError,
+            "logits has dtype torch.int64; a floating dtype",
+        ),
+        ({"mask": torch.ones(2, 4).bool()}, ValueError, r"mask has shape \(2, 4\); \(2, 5\) is wanted"),
+        ({"mask": torch.full((2, 5), 0.5)}, ValueError, r"mask is 0.5 at index \(0, 0\); bool or 0/1"),
+    ],
+)
+def test_logp_has_doors(change, error, sentence):
+    logits, tokens = some_logits()
+    with pytest.raises(error, match=sentence):
+        token_logp(**{"logits": logits, "tokens": tokens} | change)
