@@ -11,7 +11,7 @@ import ppobook
 
 PACKAGE = Path(ppobook.__file__).parent
 
-CORE = {"returns", "divergences", "diagnostics", "objectives", "networks", "envs"}
+CORE = {"returns", "divergences", "diagnostics", "objectives", "preferences", "networks", "envs"}
 LOOP = CORE | {"rollouts", "evaluation", "training"}
 TRAINERS = {"vanilla", "trpo", "ppo"}
 MAY_USE = {
@@ -19,6 +19,7 @@ MAY_USE = {
     "divergences": set(),
     "diagnostics": {"divergences"},
     "objectives": {"divergences", "diagnostics"},
+    "preferences": {"objectives"},
     "networks": set(),
     "envs": set(),
     "rollouts": {"returns", "networks", "envs"},

@@ -216,6 +216,124 @@ def kl_penalized_loss(
     return _reduce(-(ratio * advantages - beta * kl), keep, reduction, denominator)
 
 
+def sequence_surrogate_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    clip_eps: float,
+    clip_eps_high: float | None = None,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "sequence",
+    denominator: float | None = None,
+) -> Tensor:
+    """GSPO's loss: the clipped surrogate with one ratio a sequence, since there is one reward a sequence.
+
+        s(θ) = (π_θ(y | x) / π_old(y | x))^(1/|y|) = exp( mean over the tokens of log π_θ − log π_old )
+        L(θ) = − mean over sequences of min( s Â, clip(s, 1 − ε, 1 + ε) Â )
+
+    s is the geometric mean of the tokens' ratios. All tokens of a sequence share its gradient, s Â / |y|
+    each, and are clipped together or not at all. A mean moves far less than a single token, so ε is small:
+    the paper has 3e-4 below and 4e-4 above. Half precision can't tell such a box from 1.
+
+    TRL has this as importance_sampling_level "sequence" with loss_type "grpo". A sequence without a token
+    adds 0 to its mean, and is refused here.
+
+    Parameters
+    ----------
+    logp : tensor, shape (..., T)
+        Log-probability, under the policy being trained, of each token.
+    old_logp : tensor, the shape of logp
+        Log-probability of the same token when it was sampled. Detached inside.
+    advantages : tensor, shape (...)
+        One number a sequence. Detached inside. Not read for a sequence without a token.
+    clip_eps, clip_eps_high
+        As for `clipped_surrogate_loss`, for s.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`, where each token that counts stands for its sequence's number:
+        "sequence", the paper's, weighs all sequences alike; "token" and "constant" weigh each by its length.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of logp
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `clipped_surrogate_loss`; also advantages that are not one number a sequence.
+
+    References
+    ----------
+    Zheng et al. 2025, "Group sequence policy optimization", equation 5, with the ratio of equation 7.
+    """
+    low, high = clip_range(clip_eps, clip_eps_high)
+    _doors.last_axis("logp", _doors.tensor("logp", logp), "the tokens of a sequence")
+    keep, (logp, old_logp) = _entries(mask, logp=logp, old_logp=old_logp)
+    advantages = _one_a_sequence(advantages, logp, keep)
+    # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
+    tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1).clamp(min=1)
+    ratio = ((logp - old_logp).sum(dim=-1) / tokens).exp()
+    gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+    losses = -gain.unsqueeze(-1).expand(logp.shape)
+    if keep is not None:
+        losses = torch.where(keep, losses, 0.0)
+    return _reduce(losses, keep, reduction, denominator)
+
+
+def cispo_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    advantages: Tensor,
+    clip_eps_high: float,
+    clip_eps_low: float | None = None,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """CISPO's loss: the policy gradient, weighted by a ratio that is clipped and takes no gradient itself.
+
+        L(θ) = − mean of sg[ clip(r_t, 1 − ε_low, 1 + ε_high) ] Â_t log π_θ(a_t | s_t),   sg: stop gradient
+
+    PPO's clip silences a sample; this one bounds its weight, and every sample goes on pulling. Between the
+    bounds the gradient is that of `surrogate_loss`, at θ = θ_old that of `policy_gradient_loss`. As there,
+    only the gradient of L means anything, not its value.
+
+    TRL's epsilon_high is the bound itself, and this clip_eps_high is its distance from 1: 5.0 there is 4.0
+    here. TRL has no lower bound.
+
+    Parameters
+    ----------
+    logp, old_logp, advantages
+        As for `surrogate_loss`.
+    clip_eps_high : float above 0
+        ε_high.
+    clip_eps_low : float above 0, optional
+        ε_low. Left out, there is no lower bound, as in the paper's experiments.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`. The paper's mean is "token".
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of logp
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`; also a clip_eps_high or clip_eps_low that is no number above 0.
+
+    References
+    ----------
+    MiniMax 2025, "MiniMax-M1: scaling test-time compute efficiently with lightning attention", equations 4
+    and 5.
+    """
+    high = 1 + _doors.number("clip_eps_high", clip_eps_high, above=0)
+    low = None if clip_eps_low is None else 1 - _doors.number("clip_eps_low", clip_eps_low, above=0)
+    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    weight = (logp.detach() - old_logp).exp().clamp(low, high)
+    return _reduce(-weight * advantages * logp, keep, reduction, denominator)
+
+
 def value_loss(
     values: Tensor,
     returns: Tensor,
@@ -398,6 +516,17 @@ def _spread(kl: Tensor, logp: Tensor) -> Tensor:
     """A single number as one for every entry."""
     single = _doors.is_tensor(kl) and _doors.is_tensor(logp) and kl.ndim == 0
     return kl.expand(logp.shape) if single else kl
+
+
+def _one_a_sequence(advantages: Tensor, logp: Tensor, keep: Tensor | None) -> Tensor:
+    """The advantages of whole sequences, finite, 0 for those without a token, in the dtype of logp."""
+    advantages = _doors.tensor("advantages", advantages).detach()
+    _doors.one_library(logp=logp, advantages=advantages)
+    _doors.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
+    if keep is not None:
+        advantages = torch.where(keep.any(dim=-1), advantages, 0.0)
+    _doors.finite("advantages", advantages)
+    return advantages.to(logp.dtype)
 
 
 # What was measured when the rollout was made: data, into which no gradient goes.

@@ -1,0 +1,423 @@
+"""Losses on preferences: of two completions the one that was liked better, or one that was liked or not.
+
+Pure functions of tensors, like `ppobook.objectives`. They know nothing of tokens: each completion comes as
+one number, each pair as one entry of every tensor, and the loss is the mean over the entries.
+
+**The log-probability of a completion** is the *sum* over its tokens, given the prompt:
+
+    log π(y | x) = Σ_t log π(y_t | x, y_<t)
+
+The end-of-sequence token is one of them, where the completion has it; prompt and padding are not. A sum grows
+with the length. Where a loss wants means, its docstring says so.
+
+**The implicit reward** of a policy is what it would have been trained on, had it come from its reference by
+reinforcement learning with a KL penalty β (up to a number that depends on the prompt only):
+
+    r(x, y) = β [ log π_θ(y | x) − log π_ref(y | x) ]
+
+**Diagnostics.** All but `bradley_terry_loss` also return a dict of detached scalars, means over the batch:
+
+    chosen_reward, rejected_reward     implicit rewards of the two sides
+    margin                             the one less the other
+    accuracy                           share of pairs whose chosen side has the larger reward; a tie counts ½
+    chosen_logp, rejected_logp         as they came in
+
+So a policy that is still its reference has margin 0 and accuracy ½. (TRL counts a tie as wrong.)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from ppobook import _doors
+from ppobook.objectives import _entries
+
+Diagnostics = dict[str, Tensor]
+
+
+def bradley_terry_loss(
+    chosen_rewards: Tensor, rejected_rewards: Tensor, margin: Tensor | float | None = None
+) -> Tensor:
+    """The loss of a reward model: minus the log-probability of the choices that were made.
+
+        P(y_w is chosen over y_l | x) = σ( r(x, y_w) − r(x, y_l) )
+        L = − mean of log σ( r(x, y_w) − r(x, y_l) − m )
+
+    Only differences count: a number added to all rewards of a prompt changes nothing, so r has no zero of its
+    own. With a margin m, a pair is at rest only when it is far more than m apart.
+
+    Each pair weighs the same. Ouyang et al. rank K completions a prompt and average over its K (K − 1) / 2
+    pairs first, which weighs prompts alike: the same, if K is. TRL has this loss and, as an option, a pull of
+    the rewards towards 0, which is not here.
+
+    Parameters
+    ----------
+    chosen_rewards, rejected_rewards : tensor, shape (pairs,)
+        r(x, y_w) and r(x, y_l): the scores of the completion that was chosen and of the other.
+    margin : tensor, shape (pairs,), or a number, optional
+        m, larger for pairs that were told apart more clearly. Detached inside.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of chosen_rewards
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that differ or have more than one axis, no pair, a value that is not finite.
+
+    References
+    ----------
+    Bradley and Terry 1952, "Rank analysis of incomplete block designs: I. The method of paired comparisons".
+    Ouyang et al. 2022, "Training language models to follow instructions with human feedback", equation 1. The
+    margin: Touvron et al. 2023, "Llama 2: open foundation and fine-tuned chat models".
+    """
+    tensors = {"chosen_rewards": chosen_rewards, "rejected_rewards": rejected_rewards}
+    if isinstance(margin, Tensor):
+        tensors["margin"] = margin.detach()
+        margin = None
+    chosen, rejected, *margins = _numbers("pairs", **tensors)
+    apart = 0.0 if margin is None else _doors.number("margin", margin)
+    return -logsigmoid(chosen - rejected - sum(margins, apart)).mean()
+
+
+def dpo_loss(
+    chosen_logp: Tensor,
+    rejected_logp: Tensor,
+    ref_chosen_logp: Tensor,
+    ref_rejected_logp: Tensor,
+    beta: float = 0.1,
+    *,
+    label_smoothing: float = 0.0,
+) -> tuple[Tensor, Diagnostics]:
+    """DPO: `bradley_terry_loss` of the policy's own implicit rewards, so that no reward model is needed.
+
+        h = [ log π_θ(y_w) − log π_ref(y_w) ] − [ log π_θ(y_l) − log π_ref(y_l) ]
+        L = − mean of log σ(β h)
+        L = − mean of (1 − ε) log σ(β h) + ε log σ(−β h)                with label_smoothing ε
+
+    With all preferences known, the policy at the minimum is that of KL-regularised reinforcement learning on
+    the Bradley-Terry reward: π ∝ π_ref exp(r / β). Where a pair has only ever gone one way, h has no finite
+    best value, and grows for as long as one trains; with ε > 0 it comes to rest where σ(β h) = 1 − ε.
+
+    The gradient pulls log π(y_w) up and log π(y_l) down with the same weight, β σ(−β h). It says nothing of
+    where the two should be: often both fall, y_l faster (watch chosen_logp).
+
+    TRL's loss_type "sigmoid" is this loss on the same sums; in 1.16 its label_smoothing belongs to other loss
+    types only ("robust" divides by 1 − 2 ε and subtracts the second term, which makes it unbiased for labels
+    that were flipped with probability ε, and unbounded below).
+
+    Parameters
+    ----------
+    chosen_logp, rejected_logp : tensor, shape (pairs,)
+        log π_θ(y_w | x) and log π_θ(y_l | x): sums over the tokens of the completion.
+    ref_chosen_logp, ref_rejected_logp : tensor, shape (pairs,)
+        The same under the reference. Detached inside.
+    beta : float above 0
+        β, the price of KL: the larger, the nearer to the reference.
+    label_smoothing : float in [0, 0.5]
+        ε, the probability with which a label is taken to be wrong.
+
+    Returns
+    -------
+    loss : tensor, scalar, in the dtype of chosen_logp; log 2 where the policy is its reference
+    diagnostics : dict of detached scalar tensors
+        See the top of this module.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that differ or have more than one axis, no pair, a value that is not finite, a beta that is no
+        number above 0, a label_smoothing outside [0, 0.5].
+
+    References
+    ----------
+    Rafailov et al. 2023, "Direct preference optimization: your language model is secretly a reward model",
+    equation 7. The smoothing: Mitchell 2023, "A note on DPO with noisy preferences & relationship to IPO".
+    """
+    beta = _doors.number("beta", beta, above=0)
+    label_smoothing = _doors.number("label_smoothing", label_smoothing, low=0, high=0.5)
+    chosen, rejected, ref_chosen, ref_rejected = _numbers(
+        "pairs",
+        chosen_logp=chosen_logp,
+        rejected_logp=rejected_logp,
+        ref_chosen_logp=ref_chosen_logp,
+        ref_rejected_logp=ref_rejected_logp,
+    )
+    chosen_reward, rejected_reward = beta * (chosen - ref_chosen), beta * (rejected - ref_rejected)
+    margin = chosen_reward - rejected_reward
+    # log σ as one function: in float32 a sigmoid is 0 from −89 down, and its logarithm −∞.
+    losses = -(1 - label_smoothing) * logsigmoid(margin)
+    if label_smoothing:
+        losses = losses - label_smoothing * logsigmoid(-margin)
+    return losses.mean(), _diagnostics(chosen_reward, rejected_reward, chosen, rejected)
+
+
+def ipo_loss(
+    chosen_logp: Tensor,
+    rejected_logp: Tensor,
+    ref_chosen_logp: Tensor,
+    ref_rejected_logp: Tensor,
+    beta: float = 0.1,
+) -> tuple[Tensor, Diagnostics]:
+    """IPO: the log-ratio's margin is drawn to a finite value, where DPO sends it to infinity.
+
+        h = [ log π_θ(y_w) − log π_ref(y_w) ] − [ log π_θ(y_l) − log π_ref(y_l) ]
+        L = mean of ( h − 1 / (2 β) )²
+
+    The minimum is at h = 1 / (2 β), which is a margin of ½ in units of the implicit reward, whatever β. A
+    pair beyond it is pulled back. Where the same pair goes either way, with probability p the first, the best
+    h is (p − ½) / β.
+
+    **Sums or means.** The paper writes log-probabilities of whole completions, which are sums. TRL divides
+    each log-ratio by its completion's number of tokens first, and reports that the paper's authors confirm
+    this for the paper's results. Pass means over the tokens in place of sums, for all four arguments, and
+    this is TRL's loss; the rewards in the diagnostics are then a token's too, where TRL logs those of sums. A
+    β for the one is none for the other: 1 / (2 β) is asked of a whole completion here and of a mean token
+    there. (TRL's CPO trainer has an "ipo" too, without a reference.)
+
+    Parameters
+    ----------
+    chosen_logp, rejected_logp, ref_chosen_logp, ref_rejected_logp
+        As for `dpo_loss`.
+    beta : float above 0
+        The paper's τ.
+
+    Returns
+    -------
+    loss : tensor, scalar, in the dtype of chosen_logp; 1 / (4 β²) where the policy is its reference
+    diagnostics : dict of detached scalar tensors
+        See the top of this module.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `dpo_loss`.
+
+    References
+    ----------
+    Azar et al. 2023, "A general theoretical paradigm to understand learning from human preferences", equation
+    17.
+    """
+    beta = _doors.number("beta", beta, above=0)
+    chosen, rejected, ref_chosen, ref_rejected = _numbers(
+        "pairs",
+        chosen_logp=chosen_logp,
+        rejected_logp=rejected_logp,
+        ref_chosen_logp=ref_chosen_logp,
+        ref_rejected_logp=ref_rejected_logp,
+    )
+    chosen_ratio, rejected_ratio = chosen - ref_chosen, rejected - ref_rejected
+    losses = (chosen_ratio - rejected_ratio - 1 / (2 * beta)) ** 2
+    return losses.mean(), _diagnostics(beta * chosen_ratio, beta * rejected_ratio, chosen, rejected)
+
+
+def simpo_loss(
+    chosen_logp: Tensor,
+    rejected_logp: Tensor,
+    chosen_lengths: Tensor,
+    rejected_lengths: Tensor,
+    beta: float = 2.0,
+    gamma: float = 0.5,
+) -> tuple[Tensor, Diagnostics]:
+    """SimPO: a token's mean log-probability is the reward; no reference, and a margin to be kept.
+
+        r(x, y) = β / |y| log π_θ(y | x)
+        L = − mean of log σ( r(x, y_w) − r(x, y_l) − γ )
+
+    The reward is what a decoder ranks by, and a longer completion has none the more of it. Nothing holds the
+    policy near where it began but the learning rate.
+
+    TRL has this loss in its CPO trainer (loss_type "simpo" with cpo_alpha 0). There simpo_gamma is this γ;
+    the authors' own code takes γ / β instead.
+
+    Parameters
+    ----------
+    chosen_logp, rejected_logp : tensor, shape (pairs,)
+        log π_θ(y_w | x) and log π_θ(y_l | x): sums over the tokens of the completion. Divided by the lengths
+        here.
+    chosen_lengths, rejected_lengths : tensor, shape (pairs,), whole numbers of at least 1
+        |y_w| and |y_l|: the number of tokens that were summed over.
+    beta : float above 0
+        Of another size than DPO's, as means are smaller than sums.
+    gamma : float of at least 0
+        γ, in units of the reward.
+
+    Returns
+    -------
+    loss : tensor, scalar, in the dtype of chosen_logp
+    diagnostics : dict of detached scalar tensors
+        See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
+        chosen_logp and rejected_logp are sums, as they came in.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that differ or have more than one axis, no pair, a value that is not finite, a length that is
+        no whole number of at least 1, a beta that is no number above 0, a gamma that is no number of at least
+        0.
+
+    References
+    ----------
+    Meng et al. 2024, "SimPO: simple preference optimization with a reference-free reward", equation 6.
+    """
+    beta = _doors.number("beta", beta, above=0)
+    gamma = _doors.number("gamma", gamma, low=0)
+    chosen, rejected = _numbers("pairs", chosen_logp=chosen_logp, rejected_logp=rejected_logp)
+    chosen_reward = beta * chosen / _lengths("chosen_lengths", chosen_lengths, chosen)
+    rejected_reward = beta * rejected / _lengths("rejected_lengths", rejected_lengths, chosen)
+    loss = -logsigmoid(chosen_reward - rejected_reward - gamma).mean()
+    return loss, _diagnostics(chosen_reward, rejected_reward, chosen, rejected)
+
+
+def kto_loss(
+    logp: Tensor,
+    ref_logp: Tensor,
+    desirable: Tensor,
+    kl: Tensor | float,
+    beta: float = 0.1,
+    *,
+    desirable_weight: float = 1.0,
+    undesirable_weight: float = 1.0,
+) -> tuple[Tensor, Diagnostics]:
+    """KTO: single completions that were liked or not, against a point of reference, in place of pairs.
+
+        ρ = log π_θ(y | x) − log π_ref(y | x)
+        z = max( 0, mean of log π_θ(y' | x) − log π_ref(y' | x) over mismatched pairs )
+        L = mean of λ_D ( 1 − σ(β (ρ − z)) )      for a desirable y
+                    λ_U ( 1 − σ(β (z − ρ)) )      for an undesirable y
+
+    z stands for KL(π_θ, π_ref): a completion is worth something only as it gains more than completions at
+    large have gained, so that raising all of them earns nothing. The sigmoid is flat at both ends: what is
+    far on its own side is done with, what is far on the other side is given up.
+
+    z is estimated from a batch by giving each prompt of a batch the completion of another one and averaging
+    the log-ratios of these. Such a mean may be below 0, where no KL is, hence the maximum. No gradient goes
+    into z. It is biased, as the completions are not the policy's own samples.
+
+    TRL's KTO trainer computes the same on the same sums, z over the batches of all processes; a loss that is
+    not a number is left out of its mean there, and refused here.
+
+    Parameters
+    ----------
+    logp, ref_logp : tensor, shape (completions,)
+        log π_θ(y | x) and log π_ref(y | x): sums over the tokens of the completion. ref_logp is detached
+        inside.
+    desirable : tensor, shape (completions,), bool or 0/1
+        Whether the completion was liked. All may be of one kind.
+    kl : tensor of any shape, or a number
+        The log-ratios of mismatched pairs, one or more: they are averaged here, over all axes, then held at 0
+        or above. An estimate that is averaged already goes in as it is. Detached inside.
+    beta : float above 0
+        β: the larger, the smaller the change after which a completion is done with.
+    desirable_weight, undesirable_weight : float of at least 0
+        λ_D and λ_U, to balance the two kinds where one is rarer.
+
+    Returns
+    -------
+    loss : tensor, scalar, in the dtype of logp; half the mean weight where the policy is its reference
+    diagnostics : dict of detached scalar tensors
+        As at the top of this module, the desirable completions in the place of the chosen. What is said of a
+        kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
+        rewards. accuracy is the share of completions on their own side of z (ρ = z counts ½). Also kl, which
+        is z.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that differ or have more than one axis, no completion, a value that is not finite, a desirable
+        that is not 0/1, a beta that is no number above 0, a weight that is no number of at least 0.
+
+    References
+    ----------
+    Ethayarajh et al. 2024, "KTO: model alignment as prospect theoretic optimization", equation 8 (7 in the
+    first version).
+    """
+    beta = _doors.number("beta", beta, above=0)
+    desirable_weight = _doors.number("desirable_weight", desirable_weight, low=0)
+    undesirable_weight = _doors.number("undesirable_weight", undesirable_weight, low=0)
+    logp, ref_logp = _numbers("completions", logp=logp, ref_logp=ref_logp)
+    _doors.one_library(logp=logp, desirable=desirable)
+    liked = _doors.flags("desirable", desirable, logp.shape, "the shape of logp")
+    liked = torch.as_tensor(liked, device=logp.device)
+    z = _reference_point(kl, logp)
+
+    ratio = logp - ref_logp
+    gain = beta * (ratio - z)
+    # 1 − σ(x) as σ(−x), which keeps its digits where σ(x) is almost 1.
+    losses = torch.where(
+        liked, desirable_weight * torch.sigmoid(-gain), undesirable_weight * torch.sigmoid(gain)
+    )
+    with torch.no_grad():
+        reward = beta * ratio
+        diagnostics = _means(reward[liked], reward[~liked], logp[liked], logp[~liked])
+        diagnostics["margin"] = diagnostics["chosen_reward"] - diagnostics["rejected_reward"]
+        diagnostics["accuracy"] = _share_above_0(torch.where(liked, gain, -gain))
+        diagnostics["kl"] = z
+    return losses.mean(), diagnostics
+
+
+def _reference_point(kl: Tensor | float, logp: Tensor) -> Tensor:
+    """KTO's z, a single number in the dtype of logp."""
+    if not isinstance(kl, Tensor):
+        return logp.new_tensor(_doors.number("kl", kl)).clamp(min=0)
+    _doors.one_library(logp=logp, kl=kl)
+    _doors.not_empty("kl", _doors.tensor("kl", kl))
+    _doors.finite("kl", kl)
+    return kl.detach().mean().clamp(min=0).to(logp.dtype)
+
+
+def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
+    """Tensors of one axis, finite, all of the first one's shape and dtype; those of a reference detached."""
+    _, entries = _entries(None, **tensors)
+    name, x = next(iter(tensors.items()))
+    if x.ndim != 1:
+        raise ValueError(
+            f"{name} has shape {tuple(x.shape)}; one axis, ({what},), is wanted: one number a completion"
+        )
+    return [x.detach() if name.startswith("ref_") else x for name, x in zip(tensors, entries, strict=True)]
+
+
+def _lengths(name: str, lengths: Tensor, logp: Tensor) -> Tensor:
+    """Numbers of tokens, at least 1 each, in the dtype of logp."""
+    if not _doors.is_tensor(lengths):
+        raise TypeError(f"{name} is of type {type(lengths).__name__}; a torch tensor is wanted")
+    if lengths.dtype == torch.bool or lengths.is_complex():
+        raise TypeError(f"{name} has dtype {lengths.dtype}; whole numbers are wanted")
+    _doors.one_library(logp=logp, lengths=lengths)
+    _doors.shape(name, lengths, logp.shape, "the shape of chosen_logp")
+    bad = ~(torch.isfinite(lengths) & (lengths >= 1) & (lengths == lengths.round()))
+    if bad.any():
+        raise ValueError(
+            f"{name} is {lengths[bad][0].item():g} at index {_doors.place(bad)}; "
+            f"whole numbers of at least 1 are wanted"
+        )
+    return lengths.to(logp.dtype)
+
+
+@torch.no_grad()
+def _diagnostics(
+    chosen_reward: Tensor, rejected_reward: Tensor, chosen_logp: Tensor, rejected_logp: Tensor
+) -> Diagnostics:
+    """What the top of this module says of a batch of pairs."""
+    margin = chosen_reward - rejected_reward
+    means = _means(chosen_reward, rejected_reward, chosen_logp, rejected_logp)
+    return means | {"margin": margin.mean(), "accuracy": _share_above_0(margin)}
+
+
+def _means(
+    chosen_reward: Tensor, rejected_reward: Tensor, chosen_logp: Tensor, rejected_logp: Tensor
+) -> Diagnostics:
+    return {
+        "chosen_reward": chosen_reward.mean(),
+        "rejected_reward": rejected_reward.mean(),
+        "chosen_logp": chosen_logp.mean(),
+        "rejected_logp": rejected_logp.mean(),
+    }
+
+
+def _share_above_0(x: Tensor) -> Tensor:
+    """The share of entries above 0; one that is 0 counts half."""
+    return (0.5 + 0.5 * x.sign()).mean()

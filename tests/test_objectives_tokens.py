@@ -1,0 +1,377 @@
+"""GSPO's loss and CISPO's, against sums written out: their gradients, their limits and their doors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_objectives import REDUCTIONS, Case, agree, cases, each, eps, slow_clipped
+
+from ppobook.objectives import (
+    cispo_loss,
+    clipped_surrogate_loss,
+    policy_gradient_loss,
+    sequence_surrogate_loss,
+    surrogate_loss,
+)
+
+reduced = pytest.mark.parametrize("reduction", REDUCTIONS)
+BOTH = {"cispo": cispo_loss, "gspo": sequence_surrogate_loss}
+either = pytest.mark.parametrize("loss", BOTH.values(), ids=BOTH.keys())
+
+
+def slow_sequence(case, low, high):
+    """Each token's entry: minus what its sequence gains, by the likelihoods of whole sequences."""
+    x, entries = case.x, np.zeros_like(case.x["logp"])
+    for row in np.ndindex(entries.shape[:-1]):
+        keep = case.mask[row]
+        new, old = (math.prod(map(math.exp, x[name][row][keep].tolist())) for name in ("logp", "old_logp"))
+        per_token = (new / old) ** (1 / keep.sum())
+        entries[row] = -slow_clipped(math.log(per_token), x["advantages"][row][0], low, high)
+    return entries
+
+
+def sequences(case):
+    """logp, old_logp [..., T] and advantages [...]."""
+    logp, old_logp = case("logp", "old_logp")
+    return logp, old_logp, torch.tensor(case.x["advantages"][..., 0])
+
+
+def spread(advantages, logp):
+    return advantages.unsqueeze(-1).expand(logp.shape)
+
+
+def gradient(loss, at):
+    (found,) = torch.autograd.grad(loss, at)
+    return found
+
+
+def same(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+# --- against the definitions ----------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=250)
+@given(cases, eps, st.one_of(st.none(), eps))
+def test_gspo_is_the_sum_written_out(case, clip_eps, clip_eps_high):
+    low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
+    found = sequence_surrogate_loss(*sequences(case), clip_eps, clip_eps_high, **case.how)
+    agree(found, case.mean(slow_sequence(case, low, high)))
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases)
+def test_gspo_averages_over_sequences_unless_told_otherwise(case):
+    """The paper's mean, written without tokens: one number a sequence."""
+    numbers = slow_sequence(case, 0.9, 1.1)[..., 0].ravel().tolist()
+    how = {"mask": case.how["mask"]} if "mask" in case.how else {}
+    agree(sequence_surrogate_loss(*sequences(case), 0.1, **how), math.fsum(numbers) / len(numbers))
+
+
+@settings(deadline=None, max_examples=250)
+@given(cases, eps, st.one_of(st.none(), eps))
+def test_cispo_is_the_sum_written_out(case, clip_eps_high, clip_eps_low):
+    def slow(logp, old_logp, advantage):
+        weight = math.exp(logp) / math.exp(old_logp)
+        if weight > 1 + clip_eps_high:
+            weight = 1 + clip_eps_high
+        if clip_eps_low is not None and weight < 1 - clip_eps_low:
+            weight = 1 - clip_eps_low
+        return -weight * advantage * logp
+
+    entries = each(slow, *(case.x[name] for name in ("logp", "old_logp", "advantages")))
+    found = cispo_loss(*case("logp", "old_logp", "advantages"), clip_eps_high, clip_eps_low, **case.how)
+    agree(found, case.mean(entries))
+
+
+@reduced
+@pytest.mark.parametrize("seed", range(3))
+def test_single_precision(seed, reduction):
+    case = Case(seed, (6, 8), reduction, masked=True)
+    for x in case.x.values():
+        x[...] = x.astype(np.float32)
+    three = [x.float() for x in sequences(case)]
+    found = sequence_surrogate_loss(*three, 0.2, **case.how)
+    assert found.dtype == torch.float32
+    wanted = case.mean(slow_sequence(case, 0.8, 1.2))
+    np.testing.assert_allclose(found.item(), wanted, rtol=1e-5, atol=1e-5)
+    three = [x.float() for x in case("logp", "old_logp", "advantages")]
+    found = cispo_loss(*three, 0.2, 0.2, **case.how)
+    assert found.dtype == torch.float32
+    wanted = cispo_loss(*case("logp", "old_logp", "advantages"), 0.2, 0.2, **case.how).item()
+    np.testing.assert_allclose(found.item(), wanted, rtol=1e-5, atol=1e-5)
+
+
+# --- gradients ------------------------------------------------------------------------------------------
+
+
+@reduced
+def test_the_gradient_of_gspo_by_finite_differences(reduction):
+    for seed in range(4):
+        case = Case(seed, (3, 4), reduction, masked=seed % 2 == 0)
+        logp, old_logp, advantages = (x.nan_to_num_(0.1) for x in sequences(case))
+        logp.requires_grad_()
+
+        def scalar(x, old_logp=old_logp, advantages=advantages, case=case):
+            return sequence_surrogate_loss(x, old_logp, advantages, 0.2, 0.3, **case.how)
+
+        assert torch.autograd.gradcheck(scalar, logp)
+        assert (gradient(scalar(logp), logp).numpy()[~case.mask] == 0).all()
+
+
+def test_the_gradient_of_gspo_by_hand():
+    """s Â / (sequences · tokens) for every token of a sequence alike, or nothing for any of them."""
+    logp = torch.tensor([[-1.0, -2.0, -3.0], [-1.0, -1.0, 9.0], [-2.0, 9.0, 9.0]], requires_grad=True)
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0]])
+    moved = torch.tensor([[0.05, 0.01, 0.0], [0.9, -0.1, 7.0], [0.5, 7.0, 7.0]])
+    advantages = torch.tensor([2.0, 3.0, -1.0])
+    found = gradient(sequence_surrogate_loss(logp, logp.detach() - moved, advantages, 0.2, mask=mask), logp)
+    wanted = [
+        [-math.exp(0.02) * 2 / 3 / 3] * 3,
+        [0.0, 0.0, 0.0],  # s = e^0.4: a good sequence that is past the knee, though one token went back
+        [math.exp(0.5) / 3, 0.0, 0.0],  # a bad one that went the wrong way has its full weight
+    ]
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-7)
+
+
+@reduced
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_of_cispo_is_that_of_the_policy_gradient_with_a_bounded_weight(seed, reduction):
+    case = Case(seed, (3, 4), reduction, masked=True)
+    logp, old_logp, advantages = case("logp", "old_logp", "advantages")
+    logp.requires_grad_()
+    weight = torch.tensor(np.clip(np.exp(case.x["logp"] - case.x["old_logp"]), 0.7, 1.3))
+    found = gradient(cispo_loss(logp, old_logp, advantages, 0.3, 0.3, **case.how), logp)
+    same(found, gradient(policy_gradient_loss(logp, weight * advantages, **case.how), logp))
+    assert (found.numpy()[~case.mask] == 0).all()
+    # No sample is silent, wherever its ratio is.
+    live = case.mask & (case.x["advantages"] != 0)
+    assert (found.numpy()[live] != 0).all()
+
+
+def test_between_the_bounds_the_gradient_of_cispo_is_that_of_the_surrogate():
+    case = Case(0, (3, 4), "token", masked=True)
+    logp, old_logp, advantages = case("logp", "old_logp", "advantages")
+    logp.requires_grad_()
+    found = gradient(cispo_loss(logp, old_logp, advantages, 1e6, **case.how), logp)
+    same(found, gradient(surrogate_loss(logp, old_logp, advantages, **case.how), logp))
+
+
+def test_cispo_has_no_lower_bound_unless_given():
+    logp = torch.tensor([math.log(0.01)], requires_grad=True)
+    old_logp, advantages = torch.zeros(1), -torch.ones(1)
+    assert gradient(cispo_loss(logp, old_logp, advantages, 0.2), logp).item() == pytest.approx(0.01)
+    assert gradient(cispo_loss(logp, old_logp, advantages, 0.2, 0.4), logp).item() == pytest.approx(0.6)
+    assert gradient(cispo_loss(logp, old_logp, advantages, 0.2, 1.0), logp).item() == pytest.approx(0.01)
+
+
+@reduced
+def test_where_the_policy_is_the_old_one_both_have_the_policy_gradient(reduction):
+    """CISPO's token by token; GSPO's with each sequence's advantage, shared by its tokens."""
+    case = Case(5, (4, 6), reduction, masked=True)
+    logp, _, advantages = sequences(case)
+    logp.requires_grad_()
+    tokens = spread(advantages, logp)
+    old = logp.detach()
+    wanted = gradient(policy_gradient_loss(logp, tokens, **case.how), logp)
+    same(gradient(cispo_loss(logp, old, tokens, 0.2, 0.2, **case.how), logp), wanted)
+    same(gradient(sequence_surrogate_loss(logp, old, advantages, 0.2, **case.how), logp), wanted)
+
+
+@either
+def test_no_gradient_goes_into_data(loss):
+    case = Case(0, (3, 4), "sequence", masked=False)
+    logp, old_logp, advantages = (x.requires_grad_() for x in sequences(case))
+    if loss is cispo_loss:
+        advantages = spread(advantages.detach(), logp).clone().requires_grad_()
+    loss(logp, old_logp, advantages, 0.2).backward()
+    assert logp.grad is not None
+    assert old_logp.grad is None
+    assert advantages.grad is None
+
+
+# --- limits and invariances -----------------------------------------------------------------------------
+
+
+def test_gspo_on_sequences_of_one_token_is_ppo():
+    case = Case(1, (7, 1), "sequence", masked=False)
+    logp, old_logp, advantages = sequences(case)
+    same(
+        sequence_surrogate_loss(logp, old_logp, advantages, 0.1, 0.2),
+        clipped_surrogate_loss(logp, old_logp, advantages.unsqueeze(-1), 0.1, clip_eps_high=0.2),
+    )
+
+
+def test_gspo_does_not_mind_where_in_a_sequence_the_policy_moved():
+    """PPO clips the one token that moved far; the mean over the sequence is inside the box."""
+    old = torch.zeros(1, 4, dtype=torch.float64)
+    one = torch.tensor([[0.4, 0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    all_a_little = torch.full((1, 4), 0.1, dtype=torch.float64, requires_grad=True)
+    good = torch.ones(1, dtype=torch.float64)
+    losses = [sequence_surrogate_loss(x, old, good, 0.2) for x in (one, all_a_little)]
+    same(*losses)
+    same(gradient(losses[0], one), gradient(losses[1], all_a_little))
+    clipped = gradient(clipped_surrogate_loss(one, old, torch.ones(1, 4, dtype=torch.float64), 0.2), one)
+    assert (clipped == 0).tolist() == [[True, False, False, False]]
+
+
+def test_reductions_of_gspo_differ_where_lengths_do():
+    """A good sequence of 1 token and a bad one of 3, at ratio 1: by sequence 0, by token ½."""
+    logp, mask = torch.zeros(2, 3), torch.tensor([[1, 0, 0], [1, 1, 1]])
+    advantages = torch.tensor([1.0, -1.0])
+    by = {
+        reduction: sequence_surrogate_loss(
+            logp, logp, advantages, 0.2, mask=mask, reduction=reduction, denominator=denominator
+        ).item()
+        for reduction, denominator in [("sequence", None), ("token", None), ("constant", 8)]
+    }
+    assert by == pytest.approx({"sequence": 0.0, "token": 0.5, "constant": 0.25})
+
+
+@settings(deadline=None, max_examples=50)
+@given(cases, st.floats(-20, 20))
+def test_only_the_ratio_counts_for_gspo(case, constant):
+    logp, old_logp, advantages = sequences(case)
+    before = sequence_surrogate_loss(logp, old_logp, advantages, 0.1, **case.how)
+    after = sequence_surrogate_loss(logp + constant, old_logp + constant, advantages, 0.1, **case.how)
+    torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("anything", [math.nan, math.inf, 1e30])
+def test_what_stands_at_padding_changes_nothing(anything):
+    logp = torch.tensor([[-1.0, -2.0, -0.5], [-1.0, anything, anything]], requires_grad=True)
+    old_logp = torch.tensor([[-1.1, -2.0, -0.4], [-1.2, anything, -anything]])
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
+    zeros = [torch.where(mask.bool(), x, 0.0) for x in (logp, old_logp)]
+    advantages = torch.tensor([1.0, -2.0])
+    tokens = torch.where(mask.bool(), spread(advantages, logp), anything)
+    for loss, given_advantages in [(sequence_surrogate_loss, advantages), (cispo_loss, tokens)]:
+        found = loss(logp, old_logp, given_advantages, 0.2, mask=mask)
+        wanted = loss(*zeros, torch.nan_to_num(given_advantages, posinf=0.0), 0.2, mask=mask)
+        assert found == wanted
+        assert gradient(found, logp)[mask == 0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("reduction", ["token", "constant"])
+def test_a_sequence_without_a_token_is_not_read(reduction):
+    logp = torch.tensor([[-1.0, -2.0], [math.nan, math.nan]], requires_grad=True)
+    advantages = torch.tensor([1.0, math.nan])
+    how = {"reduction": reduction, "denominator": 2.0 if reduction == "constant" else None}
+    found = sequence_surrogate_loss(logp, logp, advantages, 0.2, mask=torch.tensor([[1, 1], [0, 0]]), **how)
+    assert found.item() == -1.0
+    assert gradient(found, logp).tolist() == [[-0.5, -0.5], [0.0, 0.0]]
+
+
+# --- far ratios -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_far_ratios(dtype):
+    """For CISPO a ratio beyond every float is clipped like any other, a ratio of 0 for both."""
+    logp = torch.tensor([[-1e4, -1.0], [-1.0, -1e4]], dtype=dtype, requires_grad=True)
+    old_logp = torch.tensor([[-1.0, -1.0], [-1e5, -1e5]], dtype=dtype)
+    weight = torch.tensor([[0.9, 1.0], [1.2, 1.2]], dtype=dtype)
+    found = cispo_loss(logp, old_logp, torch.ones(2, 2, dtype=dtype), 0.2, 0.1)
+    torch.testing.assert_close(gradient(found, logp), -weight / 4)
+    found = sequence_surrogate_loss(logp, torch.full_like(logp, -1.0), -torch.ones(2, dtype=dtype), 0.1)
+    assert found.item() == pytest.approx(0.9)
+    assert (gradient(found, logp) == 0).all()
+
+
+# --- the doors ------------------------------------------------------------------------------------------
+
+ONE = torch.ones(2, 3)
+GIVEN = {
+    sequence_surrogate_loss: {"logp": ONE, "old_logp": ONE, "advantages": torch.ones(2), "clip_eps": 0.2},
+    cispo_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE, "clip_eps_high": 0.2},
+}
+
+
+@pytest.mark.parametrize("name", ["logp", "old_logp", "advantages"])
+@either
+def test_each_tensor_has_its_door(loss, name):
+    given = GIVEN[loss]
+    loss(**given)
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        x = given[name].clone()
+        place = (1, 2)[: x.ndim]
+        x[place] = bad
+        where = r"\(1, 2\)" if x.ndim == 2 else "1"
+        with pytest.raises(ValueError, match=rf"{name} is {bad} at index {where}; finite numbers are wanted"):
+            loss(**given | {name: x})
+    with pytest.raises(TypeError, match=f"{name} is of type ndarray; a torch tensor is wanted"):
+        loss(**given | {name: given[name].numpy()})
+    with pytest.raises(TypeError, match=f"{name} has dtype torch.int64; a floating dtype is wanted"):
+        loss(**given | {name: given[name].long()})
+    if name != "logp":
+        with pytest.raises(ValueError, match=rf"{name} has shape \(5,\); \(2.*\) is wanted"):
+            loss(**given | {name: torch.ones(5)})
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "error", "sentence"),
+    [
+        (
+            sequence_surrogate_loss,
+            {"advantages": ONE},
+            ValueError,
+            r"advantages has shape \(2, 3\); \(2,\) is wanted, one number a sequence of logp",
+        ),
+        (cispo_loss, {"advantages": torch.ones(2)}, ValueError, r"advantages has shape \(2,\); \(2, 3\)"),
+        (
+            sequence_surrogate_loss,
+            {"logp": torch.tensor(1.0), "old_logp": torch.tensor(1.0), "advantages": torch.tensor(1.0)},
+            ValueError,
+            "logp is a single number; an array whose last axis is the tokens of a sequence is wanted",
+        ),
+        (
+            sequence_surrogate_loss,
+            {"logp": torch.ones(2, 0), "old_logp": torch.ones(2, 0)},
+            ValueError,
+            r"logp is empty \(shape \(2, 0\)\)",
+        ),
+        (
+            sequence_surrogate_loss,
+            {"mask": torch.tensor([[1, 1, 1], [0, 0, 0]])},
+            ValueError,
+            "mask is 0 in all of row 1; under reduction='sequence' each sequence needs at least one token",
+        ),
+        (sequence_surrogate_loss, {"clip_eps": 0}, ValueError, "clip_eps is 0; a number above 0 is wanted"),
+        (sequence_surrogate_loss, {"clip_eps_high": -1}, ValueError, "clip_eps_high is -1; a number above 0"),
+        (sequence_surrogate_loss, {"clip_eps": None}, TypeError, "clip_eps is None; a number above 0"),
+        (cispo_loss, {"clip_eps_high": 0}, ValueError, "clip_eps_high is 0; a number above 0"),
+        (cispo_loss, {"clip_eps_high": None}, TypeError, "clip_eps_high is None; a number above 0"),
+        (cispo_loss, {"clip_eps_low": -0.2}, ValueError, "clip_eps_low is -0.2; a number above 0"),
+        (cispo_loss, {"clip_eps_low": math.nan}, ValueError, "clip_eps_low is nan; a number above 0"),
+    ],
+)
+def test_refuses(loss, arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        loss(**GIVEN[loss] | arguments)
+
+
+@either
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ({"mask": torch.zeros(2, 3)}, ValueError, "mask is 0 everywhere"),
+        ({"mask": 0.5 * ONE}, ValueError, r"mask is 0.5 at index \(0, 0\); bool or 0/1 is wanted"),
+        (
+            {"mask": torch.ones(2)},
+            ValueError,
+            r"mask has shape \(2,\); \(2, 3\) is wanted, the shape of logp",
+        ),
+        ({"mask": ONE.numpy()}, TypeError, "mask is a NumPy array and logp is a torch tensor"),
+        ({"reduction": "mean"}, ValueError, "reduction is 'mean'; one of 'token', 'sequence', 'constant'"),
+        ({"reduction": "constant"}, ValueError, "denominator is None; reduction='constant' wants the number"),
+        ({"reduction": "constant", "denominator": 0}, ValueError, "denominator is 0; a number above 0"),
+        ({"denominator": 6}, ValueError, "denominator is 6 with reduction="),
+    ],
+)
+def test_the_doors_for_mask_and_reduction_are_those_of_the_others(loss, arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        loss(**GIVEN[loss] | arguments)

@@ -1,0 +1,788 @@
+"""The losses on preferences against sums written out in fifty digits, their gradients, limits and doors."""
+
+import math
+from decimal import Decimal, localcontext
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ppobook.preferences import bradley_terry_loss, dpo_loss, ipo_loss, kto_loss, simpo_loss
+
+f64 = partial(torch.tensor, dtype=torch.float64)
+PAIRS = ("chosen_logp", "rejected_logp", "ref_chosen_logp", "ref_rejected_logp")
+SIDES = {"chosen_reward", "rejected_reward", "margin", "accuracy", "chosen_logp", "rejected_logp"}
+
+# --- the definitions, slowly: one pair after another, in numbers that neither overflow nor round --------
+
+
+def exactly(slow):
+    """Called with floats, computed in fifty digits, returned as floats."""
+
+    def called(*args, **kwargs):
+        with localcontext() as context:
+            context.prec = 50
+            found = slow(*args, **kwargs)
+            return {k: float(x) for k, x in found.items()} if isinstance(found, dict) else float(found)
+
+    return called
+
+
+def sigma(x):
+    return 1 / (1 + (-x).exp())
+
+
+def mean(numbers):
+    numbers = list(numbers)
+    return sum(numbers) / len(numbers) if numbers else Decimal("nan")
+
+
+def sides(chosen_rewards, rejected_rewards, chosen, rejected):
+    margins = [w - v for w, v in zip(chosen_rewards, rejected_rewards, strict=True)]
+    return {
+        "chosen_reward": mean(chosen_rewards),
+        "rejected_reward": mean(rejected_rewards),
+        "margin": mean(margins),
+        "accuracy": Decimal(sum(2 if m > 0 else 1 if m == 0 else 0 for m in margins)) / (2 * len(margins)),
+        "chosen_logp": mean(chosen),
+        "rejected_logp": mean(rejected),
+    }
+
+
+@exactly
+def slow_bradley_terry(chosen, rejected, margins):
+    """The choice as it is drawn: e^r of the one against e^r of both."""
+    losses = []
+    for w, v, m in zip(*(map(Decimal, x) for x in (chosen, rejected, margins)), strict=True):
+        one, other = (w - m).exp(), v.exp()
+        losses.append(-(one / (one + other)).ln())
+    return mean(losses)
+
+
+@exactly
+def slow_dpo(chosen, rejected, ref_chosen, ref_rejected, beta, smoothing):
+    beta, smoothing = Decimal(beta), Decimal(smoothing)
+    rewards = [], []
+    losses = []
+    for w, v, rw, rv in zip(
+        *(map(Decimal, x) for x in (chosen, rejected, ref_chosen, ref_rejected)), strict=True
+    ):
+        one, other = ((w - rw) * beta).exp(), ((v - rv) * beta).exp()  # (π / π_ref)^β
+        right, wrong = one / (one + other), other / (one + other)
+        losses.append(-(1 - smoothing) * right.ln() - smoothing * wrong.ln())
+        rewards[0].append(beta * (w - rw))
+        rewards[1].append(beta * (v - rv))
+    found = sides(*rewards, [Decimal(x) for x in chosen], [Decimal(x) for x in rejected])
+    return found | {"loss": mean(losses)}
+
+
+@exactly
+def slow_ipo(chosen, rejected, ref_chosen, ref_rejected, beta):
+    beta = Decimal(beta)
+    w, v, rw, rv = ([Decimal(x) for x in xs] for xs in (chosen, rejected, ref_chosen, ref_rejected))
+    # The square of equation 17, multiplied out: h² − h / β + 1 / (4 β²).
+    h = [a - c - (b - d) for a, b, c, d in zip(w, v, rw, rv, strict=True)]
+    found = sides(
+        [beta * (a - c) for a, c in zip(w, rw, strict=True)],
+        [beta * (b - d) for b, d in zip(v, rv, strict=True)],
+        w,
+        v,
+    )
+    return found | {"loss": mean(x * x - x / beta + 1 / (4 * beta * beta) for x in h)}
+
+
+@exactly
+def slow_simpo(chosen, rejected, chosen_lengths, rejected_lengths, beta, gamma):
+    beta, gamma = Decimal(beta), Decimal(gamma)
+    w = [beta * Decimal(x) / int(n) for x, n in zip(chosen, chosen_lengths, strict=True)]
+    v = [beta * Decimal(x) / int(n) for x, n in zip(rejected, rejected_lengths, strict=True)]
+    losses = [-sigma(a - b - gamma).ln() for a, b in zip(w, v, strict=True)]
+    found = sides(w, v, [Decimal(x) for x in chosen], [Decimal(x) for x in rejected])
+    return found | {"loss": mean(losses)}
+
+
+@exactly
+def slow_kto(logp, ref_logp, desirable, kl, beta, weights):
+    beta, (good_weight, bad_weight) = Decimal(beta), map(Decimal, weights)
+    z = max(Decimal(0), mean(map(Decimal, kl)))
+    losses, right = [], 0
+    rewards, logps = {True: [], False: []}, {True: [], False: []}
+    for p, q, liked in zip(logp, ref_logp, desirable, strict=True):
+        ratio = Decimal(p) - Decimal(q)
+        if liked:
+            losses.append(good_weight * (1 - sigma(beta * (ratio - z))))
+        else:
+            losses.append(bad_weight * (1 - sigma(beta * (z - ratio))))
+        right += 1 if ratio == z else 2 * ((ratio > z) == liked)
+        rewards[liked].append(beta * ratio)
+        logps[liked].append(Decimal(p))
+    return {
+        "loss": mean(losses),
+        "chosen_reward": mean(rewards[True]),
+        "rejected_reward": mean(rewards[False]),
+        "margin": mean(rewards[True]) - mean(rewards[False]),
+        "accuracy": Decimal(right) / (2 * len(losses)),
+        "chosen_logp": mean(logps[True]),
+        "rejected_logp": mean(logps[False]),
+        "kl": z,
+    }
+
+
+def agree(found, wanted, rtol=1e-9, atol=1e-9):
+    """A loss, or a loss with its diagnostics, against numbers of the same names."""
+    if isinstance(found, tuple):
+        loss, diagnostics = found
+        assert "loss" not in diagnostics
+        found = diagnostics | {"loss": loss}
+        assert set(found) == set(wanted)
+        for name in found:
+            agree(found[name], wanted[name], rtol, atol)
+        return
+    assert found.shape == ()
+    np.testing.assert_allclose(found.item(), wanted, rtol=rtol, atol=atol)
+
+
+seeds = st.integers(0, 2**32 - 1)
+numbers = st.integers(1, 7)
+scales = st.sampled_from([0.0, 0.1, 3.0, 300.0])
+betas = st.floats(0.01, 5)
+
+
+def pairs(seed, n, scale):
+    """Log-probabilities of n pairs under a policy, and under a reference that is `scale` away."""
+    rng = np.random.default_rng(seed)
+    reference = -rng.exponential(30.0, size=(2, n))
+    policy = reference + scale * rng.normal(size=(2, n))
+    return [*policy.tolist(), *reference.tolist()]
+
+
+# --- against the definitions ----------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100)
+@given(seeds, numbers, scales, st.sampled_from(["none", "number", "tensor"]))
+def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
+    rng = np.random.default_rng(seed)
+    chosen, rejected, margins = (scale * rng.normal(size=(3, n))).tolist()
+    if kind == "none":
+        margin, margins = None, [0.0] * n
+    elif kind == "number":
+        margin, margins = 0.7, [0.7] * n
+    else:
+        margin = f64(margins)
+    wanted = slow_bradley_terry(chosen, rejected, margins)
+    agree(bradley_terry_loss(f64(chosen), f64(rejected), margin), wanted)
+
+
+@settings(deadline=None, max_examples=150)
+@given(seeds, numbers, scales, betas, st.one_of(st.just(0.0), st.floats(0, 0.5)))
+def test_dpo_is_the_sum_written_out(seed, n, scale, beta, smoothing):
+    four = pairs(seed, n, scale)
+    found = dpo_loss(*map(f64, four), beta, label_smoothing=smoothing)
+    agree(found, slow_dpo(*four, beta, smoothing))
+
+
+@settings(deadline=None, max_examples=100)
+@given(seeds, numbers, scales, betas)
+def test_ipo_is_the_sum_written_out(seed, n, scale, beta):
+    four = pairs(seed, n, scale)
+    agree(ipo_loss(*map(f64, four), beta), slow_ipo(*four, beta))
+
+
+@settings(deadline=None, max_examples=100)
+@given(seeds, numbers, betas, st.floats(0, 3), st.sampled_from([torch.int64, torch.int32, torch.float64]))
+def test_simpo_is_the_sum_written_out(seed, n, beta, gamma, dtype):
+    chosen, rejected, *_ = pairs(seed, n, 3.0)
+    lengths = np.random.default_rng(seed).integers(1, 30, size=(2, n)).tolist()
+    found = simpo_loss(
+        f64(chosen), f64(rejected), *(torch.tensor(x, dtype=dtype) for x in lengths), beta, gamma
+    )
+    agree(found, slow_simpo(chosen, rejected, *lengths, beta, gamma))
+
+
+@settings(deadline=None, max_examples=150)
+@given(seeds, numbers, scales, betas, st.floats(0, 3), st.floats(0, 3), st.booleans())
+def test_kto_is_the_sum_written_out(seed, n, scale, beta, good_weight, bad_weight, averaged):
+    rng = np.random.default_rng(seed)
+    logp, _, ref_logp, _ = pairs(seed, n, scale)
+    desirable = (rng.random(n) < 0.5).tolist()
+    kl = [float(rng.normal(scale=scale))] if averaged else rng.normal(scale=scale, size=n + 1).tolist()
+    found = kto_loss(
+        f64(logp),
+        f64(ref_logp),
+        torch.tensor(desirable),
+        kl[0] if averaged else f64(kl),
+        beta,
+        desirable_weight=good_weight,
+        undesirable_weight=bad_weight,
+    )
+    agree(found, slow_kto(logp, ref_logp, desirable, kl, beta, (good_weight, bad_weight)))
+
+
+def lossy(x):
+    """As float32 has it, so that the slow definition starts from the same numbers."""
+    return torch.tensor(x, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_single_precision(seed):
+    tensors = [lossy(x) for x in pairs(seed, 6, 3.0)]
+    four = [x.double().tolist() for x in tensors]
+    lengths = [[3, 1, 24, 7, 9, 2], [5, 5, 1, 20, 3, 4]]
+    liked = [True, False, True, True, False, True]
+    close = partial(agree, rtol=1e-5, atol=1e-5)
+    close(bradley_terry_loss(*tensors[:2], tensors[2]), slow_bradley_terry(*four[:3]))
+    close(dpo_loss(*tensors, 0.3, label_smoothing=0.1), slow_dpo(*four, 0.3, 0.1))
+    close(ipo_loss(*tensors, 0.3), slow_ipo(*four, 0.3))
+    close(simpo_loss(*tensors[:2], *map(torch.tensor, lengths)), slow_simpo(*four[:2], *lengths, 2.0, 0.5))
+    # The slow definition has the float32 of 1.3 and 0.7 nowhere: a weight is a number, not a tensor.
+    close(
+        kto_loss(*tensors[::2], torch.tensor(liked), tensors[1] - tensors[3], 0.3, desirable_weight=1.3),
+        slow_kto(*four[::2], liked, (tensors[1] - tensors[3]).double().tolist(), 0.3, (1.3, 1.0)),
+    )
+
+
+# --- margins that would overflow ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("margin", [-1e4, -1e3, -100.0, 0.0, 100.0, 1e3, 1e4])
+def test_margins_of_any_size(margin, dtype):
+    """With β = 1 and a reference of zeros, the margin is the chosen log-probability."""
+    at, zero = torch.tensor([margin], dtype=dtype, requires_grad=True), torch.zeros(1, dtype=dtype)
+    one = torch.ones(1, dtype=torch.int64)
+    half = 0.5
+    for name, loss, wanted, slope in [
+        ("bradley_terry", bradley_terry_loss(at, zero), max(-margin, 0), -(margin < 0)),
+        ("dpo", dpo_loss(at, zero, zero, zero, 1.0)[0], max(-margin, 0), -(margin < 0)),
+        (
+            "dpo smoothed",
+            dpo_loss(at, zero, zero, zero, 1.0, label_smoothing=0.2)[0],
+            0.8 * max(-margin, 0) + 0.2 * max(margin, 0),
+            -0.8 if margin < 0 else 0.2,
+        ),
+        ("ipo", ipo_loss(at, zero, zero, zero, 1.0)[0], (margin - half) ** 2, 2 * (margin - half)),
+        ("simpo", simpo_loss(at, zero, one, one, 1.0, 0.0)[0], max(-margin, 0), -(margin < 0)),
+        ("kto, liked", kto_loss(at, zero, one, 0.0, 1.0)[0], margin < 0, 0),
+        ("kto, not liked", kto_loss(at, zero, 1 - one, 0.0, 1.0)[0], margin > 0, 0),
+    ]:
+        (gradient,) = torch.autograd.grad(loss, at)
+        if margin == 0 and name != "ipo":
+            # Half of each: log 2 or ½, and a slope halfway.
+            wanted = half if name.startswith("kto") else math.log(2)
+            slope = {"dpo smoothed": -0.3, "kto, liked": -0.25, "kto, not liked": 0.25}.get(name, -half)
+        np.testing.assert_allclose(loss.item(), wanted, rtol=1e-6, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(gradient.item(), slope, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_a_tiny_loss_keeps_its_digits():
+    """1 − σ(30) would have two of them left in float64, and none in float32."""
+    for dtype in (torch.float32, torch.float64):
+        at, zero = torch.tensor([30.0], dtype=dtype), torch.zeros(1, dtype=dtype)
+        yes = torch.ones(1, dtype=torch.bool)
+        for loss in (dpo_loss(at, zero, zero, zero, 1.0)[0], kto_loss(at, zero, yes, 0.0, 1.0)[0]):
+            np.testing.assert_allclose(loss.item(), math.exp(-30), rtol=1e-5)
+
+
+# --- gradients ------------------------------------------------------------------------------------------
+
+
+def four_of(seed, n=5, scale=2.0):
+    return [f64(x) for x in pairs(seed, n, scale)]
+
+
+def gradients(loss, *tensors):
+    loss = loss[0] if isinstance(loss, tuple) else loss
+    return torch.autograd.grad(loss, tensors)
+
+
+def same(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_gradient_of_dpo_by_hand(smoothing):
+    """Up for the chosen, down for the rejected, by β times how far the policy's odds are from the label's."""
+    w, v, rw, rv = four_of(0)
+    w.requires_grad_()
+    v.requires_grad_()
+    up, down = gradients(dpo_loss(w, v, rw, rv, 0.3, label_smoothing=smoothing), w, v)
+    odds = 1 / (1 + np.exp(-0.3 * ((w - rw) - (v - rv)).detach().numpy()))
+    by_hand = f64(-0.3 * (1 - smoothing - odds) / 5)
+    same(up, by_hand)
+    same(down, -by_hand)
+
+
+def test_the_gradient_of_ipo_by_hand():
+    w, v, rw, rv = four_of(1)
+    w.requires_grad_()
+    v.requires_grad_()
+    up, down = gradients(ipo_loss(w, v, rw, rv, 0.3), w, v)
+    by_hand = 2 * ((w - v) - (rw - rv) - 1 / 0.6).detach() / 5
+    same(up, by_hand)
+    same(down, -by_hand)
+
+
+def test_the_gradient_of_simpo_by_hand():
+    """A token of a long completion is pulled less than one of a short completion."""
+    w, v, *_ = four_of(2)
+    w.requires_grad_()
+    v.requires_grad_()
+    n, m = torch.tensor([1, 2, 3, 4, 50]), torch.tensor([9, 1, 1, 4, 2])
+    up, down = gradients(simpo_loss(w, v, n, m, 1.5, 0.4), w, v)
+    miss = torch.sigmoid(-(1.5 * w / n - 1.5 * v / m - 0.4)).detach()
+    same(up, -1.5 * miss / n / 5)
+    same(down, 1.5 * miss / m / 5)
+
+
+def test_the_gradient_of_kto_by_hand():
+    """λ β σ (1 − σ): the largest at the point of reference, 0 far from it on either side."""
+    p, _, q, _ = four_of(3)
+    p.requires_grad_()
+    liked = torch.tensor([1, 0, 1, 0, 0])
+    (found,) = gradients(kto_loss(p, q, liked, 0.5, 0.3, desirable_weight=2.0, undesirable_weight=0.7), p)
+    s = torch.sigmoid(0.3 * (p - q - 0.5)).detach()
+    weight, sign = f64([2.0, 0.7, 2.0, 0.7, 0.7]), f64([-1, 1, -1, 1, 1])
+    same(found, sign * weight * 0.3 * s * (1 - s) / 5)
+
+
+def test_the_gradient_of_bradley_terry_by_hand():
+    w, v, m, _ = four_of(4)
+    w.requires_grad_()
+    v.requires_grad_()
+    up, down = gradients(bradley_terry_loss(w, v, m), w, v)
+    same(up, -torch.sigmoid(-(w - v - m)).detach() / 5)
+    same(down, -up)
+
+
+LIKED = torch.tensor([1, 0, 1, 0, 0])
+LENGTHS = torch.tensor([3, 1, 9, 4, 2])
+LOSSES = {
+    "bradley_terry": lambda w, v, rw, rv: bradley_terry_loss(w, v, 0.3),
+    "dpo": lambda *x: dpo_loss(*x, 0.3)[0],
+    "dpo smoothed": lambda *x: dpo_loss(*x, 0.3, label_smoothing=0.2)[0],
+    "ipo": lambda *x: ipo_loss(*x, 0.3)[0],
+    "simpo": lambda w, v, rw, rv: simpo_loss(w, v, LENGTHS, LENGTHS.flip(0), 1.5, 0.4)[0],
+    "kto": lambda w, v, rw, rv: kto_loss(w, rw, LIKED, v - rv, 0.3)[0],
+}
+each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+
+
+@each_loss
+def test_gradients_by_finite_differences(loss):
+    w, v, rw, rv = four_of(5)
+    w.requires_grad_()
+    if loss is LOSSES["kto"]:  # which has v - rv for its kl, and no gradient there
+        assert torch.autograd.gradcheck(lambda w: loss(w, v, rw, rv), [w])
+    else:
+        assert torch.autograd.gradcheck(lambda w, v: loss(w, v, rw, rv), [w, v.requires_grad_()])
+
+
+@each_loss
+def test_no_gradient_goes_into_the_reference_or_kl(loss):
+    four = [x.requires_grad_() for x in four_of(6)]
+    loss(*four).backward()
+    assert four[0].grad is not None
+    assert four[2].grad is None
+    assert four[3].grad is None
+    assert (four[1].grad is None) == (loss is LOSSES["kto"])
+
+
+def test_no_gradient_goes_into_a_margin():
+    w, v, m, _ = (x.requires_grad_() for x in four_of(7))
+    bradley_terry_loss(w, v, m).backward()
+    assert m.grad is None
+
+
+def test_a_step_downhill_helps():
+    """Chosen up, rejected down; the liked up, the disliked down."""
+    for name, loss in LOSSES.items():
+        w, v, rw, rv = torch.zeros(4, 5, dtype=torch.float64).requires_grad_()
+        gradient = torch.autograd.grad(loss(w, v, rw, rv), [w, v], allow_unused=True)
+        if name == "kto":
+            assert ((gradient[0] < 0) == LIKED.bool()).all()
+            assert (gradient[0] != 0).all()
+        elif name != "simpo":
+            assert (gradient[0] < 0).all()
+            assert (gradient[1] > 0).all()
+    w, v = (torch.full((5,), -9.0, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    up, down = gradients(simpo_loss(w, v, LENGTHS, LENGTHS), w, v)
+    assert (up < 0).all()
+    assert (down > 0).all()
+
+
+# --- what they are for ----------------------------------------------------------------------------------
+
+
+def test_a_policy_that_is_its_reference():
+    w, v, *_ = four_of(8)
+    loss, found = dpo_loss(w, v, w, v, 0.7)
+    assert loss.item() == pytest.approx(math.log(2), rel=1e-12)
+    assert dpo_loss(w, v, w, v, label_smoothing=0.3)[0].item() == pytest.approx(math.log(2), rel=1e-12)
+    assert found["accuracy"].item() == 0.5
+    assert found["margin"].item() == found["chosen_reward"].item() == found["rejected_reward"].item() == 0
+    loss, found = ipo_loss(w, v, w, v, 0.7)
+    assert loss.item() == pytest.approx(1 / (4 * 0.49), rel=1e-12)
+    assert found["accuracy"].item() == 0.5
+    loss, found = kto_loss(w, w, LIKED, 0.0, desirable_weight=2.0, undesirable_weight=1.0)
+    assert loss.item() == pytest.approx((2 * 2.0 + 3 * 1.0) / 5 / 2, rel=1e-12)
+    assert found["accuracy"].item() == 0.5
+
+
+def test_equal_rewards_say_nothing():
+    assert bradley_terry_loss(torch.ones(3), torch.ones(3)).item() == pytest.approx(math.log(2))
+
+
+def test_accuracy_counts_a_tie_half():
+    zero = torch.zeros(4)
+    _, found = dpo_loss(torch.tensor([1.0, 0.0, -1.0, 2.0]), zero, zero, zero)
+    assert found["accuracy"].item() == 2.5 / 4
+
+
+@pytest.mark.parametrize("beta", [0.05, 1.0, 3.0])
+def test_ipo_comes_to_rest_at_half_a_reward(beta):
+    zero = torch.zeros(1, dtype=torch.float64)
+    at = f64([1 / (2 * beta)], requires_grad=True)
+    loss, found = ipo_loss(at, zero, zero, zero, beta)
+    assert loss.item() == 0
+    (gradient,) = gradients(loss, at)
+    assert gradient.item() == 0
+    assert found["margin"].item() == pytest.approx(0.5)
+    for beside in (-0.1, 0.1):
+        assert ipo_loss(at + beside, zero, zero, zero, beta)[0].item() == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
+def test_ipo_on_labels_that_differ_comes_to_rest_where_the_docstring_says(share):
+    """A pair labelled one way ten times the share, the other way the rest."""
+    beta, ways = 0.3, 10
+    h = f64((share - 0.5) / beta, requires_grad=True)
+    zero = torch.zeros(ways, dtype=torch.float64)
+    sign = f64([1.0] * round(share * ways) + [-1.0] * round((1 - share) * ways))
+    loss, _ = ipo_loss(sign * h, zero, zero, zero, beta)
+    (gradient,) = torch.autograd.grad(loss, h)
+    assert gradient.item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.01, 0.2, 0.5])
+def test_smoothed_dpo_comes_to_rest_at_the_odds_of_the_labels(smoothing):
+    beta = 0.3
+    zero = torch.zeros(1, dtype=torch.float64)
+    at = f64([math.log((1 - smoothing) / smoothing) / beta], requires_grad=True)
+    loss, _ = dpo_loss(at, zero, zero, zero, beta, label_smoothing=smoothing)
+    (gradient,) = gradients(loss, at)
+    assert gradient.item() == pytest.approx(0, abs=1e-12)
+    for beside in (-1.0, 1.0):
+        assert dpo_loss(at + beside, zero, zero, zero, beta, label_smoothing=smoothing)[0] > loss
+
+
+def test_unsmoothed_dpo_never_comes_to_rest():
+    zero = torch.zeros(1, dtype=torch.float64)
+    at = f64([1.0, 10.0, 100.0, 500.0], requires_grad=True)
+    (gradient,) = gradients(dpo_loss(at, *[zero.expand(4)] * 3, 1.0), at)
+    assert (gradient < 0).all()
+
+
+def test_dpo_on_all_preferences_is_rest_at_the_closed_form_optimum():
+    """Four completions, every pair with the probability that it goes either way: π ∝ π_ref exp(r / β)."""
+    beta = 0.4
+    generator = torch.Generator().manual_seed(0)
+    reference = torch.randn(4, dtype=torch.float64, generator=generator).log_softmax(0)
+    rewards = torch.randn(4, dtype=torch.float64, generator=generator)
+
+    def loss(logits):
+        logp, total = logits.log_softmax(0), 0.0
+        for i in range(4):
+            for j in range(i + 1, 4):
+                better, worse = (i, j) if rewards[i] > rewards[j] else (j, i)
+                flipped = torch.sigmoid(rewards[worse] - rewards[better]).item()
+                pair = (logp[better], logp[worse], reference[better], reference[worse])
+                total += dpo_loss(*(x.reshape(1) for x in pair), beta, label_smoothing=flipped)[0]
+        return total
+
+    best = (reference + rewards / beta).log_softmax(0).requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(best), best)
+    same(gradient, torch.zeros(4, dtype=torch.float64))
+    for _ in range(10):
+        step = 0.1 * torch.randn(4, dtype=torch.float64, generator=generator)
+        assert loss(best + step) > loss(best)
+
+
+def test_dpo_is_bradley_terry_on_the_implicit_rewards():
+    w, v, rw, rv = four_of(9)
+    loss, found = dpo_loss(w, v, rw, rv, 0.3)
+    same(loss, bradley_terry_loss(0.3 * (w - rw), 0.3 * (v - rv)))
+    # SimPO is that too, with rewards of its own and γ as the margin.
+    n, m = LENGTHS, LENGTHS.flip(0)
+    same(simpo_loss(w, v, n, m, 1.5, 0.4)[0], bradley_terry_loss(1.5 * w / n, 1.5 * v / m, 0.4))
+    assert found["margin"].item() == pytest.approx(
+        found["chosen_reward"].item() - found["rejected_reward"].item()
+    )
+
+
+def test_the_two_sides_of_kto():
+    """What is above the point of reference costs little if it was liked, and much if not."""
+    zero = torch.zeros(1, dtype=torch.float64)
+    for ratio in (-3.0, 0.0, 0.4, 5.0):
+        liked, disliked = (
+            kto_loss(f64([ratio]), zero, torch.tensor([side]), 0.4, 0.7)[0].item() for side in (True, False)
+        )
+        assert liked + disliked == pytest.approx(1)
+        assert (liked < disliked) == (ratio > 0.4)
+    # Each has its own weight.
+    both = dict(desirable_weight=3.0, undesirable_weight=5.0)
+    assert kto_loss(f64([0.4]), zero, torch.tensor([True]), 0.4, **both)[0].item() == pytest.approx(1.5)
+    assert kto_loss(f64([0.4]), zero, torch.tensor([False]), 0.4, **both)[0].item() == pytest.approx(2.5)
+
+
+def test_the_point_of_reference_is_a_mean_that_is_no_less_than_0():
+    p, _, q, _ = four_of(10)
+    for kl, z in [
+        (f64([1.0, -3.0, 4.0]), 2 / 3),
+        (f64([1.0, -3.0]), 0.0),
+        (f64(-2.0), 0.0),
+        (-2, 0.0),
+        (3, 3.0),
+    ]:
+        loss, found = kto_loss(p, q, LIKED, kl)
+        assert found["kl"].item() == pytest.approx(z)
+        same(loss, kto_loss(p, q, LIKED, z)[0])
+
+
+def test_a_batch_of_one_kind_has_no_numbers_for_the_other():
+    p, _, q, _ = four_of(11)
+    for kind, here, gone in [(1, "chosen", "rejected"), (0, "rejected", "chosen")]:
+        loss, found = kto_loss(p, q, torch.full((5,), kind), 0.1)
+        assert torch.isfinite(loss)
+        for name in (f"{gone}_reward", f"{gone}_logp", "margin"):
+            assert found[name].isnan()
+        for name in (f"{here}_reward", f"{here}_logp", "accuracy", "kl"):
+            assert found[name].isfinite()
+
+
+def test_ipo_of_means_is_what_trl_has():
+    """TRL: each side's log-ratio of sums, divided by the number of its completion's tokens."""
+    w, v, rw, rv = four_of(12)
+    n, m = LENGTHS, LENGTHS.flip(0)
+    loss, found = ipo_loss(w / n, v / m, rw / n, rv / m, 0.3)
+    same(loss, (((w - rw) / n - (v - rv) / m - 1 / 0.6) ** 2).mean())
+    same(found["chosen_reward"], (0.3 * (w - rw) / n).mean())
+
+
+def test_kto_takes_the_labels_in_every_spelling():
+    p, _, q, _ = four_of(13)
+    first = kto_loss(p, q, LIKED, 0.1)[0]
+    for spelling in (LIKED.bool(), LIKED.double(), LIKED.tolist()):
+        assert kto_loss(p, q, spelling, 0.1)[0] == first
+
+
+# --- what changes nothing -------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(seeds, st.floats(-50, 50), st.floats(-50, 50))
+def test_constants_that_cancel(seed, one, other):
+    w, v, rw, rv = four_of(seed)
+
+    def unchanged(before, after):
+        torch.testing.assert_close(after, before, rtol=1e-8, atol=1e-8)
+
+    unchanged(bradley_terry_loss(w, v), bradley_terry_loss(w + one, v + one))
+    for loss in (dpo_loss, ipo_loss):
+        before = loss(w, v, rw, rv, 0.3)[0]
+        # One number for both completions of a pair, under either model ...
+        unchanged(before, loss(w + one, v + one, rw + other, rv + other, 0.3)[0])
+        # ... or one for both models, whatever the completion.
+        unchanged(before, loss(w + one, v + other, rw + one, rv + other, 0.3)[0])
+    unchanged(kto_loss(w, rw, LIKED, 0.1)[0], kto_loss(w + one, rw + one, LIKED, 0.1)[0])
+
+
+def test_the_order_of_the_pairs_does_not_matter_and_two_halves_average():
+    """But for KTO's z, which is of the whole batch: here it is given."""
+    liked, lengths = torch.tensor([1, 0, 1, 1, 0, 0]), torch.tensor([3, 1, 9, 4, 2, 24])
+    w, v, rw, rv = four_of(14, n=6)
+    for loss, arguments in [
+        (bradley_terry_loss, (w, v, rw)),
+        (lambda *x: dpo_loss(*x)[0], (w, v, rw, rv)),
+        (lambda *x: ipo_loss(*x)[0], (w, v, rw, rv)),
+        (lambda *x: simpo_loss(*x)[0], (w, v, lengths, lengths.flip(0))),
+        (lambda *x: kto_loss(*x, 0.3)[0], (w, rw, liked)),
+    ]:
+        order = torch.tensor([3, 1, 5, 0, 2, 4])
+        same(loss(*(x[order] for x in arguments)), loss(*arguments))
+        halves = loss(*(x[:3] for x in arguments)), loss(*(x[3:] for x in arguments))
+        same((halves[0] + halves[1]) / 2, loss(*arguments))
+
+
+def test_only_lengths_tell_simpo_how_long():
+    """Twice the sum over twice the tokens is the same completion to it."""
+    w, v, *_ = four_of(15)
+    same(simpo_loss(2 * w, v, 2 * LENGTHS, LENGTHS)[0], simpo_loss(w, v, LENGTHS, LENGTHS)[0])
+
+
+def test_diagnostics_are_detached_scalars_in_the_dtype_of_the_loss():
+    four = [x.requires_grad_() for x in four_of(16)]
+    for loss, found in (
+        dpo_loss(*four),
+        ipo_loss(*four),
+        simpo_loss(*four[:2], LENGTHS, LENGTHS),
+        kto_loss(*four[:2], LIKED, four[2]),
+    ):
+        assert set(found) - {"kl"} == SIDES
+        assert loss.requires_grad
+        for x in found.values():
+            assert x.shape == ()
+            assert x.dtype == torch.float64
+            assert not x.requires_grad
+
+
+@each_loss
+def test_the_first_tensor_rules_the_dtype(loss):
+    w, *others = four_of(17)
+    assert loss(w.float(), *others).dtype == torch.float32
+    assert loss(w, *(x.float() for x in others)).dtype == torch.float64
+
+
+def test_half_precision():
+    four = four_of(18, scale=1.0)
+    half = [x.bfloat16() for x in four]
+    wide = [x.double() for x in half]
+    for loss in (dpo_loss, ipo_loss):
+        found, _ = loss(*half, 0.3)
+        assert found.dtype == torch.bfloat16
+        torch.testing.assert_close(found.double(), loss(*wide, 0.3)[0], rtol=0.05, atol=0.05)
+
+
+# --- the doors ------------------------------------------------------------------------------------------
+
+ONE = torch.ones(3)
+ARGUMENTS = {
+    bradley_terry_loss: {"chosen_rewards": ONE, "rejected_rewards": ONE, "margin": ONE},
+    dpo_loss: dict.fromkeys(PAIRS, ONE),
+    ipo_loss: dict.fromkeys(PAIRS, ONE),
+    simpo_loss: {"chosen_logp": ONE, "rejected_logp": ONE}
+    | dict.fromkeys(["chosen_lengths", "rejected_lengths"], torch.tensor([1, 2, 3])),
+    kto_loss: {"logp": ONE, "ref_logp": ONE, "desirable": torch.tensor([True, False, True]), "kl": 0.1},
+}
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [(loss, name) for loss, given in ARGUMENTS.items() for name, x in given.items() if x is ONE],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_each_tensor_has_its_door(loss, name):
+    given = ARGUMENTS[loss]
+    first = next(iter(given))
+    loss(**given)
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        with pytest.raises(ValueError, match=rf"{name} is {bad} at index 1; finite numbers are wanted"):
+            loss(**given | {name: torch.tensor([0.0, bad, 0.0])})
+    if (loss, name) != (bradley_terry_loss, "margin"):
+        for bad in (ONE.numpy(), [1.0, 1.0, 1.0]):
+            with pytest.raises(TypeError, match=rf"{name} is of type \w+; a torch tensor is wanted"):
+                loss(**given | {name: bad})
+    with pytest.raises(TypeError, match=f"{name} has dtype torch.int64; a floating dtype is wanted"):
+        loss(**given | {name: ONE.long()})
+    if name != first:
+        for bad in (torch.ones(2), torch.ones(3, 1), torch.tensor(1.0)):
+            with pytest.raises(
+                ValueError, match=rf"{name} has shape .*; \(3,\) is wanted, the shape of {first}"
+            ):
+                loss(**given | {name: bad})
+
+
+@pytest.mark.parametrize("loss", ARGUMENTS, ids=lambda f: f.__name__)
+def test_one_number_a_completion_is_wanted(loss):
+    """The usual slip is to pass a log-probability a token."""
+    given, first = ARGUMENTS[loss], next(iter(ARGUMENTS[loss]))
+    for shape in [(3, 24), ()]:
+        bad = {name: torch.ones(shape) if x is ONE else x for name, x in given.items()}
+        sentence = (
+            rf"{first} has shape .*; one axis, \((pairs|completions),\), is wanted: one number a completion"
+        )
+        with pytest.raises(ValueError, match=sentence):
+            loss(**bad)
+    with pytest.raises(ValueError, match=rf"{first} is empty \(shape \(0,\)\); at least one entry is wanted"):
+        loss(**{name: torch.ones(0) if x is ONE else x for name, x in given.items()})
+
+
+@pytest.mark.parametrize("loss", [dpo_loss, ipo_loss, simpo_loss, kto_loss], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("beta", [0, -0.1, math.nan, math.inf])
+def test_beta_is_above_0(loss, beta):
+    with pytest.raises(ValueError, match=rf"beta is {beta}; a number above 0 is wanted"):
+        loss(**ARGUMENTS[loss], beta=beta)
+    with pytest.raises(TypeError, match=r"beta is '0.1'; a number above 0 is wanted"):
+        loss(**ARGUMENTS[loss], beta="0.1")
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "error", "sentence"),
+    [
+        (bradley_terry_loss, {"margin": math.nan}, ValueError, "margin is nan; a number that is finite"),
+        (bradley_terry_loss, {"margin": "1"}, TypeError, "margin is '1'; a number that is finite"),
+        (bradley_terry_loss, {"margin": ONE.numpy()}, TypeError, "margin is array"),
+        (dpo_loss, {"label_smoothing": 0.6}, ValueError, r"label_smoothing is 0.6; a number in \[0, 0.5\]"),
+        (dpo_loss, {"label_smoothing": -0.1}, ValueError, r"label_smoothing is -0.1; a number in \[0, 0.5\]"),
+        (dpo_loss, {"label_smoothing": None}, TypeError, r"label_smoothing is None; a number in \[0, 0.5\]"),
+        (simpo_loss, {"gamma": -1}, ValueError, "gamma is -1; a number of at least 0"),
+        (
+            simpo_loss,
+            {"chosen_lengths": torch.tensor([1, 0, 2])},
+            ValueError,
+            "chosen_lengths is 0 at index 1; whole numbers of at least 1 are wanted",
+        ),
+        (
+            simpo_loss,
+            {"rejected_lengths": torch.tensor([1.5, 1, 2])},
+            ValueError,
+            "rejected_lengths is 1.5 at",
+        ),
+        (simpo_loss, {"rejected_lengths": ONE * torch.nan}, ValueError, "rejected_lengths is nan at index 0"),
+        (simpo_loss, {"rejected_lengths": ONE * torch.inf}, ValueError, "rejected_lengths is inf at index 0"),
+        (simpo_loss, {"chosen_lengths": ONE.bool()}, TypeError, "chosen_lengths has dtype torch.bool; whole"),
+        (
+            simpo_loss,
+            {"chosen_lengths": [1, 2, 3]},
+            TypeError,
+            "chosen_lengths is of type list; a torch tensor",
+        ),
+        (
+            simpo_loss,
+            {"chosen_lengths": torch.ones(2)},
+            ValueError,
+            r"chosen_lengths has shape \(2,\); \(3,\)",
+        ),
+        (kto_loss, {"desirable": torch.ones(2)}, ValueError, r"desirable has shape \(2,\); \(3,\) is wanted"),
+        (kto_loss, {"desirable": 2 * ONE}, ValueError, "desirable is 2 at index 0; bool or 0/1 is wanted"),
+        (
+            kto_loss,
+            {"desirable": ONE.numpy()},
+            TypeError,
+            "desirable is a NumPy array and logp is a torch tensor",
+        ),
+        (kto_loss, {"kl": math.nan}, ValueError, "kl is nan; a number that is finite is wanted"),
+        (kto_loss, {"kl": None}, TypeError, "kl is None; a number that is finite is wanted"),
+        (
+            kto_loss,
+            {"kl": torch.tensor([0.0, torch.nan])},
+            ValueError,
+            "kl is nan at index 1; finite numbers",
+        ),
+        (kto_loss, {"kl": torch.ones(0)}, ValueError, r"kl is empty \(shape \(0,\)\)"),
+        (kto_loss, {"kl": torch.tensor(1)}, TypeError, "kl has dtype torch.int64; a floating dtype"),
+        (kto_loss, {"desirable_weight": -1}, ValueError, "desirable_weight is -1; a number of at least 0"),
+        (
+            kto_loss,
+            {"undesirable_weight": None},
+            TypeError,
+            "undesirable_weight is None; a number of at least",
+        ),
+    ],
+)
+def test_refuses(loss, arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        loss(**ARGUMENTS[loss] | arguments)
