@@ -60,12 +60,12 @@ from ppobook import train, training
 for name in training.ALGORITHMS:
     training.learner_class(name)
 # How far a process has come is one byte an update, in a file of its own.
-one_update = training._Training._one_update
+one_update = training._Training.one_update
 def counted(self):
     row = one_update(self)
     os.write(count, b".")
     return row
-training._Training._one_update = counted
+training._Training.one_update = counted
 # An optimizer's first step imports half of torch: better once, before the forks.
 torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 for line in sys.stdin:

@@ -12,7 +12,7 @@ import ppobook
 PACKAGE = Path(ppobook.__file__).parent
 
 CORE = {"returns", "divergences", "diagnostics", "objectives", "preferences", "networks", "envs"}
-LOOP = CORE | {"rollouts", "evaluation", "training"}
+LOOP = CORE | {"rollouts", "evaluation", "runs", "training"}
 TRAINERS = {"vanilla", "trpo", "ppo"}
 MAY_USE = {
     "returns": set(),
@@ -24,6 +24,7 @@ MAY_USE = {
     "envs": set(),
     "rollouts": {"returns", "networks", "envs"},
     "evaluation": {"rollouts", "returns", "networks", "envs"},
+    "runs": set(),
     "training": LOOP - {"training"},
     "updates": CORE | {"rollouts"},
     "closed_form": CORE | {"updates"},
@@ -31,7 +32,7 @@ MAY_USE = {
     "actor_critic": LOOP | {"updates"},
     "trpo": LOOP | {"updates", "actor_critic", "closed_form"},
     "ppo": LOOP | {"updates", "actor_critic", "closed_form"},
-    "language": CORE - {"envs"},
+    "language": CORE - {"envs"} | {"runs"},
     "experiments": LOOP | TRAINERS,
     "teaching": LOOP | TRAINERS | {"language", "experiments"},
     "course": {"teaching"},
@@ -118,7 +119,7 @@ def test_importing_brings_in_no_more_than_is_needed(module, absent):
 
 def test_threads_are_set_in_one_place():
     places = [path.name for path in FILES if "set_num_threads" in path.read_text(encoding="utf-8")]
-    assert places == ["training.py"]
+    assert places == ["runs.py"]
 
 
 def test_no_library_file_imports_a_chapter():

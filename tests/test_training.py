@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 import ppobook
-from ppobook import load, train, training
+from ppobook import load, runs, train, training
 from ppobook.networks import Categorical
 from ppobook.vanilla import Vanilla
 
@@ -364,9 +364,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path):
 
 def test_one_run_at_a_time_in_a_folder(run, tmp_path):
     pytest.importorskip("fcntl")
-    home = training._Home("resume", tmp_path / "run")
+    home = runs.Home("resume", tmp_path / "run")
     with (
-        training._locked(home),
+        runs.locked(home),
         pytest.raises(ValueError, match=r"resume=.*is being trained in already"),
     ):
         train(resume=home.folder)
@@ -378,25 +378,25 @@ def denied(*_, **__):
 
 
 def test_a_folder_that_may_not_be_written_is_named_as_it_came(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(training.Path, "touch", denied)
+    monkeypatch.setattr(runs.Path, "touch", denied)
     with pytest.raises(OSError, match=r"^resume=.*cannot be written \(Permission denied\)"):
         train(resume=tmp_path / "run", total_steps=400)
     monkeypatch.undo()
-    monkeypatch.setattr(training, "_write_bytes", denied)
+    monkeypatch.setattr(runs, "write_bytes", denied)
     with pytest.raises(OSError, match=r"^resume=.*any more \(Permission denied\)") as caught:
         train(resume=tmp_path / "run", total_steps=400)
     assert "make room" not in str(caught.value)
 
 
 def test_a_disk_that_fills_up_leaves_the_earlier_checkpoints(tmp_path, monkeypatch):
-    real = training._write_bytes
+    real = runs.write_bytes
 
     def full(path, content):
         if "000004" in str(path):
             raise OSError(28, "No space left on device")
         real(path, content)
 
-    monkeypatch.setattr(training, "_write_bytes", full)
+    monkeypatch.setattr(runs, "write_bytes", full)
     with pytest.raises(OSError, match=r"No space left on device.*resume"):
         small(out=tmp_path / "run", checkpoint_every=2)
     monkeypatch.undo()
@@ -422,11 +422,11 @@ class TestDamagedRuns:
             fn(tmp_path / "run")
 
     def test_no_permission_is_no_damage(self, run, fn, tmp_path, monkeypatch):
-        monkeypatch.setattr(training.Path, "read_bytes", denied)
+        monkeypatch.setattr(runs.Path, "read_bytes", denied)
         with pytest.raises(OSError, match=r"cannot be read \(Permission denied\)") as caught:
             fn(tmp_path / "run")
         assert "remove" not in str(caught.value)
-        monkeypatch.setattr(training.Path, "iterdir", denied)
+        monkeypatch.setattr(runs.Path, "iterdir", denied)
         with pytest.raises(OSError, match=r"cannot be read \(Permission denied\)"):
             fn(tmp_path / "run")
 
