@@ -1,0 +1,398 @@
+"""A tiny language world whose true reward is known: prompts, a grammar, a corpus, gold, and preferences.
+
+A prompt names an animal and a place; a completion tells of them::
+
+    tell fox barn :    the kind fox sings by the barn and the owl sleeps by the dull mill . <eos>
+
+    text    =  clause { and clause } . <eos>
+    clause  =  the {adjective} NOUN VERB by the {adjective} PLACE
+
+A reader sees at a glance what a policy says, and what has become of it. The **gold** reward, what people in
+this world want, is a formula (`World.gold_parts`). A reward model never sees the formula, only which of two
+completions somebody preferred, with noise.
+
+**What was chosen because it makes an effect visible.** Gold likes up to three kind words and dislikes each
+further one; in the corpus a completion has half a kind word on average, so pairs that show where the liking
+ends are rare, and a reward model has to guess. Half of the adjectives are kind and half are grim, so that
+preferences speak of them often. The corpus strays from its prompt in two nouns or places of ten, so that
+staying with it is something to learn. Rewards that grow without end along one simple direction are what
+over-optimisation feeds on; a world without such a direction need not show any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ppobook import _doors
+from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, right_pad
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# A world takes the first so many of each. The first four are those of the book's examples.
+NOUNS: Final = _words(
+    "fox owl hen bear hare mole toad crow wolf deer goat duck mouse horse sheep goose "
+    "otter robin snail heron stoat finch badger beaver donkey falcon lizard magpie rabbit rooster spider "
+    "weasel"
+)
+PLACES: Final = _words(
+    "barn hill lake mill pond gate well road shed tree wall farm bridge church garden harbour "
+    "castle cellar forge fountain island kitchen market meadow orchard quarry river stable station tower "
+    "valley village"
+)
+VERBS: Final = _words(
+    "sits runs sings sleeps waits hides walks dreams rests plays digs hums rolls stands turns whistles"
+)
+KIND: Final = _words(
+    "kind bright gentle merry warm calm cheerful clever friendly glad honest joyful lovely noble tender wise"
+)
+GRIM: Final = _words(
+    "grim sour cruel dull bitter cold angry bleak gloomy harsh jealous mean rude spiteful stern vain"
+)
+_PLAIN: Final = ("tell", ":", "the", "by", "and", ".")
+
+# How many clauses a text of the corpus has (1, 2, 3), and how often it says what it says.
+CLAUSES: Final = (0.35, 0.45, 0.20)
+ON_TOPIC: Final = 0.7
+ADJECTIVE: Final = 0.25
+SECOND_ADJECTIVE: Final = 0.15
+
+# What a word is to the grammar, and what may follow it. "the" and adjectives are told apart by the half of
+# the clause that they stand in: before the verb or behind "by".
+_KINDS: Final = ("other", "the", "by", "and", ".", "noun", "place", "verb", "kind", "grim", "end")
+_STATES: Final = (
+    "start", "the", "adjective", "noun", "verb", "by", "by the", "by adjective", "place", "and", "."
+)  # fmt: skip
+_FOLLOWS: Final = {
+    "start": {"the": "the"},
+    "the": {"adjective": "adjective", "noun": "noun"},
+    "adjective": {"adjective": "adjective", "noun": "noun"},
+    "noun": {"verb": "verb"},
+    "verb": {"by": "by"},
+    "by": {"the": "by the"},
+    "by the": {"adjective": "by adjective", "place": "place"},
+    "by adjective": {"adjective": "by adjective", "place": "place"},
+    "place": {"and": "and", ".": "."},
+    "and": {"the": "the"},
+    ".": {"end": "start"},
+}
+
+# A text that is too long is drawn anew, but not for ever.
+_TRIES: Final = 1000
+
+
+class World:
+    """The world, and everything it knows; deterministic, without a state.
+
+    Parameters
+    ----------
+    nouns, places : int from 2 to 32
+        The world has nouns × places prompts.
+    verbs : int from 1 to 16
+    adjectives : int from 1 to 16
+        So many kind ones, and as many grim ones.
+    clauses : sequence of float
+        How likely a text of the corpus has one clause, two, three, …; sums to 1. A clause has 6 words or
+        more, and each further one needs an "and".
+    max_new_tokens : int
+        How long a completion may be, its end included. A text of the corpus that turns out longer is thrown
+        away and drawn anew, its number of clauses too.
+
+    Attributes
+    ----------
+    tokenizer : WordTokenizer
+    prompts : list of str
+        Every noun with every place.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A number out of range; probabilities that are none; a length that no text keeps to.
+    """
+
+    def __init__(
+        self,
+        *,
+        nouns: int = 4,
+        places: int = 4,
+        verbs: int = 4,
+        adjectives: int = 4,
+        clauses: Sequence[float] = CLAUSES,
+        max_new_tokens: int = 24,
+    ) -> None:
+        # In plain data, whatever kind of whole number came: a run's config is made of it.
+        self.config: dict[str, Any] = {
+            "nouns": _doors.count("nouns", nouns, low=2, high=len(NOUNS)),
+            "places": _doors.count("places", places, low=2, high=len(PLACES)),
+            "verbs": _doors.count("verbs", verbs, high=len(VERBS)),
+            "adjectives": _doors.count("adjectives", adjectives, high=len(KIND)),
+            "clauses": _probabilities("clauses", clauses),
+            "max_new_tokens": _doors.count("max_new_tokens", max_new_tokens),
+        }
+        self.nouns, self.places, self.verbs = NOUNS[:nouns], PLACES[:places], VERBS[:verbs]
+        self.kind, self.grim = KIND[:adjectives], GRIM[:adjectives]
+        total = sum(self.config["clauses"])  # which rounding may have kept from being 1
+        self.clauses = tuple(p / total for p in self.config["clauses"])
+        self.max_new_tokens: int = self.config["max_new_tokens"]
+        fewest = 1 + next(i for i, p in enumerate(self.clauses) if p > 0)
+        # "the fox sits by the barn", six words a clause; "and" between two of them, a full stop, an end.
+        shortest = 6 * fewest + (fewest - 1) + 2
+        if self.max_new_tokens < shortest:
+            raise ValueError(
+                f"max_new_tokens is {max_new_tokens}; at least {shortest} is wanted, the length of a text of "
+                f"{fewest} clause{'s' if fewest > 1 else ''} with its end"
+            )
+        self.tokenizer = WordTokenizer(
+            [*_PLAIN, *self.nouns, *self.places, *self.verbs, *self.kind, *self.grim]
+        )
+        self.prompts = [f"tell {noun} {place} :" for noun in self.nouns for place in self.places]
+        self._kinds = self._kinds_of_words()
+        self._next, self._allowed = self._automaton()
+
+    def __repr__(self) -> str:
+        return f"World({len(self.prompts)} prompts, {self.tokenizer.vocab_size} tokens)"
+
+    # ------------------------------------------------------------------------------------------- texts
+
+    def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
+        """Prompts as tokens and their mask, [B, 4]; all of the world's, if none are given."""
+        if isinstance(prompts, str):
+            raise TypeError(f"prompts is the string {prompts!r}; a list of texts is wanted")
+        texts = self.prompts if prompts is None else list(prompts)
+        return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
+
+    def corpus(self, n: int, seed: int = 0) -> list[dict[str, str]]:
+        """What people in this world write: n records of a "prompt" and a "completion", drawn by the seed.
+
+        The completion has no ``<eos>``; whoever trains on it appends one.
+
+        Raises
+        ------
+        ValueError
+            Next to no text is short enough for `max_new_tokens`.
+        """
+        rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+        records = []
+        for _ in range(_doors.count("n", n)):
+            noun, place = _one_of(self.nouns, rng), _one_of(self.places, rng)
+            records.append({"prompt": f"tell {noun} {place} :", "completion": self._text(rng, noun, place)})
+        return records
+
+    def _text(self, rng: np.random.Generator, noun: str, place: str) -> str:
+        for _ in range(_TRIES):
+            number = 1 + int(rng.choice(len(self.clauses), p=self.clauses))
+            clauses = [self._clause(rng, noun, place) for _ in range(number)]
+            text = " and ".join(clauses) + " ."
+            if len(text.split()) < self.max_new_tokens:  # its end is a token, too
+                return text
+        raise ValueError(
+            f"max_new_tokens is {self.max_new_tokens}, and of {_TRIES} texts none is so short; "
+            "a larger one is wanted, or fewer clauses"
+        )
+
+    def _clause(self, rng: np.random.Generator, noun: str, place: str) -> str:
+        noun = noun if rng.random() < ON_TOPIC else _one_of(self.nouns, rng)
+        place = place if rng.random() < ON_TOPIC else _one_of(self.places, rng)
+        verb = _one_of(self.verbs, rng)
+        who, where = self._adjectives(rng), self._adjectives(rng)
+        return " ".join(["the", *who, noun, verb, "by", "the", *where, place])
+
+    def _adjectives(self, rng: np.random.Generator) -> list[str]:
+        number = int(rng.random() < ADJECTIVE)
+        number += int(number and rng.random() < SECOND_ADJECTIVE)
+        return [_one_of(self.kind + self.grim, rng) for _ in range(number)]
+
+    # -------------------------------------------------------------------------------------------- gold
+
+    def gold(self, completions: Completions) -> Tensor:
+        """The true reward of each completion, [B], float32: `gold_parts` weighed and summed."""
+        parts = self.gold_parts(completions)
+        return (
+            0.5 * parts["noun"]
+            + 0.5 * parts["place"]
+            + parts["kind"].clamp(max=3)
+            - 0.5 * (parts["kind"] - 3).clamp(min=0)
+            - parts["grim"]
+            - 0.25 * parts["strangers"]
+            - 0.5 * parts["errors"].clamp(max=3)
+            - 0.5 * parts["cut"]
+        )
+
+    def gold_parts(self, completions: Completions) -> dict[str, Tensor]:
+        """What gold looks at, each a tensor [B].
+
+            gold = ½ noun + ½ place + min(kind, 3) − ½ max(kind − 3, 0) − grim
+                   − ¼ strangers − ½ min(errors, 3) − ½ cut
+
+        noun, place : 1 if the prompt's own is there
+        kind, grim : how many kind and grim words
+        strangers : how many nouns and places that are not the prompt's
+        errors : how many words stand where the grammar does not want them (an end too early is one)
+        cut : 1 if the completion has no end
+
+        Raises
+        ------
+        ValueError
+            A prompt that is none of this world's, a token that is no word of it.
+        """
+        said = completions.mask
+        tokens = completions.tokens.masked_fill(~said, self.tokenizer.pad)
+        kinds = self._kinds_of("tokens", tokens)
+        own_noun, own_place = self._asked(completions)
+        noun_said, place_said = (tokens == own_noun) & said, (tokens == own_place) & said
+
+        def number(*names: str) -> Tensor:
+            wanted = torch.zeros_like(said)
+            for name in names:
+                wanted |= kinds == _KINDS.index(name)
+            return (wanted & said).sum(dim=1)
+
+        parts = {
+            "noun": noun_said.any(dim=1),
+            "place": place_said.any(dim=1),
+            "kind": number("kind"),
+            "grim": number("grim"),
+            "strangers": number("noun", "place") - (noun_said | place_said).sum(dim=1),
+            "errors": self._errors(kinds, said),
+            "cut": ~completions.ended,
+        }
+        return {name: part.float() for name, part in parts.items()}
+
+    def read(self, prompt: str, completion: str) -> Completions:
+        """One text as completions, to ask for its gold: ``<eos>`` at its end, or it counts as cut."""
+        if prompt not in self.prompts:
+            raise ValueError(f"prompt is {prompt!r}; {_doors.nearest(prompt, self.prompts, show=3)}")
+        prompts, prompt_mask = self.prompt_tokens([prompt])
+        ids = self.tokenizer.encode(completion)
+        if not ids:
+            raise ValueError("completion is empty; at least one word is wanted, or <eos>")
+        tokens, mask = right_pad([ids], self.tokenizer.pad)
+        return Completions(
+            prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), tokens[:, -1] == self.tokenizer.eos
+        )
+
+    def _asked(self, completions: Completions) -> tuple[Tensor, Tensor]:
+        """The noun and the place that each prompt names, [B, 1] each."""
+        prompts = completions.prompts.masked_fill(~completions.prompt_mask, self.tokenizer.pad)
+        kinds = self._kinds_of("prompts", prompts)
+        tell, colon = self.tokenizer.encode("tell :")
+        # A prompt is "tell NOUN PLACE :", padded on the left.
+        right = completions.prompt_mask.sum(dim=1) == 4
+        if prompts.shape[1] >= 4:
+            right &= (prompts[:, -4] == tell) & (kinds[:, -3] == _KINDS.index("noun"))
+            right &= (kinds[:, -2] == _KINDS.index("place")) & (prompts[:, -1] == colon)
+        if not right.all():
+            row = int((~right).nonzero()[0])
+            text = completions.select([row]).prompt_texts(self.tokenizer)[0]
+            raise ValueError(
+                f"prompts[{row}] is {text!r}; one of this world's is wanted, such as {self.prompts[0]!r}"
+            )
+        return prompts[:, -3:-2], prompts[:, -2:-1]
+
+    def _kinds_of(self, name: str, tokens: Tensor) -> Tensor:
+        """The kind of word that each token is."""
+        low, high = int(tokens.min()), int(tokens.max())
+        if low < 0 or high >= len(self._kinds):
+            raise ValueError(f"{name} holds ids from {low} to {high}; 0 to {len(self._kinds) - 1} are wanted")
+        return self._kinds.to(tokens.device)[tokens]
+
+    def _errors(self, kinds: Tensor, said: Tensor) -> Tensor:
+        """How often a word stands where the grammar has no place for it, [B]. After one, the grammar goes on
+        from that word, in the half of the clause that it was in."""
+        after, allowed = self._next.to(kinds.device), self._allowed.to(kinds.device)
+        state = torch.zeros(len(kinds), dtype=torch.int64, device=kinds.device)
+        errors = torch.zeros_like(state)
+        for t in range(kinds.shape[1]):
+            errors += ~allowed[state, kinds[:, t]] & said[:, t]
+            state = after[state, kinds[:, t]]
+        return errors
+
+    def _kinds_of_words(self) -> Tensor:
+        """The kind of each token, as a place in `_KINDS`, [V]."""
+        kinds = dict.fromkeys(self.tokenizer.words, "other")
+        kinds |= {word: word for word in ("the", "by", "and", ".")} | {"<eos>": "end"}
+        for kind, words in (
+            ("noun", self.nouns),
+            ("place", self.places),
+            ("verb", self.verbs),
+            ("kind", self.kind),
+            ("grim", self.grim),
+        ):
+            kinds |= dict.fromkeys(words, kind)
+        return torch.tensor([_KINDS.index(kinds[word]) for word in self.tokenizer.words])
+
+    @staticmethod
+    def _automaton() -> tuple[Tensor, Tensor]:
+        """For each state and kind of word, where the grammar goes next, and whether it wanted that."""
+        after = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.int64)
+        allowed = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.bool)
+        for i, state in enumerate(_STATES):
+            behind = state in ("by", "by the", "by adjective")
+            for j, kind in enumerate(_KINDS):
+                word = "adjective" if kind in ("kind", "grim") else kind
+                wanted = _FOLLOWS[state].get(word)
+                allowed[i, j] = wanted is not None
+                if wanted is None:  # go on from the word itself, whatever came before it
+                    split = {"the": "by the", "adjective": "by adjective"} if behind else {}
+                    wanted = split.get(word, word if word in _STATES else state)
+                after[i, j] = _STATES.index(wanted)
+        return after, allowed
+
+    # ------------------------------------------------------------------------------------- preferences
+
+    def prefer(self, first: Completions, second: Completions, *, noise: float = 0.5, seed: int = 0) -> Pairs:
+        """Somebody's choice between two completions of each prompt.
+
+            P(the first is chosen) = σ( (gold of the first − gold of the second) / noise )
+
+        Parameters
+        ----------
+        first, second : Completions
+            Of the same prompts, row by row.
+        noise : float of at least 0
+            In units of gold. At 0 the better one is always chosen, and of two equals either.
+        seed : int
+
+        Returns
+        -------
+        Pairs
+            As many as there were rows.
+        """
+        noise = _doors.number("noise", noise, low=0)
+        if not torch.equal(first.prompts, second.prompts):
+            raise ValueError(
+                "second has other prompts than first; completions of the same prompts are wanted"
+            )
+        gap = (self.gold(first) - self.gold(second)).double().cpu()
+        chance = torch.sigmoid(gap / noise) if noise > 0 else 0.5 + 0.5 * gap.sign()
+        rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+        takes_first = torch.from_numpy(rng.random(len(first))) < chance
+        both, n = Completions.join([first, second]), len(first)
+        rows = torch.arange(n)
+        return Pairs(
+            chosen=both.select(torch.where(takes_first, rows, rows + n)),
+            rejected=both.select(torch.where(takes_first, rows + n, rows)),
+        )
+
+
+def _one_of(words: Sequence[str], rng: np.random.Generator) -> str:
+    # rng.choice does the same, and makes an array of the words each time: ten times slower.
+    return words[int(rng.integers(len(words)))]
+
+
+def _probabilities(name: str, given: Any) -> list[float]:
+    """Numbers of at least 0 that sum to 1, or nearly: they may have been rounded."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeError(f"{name} is {given!r}; a list of probabilities is wanted")
+    listed = [_doors.number(f"{name}[{i}]", p, low=0, high=1) for i, p in enumerate(given)]
+    total = sum(listed)
+    if abs(total - 1) > 1e-6:
+        raise ValueError(f"{name} is {listed}, which sums to {total:g}; 1 is wanted")
+    return listed

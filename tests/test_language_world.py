@@ -1,0 +1,572 @@
+"""The tiny world: its corpus, grammar, gold and preferences, each against another way to say it."""
+
+import itertools
+import json
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from ppobook.language import world as world_module
+from ppobook.language.tokens import Completions, right_pad
+from ppobook.language.world import ADJECTIVE, CLAUSES, ON_TOPIC, SECOND_ADJECTIVE, World
+
+WORLD = World()
+WIDE = World(nouns=32, places=32, verbs=16, adjectives=16, max_new_tokens=40)
+ASKED = "tell fox barn :"
+
+
+def read(world, texts):
+    """Completions from (prompt, text) pairs."""
+    return Completions.join([world.read(prompt, text) for prompt, text in texts])
+
+
+def gold(text, prompt=ASKED, world=WORLD):
+    return world.gold(world.read(prompt, text)).item()
+
+
+def parts(text, prompt=ASKED, world=WORLD):
+    return {name: part.item() for name, part in world.gold_parts(world.read(prompt, text)).items()}
+
+
+# ------------------------------------------------------------- the grammar, as a parser by recursive descent
+
+
+class OverError(Exception):
+    """The words are over, and more were wanted."""
+
+
+class WrongError(Exception):
+    """A word stands where another was wanted."""
+
+
+def verdict(words, world=WORLD):
+    """ "whole" for a text of the grammar, "begun" for the beginning of one, else "wrong"."""
+    rest = list(words)
+
+    def take(allowed):
+        if not rest:
+            raise OverError
+        if rest[0] not in allowed:
+            raise WrongError
+        return rest.pop(0)
+
+    def thing(names):
+        take(["the"])
+        while take([*world.kind, *world.grim, *names]) not in names:
+            pass
+
+    def clause():
+        thing(world.nouns)
+        take(world.verbs)
+        take(["by"])
+        thing(world.places)
+
+    try:
+        clause()
+        while take(["and", "."]) == "and":
+            clause()
+        take(["<eos>"])
+    except OverError:
+        return "begun"
+    except WrongError:
+        return "wrong"
+    return "wrong" if rest else "whole"
+
+
+# ------------------------------------------- gold, from texts, by regular expressions and no automaton
+
+# What must stand before a word, as letters: t(he) a(djective) n(oun) v(erb) b(y) p(lace) & . $
+BEFORE = {
+    "t": r"(^|[&b])$",
+    "a": r"[ta]$",
+    "n": r"(^|[^bta])[ta]+$",
+    "v": r"n$",
+    "b": r"v$",
+    "p": r"b[ta]+$",
+    "&": r"p$",
+    ".": r"p$",
+    "$": r"\.$",
+}
+
+
+def slow_errors(words, world):
+    letters = {"the": "t", "by": "b", "and": "&", ".": ".", "<eos>": "$"}
+    for letter, known in (
+        ("n", world.nouns),
+        ("p", world.places),
+        ("v", world.verbs),
+        ("a", [*world.kind, *world.grim]),
+    ):
+        letters.update(dict.fromkeys(known, letter))
+    errors, past = 0, ""
+    for word in words:
+        letter = letters.get(word, "")
+        errors += not (letter and re.search(BEFORE[letter], past))
+        past += letter
+    return errors
+
+
+def slow_gold(prompt, text, world):
+    _, noun, place, _ = prompt.split()
+    words = text.split()
+    kind = sum(word in world.kind for word in words)
+    grim = sum(word in world.grim for word in words)
+    strangers = sum(word in set(world.nouns + world.places) - {noun, place} for word in words)
+    reward = 0.5 * (noun in words) + 0.5 * (place in words)
+    reward += kind if kind <= 3 else 3 - 0.5 * (kind - 3)
+    reward -= grim + 0.25 * strangers + 0.5 * min(slow_errors(words, world), 3)
+    return reward - 0.5 * (words[-1] != "<eos>")
+
+
+def many_texts(world, n, seed=0):
+    """Texts of the corpus, whole, cut, and with words changed, dropped, doubled and swapped; and nonsense."""
+    rng = random.Random(seed)
+    words = [word for word in world.tokenizer.words if word not in ("<pad>", "<eos>")]
+    made = []
+    for record in world.corpus(n, seed):
+        text = record["completion"].split()
+        for _ in range(rng.choice([0, 0, 1, 2, 5])):
+            i = rng.randrange(len(text))
+            change = rng.randrange(4)
+            if change == 0:
+                text[i] = rng.choice(words)
+            elif change == 1:
+                text.insert(i, text[i])
+            elif change == 2 and len(text) > 1:
+                del text[i]
+            else:
+                j = rng.randrange(len(text))
+                text[i], text[j] = text[j], text[i]
+        if rng.random() < 0.2:
+            text = text[: rng.randrange(1, len(text) + 1)]
+        if rng.random() < 0.1:
+            text = rng.choices(words, k=rng.randrange(1, 10))
+        if rng.random() < 0.7:
+            text.append("<eos>")
+        made.append((record["prompt"], " ".join(text)))
+    return made
+
+
+@pytest.mark.parametrize("world", [WORLD, WIDE], ids=["small", "wide"])
+def test_gold_is_what_a_slow_reader_of_texts_says(world):
+    texts = many_texts(world, 1500)
+    want = [slow_gold(prompt, text, world) for prompt, text in texts]
+    found = world.gold(read(world, texts))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, torch.tensor(want), rtol=0, atol=1e-6)
+    assert len({*want}) > 20
+
+
+@pytest.mark.parametrize("world", [WORLD, WIDE], ids=["small", "wide"])
+def test_no_errors_are_found_where_a_parser_is_content_and_only_there(world):
+    texts = many_texts(world, 2000, seed=1)
+    errors = world.gold_parts(read(world, texts))["errors"].tolist()
+    found = [verdict(text.split(), world) for _, text in texts]
+    assert min(found.count(x) for x in ("whole", "begun", "wrong")) > 150
+    for (_, text), number, said in zip(texts, errors, found, strict=True):
+        assert (number == 0) == (said != "wrong"), text
+        assert (said == "whole") == (number == 0 and text.endswith("<eos>")), text
+
+
+def test_all_short_sequences_agree_with_the_parser():
+    """Every sequence of up to five kinds of words: nothing that sampling could have missed."""
+    sample = ["the", "by", "and", ".", "fox", "barn", "sits", "kind", "grim", ":"]
+    texts = []
+    for length in range(1, 5):
+        texts += [" ".join(words) for words in itertools.product(sample, repeat=length)]
+    tokens, mask = right_pad([WORLD.tokenizer.encode(text) for text in texts], WORLD.tokenizer.pad)
+    prompts, prompt_mask = WORLD.prompt_tokens([ASKED] * len(texts))
+    ended = torch.zeros(len(texts), dtype=torch.bool)
+    batch = Completions(prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
+    errors = WORLD.gold_parts(batch)["errors"].tolist()
+    assert errors == [slow_errors(text.split(), WORLD) for text in texts]
+    assert [e == 0 for e in errors] == [verdict(text.split()) == "begun" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        ("the fox sits by the barn . <eos>", 0),
+        ("the kind grim kind fox sits by the dull sour barn and the owl runs by the hill . <eos>", 0),
+        ("the fox sits by the barn", 0),  # cut, and right so far
+        ("<eos>", 1),  # an end too early
+        ("the fox sits by the barn <eos>", 1),
+        ("fox sits by the barn . <eos>", 1),  # no "the"; all that follows is as it should be
+        ("the the fox sits by the barn . <eos>", 1),
+        ("the fox sits the barn . <eos>", 2),  # no "by": "the", and then a place where a noun should be
+        ("the barn sits by the fox . <eos>", 4),  # places and nouns exchanged
+        ("the fox kind sits by the barn . <eos>", 2),  # an adjective behind its noun, and the verb after it
+        ("the fox sits by barn . <eos>", 1),
+        ("the fox sits by kind barn . <eos>", 1),  # an adjective without its "the", in the right half
+        ("the fox sits by the barn and . <eos>", 1),
+        ("the fox sits by the barn the owl runs by the hill . <eos>", 1),  # no "and"
+        ("tell : tell : . <eos>", 5),  # words of prompts, and a full stop after nothing
+        ("kind kind kind kind", 1),  # after an adjective another may stand
+        (". . . . . <eos>", 5),
+    ],
+)
+def test_errors_by_hand(text, errors):
+    assert parts(text)["errors"] == errors
+    assert slow_errors(text.split(), WORLD) == errors
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("the fox sits by the barn . <eos>", 1.0),
+        ("the kind fox sits by the bright barn . <eos>", 3.0),
+        ("the kind kind kind fox sits by the barn . <eos>", 4.0),
+        ("the kind kind kind kind kind fox sits by the barn . <eos>", 1 + 3 - 1.0),
+        ("the grim fox sits by the cruel barn . <eos>", 1 - 2.0),
+        ("the owl sits by the hill . <eos>", -0.5),
+        ("the fox sits by the hill . <eos>", 0.5 - 0.25),
+        ("the fox sits by the barn and the fox sits by the barn . <eos>", 1.0),  # said twice, paid once
+        ("the fox sits by the barn .", 0.5),  # no end
+        ("the fox sits by the barn <eos>", 0.5),
+        ("fox fox fox fox fox fox <eos>", 0.5 - 1.5),  # errors cost no more than three
+        ("<eos>", -0.5),
+        ("barn", 0.5 - 0.5 - 0.5),
+    ],
+)
+def test_gold_by_hand(text, want):
+    assert gold(text) == pytest.approx(want)
+
+
+def test_gold_asks_for_the_prompts_own_words():
+    text = "the owl sits by the mill . <eos>"
+    assert gold(text, "tell owl mill :") == 1.0
+    assert gold(text, "tell owl hill :") == pytest.approx(0.5 - 0.25)
+    assert gold(text, "tell hen mill :") == pytest.approx(0.5 - 0.25)
+    assert parts(text, "tell hen hill :") == {
+        "noun": 0,
+        "place": 0,
+        "kind": 0,
+        "grim": 0,
+        "strangers": 2,
+        "errors": 0,
+        "cut": 0,
+    }
+
+
+def test_what_stands_at_padding_changes_nothing():
+    texts = many_texts(WORLD, 100, seed=2)
+    batch = read(WORLD, texts)
+    want = WORLD.gold(batch)
+    wider, prompt_gap = (
+        torch.zeros(len(batch), 3, dtype=torch.bool),
+        batch.prompts.new_full((len(batch), 2), 0),
+    )
+    for filler in (0, 1, WORLD.tokenizer.ids["kind"], WORLD.tokenizer.ids["fox"], -100, 10**6):
+        changed = Completions(
+            torch.cat([prompt_gap + filler, batch.prompts], dim=1),
+            torch.cat([prompt_gap.bool(), batch.prompt_mask], dim=1),
+            torch.cat([batch.tokens.masked_fill(~batch.mask, filler), wider.long() + filler], dim=1),
+            torch.cat([batch.mask, wider], dim=1),
+            torch.zeros(len(batch), batch.mask.shape[1] + 3),
+            batch.ended,
+        )
+        assert torch.equal(WORLD.gold(changed), want)
+
+
+def test_a_padding_token_that_was_sampled_is_an_error():
+    whole = WORLD.read(ASKED, "the fox sits by the barn . <eos>")
+    tokens = whole.tokens.clone()
+    tokens[0, 1] = WORLD.tokenizer.pad
+    holed = Completions(whole.prompts, whole.prompt_mask, tokens, whole.mask, whole.logp, whole.ended)
+    found = {name: part.item() for name, part in WORLD.gold_parts(holed).items()}
+    # The padding itself, and the verb that now follows "the".
+    assert (found["errors"], found["noun"]) == (2, 0)
+
+
+# ---------------------------------------------------------------------------------------------- the corpus
+
+
+def near(hits, n, p, sigmas=4.5):
+    """Whether a frequency is what its probability makes likely."""
+    return abs(hits - n * p) <= sigmas * math.sqrt(n * p * (1 - p)) + 1e-9
+
+
+def test_the_corpus_says_what_it_says_as_often_as_stated():
+    world = World(max_new_tokens=100)  # no text is longer
+    records = world.corpus(6000, seed=3)
+    prompts = [record["prompt"] for record in records]
+    for prompt in world.prompts:
+        assert near(prompts.count(prompt), len(records), 1 / 16)
+    clauses = [record["completion"].removesuffix(" .").split(" and ") for record in records]
+    for number, p in enumerate(CLAUSES, start=1):
+        assert near(sum(len(each) == number for each in clauses), len(records), p)
+
+    own = {"noun": 0, "place": 0}
+    adjectives, verbs, kind = [], [], 0
+    total = 0
+    for prompt, each in zip(prompts, clauses, strict=True):
+        _, noun, place, _ = prompt.split()
+        for clause in each:
+            form = re.fullmatch(r"the ((?:\w+ )*)(\w+) (\w+) by the ((?:\w+ )*)(\w+)", clause)
+            who, a_noun, verb, where, a_place = form.groups()
+            assert a_noun in world.nouns
+            assert a_place in world.places
+            total += 1
+            own["noun"] += a_noun == noun
+            own["place"] += a_place == place
+            verbs.append(verb)
+            for half in (who.split(), where.split()):
+                adjectives.append(len(half))
+                assert {*half} <= {*world.kind, *world.grim}
+                kind += sum(word in world.kind for word in half)
+    for hits in own.values():
+        assert near(hits, total, ON_TOPIC + (1 - ON_TOPIC) / 4)
+    for verb in world.verbs:
+        assert near(verbs.count(verb), total, 1 / 4)
+    two = ADJECTIVE * SECOND_ADJECTIVE
+    for number, p in enumerate((1 - ADJECTIVE, ADJECTIVE - two, two)):
+        assert near(adjectives.count(number), 2 * total, p)
+    assert near(kind, sum(adjectives), 1 / 2)
+    # As the module says of itself: half a kind word a text, and two nouns or places of ten stray.
+    assert kind / len(records) == pytest.approx(0.53, abs=0.03)
+    assert sum(own.values()) / (2 * total) == pytest.approx(0.775, abs=0.01)
+
+
+@pytest.mark.parametrize("limit", [8, 12, 16, 24])
+def test_texts_that_are_too_long_are_drawn_anew(limit):
+    """The lengths of what is kept are those of what is drawn, given that it is short enough."""
+    world = World(max_new_tokens=limit)
+    one = {0: 1 - ADJECTIVE, 1: ADJECTIVE * (1 - SECOND_ADJECTIVE), 2: ADJECTIVE * SECOND_ADJECTIVE}
+    chances = {}
+    for number, p in enumerate(CLAUSES, start=1):
+        for halves in itertools.product(one, repeat=2 * number):
+            length = 7 * number + sum(halves)  # six words and "and" or "." a clause
+            if length + 1 <= limit:
+                chances[length] = chances.get(length, 0) + p * math.prod(one[h] for h in halves)
+    n = 4000
+    lengths = [len(record["completion"].split()) for record in world.corpus(n, seed=4)]
+    assert {*lengths} <= {*chances}
+    for length, p in chances.items():
+        assert near(lengths.count(length), n, p / sum(chances.values()))
+
+
+def test_all_that_is_in_the_corpus_is_right():
+    for world in (WORLD, WIDE):
+        records = world.corpus(500, seed=5)
+        batch = read(world, [(r["prompt"], r["completion"] + " <eos>") for r in records])
+        found = world.gold_parts(batch)
+        assert not found["errors"].any()
+        assert not found["cut"].any()
+        assert batch.tokens.shape[1] <= world.max_new_tokens
+        assert all(verdict([*r["completion"].split(), "<eos>"], world) == "whole" for r in records)
+
+
+def test_a_corpus_is_decided_by_its_seed_and_nothing_else():
+    np.random.seed(0)  # noqa: NPY002 - the global state is what is asked about
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first = World().corpus(50, seed=7)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    assert World().corpus(50, seed=7) == first
+    assert World().corpus(50, seed=8) != first
+    assert WORLD.corpus(50, seed=7) == first
+    assert WORLD.corpus(50) == WORLD.corpus(50, seed=0)
+
+
+# ----------------------------------------------------------------------------------------------- preferences
+
+
+def both(first, second, n):
+    return WORLD.read(ASKED, first).select([0] * n), WORLD.read(ASKED, second).select([0] * n)
+
+
+GOOD, FAIR = "the kind fox sits by the barn . <eos>", "the fox sits by the barn . <eos>"
+
+
+@pytest.mark.parametrize("noise", [0.25, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(GOOD, FAIR), (FAIR, GOOD), (FAIR, "the fox sits by the hill . <eos>"), (GOOD, "<eos>"), (FAIR, FAIR)],
+)
+def test_choices_come_as_often_as_the_sigmoid_says(first, second, noise):
+    n = 4000
+    a, b = both(first, second, n)
+    a.logp.fill_(-1.0)  # a mark, to know the two apart where their texts are alike
+    pairs = WORLD.prefer(a, b, noise=noise, seed=11)
+    took_first = int((pairs.chosen.logp[:, 0] == -1).sum())
+    gap = slow_gold(ASKED, first, WORLD) - slow_gold(ASKED, second, WORLD)
+    assert near(took_first, n, 1 / (1 + math.exp(-gap / noise)))
+
+
+def test_without_noise_the_better_one_is_chosen_and_of_equals_either():
+    texts = many_texts(WORLD, 600, seed=6)
+    others = [
+        (prompt, text) for (prompt, _), (_, text) in zip(texts, many_texts(WORLD, 600, seed=9), strict=True)
+    ]
+    first, second = read(WORLD, texts), read(WORLD, others)
+    pairs = WORLD.prefer(first, second, noise=0)
+    gap = WORLD.gold(pairs.chosen) - WORLD.gold(pairs.rejected)
+    assert (gap >= 0).all()
+    assert 0 < (gap == 0).sum() < 300
+    a, b = both(FAIR, FAIR, 2000)
+    a.logp.fill_(-1.0)
+    assert near(int((WORLD.prefer(a, b, noise=0).chosen.logp[:, 0] == -1).sum()), 2000, 0.5)
+
+
+def test_a_pair_is_made_of_what_was_compared():
+    texts = many_texts(WORLD, 80, seed=6)
+    others = [
+        (prompt, text) for (prompt, _), (_, text) in zip(texts, many_texts(WORLD, 80, seed=9), strict=True)
+    ]
+    pairs = WORLD.prefer(read(WORLD, texts), read(WORLD, others), seed=1)
+    assert len(pairs) == 80
+    written = zip(
+        pairs.chosen.prompt_texts(WORLD.tokenizer),
+        pairs.chosen.texts(WORLD.tokenizer, eos=True),
+        pairs.rejected.texts(WORLD.tokenizer, eos=True),
+        strict=True,
+    )
+    for (prompt, one), (_, other), (asked, chosen, rejected) in zip(texts, others, written, strict=True):
+        assert asked == prompt
+        assert sorted([chosen, rejected]) == sorted([one, other])
+
+
+def test_choices_are_decided_by_their_seed():
+    a, b = both(GOOD, FAIR, 300)
+    one, same, other = (WORLD.prefer(a, b, seed=seed).chosen.tokens for seed in (3, 3, 4))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_the_doors_of_prefer():
+    a, b = both(GOOD, FAIR, 3)
+    with pytest.raises(ValueError, match=r"noise is -1; a number of at least 0 is wanted"):
+        WORLD.prefer(a, b, noise=-1)
+    with pytest.raises(ValueError, match="noise is nan"):
+        WORLD.prefer(a, b, noise=math.nan)
+    with pytest.raises(ValueError, match="seed is -1; a whole number of at least 0"):
+        WORLD.prefer(a, b, seed=-1)
+    with pytest.raises(ValueError, match="second has other prompts than first"):
+        WORLD.prefer(a, b.select([0, 1]))
+    other = WORLD.read("tell owl barn :", FAIR).select([0, 0, 0])
+    with pytest.raises(ValueError, match="second has other prompts than first"):
+        WORLD.prefer(a, other)
+
+
+# --------------------------------------------------------------------------------- sizes, and bad input
+
+
+def test_the_worlds_of_all_sizes():
+    assert len(WORLD.prompts) == 16
+    assert WORLD.tokenizer.vocab_size == 28
+    assert len(WIDE.prompts) == len({*WIDE.prompts}) == 1024
+    assert WIDE.tokenizer.vocab_size == 2 + 6 + 32 + 32 + 16 + 2 * 16
+    narrow = World(nouns=2, places=3, verbs=1, adjectives=1)
+    assert narrow.prompts == [f"tell {n} {p} :" for n in ("fox", "owl") for p in ("barn", "hill", "lake")]
+    assert narrow.tokenizer.vocab_size == 2 + 6 + 2 + 3 + 1 + 2
+    long = World(clauses=[0] * 9 + [1], max_new_tokens=90)
+    assert {r["completion"].count(" by ") for r in long.corpus(50)} == {10}
+    for world in (WORLD, WIDE, narrow, long):
+        tokens, mask = world.prompt_tokens()
+        assert tokens.shape == (len(world.prompts), 4)
+        assert mask.all()
+        assert [world.tokenizer.decode(row) for row in tokens] == world.prompts
+        assert str(world) == f"World({len(world.prompts)} prompts, {world.tokenizer.vocab_size} tokens)"
+    assert World(max_new_tokens=8).corpus(20)  # only the shortest texts fit
+
+
+def test_a_world_can_be_made_again_from_its_config():
+    given = World(
+        nouns=np.int64(3), adjectives=np.int32(2), clauses=(1 / 3, 1 / 3, 1 / 3), max_new_tokens=np.int64(30)
+    )
+    kept = json.loads(json.dumps(given.config))
+    again = World(**kept)
+    assert again.config == kept == given.config
+    assert {type(x) for x in given.config.values()} == {int, list}
+    assert again.corpus(30, seed=2) == given.corpus(30, seed=2)
+    assert World(**WORLD.config).tokenizer.words == WORLD.tokenizer.words
+
+
+def test_probabilities_may_be_rounded():
+    thirds = World(clauses=[0.3333333, 0.3333333, 0.3333333])
+    assert thirds.corpus(5)
+    assert World(**thirds.config).config == thirds.config
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "sentence"),
+    [
+        ({"nouns": 1}, ValueError, "nouns is 1; a whole number of at least 2 and at most 32 is wanted"),
+        ({"nouns": 33}, ValueError, "nouns is 33"),
+        ({"places": 1}, ValueError, "places is 1"),
+        ({"verbs": 0}, ValueError, "verbs is 0"),
+        ({"verbs": 17}, ValueError, "verbs is 17"),
+        ({"adjectives": 17}, ValueError, "adjectives is 17"),
+        ({"adjectives": 2.0}, TypeError, r"adjectives is 2.0; a whole number"),
+        ({"nouns": True}, TypeError, "nouns is True"),
+        ({"clauses": [0.5, 0.4]}, ValueError, r"clauses is \[0.5, 0.4\], which sums to 0.9; 1 is wanted"),
+        ({"clauses": [1.5, -0.5]}, ValueError, r"clauses\[0\] is 1.5; a number in \[0, 1\] is wanted"),
+        ({"clauses": []}, ValueError, r"clauses is \[\], which sums to 0"),
+        ({"clauses": [math.nan, 1]}, ValueError, r"clauses\[0\] is nan"),
+        ({"clauses": ["all"]}, TypeError, r"clauses\[0\] is 'all'"),
+        ({"clauses": 1.0}, TypeError, "clauses is 1.0; a list of probabilities is wanted"),
+        (
+            {"max_new_tokens": 7},
+            ValueError,
+            "max_new_tokens is 7; at least 8 is wanted, the length of a text of 1",
+        ),
+        (
+            {"max_new_tokens": 14, "clauses": (0, 0.5, 0.5)},
+            ValueError,
+            "max_new_tokens is 14; at least 15 is wanted, the length of a text of 2 clauses with its end",
+        ),
+        ({"max_new_tokens": None}, TypeError, "max_new_tokens is None"),
+    ],
+)
+def test_a_world_has_doors(settings, error, sentence):
+    with pytest.raises(error, match=sentence):
+        World(**settings)
+
+
+def test_a_limit_that_next_to_no_text_keeps_to_is_no_endless_search(monkeypatch):
+    monkeypatch.setattr(world_module, "_TRIES", 5)
+    hopeless = World(clauses=[0] * 39 + [1], max_new_tokens=281)
+    with pytest.raises(ValueError, match="max_new_tokens is 281, and of 5 texts none is so short"):
+        hopeless.corpus(1)
+
+
+def test_the_doors_of_corpus_and_texts():
+    with pytest.raises(ValueError, match="n is 0; a whole number of at least 1"):
+        WORLD.corpus(0)
+    with pytest.raises(ValueError, match="seed is -3"):
+        WORLD.corpus(3, seed=-3)
+    with pytest.raises(TypeError, match="prompts is the string 'tell fox barn :'; a list of texts"):
+        WORLD.prompt_tokens(ASKED)
+    with pytest.raises(ValueError, match="rows is empty"):
+        WORLD.prompt_tokens([])
+    with pytest.raises(ValueError, match="completion is empty; at least one word is wanted, or <eos>"):
+        WORLD.read(ASKED, " ")
+    with pytest.raises(ValueError, match="did you mean 'fox'"):
+        WORLD.read(ASKED, "the foxes .")
+    with pytest.raises(ValueError, match="prompt is 'tell fox bern :'; did you mean 'tell fox barn :'"):
+        WORLD.read("tell fox bern :", FAIR)
+
+
+@pytest.mark.parametrize(
+    "prompt", ["tell fox", "tell barn fox :", "fox fox barn :", "tell fox barn .", "tell tell fox barn :"]
+)
+def test_gold_knows_only_prompts_of_the_world(prompt):
+    good = WORLD.read(ASKED, FAIR)
+    tokens, mask = WORLD.prompt_tokens([prompt])
+    odd = Completions(tokens, mask, good.tokens, good.mask, good.logp, good.ended)
+    with pytest.raises(ValueError, match=f"prompts\\[1\\] is '{prompt}'; one of this world's is wanted"):
+        WORLD.gold(Completions.join([good, odd]))
+
+
+def test_gold_knows_only_words_of_the_world():
+    good = WORLD.read(ASKED, FAIR)
+    for word in (-1, 28):
+        tokens = good.tokens.clone()
+        tokens[0, 2] = word
+        odd = Completions(good.prompts, good.prompt_mask, tokens, good.mask, good.logp, good.ended)
+        with pytest.raises(ValueError, match=r"tokens holds ids from .* 0 to 27 are wanted"):
+            WORLD.gold(odd)
