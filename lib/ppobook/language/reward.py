@@ -1,0 +1,418 @@
+"""A model of rewards: what makes people prefer the one of two completions to the other.
+
+    sample pairs of completions from a language model, and have somebody choose     (or take pairs that exist)
+    begin with the language model's weights, and one number a token in place of the vocabulary
+    repeat
+        draw a batch of pairs: a prompt x, y_w that was chosen, y_l that was not
+        step down the mean of − log σ( r(x, y_w) − r(x, y_l) )
+
+What comes out has no zero of its own, since only differences were learned. `centre` gives it one: the mean
+reward of completions that it was trained on, which is subtracted once a completion, and not once a token.
+
+It is right about completions like those. How far it can be trusted elsewhere, `ladder` shows, where the truth
+is known; how far its probabilities can be taken at their word, `calibration`.
+
+Christiano et al. 2017, "Deep reinforcement learning from human preferences", section 2.2.3. From a language
+model: Stiennon et al. 2020, "Learning to summarize from human feedback", section 3.4; Ouyang et al. 2022,
+"Training language models to follow instructions with human feedback", section 3.5. Both shift the rewards
+too, so that texts which people wrote have a mean of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ppobook import _doors
+from ppobook.language import training
+from ppobook.language.data import Batches, pairs_of
+from ppobook.language.model import LanguageModel, generate
+from ppobook.language.rewards import POOLINGS, Judge
+from ppobook.language.tokens import Completions, Pairs, right_pad
+from ppobook.language.training import Stage, Task, hold_out, taken
+from ppobook.language.world import World
+from ppobook.preferences import bradley_terry_loss
+from ppobook.runs import setting, stream
+
+# Completions that are sampled, or read without a gradient, at a time.
+AT_ONCE = 500
+# Pairs whose completions have a mean reward of 0 in the end: all 3,000 would cost as much as ten updates.
+CENTRED_ON = 500
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings of a model of rewards."""
+
+    steps: int = setting(100, "updates", low=1)
+    lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
+    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
+    batch_size: int = setting(64, "pairs an update", low=1)
+    pooling: str = setting(
+        "sum", "a completion's reward: of all its tokens together, or the last one's", choices=POOLINGS
+    )
+    centre: bool = setting(True, "shift rewards to a mean of 0 over the completions it was trained on")
+    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
+    temperatures: tuple[float, ...] = setting(
+        (1.0, 1.5), "of a pair's first completion and its second, in a World", above=0
+    )
+    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
+    eval_every: int = setting(50, "updates from one look at pairs held out to the next", low=1)
+    eval_pairs: int = setting(
+        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
+    )
+
+
+class RewardModelling(Stage):
+    """The training of a model of rewards.
+
+    Attributes
+    ----------
+    model : Judge
+    pairs : Pairs
+        What is learned.
+    held_out : Pairs or None
+        What is not.
+    sampled : SampledPairs or None
+        Both together, where they were sampled in a World.
+    """
+
+    algorithm = "reward"
+    settings_class = Settings
+    remembers = (*Stage.remembers, "sampled")
+    begins_from_judge = True
+    pairs: Pairs
+    held_out: Pairs | None
+
+    def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
+        language_model, judge = task.model, judge_from(task.model, settings.pooling)
+        super().__init__(replace(task, model=judge), settings, seed=seed, device=device)
+        self.sampled: SampledPairs | None = None
+        self.moved = False  # since it was centred
+        number = settings.pairs
+        if task.world is None:
+            data = task.data
+            if not isinstance(data, Pairs):
+                data = pairs_of(data, self.tokenizer, max_length=judge.body.context)
+            self.pairs, self.held_out = hold_out(data, settings.eval_pairs, seed)
+            number = len(self.pairs)
+        elif isinstance(language_model, Judge):
+            self.sampled = SampledPairs(None)  # a resumed run; they come out of its checkpoint
+        else:
+            self._keep(
+                sample_pairs(
+                    language_model,
+                    task.world,
+                    settings.pairs + settings.eval_pairs,
+                    temperatures=settings.temperatures,
+                    noise=settings.noise,
+                    seed=stream(seed, "preferences"),
+                    generator=self.generator,
+                )
+            )
+        self.batches = Batches(number, settings.batch_size, seed)
+
+    def _keep(self, sampled: Pairs) -> None:
+        """Take sampled pairs apart, into what is learned and what is held out."""
+        number = self.settings.pairs
+        self.sampled = SampledPairs(sampled)
+        self.pairs = sampled.select(slice(None, number))
+        self.held_out = sampled.select(slice(number, None)) if len(sampled) > number else None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        if self.sampled is not None and self.sampled.pairs is not None:
+            self._keep(self.sampled.pairs)
+
+    def step(self, number: int) -> dict[str, Any]:
+        """Learn from a batch.
+
+        Returns
+        -------
+        dict
+            loss; accuracy, the share of pairs whose chosen side has the larger reward, where a tie counts
+            half; margin, the mean of r(x, y_w) − r(x, y_l); grad_norm; tokens; and every `eval_every` updates
+            eval_loss, eval_accuracy, eval_margin and eval_calibration_error, on what was held out, after the
+            update.
+        """
+        batch = taken(self.pairs, self.batches.rows(number), self.device)
+        chosen, rejected = rewards_of(self.model, batch)
+        loss = bradley_terry_loss(chosen, rejected)
+        gap = (chosen - rejected).detach()
+        row = {"loss": loss.item(), **_told(gap), "grad_norm": self.descend(loss)}
+        self.moved = True
+        if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
+            chosen, rejected = (
+                all_pooled(self.model, side) for side in (self.held_out.chosen, self.held_out.rejected)
+            )
+            gap = chosen - rejected
+            row |= {"eval_loss": bradley_terry_loss(chosen, rejected).item()}
+            row |= {f"eval_{name}": x for name, x in _told(gap).items()}
+            row |= {"eval_calibration_error": calibration_error(_reliability(gap))}
+        return row | {"tokens": int(batch.chosen.mask.sum() + batch.rejected.mask.sum())}
+
+    def before_saved(self) -> None:
+        """Centre the rewards, as they are now."""
+        if self.settings.centre and self.moved:
+            some = self.pairs.select(slice(CENTRED_ON))
+            rewards = [all_pooled(self.model, side) for side in (some.chosen, some.rejected)]
+            self.model.zero.copy_(torch.cat(rewards).mean())
+            self.moved = False
+
+
+class SampledPairs:
+    """Pairs that stand in the checkpoints: the model that wrote them is not there any more."""
+
+    def __init__(self, pairs: Pairs | None) -> None:
+        self.pairs = pairs
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.pairs is None:
+            return {}
+        sides = {"chosen": self.pairs.chosen, "rejected": self.pairs.rejected}
+        return {name: {f.name: getattr(x, f.name) for f in fields(x)} for name, x in sides.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.pairs = Pairs(*(Completions(**state[name]) for name in ("chosen", "rejected")))
+
+
+def judge_from(model: LanguageModel | Judge, pooling: str) -> Judge:
+    """A model of rewards with a language model's weights, whose rewards are all 0; a `Judge` stays itself."""
+    if not isinstance(model, Judge):
+        # A constant a token is one of the body's already, and one a completion is what `zero` is.
+        return Judge(model, pooling, bias=False)
+    if model.pooling != pooling:
+        raise ValueError(
+            f"pooling is {pooling!r}, and model is a model of rewards with pooling={model.pooling!r}, "
+            "which is wanted again"
+        )
+    return model
+
+
+# ------------------------------------------------------------------------------------------------- pairs
+
+
+def sample_pairs(
+    model: LanguageModel,
+    world: World,
+    n: int,
+    *,
+    temperatures: Sequence[float] = (1.0, 1.5),
+    noise: float = 0.5,
+    seed: int = 0,
+    generator: torch.Generator,
+) -> Pairs:
+    """Two completions each of prompts drawn at random, and somebody's choice between them.
+
+    Two temperatures make pairs that are further apart, and show what the model alone would say more seldom.
+
+    Parameters
+    ----------
+    model : LanguageModel
+    world : World
+        It has the prompts, and `World.prefer` chooses.
+    n : int
+    temperatures : two floats above 0
+        Of the first completion, and of the second.
+    noise : float of at least 0
+        As for `World.prefer`.
+    seed : int
+        For the choices.
+    generator : torch.Generator
+        For prompts and tokens; on the model's device.
+
+    Returns
+    -------
+    Pairs
+        On the CPU.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Not two temperatures; and what `generate` refuses.
+    """
+    if len(temperatures) != 2:
+        raise ValueError(
+            f"temperatures is {tuple(temperatures)}; two are wanted, for the first and the second"
+        )
+    device = generator.device
+    prompts, mask = (x.to(device) for x in world.prompt_tokens())
+    first: list[Completions] = []
+    second: list[Completions] = []
+    for k in range(0, _doors.count("n", n), AT_ONCE):
+        rows = torch.randint(len(prompts), (min(AT_ONCE, n - k),), generator=generator, device=device)
+        for part, temperature in zip((first, second), temperatures, strict=True):
+            part.append(
+                generate(
+                    model,
+                    prompts[rows],
+                    mask[rows],
+                    world.max_new_tokens,
+                    temperature=temperature,
+                    generator=generator,
+                )
+            )
+    pairs = world.prefer(Completions.join(first), Completions.join(second), noise=noise, seed=seed)
+    return taken(pairs, torch.arange(n))
+
+
+def rewards_of(judge: Judge, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """r(x, y_w) and r(x, y_l) of each pair, each [pairs], with a gradient, and before centring."""
+    chosen, rejected = judge.pooled(Completions.join([pairs.chosen, pairs.rejected])).chunk(2)
+    return chosen, rejected
+
+
+@torch.no_grad()
+def all_pooled(judge: Judge, completions: Completions) -> Tensor:
+    """Rewards before centring of any number of completions, [B], without a gradient, on the CPU."""
+    device = str(judge.zero.device)
+    parts = torch.arange(len(completions)).split(AT_ONCE)
+    return torch.cat([judge.pooled(taken(completions, rows, device)).float().cpu() for rows in parts])
+
+
+def _told(gap: Tensor) -> dict[str, float]:
+    """What the history says of the gaps of some pairs. A tie counts half."""
+    return {"accuracy": (0.5 + 0.5 * gap.sign()).mean().item(), "margin": gap.mean().item()}
+
+
+# ------------------------------------------------------------------------------- how far it can be trusted
+
+
+def calibration(judge: Judge, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
+    """How often a model of rewards is right, beside how sure it was.
+
+    Of each pair it prefers one completion, with probability p = σ(|r(x, y_1) − r(x, y_2)|) of at least ½. If
+    p can be taken at its word, then of all pairs with p near 0.8 people chose that one in 80 of 100.
+
+    Parameters
+    ----------
+    judge : Judge
+    pairs : Pairs
+        Best those that it was not trained on.
+    bins : int
+        Of equal width, from ½ to 1.
+
+    Returns
+    -------
+    DataFrame
+        One row a bin that has a pair in it: low and high, its ends; pairs, how many; predicted, the mean of
+        p; observed, the share in which the completion with the larger reward was chosen, where two that are
+        equal count half.
+
+    References
+    ----------
+    Guo et al. 2017, "On calibration of modern neural networks", section 2.
+    """
+    chosen, rejected = (all_pooled(judge, side) for side in (pairs.chosen, pairs.rejected))
+    return _reliability(chosen - rejected, bins)
+
+
+def _reliability(gap: Tensor, bins: int = 10) -> pd.DataFrame:
+    """The table of `calibration`, from r(x, y_w) − r(x, y_l) of each pair."""
+    edges = np.linspace(0.5, 1.0, _doors.count("bins", bins) + 1)
+    p = torch.sigmoid(gap.double().abs()).numpy()
+    right = (0.5 + 0.5 * gap.sign()).double().numpy()
+    # A p on an edge belongs to the bin above it, but for 1.
+    place = np.clip(np.searchsorted(edges, p, side="right") - 1, 0, bins - 1)
+    table = pd.DataFrame({"bin": place, "pairs": 1, "predicted": p, "observed": right})
+    table = table.groupby("bin").agg({"pairs": "sum", "predicted": "mean", "observed": "mean"})
+    table.insert(0, "low", edges[table.index])
+    table.insert(1, "high", edges[table.index + 1])
+    return table.reset_index(drop=True)
+
+
+def calibration_error(table: pd.DataFrame) -> float:
+    """Expected calibration error: the mean over all pairs of |predicted − observed| of their bin.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `calibration` gives it.
+    """
+    apart = (table["predicted"] - table["observed"]).abs()
+    return float((apart * table["pairs"]).sum() / table["pairs"].sum())
+
+
+def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int = 0) -> pd.DataFrame:
+    """What a model of rewards says of texts with more and more kind words, and what people would say.
+
+        the bright fox sings by the kind barn and the fox sleeps by the barn .          two kind words
+
+    Each text keeps to its prompt and to the grammar, and says its noun and its place twice. Only the number
+    of kind words grows, dealt out to the four of them in turn. Gold grows up to three and then falls; pairs
+    with more than three are rare, so what the model says there it has not learned but goes on to say.
+
+    Parameters
+    ----------
+    judge : Judge
+    world : World
+        The one that it is for.
+    top : int of at least 1
+        The most kind words.
+    texts : int
+        So many of each prompt, with other verbs and kind words.
+    seed : int
+
+    Returns
+    -------
+    DataFrame
+        One row a rung, from 0 to `top`: kind, the number of kind words; gold and proxy, the means of the true
+        reward and of the judge's; proxy_std, over the texts; text, the first of them.
+
+    Raises
+    ------
+    ValueError
+        The texts are longer than the world's completions may be.
+    """
+    top = _doors.count("top", top)
+    rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+    rungs = []
+    for kind in range(top + 1):
+        prompts = [prompt for prompt in world.prompts for _ in range(_doors.count("texts", texts))]
+        written = [_with_kind_words(world, prompt, kind, rng) for prompt in prompts]
+        rung = _completions_of(world, prompts, written)
+        proxy = all_pooled(judge, rung).double() - judge.zero.double().cpu()
+        rungs.append(
+            {
+                "kind": kind,
+                "gold": world.gold(rung).double().mean().item(),
+                "proxy": proxy.mean().item(),
+                "proxy_std": proxy.std(correction=0).item(),
+                "text": written[0],
+            }
+        )
+    return pd.DataFrame(rungs)
+
+
+def _with_kind_words(world: World, prompt: str, kind: int, rng: np.random.Generator) -> str:
+    """Two clauses on the prompt's noun and place, with so many kind words before the four in turn."""
+    noun, place = prompt.split()[1:3]
+
+    def before(slot: int) -> list[str]:
+        return [str(rng.choice(world.kind)) for _ in range(slot, kind, 4)]
+
+    clauses = []
+    for clause in (0, 2):
+        verb = str(rng.choice(world.verbs))
+        clauses.append(["the", *before(clause), noun, verb, "by", "the", *before(clause + 1), place])
+    return " ".join([*clauses[0], "and", *clauses[1], "."])
+
+
+def _completions_of(world: World, prompts: list[str], texts: list[str]) -> Completions:
+    """Texts with their ends, as completions."""
+    tokenizer = world.tokenizer
+    ids = [[*tokenizer.encode(text), tokenizer.eos] for text in texts]
+    if (longest := max(map(len, ids))) > world.max_new_tokens:
+        raise ValueError(
+            f"top asks for texts of {longest} tokens, and the world's have at most {world.max_new_tokens}; "
+            "a smaller top, or a world with a larger max_new_tokens, is wanted"
+        )
+    tokens, mask = right_pad(ids, tokenizer.pad)
+    ended = torch.ones(len(ids), dtype=torch.bool)
+    return Completions(*world.prompt_tokens(prompts), tokens, mask, torch.zeros(tokens.shape), ended)

@@ -1,0 +1,786 @@
+"""The loop of all stages: what `ppobook.training` is to control, for language models.
+
+A stage says what it does with a batch (`Stage.step`). The loop, the run's folder, checkpoints, the bar and
+Ctrl-C are those of `ppobook.runs`, with the same promises: a run that is killed and resumed ends with the
+weights and the history of one that was not.
+
+    base = train("sft", data=World(), out="base")
+    judge = train("reward", "base", data=World(), out="judge")
+    tuned = train("ppo", "base", data=World(), reward="judge", out="tuned")
+
+A checkpoint holds every network that the stage uses, the reference and the model of rewards too, so a run's
+folder needs no other. It does not hold data, nor functions: whoever resumes a run that was given these in
+memory hands them over again.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import time
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from ppobook import _doors, runs
+from ppobook.language.data import digest_of
+from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.rewards import Judge, Reward, open_reward
+from ppobook.language.tokens import Completions, Pairs, Tokenizer, WordTokenizer
+from ppobook.language.world import World
+from ppobook.runs import Checkpoint, History, Home, setting
+
+# Found by name when asked for: this room may not import the stages, which are built on it.
+STAGES = {
+    "sft": "ppobook.language.sft:SFT",
+    "reward": "ppobook.language.reward:RewardModelling",
+    "ppo": "ppobook.language.ppo:PPO",
+    "grpo": "ppobook.language.grpo:GRPO",
+    "dpo": "ppobook.language.dpo:DPO",
+    "online_dpo": "ppobook.language.online:OnlineDPO",
+    "iterative_ppo": "ppobook.language.online:IterativePPO",
+}
+
+# The layout of a checkpoint. One with another number is refused, and not guessed at.
+FORMAT = "language 1"
+
+# Networks that a stage is given, so that they must be there before it is. Others it makes itself.
+_GIVEN = ("model", "reference", "judge")
+
+# Columns that the loop fills. `tokens` it sums up.
+_FILLED = ("update", "lr", "seconds*")
+
+
+@dataclass(frozen=True)
+class Settings(runs.Settings):
+    """The settings that every stage has."""
+
+    steps: int = setting(100, "updates", low=1)
+    lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
+    warmup: int = setting(0, "updates over which the learning rate rises to lr", low=0)
+    max_grad_norm: float | None = setting(1.0, "a longer gradient is shortened to this", above=0)
+
+
+@dataclass
+class Task:
+    """What a stage is given to work with.
+
+    Attributes
+    ----------
+    model : torch module
+        Where it begins. The stage may train it in place.
+    tokenizer : Tokenizer
+    data : World, or whatever `ppobook.language.data` reads
+    reward : Reward or None
+    reference : torch module or None
+        Frozen. Where a stage wants one and none was given, a copy of the model as it began.
+    """
+
+    model: Any
+    tokenizer: Tokenizer
+    data: Any = None
+    reward: Reward | None = None
+    reference: Any = None
+
+    @property
+    def world(self) -> World | None:
+        """The world, if the data are its."""
+        return self.data if isinstance(self.data, World) else None
+
+
+class Stage(runs.Remembering):
+    """One kind of training, of one model, on one set of data.
+
+    A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `remembers` what a
+    checkpoint must hold beside model and optimizer, and writes `step`.
+
+    Attributes
+    ----------
+    model : torch module
+        What is trained, and what the run is for.
+    optimizer : torch optimizer
+    generator : torch.Generator
+        For whatever is drawn while training: prompts, tokens, minibatches.
+    tokenizer, settings, device
+    """
+
+    algorithm: ClassVar[str]
+    settings_class: ClassVar[type[Settings]] = Settings
+    remembers: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
+    wants_reward: ClassVar[bool] = False
+    wants_reference: ClassVar[bool] = False
+    begins_afresh: ClassVar[bool] = False
+    begins_from_judge: ClassVar[bool] = False
+
+    def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
+        self.task = task
+        self.settings = settings
+        self.seed = seed
+        self.device = device
+        self.tokenizer = task.tokenizer
+        self.model = task.model
+        self.generator = torch.Generator(device).manual_seed(runs.stream(seed, "sampling"))
+        self.optimizer = self.optimizer_of(self.model)
+
+    def optimizer_of(self, *modules: nn.Module) -> torch.optim.Optimizer:
+        """AdamW without decay, over whatever of these modules is to be trained."""
+        trained = [p for module in modules for p in module.parameters() if p.requires_grad]
+        return torch.optim.AdamW(trained, lr=self.settings.lr, weight_decay=0.0)
+
+    def step(self, number: int) -> dict[str, Any]:
+        """One update, the `number`th from 0; returns what the history should say about it.
+
+        `tokens` among it is the number of tokens that were trained on or sampled, whichever the stage is
+        measured by; it is summed over the run.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method step; one is wanted")
+
+    def descend(self, loss: Tensor) -> float:
+        """One step of the optimizer down the loss; returns the length that the gradient had."""
+        self.optimizer.zero_grad()
+        loss.backward()
+        weights = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        limit = self.settings.max_grad_norm
+        norm = torch.nn.utils.clip_grad_norm_(weights, torch.inf if limit is None else limit)
+        self.optimizer.step()
+        return float(norm)
+
+    def rate(self, number: int) -> float:
+        """The learning rate of an update, after warm-up; it is put into the optimizer."""
+        lr = self.settings.lr * min(1.0, (number + 1) / (self.settings.warmup + 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        return float(lr)
+
+    def before_saved(self) -> None:
+        """Bring up to date what a saved run must have, before a checkpoint is made and before the run is
+        handed over. When that is differs from run to run: it must change nothing for later updates.
+        """
+
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks among what is remembered, by name."""
+        named = {name: getattr(self, name) for name in self.remembers}
+        return {name: part for name, part in named.items() if isinstance(part, nn.Module)}
+
+
+def stage_class(stage: Any) -> type[Stage]:
+    """The stage of this name; a subclass of `Stage` stands for itself."""
+    if isinstance(stage, type) and issubclass(stage, Stage):
+        return stage
+    module, _, name = STAGES[_doors.choice("stage", stage, STAGES)].partition(":")
+    found: type[Stage] = getattr(importlib.import_module(module), name)
+    return found
+
+
+# ---------------------------------------------------------------------------- completions that are stored
+
+Stored = TypeVar("Stored", Completions, Pairs)
+
+
+def taken(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
+    """Some rows of what is stored, on a device, and without columns that are padding in all of them."""
+    if isinstance(stored, Pairs):
+        return Pairs(taken(stored.chosen, rows, device), taken(stored.rejected, rows, device))
+    some = stored.select(rows)
+    first = some.prompt_mask.shape[1] - int(some.prompt_mask.sum(dim=1).max())
+    length = int(some.lengths.max())
+    return Completions(
+        some.prompts[:, first:].to(device),
+        some.prompt_mask[:, first:].to(device),
+        some.tokens[:, :length].to(device),
+        some.mask[:, :length].to(device),
+        some.logp[:, :length].to(device),
+        some.ended.to(device),
+    )
+
+
+def hold_out(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
+    """What is to be learned from, and what is held out: `wanted` rows, but at most a tenth of all.
+
+    None is held out of fewer than ten rows. Which ones is a matter of the seed.
+    """
+    n, number = len(stored), min(wanted, len(stored) // 10)
+    if number == 0:
+        return stored, None
+    generator = torch.Generator().manual_seed(runs.stream(seed, "held out"))
+    rows = torch.randperm(n, generator=generator)
+    return stored.select(rows[number:]), stored.select(rows[:number])
+
+
+# ------------------------------------------------------------------------------------------------- a run
+
+
+@dataclass
+class Run:
+    """What training gives back.
+
+    Attributes
+    ----------
+    model : torch module
+        Trained: a language model, or after "reward" a `Judge`.
+    tokenizer : Tokenizer
+    history : DataFrame
+        One row an update: update, tokens so far, what the stage measures, and seconds.
+    config : dict
+        Everything the run was asked for, defaults included.
+    """
+
+    model: Any
+    tokenizer: Any
+    history: pd.DataFrame
+    config: dict[str, Any]
+    _checkpoint: Checkpoint = field(repr=False)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run to a new folder, from which `load` and `train(resume=…)` work.
+
+        Raises
+        ------
+        OSError
+            The folder holds something already, or cannot be written.
+        """
+        home = Home.at("folder", folder)
+        runs.new_folder(home)
+        runs.write_checkpoint(home.folder, self._checkpoint)
+        return home.folder
+
+    @property
+    def world(self) -> World | None:
+        """The world that the run's data came from, if they did."""
+        config = self.config["data"].get("world")
+        return None if config is None else World(**config)
+
+
+def load(folder: str | Path, device: str = "cpu") -> Run:
+    """A run as its last checkpoint has it.
+
+    Raises
+    ------
+    ValueError, OSError
+        No run there, or a checkpoint that is cut short, from another version, or not ours to read.
+    """
+    return _load(Home.at("folder", folder), device)
+
+
+def _load(home: Home, device: str) -> Run:
+    checkpoint = _read(home)
+    device = runs.device(device)
+    try:
+        model = build(checkpoint.state["architecture"]["model"]).to(device)
+        model.load_state_dict(checkpoint.state["stage"]["model"])
+        return _run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
+    except (KeyError, TypeError, RuntimeError, AttributeError) as error:
+        raise checkpoint.damaged(error) from None
+
+
+def train(
+    stage: str | type[Stage] | None = None,
+    model: Any = None,
+    data: Any = None,
+    *,
+    reward: Any = None,
+    reference: Any = None,
+    tokenizer: Any = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: str | Path | None = None,
+    device: str | None = None,
+    num_threads: int = 1,
+    progress: bool | None = None,
+    tensorboard: bool = False,
+    **settings: Any,
+) -> Run:
+    """Train a language model, in one of the stages.
+
+    Parameters
+    ----------
+    stage : str or subclass of Stage
+        "sft", "reward", "ppo", "grpo", "dpo", "online_dpo" or "iterative_ppo".
+    model : Run, path, torch module or str, optional
+        Where to begin: a run or its folder; a `Decoder`; or a transformers model, the folder of one, or its
+        name on the hub. It is copied. Left out: a fresh `Decoder` for the words of the World, which "sft"
+        alone can begin from.
+    data : World, list of dicts, path of a JSONL file, or datasets.Dataset
+        See `ppobook.language.data`. Left out: the world that the model's run was trained on.
+    reward : Run, path, "gold" or function
+        A run of "reward" or its folder; the world's true reward; or a function of prompts and completions
+        (`ppobook.language.rewards`). Only for the stages that sample.
+    reference : as model, optional
+        What the KL is measured from. Left out: the model as it began.
+    tokenizer : optional
+        Left out: the one that the model was trained with.
+    seed : int, default 0
+        Decides everything random: the same seed, settings and machine give the same run, to the bit.
+    out : path, optional
+        A new folder for the run. One that holds something is refused.
+    checkpoint_every : int, default 50
+        Updates between two checkpoints.
+    resume : path, optional
+        Go on from the last checkpoint in this folder. Data and rewards that were given in memory are given
+        again; everything else is as it was, but for `steps`, which may grow.
+    device : str, default "cpu"
+    num_threads : int, default 1
+        Threads of torch.
+    progress : bool, optional
+        A bar. If left out: in a terminal and in a notebook.
+    tensorboard : bool
+        Also write the history as TensorBoard events, under `out`.
+    **settings
+        Of the stage, as its `Settings` class lists them; `steps` is the number of updates.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        An argument that cannot be used, with a sentence that says why.
+    FloatingPointError
+        The weights have grown beyond all bounds. The last checkpoint is whole.
+    ppobook.runs.Interrupted
+        Ctrl-C; a KeyboardInterrupt that carries the run so far.
+    """
+    asked = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every, "device": device}
+    asked = {name: value for name, value in asked.items() if value is not None} | settings
+    given = Task(model, tokenizer, data, reward, reference)
+    training = runs.carry_out(
+        lambda: _Training.fresh(asked, given),
+        lambda home: _Training.resumed(home, asked, given),
+        out=out,
+        resume=resume,
+        num_threads=num_threads,
+        progress=progress,
+        tensorboard=tensorboard,
+    )
+    # With the threads that it had: what is brought up to date for the caller is what stands in the folder.
+    with runs.threads(num_threads):
+        return training.run()
+
+
+class _Training(runs.Training):
+    """A run while it runs."""
+
+    limit = "steps"
+    format = FORMAT
+
+    def __init__(self, config: dict[str, Any], stage: Stage) -> None:
+        super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))
+        self.stage = stage
+
+    @classmethod
+    def fresh(cls, asked: dict[str, Any], given: Task) -> _Training:
+        kind = stage_class(asked.pop("stage", None))
+        head: dict[str, Any] = {
+            "stage": _name_of(kind),
+            "seed": _doors.count("seed", asked.pop("seed", 0), low=0),
+            "checkpoint_every": _doors.count("checkpoint_every", asked.pop("checkpoint_every", 50)),
+            "device": runs.device(asked.pop("device", "cpu")),
+        }
+        settings = kind.settings_class.make(head["stage"], asked, {})
+        task = open_task(kind, given, head["device"])
+        config = head | {
+            "data": _data_config(task.data),
+            "reward": None if task.reward is None else task.reward.name,
+            **asdict(settings),
+        }
+        stage = kind(task, settings, seed=head["seed"], device=head["device"])
+        runs.refuse_to_forget(stage)
+        stage.state_dict()  # what no checkpoint can hold is refused before there is a folder
+        return cls(config, stage)
+
+    @classmethod
+    def resumed(cls, home: Home, asked: dict[str, Any], given: Task) -> _Training:
+        checkpoint = _read(home)
+        state, before = checkpoint.state, checkpoint.state["config"]
+        kind = _stage_of_run(home, before, asked.pop("stage", None))
+        settings = _settings_again(home, kind, before)
+        for name in ("model", "reference", "tokenizer"):
+            if getattr(given, name) is not None:
+                raise ValueError(f"{name} was given, and a resumed run has its own; wanted: leave it out")
+        config = before | {
+            "device": runs.device(asked.pop("device", before["device"])),
+            "steps": type(settings).checked("steps", asked.pop("steps", before["steps"])),
+        }
+        runs.refuse_other_settings(home, asked, config, settings)
+        data = _data_again(home, config, given.data)
+        try:
+            parts = {name: build(described) for name, described in state["architecture"].items()}
+            tokenizer = build_tokenizer(state["tokenizer"])
+            for part in parts.values():
+                part.to(config["device"])
+            model, reference = parts["model"], parts.get("reference")
+        except (KeyError, TypeError, RuntimeError, AttributeError) as error:
+            raise checkpoint.damaged(error) from None
+        world = data if isinstance(data, World) else None
+        reward = _reward_again(home, config, given.reward, parts.get("judge"), tokenizer, world)
+        if reference is not None:
+            reference.eval().requires_grad_(False)
+        task = Task(model, tokenizer, data, reward, reference)
+        stage = kind(task, settings, seed=config["seed"], device=config["device"])
+        try:
+            stage.load_state_dict(_on_device(stage, state["stage"], before["device"], checkpoint.update))
+        except (KeyError, TypeError, RuntimeError, AttributeError) as error:
+            raise checkpoint.damaged(error) from None
+        training = cls(config, stage)
+        training.go_on_from(checkpoint)
+        return training
+
+    def label(self) -> str:
+        return str(self.config["stage"])
+
+    def shown(self, row: dict[str, float]) -> dict[str, Any]:
+        told = [name for name in ("gold", "reward", "loss", "accuracy", "kl_reference") if name in row]
+        return {name: f"{row[name]:.3g}" for name in told}
+
+    def modules(self) -> list[nn.Module]:
+        modules = self.stage.modules().values()
+        return [module for module in modules if any(p.requires_grad for p in module.parameters())]
+
+    def one_update(self) -> dict[str, Any]:
+        begin = time.perf_counter()
+        lr = self.stage.rate(self.update)
+        made = self.stage.step(self.update)
+        measured = dict(runs.checked_metrics(f"{type(self.stage).__name__}.step", made, _FILLED))
+        tokens = int(measured.pop("tokens", 0))
+        past = int(self.history.last("tokens")) if self.history else 0
+        return {
+            "tokens": past + tokens,
+            **measured,
+            "lr": lr,
+            "seconds_update": time.perf_counter() - begin,
+        }
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        stage = self.stage
+        stage.before_saved()
+        state = {
+            "stage": stage.state_dict(),
+            "architecture": {
+                name: describe(module) for name, module in stage.modules().items() if name in _GIVEN
+            },
+            "tokenizer": describe_tokenizer(stage.tokenizer),
+        }
+        return state, {}
+
+    def run(self) -> Run:
+        checkpoint = self.checkpoint()
+        return _run_of(copy.deepcopy(self.stage.model), self.stage.tokenizer, checkpoint)
+
+
+def _run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
+    state = checkpoint.state
+    model.eval().requires_grad_(False)
+    return Run(model, tokenizer, History(state["history"]).table(), dict(state["config"]), checkpoint)
+
+
+def _read(home: Home) -> Checkpoint:
+    return runs.read_checkpoint(home, format=FORMAT, needs=("stage", "architecture", "tokenizer"))
+
+
+def _name_of(kind: type[Stage]) -> str:
+    """What a run's config calls a stage: "ppo", or "my_module:MyPPO" for a user's own."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    return {where: name for name, where in STAGES.items()}.get(place, place)
+
+
+def _stage_of_run(home: Home, config: dict[str, Any], given: Any) -> type[Stage]:
+    named = config.get("stage")
+    if given is None:
+        if isinstance(named, str) and ":" in named:
+            short = named.partition(":")[2]
+            raise ValueError(
+                f"{home} was trained by {named!r}, a class of its owner's; wanted: the class itself, "
+                f"train({short}, resume=…)"
+            )
+        try:
+            return stage_class(named)
+        except ValueError as error:
+            raise ValueError(f"{home}: {error}") from None
+    kind = stage_class(given)
+    if _name_of(kind) != named:
+        raise ValueError(f"stage is {_name_of(kind)!r}, and {home} was trained by {named!r}, which is wanted")
+    return kind
+
+
+def _settings_again(home: Home, kind: type[Stage], config: dict[str, Any]) -> Any:
+    """The settings of a run that is resumed."""
+    known = [f.name for f in fields(kind.settings_class)]
+    lacking = [name for name in known if name not in config]
+    if lacking:
+        raise ValueError(
+            f"{home}: {kind.__name__} has the setting {lacking[0]!r}, which the run was made without; "
+            "wanted: the class as it was then"
+        )
+    return kind.settings_class(**{name: config[name] for name in known})
+
+
+def _reward_again(
+    home: Home, config: dict[str, Any], given: Any, judge: Judge | None, tokenizer: Any, world: World | None
+) -> Reward | None:
+    """The reward of a run that is resumed: out of its checkpoint, but for a function."""
+    named = config["reward"]
+    if judge is not None or named in (None, "gold"):
+        if given is not None and not (named == "gold" and isinstance(given, str) and given == "gold"):
+            raise ValueError(
+                f"reward was given, and the run in {str(home.folder)!r} "
+                f"has {'none' if named is None else named!r}; wanted: leave it out"
+            )
+        reward = judge if judge is not None else named
+        return None if reward is None else open_reward(reward, tokenizer, world)
+    if given is None:
+        raise ValueError(f"reward is None, and {home} was made with {named!r}; the same one is wanted again")
+    reward = open_reward(_judge_in(given, tokenizer), tokenizer, world)
+    if reward.name != named:
+        raise ValueError(
+            f"reward is {reward.name!r}, and {home} was made with {named!r}; the same one is wanted again"
+        )
+    return reward
+
+
+def _on_device(stage: Stage, state: dict[str, Any], device: str, update: int) -> dict[str, Any]:
+    """What a stage remembered on some device, less what can't be brought to the one that it is on now.
+
+    The state of a random generator belongs to its kind of device. On another one it begins anew, from a seed
+    that says where.
+    """
+    if torch.device(device).type == torch.device(stage.device).type:
+        return state
+    kept = {}
+    for name, part in state.items():
+        mine = getattr(stage, name)
+        if isinstance(mine, torch.Generator):
+            mine.manual_seed(runs.stream(stage.seed, f"{name} after update {update}"))
+        else:
+            kept[name] = part
+    return kept
+
+
+# ------------------------------------------------------------------------------------------ what it is given
+
+
+def open_task(kind: type[Stage], given: Task, device: str) -> Task:
+    """What a stage works with, from what the user gave: models copied, names and folders opened."""
+    origin = _run_in("model", given.model)
+    data = given.data
+    if data is None and origin is not None:
+        data = origin.world
+    if data is None:
+        raise ValueError("data is None; a World, a list of dicts, a JSONL file or a Dataset is wanted")
+    world = data if isinstance(data, World) else None
+
+    tokenizer = given.tokenizer
+    if origin is not None:
+        model = copy.deepcopy(origin.model)
+        tokenizer = origin.tokenizer if tokenizer is None else tokenizer
+    elif given.model is not None:
+        model, tokenizer = open_model(given.model, tokenizer, world)
+    elif world is not None and kind.begins_afresh:
+        model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
+    else:
+        raise ValueError(
+            f"model is None; {_name_of(kind)!r} wants a run, its folder, a Decoder or a transformers model"
+        )
+    if isinstance(model, Judge):
+        if not kind.begins_from_judge:
+            raise ValueError(f"model is a model of rewards; {_name_of(kind)!r} wants a language model")
+        if world is not None:
+            raise ValueError(
+                "model is a model of rewards, and data is a World, whose pairs a language model samples; "
+                "pairs of your own are wanted"
+            )
+    if world is not None:
+        refuse_other_words("data", world.tokenizer, tokenizer)
+    if model is not None:
+        model.to(device).requires_grad_(True)
+        refuse_other_tokens(model, tokenizer, world)
+
+    reward = None
+    if kind.wants_reward:
+        if given.reward is None:
+            raise ValueError(
+                f"reward is None; {_name_of(kind)!r} wants a run of 'reward', 'gold', or a function"
+            )
+        reward = open_reward(_judge_in(given.reward, tokenizer), tokenizer, world)
+        if reward.module is not None:
+            reward.module.to(device)
+            refuse_other_vocabulary("reward", reward.module, model)
+    elif given.reward is not None:
+        raise ValueError(f"reward was given, and {_name_of(kind)!r} has no use for one; wanted: leave it out")
+
+    reference = None
+    if kind.wants_reference:
+        reference = copy.deepcopy(model)
+        if given.reference is not None:
+            reference = _reference_in(given.reference, tokenizer, world).to(device)
+        refuse_other_vocabulary("reference", reference, model)
+        reference.eval().requires_grad_(False)
+    elif given.reference is not None:
+        raise ValueError(f"reference was given, and {_name_of(kind)!r} has none; wanted: leave it out")
+    return Task(model, tokenizer, data, reward, reference)
+
+
+def _run_in(name: str, given: Any) -> Run | None:
+    """The run that was given, or whose folder was; None if it is something else."""
+    if isinstance(given, Run):
+        return given
+    if isinstance(given, str | Path) and is_run(given):
+        return _load(Home.at(name, given), "cpu")
+    return None
+
+
+def _judge_in(reward: Any, tokenizer: Any) -> Any:
+    """The model of rewards of a run or a folder; anything else as it is."""
+    if isinstance(reward, str | Path) and reward != "gold":
+        reward = _load(Home.at("reward", reward), "cpu")
+    if not isinstance(reward, Run):
+        return copy.deepcopy(reward) if isinstance(reward, Judge) else reward
+    if not isinstance(reward.model, Judge):
+        raise ValueError(f"reward is a run of {reward.config['stage']!r}; one of 'reward' is wanted")
+    refuse_other_words("reward", reward.tokenizer, tokenizer)
+    return copy.deepcopy(reward.model)
+
+
+def _reference_in(given: Any, tokenizer: Any, world: World | None) -> Any:
+    origin = _run_in("reference", given)
+    if origin is not None:
+        refuse_other_words("reference", origin.tokenizer, tokenizer)
+    model = open_model(given, tokenizer, world)[0] if origin is None else copy.deepcopy(origin.model)
+    if isinstance(model, Judge):
+        raise ValueError("reference is a model of rewards; a language model is wanted")
+    return model
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether a path is the folder of a run."""
+    path = Path(folder)
+    return path.is_dir() and bool(runs.checkpoints(path))
+
+
+def open_model(model: Any, tokenizer: Any, world: World | None) -> tuple[Any, Any]:
+    """A copy of a model that is no run, and its tokenizer."""
+    if isinstance(model, Decoder | Judge):
+        tokenizer = tokenizer or (world.tokenizer if world is not None else None)
+        if tokenizer is None:
+            raise ValueError("tokenizer is None; with a Decoder one is wanted")
+        return copy.deepcopy(model), tokenizer
+    # Only now: transformers is an extra, and takes a second to import.
+    from ppobook.language import hf
+
+    return hf.open_pretrained(model, tokenizer)
+
+
+def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
+    """Refuse a reference or a model of rewards whose tokens are not the policy's."""
+    other = getattr(model, "body", model).vocab_size
+    if other != policy.vocab_size:
+        raise ValueError(
+            f"{name} has a vocabulary of {other} tokens and the model one of {policy.vocab_size}; "
+            "the same is wanted"
+        )
+
+
+def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
+    """Refuse data, a reference or a model of rewards that were made with other words than the model."""
+    words, others = (getattr(x, "words", None) for x in (tokenizer, mine))
+    if words == others:
+        return
+    if words is None or others is None:
+        kinds = f"tokens of a {type(mine).__name__}, and the model those of a {type(tokenizer).__name__}"
+    elif len(words) != len(others):
+        kinds = f"a vocabulary of {len(others)} tokens and the model one of {len(words)}"
+    else:
+        one, other = next((a, b) for a, b in zip(others, words, strict=True) if a != b)
+        kinds = f"the word {one!r} where the model has {other!r}"
+    raise ValueError(f"{name} has {kinds}; what the model was made with is wanted")
+
+
+def refuse_other_tokens(model: Any, tokenizer: Any, world: World | None) -> None:
+    """Refuse a model that does not fit its tokenizer. It may have room for more ids, but not in a World."""
+    body = getattr(model, "body", model)
+    n, wanted = body.vocab_size, tokenizer.vocab_size
+    if n < wanted or (world is not None and n != wanted):
+        raise ValueError(
+            f"model has a vocabulary of {n} tokens and its tokenizer one of {wanted}; the same is wanted"
+        )
+    if body.eos != tokenizer.eos:
+        raise ValueError(
+            f"model ends a sequence with id {body.eos} and its tokenizer with {tokenizer.eos}; "
+            "the same is wanted"
+        )
+
+
+def describe(model: nn.Module) -> dict[str, Any]:
+    """A model without its weights, in plain data, for a checkpoint."""
+    if isinstance(model, Decoder):
+        dtype = str(model.wte.weight.dtype).removeprefix("torch.")
+        return {"kind": "decoder", "dtype": dtype, **asdict(model.config)}
+    if isinstance(model, Judge):
+        return {
+            "kind": "judge",
+            "body": describe(model.body),
+            "bias": model.output.bias is not None,
+            "pooling": model.pooling,
+        }
+    described: dict[str, Any] = model.description()  # type: ignore[operator]
+    return described
+
+
+def build(described: dict[str, Any]) -> Any:
+    """The model that `describe` described, with weights of no meaning."""
+    sizes = dict(described)
+    kind = sizes.pop("kind")
+    if kind == "decoder":
+        dtype = getattr(torch, sizes.pop("dtype"))
+        return Decoder(DecoderConfig(**sizes)).to(dtype)
+    if kind == "judge":
+        return Judge(build(sizes["body"]), sizes["pooling"], bias=sizes["bias"])
+    from ppobook.language import hf
+
+    return hf.build(described)
+
+
+def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    if isinstance(tokenizer, WordTokenizer):
+        return {"kind": "words", "words": list(tokenizer.words[2:])}
+    described: dict[str, Any] = tokenizer.description()
+    return described
+
+
+def build_tokenizer(described: dict[str, Any]) -> Any:
+    if described["kind"] == "words":
+        return WordTokenizer(described["words"])
+    from ppobook.language import hf
+
+    return hf.build_tokenizer(described)
+
+
+def _data_config(data: Any) -> dict[str, Any]:
+    """What a config says of data: a world, a file, or a digest of what was in memory."""
+    if isinstance(data, World):
+        return {"world": data.config}
+    if isinstance(data, str | Path):
+        return {"file": str(data), "digest": digest_of(data)}
+    return {"digest": digest_of(data)}
+
+
+def _data_again(home: Home, config: dict[str, Any], given: Any) -> Any:
+    """The data of a run that is resumed."""
+    kept = config["data"]
+    if "world" in kept:
+        if given is not None and _data_config(given) != kept:
+            raise ValueError(f"data is not the world of {home}; wanted: leave it out")
+        return World(**kept["world"])
+    data = kept.get("file") if given is None else given
+    if data is None:
+        raise ValueError(
+            f"data is None, and {home} was given its data in memory; the same data are wanted again"
+        )
+    if digest_of(data) != kept["digest"]:
+        raise ValueError(f"data differ from those of {home}; the same are wanted again")
+    return data
