@@ -171,6 +171,7 @@ def test_a_word_that_is_nan_at_padding_reaches_nothing():
 def test_a_row_of_padding_only_is_finite():
     model = rough_decoder()
     mask = torch.tensor([[False] * 4, [True, True, False, False]])
+    assert (room._bias(mask.flip(1), model.wte.weight) == 0).any(dim=-1).all()
     logits = model(torch.full((2, 4), 3), mask)
     assert logits.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(logits.sum(), list(model.parameters())))
@@ -179,8 +180,16 @@ def test_a_row_of_padding_only_is_finite():
 def test_a_mask_may_be_numbers():
     model = rough_decoder()
     tokens, mask = padded(ROWS, 9)
-    for kind in (torch.int64, torch.float32):
-        assert torch.equal(model(tokens, mask.to(kind)), model(tokens, mask))
+    prompts, prompt_mask = left_pad(ROWS, PAD)
+    expected = generate(model, prompts, prompt_mask, 5, generator=seeded())
+    first, _ = model.start_cache(prompts, prompt_mask, 0)
+    for kind in (torch.int64, torch.float32, "numpy"):
+        same, prompt_same = (x.numpy() if kind == "numpy" else x.to(kind) for x in (mask, prompt_mask))
+        assert torch.equal(model(tokens, same), model(tokens, mask))
+        assert torch.equal(model.start_cache(prompts, prompt_same, 0)[0], first)
+        assert torch.equal(
+            generate(model, prompts, prompt_same, 5, generator=seeded()).tokens, expected.tokens
+        )
 
 
 def test_no_token_sees_the_next():
@@ -438,6 +447,18 @@ def test_logp_is_the_models_own(settings):
     c = generate(model, *left_pad(PROMPTS, PAD), 9, **settings, generator=seeded(2))
     again = token_logp(completion_logits(model, c), c.tokens, settings.get("temperature") or 1.0, mask=c.mask)
     torch.testing.assert_close(again, c.logp, rtol=1e-9, atol=1e-9)
+
+
+def test_half_precision_is_not_kept():
+    """A model may be in bfloat16; the log-probabilities of what it draws have more digits than that."""
+    model = rough_decoder(torch.bfloat16, scale=0.2)
+    c = generate(model, *left_pad(PROMPTS, PAD), 9, generator=seeded(2))
+    assert c.logp.dtype == torch.float32
+    logits = completion_logits(model, c)
+    assert logits.dtype == torch.bfloat16
+    exact = token_logp(logits.double(), c.tokens, mask=c.mask)
+    assert (exact - c.logp).abs().mean() < 0.03
+    assert len(c.logp[c.mask].unique()) > 0.9 * len(exact[c.mask].unique())
 
 
 def test_a_row_that_has_ended_samples_nothing_more():

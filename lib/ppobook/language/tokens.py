@@ -164,7 +164,7 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Tensor
 def mask_of(name: str, mask: Any, tokens: Tensor) -> Tensor:
     """The mask as booleans; it must be of the shape of these tokens, and bool or 0/1."""
     _doors.present(**{name: mask})
-    return _doors.flags(name, mask, tokens.shape, "one entry a token")
+    return torch.as_tensor(_doors.flags(name, mask, tokens.shape, "one entry a token"), device=tokens.device)
 
 
 def refuse_unless_ids(name: str, tokens: Any) -> None:
