@@ -1,0 +1,258 @@
+"""DPO and its family: from preferences straight to a policy, with no model of rewards and no sampling.
+
+    log π_ref of every completion in the data, once
+    repeat
+        draw a batch of pairs: a prompt x, y_w that was chosen, y_l that was not
+        h = log π_θ(y_w | x) / π_ref(y_w | x) − log π_θ(y_l | x) / π_ref(y_l | x)
+        step down the mean of                    − log σ(β h)              DPO
+                                                 (h − 1 / (2 β))²          IPO
+
+The optimum of E_π[r] − β KL(π, π_ref) is π* ∝ π_ref exp(r / β). Turned round, β log π*/π_ref is a reward, up
+to a number for each prompt that no preference sees. So a policy is a model of rewards, and is fitted as one:
+put the log-ratio in the place of r in Bradley and Terry's loss. KTO has no pairs: each completion was liked,
+or was not. SimPO has no reference: a completion's mean log-probability is its reward.
+
+Nothing is sampled. What the policy would say now is never looked at, so pairs far from it are learned from as
+if they were its own; `ppobook.language.online` samples them anew.
+
+Rafailov et al. 2023, "Direct preference optimization: your language model is secretly a reward model",
+equation 7. The losses of the others, with their papers: `ppobook.preferences`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ppobook.language import training
+from ppobook.language.data import Batches, labelled_of, pairs_of
+from ppobook.language.model import LanguageModel
+from ppobook.language.reward import AT_ONCE, SampledPairs, sample_pairs
+from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
+from ppobook.language.training import Stage, Task, hold_out, taken
+from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
+from ppobook.runs import setting, stream
+
+LOSSES = ("dpo", "ipo", "kto", "simpo")
+
+# β is in another unit in each of them; where none is given, it is the one that its paper begins with.
+BETA = {"dpo": 0.1, "ipo": 0.1, "kto": 0.1, "simpo": 2.0}
+
+
+@dataclass(frozen=True)
+class Settings(training.Settings):
+    """The settings of DPO and its family."""
+
+    steps: int = setting(100, "updates", low=1)
+    lr: float = setting(1e-4, "learning rate of AdamW", above=0, high=1e3)
+    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
+    batch_size: int = setting(64, "pairs an update; for kto, completions", low=1)
+    loss: str = setting("dpo", "which of the family", choices=LOSSES)
+    beta: float | None = setting(None, "β, in another unit in each loss; none: 0.1, and for simpo 2", above=0)
+    label_smoothing: float = setting(
+        0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
+    )
+    gamma: float = setting(0.5, "simpo: the margin that a pair should have", low=0)
+    desirable_weight: float = setting(1.0, "kto: weight of completions that were liked", low=0)
+    undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
+    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
+    temperatures: tuple[float, ...] = setting(
+        (1.0, 1.5), "of a pair's first completion and its second, in a World", above=0
+    )
+    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
+    eval_every: int = setting(25, "updates from one look at pairs held out to the next", low=1)
+    eval_pairs: int = setting(
+        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
+    )
+
+
+class DPO(Stage):
+    """Direct preference optimization, or one of its family.
+
+    **Sums and means.** DPO, IPO and KTO compare log-probabilities of whole completions, sums over their
+    tokens, the end among them; SimPO compares means. The prompt's tokens are read, and count for nothing.
+
+    **The reference** is read once, before the first update, and not kept: its log-probabilities are.
+
+    **KTO's reference point** compares with completions of other prompts: each stored completion is read
+    below the prompt of the next one, whose log-ratio is averaged over the batch.
+
+    Attributes
+    ----------
+    pairs : Pairs
+        What is learned. For kto: both sides are the completions, the chosen with their own prompts and the
+        rejected with those of others.
+    held_out : Pairs or None
+        What is not; never with kto.
+    desirable : [N] bool, or None
+        For kto.
+    ref_logp : [N, 2], or None for simpo
+        log π_ref of both sides of each pair, held-out ones last.
+    """
+
+    algorithm = "dpo"
+    settings_class = Settings
+    remembers = (*Stage.remembers, "ref_logp", "sampled")
+    wants_reference = True
+
+    settings: Settings
+    ref_logp: Tensor | None = None
+    sampled: SampledPairs | None = None
+    desirable: Tensor | None = None
+    held_out: Pairs | None = None
+
+    def __init__(self, task: Task, settings: Settings, *, seed: int = 0, device: str = "cpu") -> None:
+        super().__init__(replace(task, reference=None), settings, seed=seed, device=device)
+        self.beta = BETA[settings.loss] if settings.beta is None else settings.beta
+        # A run that is resumed has no reference any more; what was read of it is in the checkpoint.
+        resumed = task.reference is None
+        if task.world is None:
+            self._read(task.data)
+        elif resumed:
+            self.sampled = SampledPairs(None)
+        else:
+            self.sampled = SampledPairs(
+                sample_pairs(
+                    self.model,
+                    task.world,
+                    settings.pairs + settings.eval_pairs,
+                    temperatures=settings.temperatures,
+                    noise=settings.noise,
+                    seed=stream(seed, "preferences"),
+                    generator=self.generator,
+                )
+            )
+            self._take(self.sampled.pairs)
+        number = settings.pairs if task.world is not None else len(self.pairs)
+        if task.world is not None and settings.loss == "kto":
+            number *= 2
+        self.batches = Batches(number, settings.batch_size, seed)
+        if settings.loss != "simpo" and not resumed:
+            every = [self.pairs] if self.held_out is None else [self.pairs, self.held_out]
+            self.ref_logp = torch.cat([pair_logp(task.reference, pairs) for pairs in every])
+
+    def _read(self, data: Any) -> None:
+        """The user's own preferences."""
+        if self.settings.loss == "kto" and not isinstance(data, Pairs):
+            completions, self.desirable = labelled_of(data, self.tokenizer, max_length=self.model.context)
+            self.pairs = mismatched(completions)
+            return
+        pairs = data
+        if not isinstance(data, Pairs):
+            pairs = pairs_of(data, self.tokenizer, max_length=self.model.context)
+        if self.settings.loss == "kto":
+            self._unpair(pairs)
+        else:
+            self.pairs, self.held_out = hold_out(pairs, self.settings.eval_pairs, self.seed)
+
+    def _take(self, sampled: Pairs) -> None:
+        """A World's preferences: some to learn, some held out."""
+        number = self.settings.pairs
+        if self.settings.loss == "kto":
+            self._unpair(sampled.select(slice(None, number)))
+            return
+        self.pairs = sampled.select(slice(None, number))
+        self.held_out = sampled.select(slice(number, None)) if len(sampled) > number else None
+
+    def _unpair(self, pairs: Pairs) -> None:
+        """Pairs as single completions: the chosen were liked, the rejected were not."""
+        self.pairs = mismatched(Completions.join([pairs.chosen, pairs.rejected]))
+        self.desirable = torch.arange(2 * len(pairs)) < len(pairs)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        if self.sampled is not None and self.sampled.pairs is not None:
+            self._take(self.sampled.pairs)
+
+    def step(self, number: int) -> dict[str, Any]:
+        """Learn from a batch.
+
+        Returns
+        -------
+        dict
+            loss; accuracy, margin, chosen_reward, rejected_reward, chosen_logp and rejected_logp, as
+            `ppobook.preferences` has them; grad_norm; tokens; and every `eval_every` updates eval_loss,
+            eval_accuracy and eval_margin, on what was held out, after the update.
+        """
+        rows = self.batches.rows(number)
+        batch = taken(self.pairs, rows, self.device)
+        loss, told = self.loss(batch, rows)
+        row = {"loss": loss.item(), **{name: float(x) for name, x in told.items()}}
+        row["grad_norm"] = self.descend(loss)
+        if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
+            row |= self._on_held_out(self.held_out)
+        return row | {"tokens": int(batch.chosen.mask.sum() + batch.rejected.mask.sum())}
+
+    def loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a step on these pairs should make small; `rows` says where `ref_logp` has theirs."""
+        s = self.settings
+        if s.loss == "kto":
+            return self._kto_loss(pairs, rows)
+        chosen, rejected = sequence_logp(self.model, Completions.join([pairs.chosen, pairs.rejected])).chunk(
+            2
+        )
+        if s.loss == "simpo":
+            lengths = pairs.chosen.lengths, pairs.rejected.lengths
+            return simpo_loss(chosen, rejected, *lengths, self.beta, s.gamma)
+        assert self.ref_logp is not None
+        ref = self.ref_logp[rows.to(self.ref_logp.device)].to(self.device).unbind(1)
+        if s.loss == "ipo":
+            return ipo_loss(chosen, rejected, *ref, self.beta)
+        return dpo_loss(chosen, rejected, *ref, self.beta, label_smoothing=s.label_smoothing)
+
+    def _kto_loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        assert self.ref_logp is not None
+        assert self.desirable is not None
+        s = self.settings
+        ref_own, ref_other = self.ref_logp[rows.to(self.ref_logp.device)].to(self.device).unbind(1)
+        with torch.no_grad():
+            kl = sequence_logp(self.model, pairs.rejected) - ref_other
+        return kto_loss(
+            sequence_logp(self.model, pairs.chosen),
+            ref_own,
+            self.desirable[rows].to(self.device),
+            kl,
+            self.beta,
+            desirable_weight=s.desirable_weight,
+            undesirable_weight=s.undesirable_weight,
+        )
+
+    @torch.no_grad()
+    def _on_held_out(self, held_out: Pairs) -> dict[str, float]:
+        """Means over all pairs that were held out."""
+        total = {"loss": 0.0, "accuracy": 0.0, "margin": 0.0}
+        for rows in torch.arange(len(held_out)).split(AT_ONCE):
+            loss, told = self.loss(taken(held_out, rows, self.device), rows + len(self.pairs))
+            for name in total:
+                total[name] += len(rows) * float(loss if name == "loss" else told[name])
+        return {f"eval_{name}": x / len(held_out) for name, x in total.items()}
+
+
+def sequence_logp(model: LanguageModel, completions: Completions) -> Tensor:
+    """log π(y | x) of each completion: the sum over its tokens, the end among them, [B], with a gradient."""
+    logits = completion_logits(model, completions)
+    return token_logp(logits, completions.tokens, mask=completions.mask).sum(dim=1)
+
+
+@torch.no_grad()
+def pair_logp(model: LanguageModel, pairs: Pairs) -> Tensor:
+    """log π of both sides of any number of pairs, [N, 2], without a gradient, on the CPU."""
+    device = str(next(model.parameters()).device)  # type: ignore[attr-defined]
+    sides = []
+    for side in (pairs.chosen, pairs.rejected):
+        parts = torch.arange(len(side)).split(AT_ONCE)
+        sides.append(torch.cat([sequence_logp(model, taken(side, rows, device)).cpu() for rows in parts]))
+    return torch.stack(sides, dim=1)
+
+
+def mismatched(completions: Completions) -> Pairs:
+    """Each completion with its own prompt, and the next one's completion with that same prompt."""
+    c = completions
+    order = torch.arange(1, len(c) + 1) % len(c)
+    other = Completions(
+        c.prompts, c.prompt_mask, c.tokens[order], c.mask[order], torch.zeros_like(c.logp), c.ended[order]
+    )
+    return Pairs(c, other)
