@@ -205,7 +205,8 @@ class PPO(Sampling):
         s, logp = self.settings, completions.logp
         earned = torch.zeros_like(logp)
         if s.kl_in == "reward":
-            earned -= self.kl_coef.value * kl_estimate(s.kl_estimator, logp, ref_logp)
+            kl = kl_estimate(s.kl_estimator, logp, ref_logp, mask=completions.mask)
+            earned -= self.kl_coef.value * kl
         whole = self.less_penalty(completions, rewards.to(logp.dtype))
         if s.cut == "bootstrap":
             whole = torch.where(completions.ended, whole, 0.0)
@@ -252,7 +253,8 @@ class PPO(Sampling):
             **reduction,
         )
         if s.kl_in == "loss":
-            kl = kl_estimate(s.kl_estimator, logp, experience.ref_logp, old_logp if s.kl_weighted else None)
+            weight = old_logp if s.kl_weighted else None
+            kl = kl_estimate(s.kl_estimator, logp, experience.ref_logp, weight, mask=mask)
             # Without advantages, the penalty is all that is left of this loss.
             nothing = torch.zeros_like(advantages)
             loss = loss + kl_penalized_loss(logp, old_logp, nothing, kl, self.kl_coef.value, **reduction)

@@ -160,7 +160,14 @@ class Sampling(Stage):
         }
 
 
-def kl_estimate(estimator: str, logp: Tensor, ref_logp: Tensor, old_logp: Tensor | None = None) -> Tensor:
+def kl_estimate(
+    estimator: str,
+    logp: Tensor,
+    ref_logp: Tensor,
+    old_logp: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+) -> Tensor:
     """An estimate of KL(π, π_ref) from each token, [B, T]; with a gradient, if logp has one.
 
         k1 = log π − log π_ref        k2 = ½ k1²        k3 = π_ref/π − 1 + k1
@@ -187,9 +194,10 @@ def kl_estimate(estimator: str, logp: Tensor, ref_logp: Tensor, old_logp: Tensor
     ----------
     estimator : "k1", "k2" or "k3"
     logp, ref_logp : tensors of one shape
-        Finite; 0 where padded, which gives 0.
     old_logp : tensor, the shape of logp, optional
         Detached inside.
+    mask : bool, the shape of logp, optional
+        Elsewhere the result is 0, and what stands there is not read.
 
     Raises
     ------
@@ -202,5 +210,11 @@ def kl_estimate(estimator: str, logp: Tensor, ref_logp: Tensor, old_logp: Tensor
     gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
     to gradient optimization".
     """
-    kl: Tensor = KL_ESTIMATORS[_doors.choice("kl_estimator", estimator, KL_ESTIMATORS)](logp, ref_logp)
-    return kl if old_logp is None else (logp - old_logp.detach()).exp() * kl
+    estimate = KL_ESTIMATORS[_doors.choice("kl_estimator", estimator, KL_ESTIMATORS)]
+    weight = None if old_logp is None else logp - old_logp.detach()
+    if mask is not None:
+        # Before any arithmetic: a NaN in the padding would reach the gradient as 0 · NaN.
+        logp, ref_logp = (torch.where(mask, x, 0.0) for x in (logp, ref_logp))
+        weight = None if weight is None else torch.where(mask, weight, 0.0)
+    kl: Tensor = estimate(logp, ref_logp)
+    return kl if weight is None else weight.exp() * kl
