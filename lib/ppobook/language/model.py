@@ -200,9 +200,8 @@ class Decoder(nn.Module):
         if cache.columns == cache.room:
             raise ValueError(f"the cache has room for {cache.room} columns, and all of them are filled")
         with torch.inference_mode():
-            x = self._embed(tokens, cache.positions)[:, None]
+            x = (self._words(tokens) + cache.places[:, cache.columns - cache.start])[:, None]
             cache.columns += 1
-            cache.positions = cache.positions + 1
             bias = None if cache.padding is None else cache.padding[..., : cache.columns]
             hidden = self._go_on(x, bias, cache)
         # Not in there: a caller may write to these logits, and not to what inference mode has made.
@@ -211,7 +210,7 @@ class Decoder(nn.Module):
     def _go_on(self, x: Tensor, bias: Tensor | None, cache: Cache) -> Tensor:
         """Through all blocks with what the cache holds, [B, width] at the last column."""
         for weights, past in zip(cache.weights, cache.layers, strict=True):
-            x = transform(x, weights, cache.heads, bias, past[..., : cache.columns, :])
+            x = transform(x, weights, cache.heads, bias, past.narrow(3, 0, cache.columns))
         return self.ln_f(x[:, -1])
 
     def _read(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
@@ -233,11 +232,12 @@ class Decoder(nn.Module):
         # On a CPU the table itself notices an id that it has no row for. An accelerator would be lost to it.
         if device.type != "cpu":
             self._refuse_unless_words(tokens)
-        return self._embed(tokens, positions), _bias(mask, self.wte.weight), positions
+        x = self._words(tokens) + F.embedding(positions, self.wpe.weight)
+        return x, _bias(mask, x), positions
 
-    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+    def _words(self, tokens: Tensor) -> Tensor:
         try:
-            return F.embedding(tokens, self.wte.weight) + F.embedding(positions, self.wpe.weight)
+            return F.embedding(tokens, self.wte.weight)
         except IndexError:
             self._refuse_unless_words(tokens)
             raise
@@ -307,7 +307,7 @@ def transform(
     qkv = qkv.view(rows, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # [3, B, heads, L, d]
     query, keys, values = qkv.unbind(0)
     if past is not None:
-        past[..., -length:, :] = qkv[1:]
+        past.narrow(3, past.shape[3] - length, length).copy_(qkv[1:])
         keys, values = past.unbind(0)
     # A single query stands at the last column, and may look at all of them.
     causal = bias is None and length > 1
@@ -325,9 +325,9 @@ class Cache:
     layers : list of tensors, each [2, B, heads, room, d]
         Made once, with room for all that will come.
     columns : int
-        How many of them are filled.
-    positions : [B] int64
-        Of the next token in each row.
+        How many of them are filled; `start`, with the prompt.
+    places : [B or 1, room − start, width]
+        The embedded positions of the columns to come.
     padding : [B, 1, 1, room], or None
         −inf where a prompt has padding, if any has.
     """
@@ -335,14 +335,16 @@ class Cache:
     def __init__(
         self, model: Decoder, tokens: Tensor, mask: Tensor | None, positions: Tensor, room: int
     ) -> None:
-        rows, self.columns = tokens.shape
-        self.room = self.columns + room
-        self.positions = positions[:, -1].expand(rows) + 1
-        if (longest := int(self.positions.max())) + room > model.context:
+        rows, self.start = tokens.shape
+        self.columns, self.room = self.start, self.start + room
+        last = positions[:, -1:]
+        if (longest := int(last.max()) + 1) + room > model.context:
             raise ValueError(
                 f"tokens has a row of {longest} tokens and room is {room}; together at most "
                 f"context = {model.context} are wanted"
             )
+        to_come = last + torch.arange(1, room + 1, device=last.device)
+        self.places = F.embedding(to_come, model.wpe.weight)
         blocks: Any = model.blocks
         self.weights = [Weights(*(x.detach() for x in block.weights())) for block in blocks]
         self.heads = model.config.heads
@@ -352,7 +354,7 @@ class Cache:
         real = None if mask is None else mask_of("mask", mask, tokens)
         if real is not None and not real.all():
             self.padding = like.new_zeros(rows, 1, 1, self.room)
-            self.padding[:, 0, 0, : self.columns].masked_fill_(~real, -math.inf)
+            self.padding[:, 0, 0, : self.start].masked_fill_(~real, -math.inf)
 
 
 def _bias(mask: Tensor | None, like: Tensor) -> Tensor | None:
