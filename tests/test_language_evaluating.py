@@ -1,0 +1,260 @@
+"""Evaluation and best of n, against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from ppobook.language.best_of_n import best_of_n, best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
+from ppobook.language.data import prompts_of
+from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
+from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.rewards import Judge
+from ppobook.language.tokens import Completions, completion_logits
+from ppobook.language.world import World
+
+WORLD = World(nouns=2, places=2)
+
+
+def decoder(seed: int, vocab_size: int = 3, context: int = 8, scale: float = 20.0) -> Decoder:
+    """A small model whose distributions are far from flat."""
+    model = Decoder(
+        DecoderConfig(vocab_size=vocab_size, context=context, layers=1, width=8, heads=2, eos=1, pad=0),
+        seed=seed,
+    ).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(scale)
+    return model
+
+
+def written(*rows: list[int], prompt: int = 2) -> Completions:
+    """Completions of one prompt, cut or ended (1)."""
+    width = max(map(len, rows))
+    tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[i < len(row) for i in range(width)] for row in rows])
+    return Completions(
+        torch.full((len(rows), 1), prompt),
+        torch.ones(len(rows), 1, dtype=torch.bool),
+        tokens,
+        mask,
+        torch.zeros(tokens.shape, dtype=torch.float64),
+        torch.tensor([row[-1] == 1 for row in rows]),
+    )
+
+
+def all_completions(length: int) -> Completions:
+    """Every completion of at most so many tokens out of 0, 1 (the end) and 2."""
+    rows = []
+    for n in range(1, length + 1):
+        for head in itertools.product((0, 2), repeat=n - 1):
+            rows += [[*head, last] for last in ((1,) if n < length else (0, 1, 2))]
+    return written(*rows)
+
+
+def logp(model: Decoder, completions: Completions) -> Tensor:
+    logits = completion_logits(model, completions).log_softmax(-1)
+    each = logits.gather(-1, completions.tokens[..., None]).squeeze(-1)
+    return torch.where(completions.mask, each, 0.0).sum(1)
+
+
+# ------------------------------------------------------------------------------------------------ the KL
+
+
+def test_the_kl_of_steps_averages_to_the_kl_of_whole_completions() -> None:
+    mine, other, every = decoder(0), decoder(1), all_completions(4)
+    p, q = logp(mine, every).exp(), logp(other, every).exp()
+    assert p.sum().item() == pytest.approx(1, abs=1e-9)
+    whole = (p * (p / q).log()).sum().item()
+    assert whole > 0.05
+    assert (p * sequence_kl(mine, other, every)).sum().item() == pytest.approx(whole, abs=1e-6)
+
+
+def test_temperature_tempers_both() -> None:
+    mine, other, every = decoder(0), decoder(1), all_completions(2)
+    hot = sequence_kl(mine, other, every, temperature=1e6)
+    assert hot.abs().max().item() < 1e-6
+
+
+def test_the_kl_to_itself_is_zero_and_padding_has_none() -> None:
+    model, other = decoder(0), decoder(1)
+    short, long = written([2, 1]), written([2, 1], [2, 2, 2, 2])
+    assert sequence_kl(model, model, long).abs().max().item() < 1e-9
+    torch.testing.assert_close(sequence_kl(model, other, short)[0], sequence_kl(model, other, long)[0])
+
+
+def test_another_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match="vocabulary of 4 tokens and the model one of 3"):
+        sequence_kl(decoder(0), decoder(0, vocab_size=4), written([2, 1]))
+
+
+# --------------------------------------------------------------------------------------------- best of n
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    st.lists(st.floats(0.05, 1), min_size=4, max_size=4),
+    st.integers(1, 4),
+)
+def test_the_exact_kl_is_that_of_all_ways_to_draw(rewards: list[int], raw: list[float], n: int) -> None:
+    p = np.array(raw[: len(rewards)])
+    p /= p.sum()
+    best = np.zeros(len(p))
+    for drawn in itertools.product(range(len(p)), repeat=n):
+        top = [i for i in drawn if rewards[i] == max(rewards[j] for j in drawn)]
+        for i in top:  # of equals, any is kept
+            best[i] += p[list(drawn)].prod() / len(top)
+    some = best > 0
+    brute = (best[some] * np.log(best[some] / p[some])).sum()
+    exact = best_of_n_kl_exact(p, rewards, n)
+    assert exact == pytest.approx(brute, abs=1e-9)
+    assert exact <= best_of_n_kl(n) + 1e-9
+
+
+def test_without_ties_it_comes_to_the_formula() -> None:
+    n, many = 8, 20_000
+    exact = best_of_n_kl_exact(np.full(many, 1 / many), np.arange(many), n)
+    assert exact == pytest.approx(math.log(8) - 7 / 8, abs=1e-3)
+    assert best_of_n_kl(1) == 0
+
+
+def test_with_one_reward_only_nothing_is_chosen() -> None:
+    assert best_of_n_kl_exact([0.2, 0.8], [5, 5], 16) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_curve_is_the_mean_over_all_ways_to_take_n() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, (3, 6)).astype(float)  # with ties
+    gold = rng.normal(size=(3, 6))
+    curve = best_of_n_curve(scores, [1, 2, 3, 6], {"gold": gold}).set_index("n")
+    for n in (1, 2, 3, 6):
+        for name, x in (("score", scores), ("gold", gold)):
+            means = []
+            for row, value in zip(scores, x, strict=True):
+                for some in itertools.combinations(range(6), n):
+                    top = [i for i in some if row[i] == row[list(some)].max()]
+                    means.append(value[top].mean())
+            # Of equals among the drawn any is kept; on average over draws that is the mean of all equals.
+            assert curve.loc[n, name] == pytest.approx(np.mean(means), abs=1e-9), (n, name)
+    assert (curve["kl"] <= curve["kl_bound"] + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (([0.5, 0.6], [1, 2], 2), "sums to 1.1"),
+        (([0.5, 0.5], [1, 2, 3], 2), "rewards has shape"),
+        (([0.5, 0.5], [1, math.nan], 2), "rewards"),
+        (([0.5, 0.5], [1, 2], 0), "n is 0"),
+    ],
+)
+def test_what_is_no_distribution_is_refused(arguments: tuple, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        best_of_n_kl_exact(*arguments)
+
+
+def test_more_than_was_drawn_is_refused() -> None:
+    with pytest.raises(ValueError, match="ns"):
+        best_of_n_curve(np.zeros((1, 4)), [5])
+
+
+class Longest:
+    """A reward: the number of tokens."""
+
+    name = "longest"
+    module = None
+
+    def __call__(self, completions: Completions, columns: object) -> Tensor:
+        return completions.lengths.float()
+
+
+def test_the_best_of_n_is_the_best_of_those_that_were_drawn() -> None:
+    model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
+    prompts = prompts_of(WORLD, WORLD.tokenizer)
+    options = {"max_new_tokens": 24}
+    kept, rewards = best_of_n(
+        model, Longest(), prompts, 8, generator=torch.Generator().manual_seed(0), **options
+    )
+    torch.testing.assert_close(rewards, kept.lengths.float())
+    torch.testing.assert_close(kept.prompts, prompts.tokens)
+    one, _ = best_of_n(model, Longest(), prompts, 1, generator=torch.Generator().manual_seed(0), **options)
+    assert kept.lengths.sum() > one.lengths.sum()
+
+
+# -------------------------------------------------------------------------------------------- evaluation
+
+
+def test_an_evaluation_measures_what_it_says() -> None:
+    tokenizer = WORLD.tokenizer
+    model = decoder(0, tokenizer.vocab_size, 32, scale=1.0).float()
+    other = decoder(1, tokenizer.vocab_size, 32, scale=1.0).float()
+    judge = Judge(other)
+    with torch.no_grad():
+        judge.output.weight.normal_(generator=torch.Generator().manual_seed(0))
+    found = evaluate(model, WORLD, judge=judge, reference=other, n=30, seed=3)
+    completions = found.completions
+    assert len(found.texts) == len(found.prompts) == 30
+    assert found.numbers["gold"] == pytest.approx(WORLD.gold(completions).mean().item())
+    assert found.numbers["reward"] == pytest.approx(judge.rewards(completions).mean().item(), abs=1e-5)
+    assert found.numbers["length"] == pytest.approx(completions.lengths.float().mean().item())
+    assert found.numbers["kl_reference"] == pytest.approx(
+        sequence_kl(model, other, completions).mean().item(), abs=1e-4
+    )
+    again = evaluate(model, WORLD, judge=judge, reference=other, n=30, seed=3)
+    assert again.numbers == found.numbers
+    assert again.texts == found.texts
+    assert evaluate(model, WORLD, n=30, seed=4).texts != found.texts
+    lines = found.samples(3).splitlines()
+    assert len(lines) == 3
+    assert len({line.split(" :")[0] for line in lines}) == 3  # three prompts
+    assert f"gold {float(found.gold[0]):.2f}" in lines[0]
+
+
+def test_policies_are_compared_on_the_same_draws() -> None:
+    model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
+    table = compare({"one": model, "the same": model}, WORLD, n=8)
+    assert table.loc["one"].equals(table.loc["the same"].rename("one"))
+
+
+def test_distinct_counts_runs_of_tokens() -> None:
+    both = written([2, 0, 2, 0, 1], [2, 1])
+    # Runs of two: 20 02 20 01 and 21; words: 2 0 2 0 1 2 1.
+    assert distinct(both, 1) == pytest.approx(3 / 7)
+    assert distinct(both, 2) == pytest.approx(4 / 5)
+    assert math.isnan(distinct(written([1]), 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "kind", "sentence"),
+    [
+        ((None,), {}, TypeError, "policy is of type NoneType"),
+        (("model",), {}, ValueError, "data is None"),
+        (("judge", WORLD), {}, ValueError, "policy is a model of rewards"),
+        (("model", WORLD), {"judge": "model"}, ValueError, "judge is a language model"),
+        (("model", WORLD), {"n": 0}, ValueError, "n is 0"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(
+    arguments: tuple, options: dict, kind: type[Exception], sentence: str
+) -> None:
+    model = decoder(0, WORLD.tokenizer.vocab_size, 32).float()
+    named = {"model": model, "judge": Judge(model)}
+
+    def real(x: object) -> object:
+        return named.get(x, x) if isinstance(x, str) else x
+
+    with pytest.raises(kind, match=sentence):
+        evaluate(*map(real, arguments), **{name: real(x) for name, x in options.items()})
+
+
+def test_nothing_to_compare_is_refused() -> None:
+    with pytest.raises(ValueError, match="policies is empty"):
+        compare({})
