@@ -424,6 +424,8 @@ class _Training(runs.Training):
         task = Task(model, tokenizer, data, reward, reference)
         stage = kind(task, settings, seed=config["seed"], device=config["device"])
         try:
+            for name in (*stage.modules(), "optimizer", "generator"):
+                _ = state["stage"][name]
             stage.load_state_dict(_on_device(stage, state["stage"], before["device"], checkpoint.update))
         except (KeyError, TypeError, RuntimeError, AttributeError) as error:
             raise checkpoint.damaged(error) from None
@@ -527,10 +529,8 @@ def _reward_again(
     named = config["reward"]
     if judge is not None or named in (None, "gold"):
         if given is not None and not (named == "gold" and isinstance(given, str) and given == "gold"):
-            raise ValueError(
-                f"reward was given, and the run in {str(home.folder)!r} "
-                f"has {'none' if named is None else named!r}; wanted: leave it out"
-            )
+            has = "none" if named is None else repr(named)
+            raise ValueError(f"reward was given, and {home} has {has}; wanted: leave it out")
         reward = judge if judge is not None else named
         return None if reward is None else open_reward(reward, tokenizer, world)
     if given is None:
@@ -781,6 +781,6 @@ def _data_again(home: Home, config: dict[str, Any], given: Any) -> Any:
         raise ValueError(
             f"data is None, and {home} was given its data in memory; the same data are wanted again"
         )
-    if digest_of(data) != kept["digest"]:
+    if isinstance(data, World) or digest_of(data) != kept["digest"]:
         raise ValueError(f"data differ from those of {home}; the same are wanted again")
     return data
