@@ -440,7 +440,8 @@ class Scalar(nn.Module):
 
     def __init__(self, body: Any, bias: bool = True) -> None:
         super().__init__()
-        self.body = copy.deepcopy(body)
+        # A model may have a head that is not its table of words, and nothing here reads it.
+        self.body = body.headless() if hasattr(body, "headless") else copy.deepcopy(body)
         like = next(self.body.parameters())
         self.output = nn.utils.skip_init(
             nn.Linear, body.width, 1, bias=_doors.flag("bias", bias), dtype=like.dtype, device=like.device
