@@ -492,7 +492,7 @@ def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
     ValueError
         Another model; a GPT-2 with other activations, another hidden layer, or untied words.
     """
-    c = getattr(model, "config", None)
+    c: Any = getattr(model, "config", None)
     if getattr(c, "model_type", None) != "gpt2" or not hasattr(model, "transformer"):
         raise ValueError(f"model is a {type(model).__name__}; a GPT2LMHeadModel is wanted")
     plain = {

@@ -85,8 +85,9 @@ class Pretrained(nn.Module):
         self.config = net.config
         text = net.config.get_text_config()
         self.decoder = net.base_model
-        self.output = None
-        self.width, self.vocab_size = text.hidden_size, net.get_input_embeddings().weight.shape[0]
+        self.output: Any = None
+        self.width: int = getattr(text, "word_embed_proj_dim", None) or text.hidden_size
+        self.vocab_size: int = net.get_input_embeddings().weight.shape[0]
         if net.base_model is not net:
             self.vocab_size, self.width = net.get_output_embeddings().weight.shape
             setattr(net, net.base_model_prefix, _Given())
@@ -97,8 +98,8 @@ class Pretrained(nn.Module):
         self.pad = _doors.count("pad", pad, low=0, high=self.vocab_size - 1)
         self.dtype = dtype_name(dtype)
         # What padding is filled with: an id that transformers does not warn of.
-        self.filler = int(net.config.pad_token_id == 0)
-        self.lora: dict[str, Any] | None = None
+        self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
+        self.lora: Any = None
         self.counts = "position_ids" in inspect.signature(self.decoder.forward).parameters
         self.eval()
 
