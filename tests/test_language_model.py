@@ -822,5 +822,5 @@ def test_importing_the_package_brings_in_little():
     assert found.stdout.split() == ["[]", "[]", "True"]
     import ppobook.language
 
-    with pytest.raises(AttributeError, match="no attribute 'genrate'"):
-        _ = ppobook.language.genrate
+    with pytest.raises(AttributeError, match="no attribute 'generated'"):
+        _ = ppobook.language.generated
