@@ -150,7 +150,6 @@ class PPO(Sampling):
     **Differences to TRL's PPOTrainer**, as it stands in its `experimental.ppo`. Its vf_coef, 0.1, is the
     value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
 
-
     - of a completion that ended it pays the reward one token *after* the end: the critic has a state more to
       learn, and the end's advantage gets the reward by way of λ;
     - its deviations are those of n − 1;
