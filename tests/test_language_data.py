@@ -34,7 +34,7 @@ class PieceTokenizer:
 
     special = ("<pad>", "</s>", "<s>", "<|user|>", "<|assistant|>", "<|system|>", "<|tool|>", "<|end|>")
     pad = 0
-    pieces = ("The", " sky", " is", " bl", " blue", " green", "ue", "ack", "What", " color", " of", "It")
+    pieces = ("The", " sky", " is", " bl", " blue", " green", "ack", "What", " color", " of", "It")
 
     def __init__(self, begins=True, ends="</s>", as_dict=False):
         self.tokens = [*self.special, *(chr(i) for i in range(32, 127)), "\n", *self.pieces]
@@ -191,6 +191,14 @@ def test_an_end_that_is_there_is_not_written_twice():
     assert answered(examples, WORDS) == ["is blue <eos>"]
 
 
+def test_a_text_begins_from_the_token_that_begins_texts_though_it_does_not_write_it():
+    t = PieceTokenizer(begins=False)
+    t.bos = t.ids["<s>"]
+    examples = examples_of([{"text": "The sky"}, {"text": "<s>The sky"}], t)
+    assert asked(examples, t) == ["<s>", "<s>"]
+    assert answered(examples, t) == ["The sky</s>"] * 2
+
+
 def test_of_several_turns_all_are_learned_and_the_last_end_is_the_end():
     t = PieceTokenizer(ends="<|end|>")
     turns = said("What", "It", "What color", "blue")
@@ -281,7 +289,7 @@ def test_tokens_that_part_before_the_prompt_ends_are_told_of():
     records = [
         {"prompt": "The sky is", "completion": " blue"},
         {"prompt": "The sky is ", "completion": "blue"},
-        {"prompt": "The sky is bl", "completion": "ue"},
+        {"prompt": "The sky is blu", "completion": "e"},
     ]
     with pytest.warns(
         UserWarning, match="in 2 of 3 records of data the prompt has other tokens alone"
@@ -812,6 +820,8 @@ def test_what_is_too_long_is_counted():
         ValueError, match=r"4 of 6 records have more than max_length = 7 tokens; the longest, data\["
     ):
         pairs_of(pairs, WORDS, max_length=7)
+    with pytest.raises(ValueError, match="6 of 6 records"):  # which has records in it of which both are
+        pairs_of(pairs, WORDS, max_length=5)
     assert len(prompts_of(rows, WORDS, max_length=3)) == 8
     with pytest.raises(
         ValueError, match=r"8 of 8 records have more .* data\[0\], has 3 \(all of its prompt\)"

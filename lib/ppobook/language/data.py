@@ -422,8 +422,6 @@ class _Encoder:
         eos = self.tokenizer.eos
         if not ids:
             raise EmptyError(f"{name} adds no token to what it goes on from")
-        if ids[-1] == eos:
-            return ids
         if eos in ids:
             end = len(ids) - ids[::-1].index(eos)
             if not self.tokenizer.decode(ids[end:]).strip():
