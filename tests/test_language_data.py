@@ -862,6 +862,7 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
         (b"\n \n", "x.jsonl is empty; at least one record is wanted"),
         (b"[]", "x.jsonl is empty; at least one record is wanted"),
         (b'[{"prompt": "the"},\n {"prompt": }]', "x.jsonl, line 2 is no JSON (Expecting value at column 13)"),
+        (b'\n\n[{"prompt": "the"},\n {"prompt": }]', "x.jsonl, line 4 is no JSON (Expecting value"),
         (b'\n[{"prompt": "the"}, 3]', "x.jsonl[1] is 3; a dict of columns is wanted"),
         (b'{"prompt": "the"}\n{"prompt": ""}\n', "x.jsonl, line 2: prompt is '', which is empty"),
         (b'{"prompt": "the"}\n\n{"prompt": "foxes"}\n', "x.jsonl, line 3: text holds the word 'foxes'"),
