@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import importlib
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -43,6 +44,7 @@ STAGES = {
     "dpo": "ppobook.language.dpo:DPO",
     "online_dpo": "ppobook.language.online:OnlineDPO",
     "iterative_ppo": "ppobook.language.online:IterativePPO",
+    "lagged_grpo": "ppobook.language.online:LaggedGRPO",
 }
 
 # The layout of a checkpoint. One with another number is refused, and not guessed at.
@@ -285,6 +287,8 @@ def train(
     reward: Any = None,
     reference: Any = None,
     tokenizer: Any = None,
+    lora: Mapping[str, Any] | None = None,
+    dtype: str | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
     checkpoint_every: int | None = None,
@@ -314,6 +318,11 @@ def train(
         What the KL is measured from. Left out: the model as it began.
     tokenizer : optional
         Left out: the one that the model was trained with.
+    lora : dict, optional
+        Of a transformers model, freeze all and train adapters: ``{"r": 8, "alpha": 16}``, as
+        `ppobook.language.pretrained.Pretrained.add_lora` explains. They cost the reference no second model.
+    dtype : str, optional
+        "bfloat16": what a transformers model multiplies matrices in, for accelerators. Left out: float32.
     seed : int, default 0
         Decides everything random: the same seed, settings and machine give the same run, to the bit.
     out : path, optional
@@ -346,7 +355,8 @@ def train(
     ppobook.runs.Interrupted
         Ctrl-C; a KeyboardInterrupt that carries the run so far.
     """
-    asked = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every, "device": device}
+    asked: dict[str, Any] = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every}
+    asked |= {"device": device, "lora": lora, "dtype": dtype}
     asked = {name: value for name, value in asked.items() if value is not None} | settings
     given = Task(model, tokenizer, data, reward, reference)
     training = runs.carry_out(
@@ -382,9 +392,11 @@ class _Training(runs.Training):
             "checkpoint_every": _doors.count("checkpoint_every", asked.pop("checkpoint_every", 50)),
             "device": runs.device(asked.pop("device", "cpu")),
         }
+        how: dict[str, Any] = {name: asked.pop(name) for name in ("lora", "dtype") if name in asked}
         settings = kind.settings_class.make(head["stage"], asked, {})
-        task = open_task(kind, given, head["device"])
-        config = head | {
+        task = open_task(kind, given, head["device"], head["seed"], how)
+        config = head | {name: dict(x) if name == "lora" else str(x) for name, x in how.items()}
+        config |= {
             "data": _data_config(task.data),
             "reward": None if task.reward is None else task.reward.name,
             **asdict(settings),
@@ -400,8 +412,8 @@ class _Training(runs.Training):
         state, before = checkpoint.state, checkpoint.state["config"]
         kind = _stage_of_run(home, before, asked.pop("stage", None))
         settings = _settings_again(home, kind, before)
-        for name in ("model", "reference", "tokenizer"):
-            if getattr(given, name) is not None:
+        for name in ("model", "reference", "tokenizer", "lora", "dtype"):
+            if getattr(given, name, None) is not None or name in asked:
                 raise ValueError(f"{name} was given, and a resumed run has its own; wanted: leave it out")
         config = before | {
             "device": runs.device(asked.pop("device", before["device"])),
@@ -429,6 +441,10 @@ class _Training(runs.Training):
             stage.load_state_dict(_on_device(stage, state["stage"], before["device"], checkpoint.update))
         except (KeyError, TypeError, RuntimeError, AttributeError) as error:
             raise checkpoint.damaged(error) from None
+        bodies: list[Any] = [getattr(module, "body", module) for module in stage.modules().values()]
+        for body in bodies:
+            if hasattr(body, "share"):
+                body.share(bodies[0])
         training = cls(config, stage)
         training.go_on_from(checkpoint)
         return training
@@ -564,8 +580,14 @@ def _on_device(stage: Stage, state: dict[str, Any], device: str, update: int) ->
 # ------------------------------------------------------------------------------------------ what it is given
 
 
-def open_task(kind: type[Stage], given: Task, device: str) -> Task:
-    """What a stage works with, from what the user gave: models copied, names and folders opened."""
+def open_task(
+    kind: type[Stage], given: Task, device: str, seed: int = 0, how: Mapping[str, Any] | None = None
+) -> Task:
+    """What a stage works with, from what the user gave: models copied, names and folders opened.
+
+    `how` is what was asked of a transformers model, lora or dtype.
+    """
+    how = how or {}
     origin = _run_in("model", given.model)
     data = given.data
     if data is None and origin is not None:
@@ -576,11 +598,13 @@ def open_task(kind: type[Stage], given: Task, device: str) -> Task:
 
     tokenizer = given.tokenizer
     if origin is not None:
-        model = copy.deepcopy(origin.model)
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
+        model = (
+            open_model(origin.model, tokenizer, world, seed, how)[0] if how else copy.deepcopy(origin.model)
+        )
     elif given.model is not None:
-        model, tokenizer = open_model(given.model, tokenizer, world)
-    elif world is not None and kind.begins_afresh:
+        model, tokenizer = open_model(given.model, tokenizer, world, seed, how)
+    elif world is not None and kind.begins_afresh and not how:
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
         raise ValueError(
@@ -637,6 +661,10 @@ def _run_in(name: str, given: Any) -> Run | None:
 def _judge_in(reward: Any, tokenizer: Any) -> Any:
     """The model of rewards of a run or a folder; anything else as it is."""
     if isinstance(reward, str | Path) and reward != "gold":
+        if not is_run(reward) and Path(reward, "config.json").is_file():
+            from ppobook.language import hf
+
+            return hf.open_judge(reward, tokenizer)
         reward = _load(Home.at("reward", reward), "cpu")
     if not isinstance(reward, Run):
         return copy.deepcopy(reward) if isinstance(reward, Judge) else reward
@@ -662,23 +690,34 @@ def is_run(folder: str | Path) -> bool:
     return path.is_dir() and bool(runs.checkpoints(path))
 
 
-def open_model(model: Any, tokenizer: Any, world: World | None) -> tuple[Any, Any]:
+def open_model(
+    model: Any,
+    tokenizer: Any,
+    world: World | None,
+    seed: int = 0,
+    how: Mapping[str, Any] | None = None,
+) -> tuple[Any, Any]:
     """A copy of a model that is no run, and its tokenizer."""
-    if isinstance(model, Decoder | Judge):
-        tokenizer = tokenizer or (world.tokenizer if world is not None else None)
+    if tokenizer is None and world is not None and isinstance(model, nn.Module):
+        tokenizer = world.tokenizer
+    if isinstance(getattr(model, "body", model), Decoder):
+        for name in how or {}:
+            raise ValueError(f"{name} was given, and is for models of transformers; wanted: leave it out")
         if tokenizer is None:
             raise ValueError("tokenizer is None; with a Decoder one is wanted")
         return copy.deepcopy(model), tokenizer
     # Only now: transformers is an extra, and takes a second to import.
     from ppobook.language import hf
 
-    return hf.open_pretrained(model, tokenizer)
+    return hf.open_pretrained(model, tokenizer, seed=runs.stream(seed, "adapters"), **how or {})
 
 
 def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
     """Refuse a reference or a model of rewards whose tokens are not the policy's."""
     other = getattr(model, "body", model).vocab_size
-    if other != policy.vocab_size:
+    # A sequence classifier has a pad of its own, a word that no model says.
+    more = name == "reward" and other > policy.vocab_size
+    if other != policy.vocab_size and not more:
         raise ValueError(
             f"{name} has a vocabulary of {other} tokens and the model one of {policy.vocab_size}; "
             "the same is wanted"
