@@ -44,6 +44,7 @@ __all__ = [
     "PretrainedTokenizer",
     "build",
     "build_tokenizer",
+    "open_judge",
     "open_pretrained",
     "open_tokenizer",
     "save_pretrained",
@@ -118,6 +119,28 @@ def open_pretrained(
     return opened, tokenizer
 
 
+def open_judge(model: Any, tokenizer: Tokenizer) -> Judge:
+    """A model of rewards of transformers', for what somebody says with this tokenizer.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `open_pretrained`; a language model; other words. It may know more of them.
+    """
+    judge, own = open_pretrained(model)
+    if not isinstance(judge, Judge):
+        raise ValueError(
+            f"reward is {str(model)!r}, a language model; a model that classifies sequences by one "
+            "label is wanted"
+        )
+    words = getattr(tokenizer, "words", None)
+    if words is None or own.words[: len(words)] != tuple(words):
+        raise ValueError(
+            f"reward is {str(model)!r}, which has other words than the model; the same are wanted"
+        )
+    return judge
+
+
 def _dtype_of(model: Any) -> str:
     wide = isinstance(model, nn.Module) and any(p.dtype == torch.float64 for p in model.parameters())
     return "float64" if wide else "float32"
@@ -181,7 +204,8 @@ def _net_copied(model: nn.Module, weights: torch.dtype) -> Any:
             f"model is a {name} that cannot be made again from its config ({_doors.reason(error)}); "
             "a causal model as transformers has it is wanted"
         ) from None
-    net.generation_config = copy.deepcopy(model.generation_config)
+    if hasattr(model, "generation_config"):
+        net.generation_config = copy.deepcopy(model.generation_config)
     return net
 
 
@@ -242,7 +266,8 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
                 "padding as nothing, and token by token as all at once"
             )
 
-    tokens = torch.arange(4)[None] * (tokenizer.vocab_size - 1) // 3
+    said = [i for i in range(tokenizer.vocab_size) if i != tokenizer.pad]
+    tokens = torch.tensor([[said[k * (len(said) - 1) // 3] for k in range(4)]])
     real, gap = torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 2, dtype=torch.bool)
     between, after = torch.cat([gap, real], dim=1), torch.cat([real, gap], dim=1)
     fill = tokens.new_full((1, 2), tokenizer.pad)
@@ -282,6 +307,8 @@ class PretrainedTokenizer:
 
     Attributes
     ----------
+    words : tuple of str
+        By their ids; None where there is no word.
     vocab_size, eos, pad : int
     bos : int or None
         What texts begin with, if the tokenizer puts something there.
@@ -300,7 +327,12 @@ class PretrainedTokenizer:
             raise ValueError(
                 "tokenizer has no end of sequence, which a model stops at; one with an eos_token is wanted"
             )
-        self.vocab_size: int = max(tokenizer.get_vocab().values()) + 1
+        ids = tokenizer.get_vocab()
+        self.vocab_size: int = max(ids.values()) + 1
+        words: list[str | None] = [None] * self.vocab_size
+        for word, i in ids.items():
+            words[i] = word
+        self.words = tuple(words)
         self.eos: int = tokenizer.eos_token_id
         self.pad: int = self.eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         begin = tokenizer.encode("", add_special_tokens=True)[:1]
@@ -458,8 +490,10 @@ def _save_judge(judge: Judge, folder: Path, tokenizer: Any) -> Any:
         pad_token_id=body.pad,
         reward_zero=zero,
     )
+    tokenizer = copy.deepcopy(tokenizer)
+    if hasattr(tokenizer, "padding_side"):
+        tokenizer.padding_side = "right"  # by itself, GPT-2 counts what stands on the left of a text
     if body.pad == body.eos:
-        tokenizer = copy.deepcopy(tokenizer)
         tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
         net.config.pad_token_id = tokenizer.pad_token_id
         if tokenizer.pad_token_id >= body.vocab_size:

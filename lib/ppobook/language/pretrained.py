@@ -313,9 +313,9 @@ class Pretrained(nn.Module):
                 module._buffers[name] = first._buffers[its_name]
         return self
 
-    def share(self, other: Pretrained) -> None:
+    def share(self, other: Any) -> None:
         """Use another model's frozen base, as far as it is the same, in place of a copy of it."""
-        if self.lora is None or other.lora is None:
+        if self.lora is None or getattr(other, "lora", None) is None:
             return
         theirs = dict(other.named_buffers(remove_duplicate=False))
         for name, mine in list(self.named_buffers(remove_duplicate=False)):
