@@ -22,7 +22,7 @@ import ppobook
 _DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch", "tqdm", "yaml"}
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One sentence; the usage is a `--help` away."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        if rest and arguments.run is not _train:
-            raise ValueError(_no_such_option(rest[0], arguments.command, arguments.options))
+        if rest and not arguments.takes_settings:
+            raise ValueError(no_such_option(rest[0], arguments.called, arguments.options))
         arguments.rest = rest
         arguments.run(arguments)
     except KeyboardInterrupt as stopped:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ppobook",
         description="The command line of the book Steps You Can Trust.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -77,13 +77,14 @@ def _parser() -> argparse.ArgumentParser:
         "  ppobook doctor RUN\n"
         "  ppobook compare RUN RUN RUN --out comparison.svg\n"
         "  ppobook watch RUN --out episode.gif\n"
-        "  ppobook export RUN policy.onnx\n",
+        "  ppobook export RUN policy.onnx\n"
+        "  ppobook language --help\n",
     )
     parser.add_argument("--version", action="version", version=f"ppobook {ppobook.__version__}")
     parser.add_argument(
         "--traceback", action="store_true", help="show where an error came from, to report it"
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     train = commands.add_parser(
         "train",
@@ -97,20 +98,20 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     train.add_argument("--env", help="a Gymnasium id, such as CartPole-v1; ppobook envs lists some")
-    train.add_argument("--seed", type=_number(0), help="0 if left out")
+    train.add_argument("--seed", type=number(0), help="0 if left out")
     train.add_argument(
-        "--total-steps", type=_number(1), help="environment steps from the start of the run (100000)"
+        "--total-steps", type=number(1), help="environment steps from the start of the run (100000)"
     )
     train.add_argument("--out", metavar="RUN", help="a new folder for the run; without one, nothing is kept")
     train.add_argument(
-        "--checkpoint-every", type=_number(1), metavar="N", help="updates between checkpoints (10)"
+        "--checkpoint-every", type=number(1), metavar="N", help="updates between checkpoints (10)"
     )
     train.add_argument("--resume", metavar="RUN", help="go on from the last checkpoint in this folder")
     train.add_argument(
         "--config", metavar="FILE", help="YAML: algorithm, env, seed, …, and settings, by name"
     )
     train.add_argument("--device", help="where the networks live (cpu)")
-    train.add_argument("--num-threads", type=_number(1), metavar="N", help="threads of torch (1)")
+    train.add_argument("--num-threads", type=number(1), metavar="N", help="threads of torch (1)")
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into RUN as well")
     train.add_argument("--quiet", action="store_true", help="no progress bar")
     train.add_argument("--list", action="store_true", help="list the settings of the algorithm and stop")
@@ -123,8 +124,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     evaluate.add_argument("folder", metavar="RUN")
-    evaluate.add_argument("--episodes", type=_number(1), default=100, help="how many (100)")
-    evaluate.add_argument("--seed", type=_number(0), default=0, help="of the episodes (0)")
+    evaluate.add_argument("--episodes", type=number(1), default=100, help="how many (100)")
+    evaluate.add_argument("--seed", type=number(0), default=0, help="of the episodes (0)")
     evaluate.add_argument(
         "--deterministic", action="store_true", help="take the most probable action, do not draw"
     )
@@ -162,8 +163,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     watch.add_argument("folder", metavar="RUN")
     watch.add_argument("--out", metavar="FILE", required=True, help="the film: .gif or .mp4")
-    watch.add_argument("--episodes", type=_number(1), default=1, help="how many (1)")
-    watch.add_argument("--seed", type=_number(0), default=0, help="of the episodes (0)")
+    watch.add_argument("--episodes", type=number(1), default=1, help="how many (1)")
+    watch.add_argument("--seed", type=number(0), default=0, help="of the episodes (0)")
     watch.add_argument("--fps", type=float, help="frames a second; what the environment says, if left out")
     watch.add_argument(
         "--deterministic", action="store_true", help="take the most probable action, do not draw"
@@ -197,9 +198,22 @@ def _parser() -> argparse.ArgumentParser:
     reset.add_argument("--folder", default="work", help="where your copies are (work)")
     reset.set_defaults(run=_reset)
     for command in (train, evaluate, doctor, compare, watch, export, envs, work, reset):
-        known = [option for action in command._actions for option in action.option_strings]
-        command.set_defaults(options=[option for option in known if option.startswith("--")])
+        remember(command, takes_settings=command is train)
+
+    from ppobook.language.cli import add_commands
+
+    add_commands(commands, sys.modules[__name__])
     return parser
+
+
+def remember(command: argparse.ArgumentParser, *, takes_settings: bool) -> None:
+    """For `main`: what a command is called, its options, and whether others are settings of what it runs."""
+    known = [option for action in command._actions for option in action.option_strings]
+    command.set_defaults(
+        called=command.prog.partition(" ")[2],
+        options=[option for option in known if option.startswith("--")],
+        takes_settings=takes_settings,
+    )
 
 
 def _of_a_run(command: argparse.ArgumentParser) -> None:
@@ -215,14 +229,14 @@ def _of_a_run(command: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace) -> None:
     from ppobook import training
 
-    algorithm, settings = _settings(arguments.rest)
+    algorithm, settings = settings_in(arguments.rest)
     given = {name: value for name in _ASKED if (value := getattr(arguments, name)) is not None}
     if arguments.config is not None:
         if arguments.resume is not None:
             raise ValueError(
                 f"--config {arguments.config}: a resumed run keeps its settings; wanted: leave it out"
             )
-        written = _written(arguments.config)
+        written = written_in(arguments.config)
         named = {"algorithm": written.pop("algorithm", None), "env": written.get("env")}
         for name, typed in (("algorithm", algorithm), ("env", given.get("env"))):
             if typed is None and isinstance(named[name], str) and ":" in named[name]:
@@ -233,22 +247,23 @@ def _train(arguments: argparse.Namespace) -> None:
         algorithm = named["algorithm"] if algorithm is None else algorithm
         given = {name: written.pop(name) for name in _ASKED if name in written} | given
         settings = written | settings
-    _see_here(algorithm, given.get("env"))
+    see_here(algorithm, given.get("env"))
     kind = _class(algorithm) if isinstance(algorithm, str) and ":" in algorithm else algorithm
     if arguments.list:
-        _list_settings(training.learner_class(kind))
+        learner = training.learner_class(kind)
+        list_settings(learner.settings_class, {f"preset of {env}": x for env, x in learner.presets.items()})
         return
     known = _known(training, kind, arguments.resume) if settings else set()
     for name in settings:
         if name not in known and arguments.config is not None and name in written:
             raise ValueError(
                 f"config={arguments.config!r} has {name!r}, which is no setting of {_called(algorithm)}; "
-                f"{_hint(name, [*known, *_ASKED, 'algorithm'])}"
+                f"{hint_of(name, [*known, *_ASKED, 'algorithm'])}"
                 f"ppobook train {_called(algorithm)} --list shows what there is"
             )
         if name not in known:
             options = arguments.options + [f"--{one.replace('_', '-')}" for one in sorted(known)]
-            raise ValueError(_no_such_option(f"--{name.replace('_', '-')}", "train", options))
+            raise ValueError(no_such_option(f"--{name.replace('_', '-')}", "train", options))
     run = training.train(
         kind,
         resume=arguments.resume,
@@ -264,12 +279,14 @@ def _train(arguments: argparse.Namespace) -> None:
     recent = run.history["return_mean"].tail(10).mean()
     folder = arguments.resume or given.get("out")
     print(f"{training.short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
-    print(f"{last['steps']:,.0f} steps, {_updates(int(last['update']))}, {last['seconds']:.1f} seconds")
-    print(f"mean return over the last {_updates(min(10, len(run.history)))}: {recent:.4g}")
+    print(
+        f"{last['steps']:,.0f} steps, {so_many_updates(int(last['update']))}, {last['seconds']:.1f} seconds"
+    )
+    print(f"mean return over the last {so_many_updates(min(10, len(run.history)))}: {recent:.4g}")
     print(f"saved in {folder}" if folder else "not saved: --out was not given")
 
 
-def _updates(count: int) -> str:
+def so_many_updates(count: int) -> str:
     return f"{count} update{'s' * (count != 1)}"
 
 
@@ -277,7 +294,7 @@ def _updates(count: int) -> str:
 _ASKED = ("env", "seed", "total_steps", "out", "checkpoint_every", "device", "num_threads")
 
 
-def _written(file: str) -> dict[str, Any]:
+def written_in(file: str) -> dict[str, Any]:
     """What a file of settings says."""
     import yaml
 
@@ -297,7 +314,7 @@ def _written(file: str) -> dict[str, Any]:
         raise ValueError(f"config={file!r} has {twice!r} twice; each setting once is wanted")
     # 1e-3 is a number to everybody but YAML.
     return {
-        name.replace("-", "_"): _literal(value) if isinstance(value, str) else value
+        name.replace("-", "_"): literal(value) if isinstance(value, str) else value
         for name, value in said.items()
     }
 
@@ -313,20 +330,20 @@ def _said_twice(node: Any) -> str | None:
     return None
 
 
-def _see_here(*named: Any) -> None:
+def see_here(*named: Any) -> None:
     """Let a module in the folder that the user stands in be found, where one is asked for."""
     if any(isinstance(name, str) and ":" in name for name in named) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 
 
-def _class(named: str) -> Any:
-    """The class that a user means by my_module:MyPPO."""
+def imported(named: str, wanted: str, example: str) -> Any:
+    """What a user means by my_module:MyPPO."""
     from importlib import import_module
 
     module, _, name = named.partition(":")
     if module.endswith(".py") or "/" in module:
         raise ValueError(
-            f"{named!r}: a module is wanted, as in my_module:MyPPO for my_module.py in this folder"
+            f"{named!r}: a module is wanted, as in my_module:{example} for my_module.py in this folder"
         )
     try:
         found: Any = import_module(module)
@@ -339,8 +356,14 @@ def _class(named: str) -> Any:
         ) from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise ValueError(f"{named!r}: {module} has no {part!r}; the name of a Learner in it is wanted")
+            raise ValueError(f"{named!r}: {module} has no {part!r}; the name of {wanted} in it is wanted")
         found = getattr(found, part)
+    return found
+
+
+def _class(named: str) -> Any:
+    """The class that a user means by my_module:MyPPO."""
+    found = imported(named, "a Learner", "MyPPO")
     if not isinstance(found, type):
         raise ValueError(f"{named!r} is of type {type(found).__name__}; a Learner is wanted, a class")
     return found
@@ -358,16 +381,17 @@ def _known(training: Any, kind: Any, resume: str | None) -> set[str]:
     return {name for a in names for name in training.learner_class(a).settings_class.__dataclass_fields__}
 
 
-def _list_settings(learner: Any) -> None:
+def list_settings(settings: Any, presets: dict[str, dict[str, Any]]) -> None:
+    """Print the fields of a `Settings` class, and what some of them are where something else is chosen."""
     from dataclasses import fields
 
-    for f in fields(learner.settings_class):
+    for f in fields(settings):
         default = f.default_factory() if callable(f.default_factory) else f.default
         choices = f.metadata["choices"]
         known = f" ({', '.join(choices)})" if choices else ""
         print(f"--{f.name.replace('_', '-')}\n    {f.metadata['help']}{known}; default {default}")
-    for env, preset in learner.presets.items():
-        print(f"preset of {env}\n    " + " ".join(f"--{k.replace('_', '-')} {v}" for k, v in preset.items()))
+    for name, preset in presets.items():
+        print(f"{name}\n    " + " ".join(f"--{k.replace('_', '-')} {v}" for k, v in preset.items()))
 
 
 def _run(arguments: argparse.Namespace) -> Any:
@@ -377,7 +401,7 @@ def _run(arguments: argparse.Namespace) -> Any:
     named = arguments.learner
     if named is not None and ":" not in named:
         raise ValueError(f"--learner {named}: a class is wanted, as in my_module:MyPPO")
-    _see_here(named)
+    see_here(named)
     try:
         return load(arguments.folder, learner=None if named is None else _class(named))
     except ValueError as error:
@@ -397,7 +421,7 @@ def _world(arguments: argparse.Namespace, config: dict[str, Any]) -> tuple[str, 
                 f"the environment of {arguments.folder!r} is {env!r}, and a module that a run names is not "
                 f"imported unasked; wanted: --env {env}"
             )
-    _see_here(env)
+    see_here(env)
     return env, config["env_kwargs"] if env == config["env"] else {}
 
 
@@ -428,7 +452,9 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     record = read_record(arguments.folder)
     config, updates = record.config, len(record.history)
-    print(f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {_updates(updates)}")
+    print(
+        f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {so_many_updates(updates)}"
+    )
     actions = record.action_space
     dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
     findings = examine(record.history, config, action_dims=dims) if updates else []
@@ -517,11 +543,11 @@ def _reset(arguments: argparse.Namespace) -> None:
     reset(arguments.name, arguments.folder)
 
 
-def _number(low: int) -> Callable[[str], int]:
+def number(low: int) -> Callable[[str], int]:
     """A reader of whole numbers of at least `low`, also as 1e5 or 100_000."""
 
     def read(text: str) -> int:
-        number = _literal(text)
+        number = literal(text)
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if type(number) is not int or number < low:
@@ -537,19 +563,19 @@ def _dashed(word: str) -> str:
     return name.replace("_", "-") + given + value if word.startswith("--") else word
 
 
-def _no_such_option(option: str, command: str, known: Sequence[str]) -> str:
-    hint = _hint(option, known)
+def no_such_option(option: str, command: str, known: Sequence[str]) -> str:
+    hint = hint_of(option, known)
     return f"{option}: ppobook {command} has no such option; {hint}see ppobook {command} --help"
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
+def hint_of(name: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=2)
     return f"did you mean {' or '.join(close)}? " if close else ""
 
 
-def _settings(rest: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
+def settings_in(rest: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
     """`vanilla --num-envs 4 --hidden 32,32` as "vanilla" and {"num_envs": 4, "hidden": (32, 32)}."""
     algorithm: str | None = None
     settings: dict[str, Any] = {}
@@ -567,11 +593,11 @@ def _settings(rest: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
             if not waiting or waiting[0].startswith("--"):
                 raise ValueError(f"{option} came without a value; wanted: {option} VALUE")
             text = waiting.pop(0)
-        settings[name.replace("-", "_")] = _literal(text)
+        settings[name.replace("-", "_")] = literal(text)
     return algorithm, settings
 
 
-def _literal(text: str) -> Any:
+def literal(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
