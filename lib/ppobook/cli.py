@@ -279,14 +279,13 @@ def _train(arguments: argparse.Namespace) -> None:
     recent = run.history["return_mean"].tail(10).mean()
     folder = arguments.resume or given.get("out")
     print(f"{training.short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
-    print(
-        f"{last['steps']:,.0f} steps, {so_many_updates(int(last['update']))}, {last['seconds']:.1f} seconds"
-    )
-    print(f"mean return over the last {so_many_updates(min(10, len(run.history)))}: {recent:.4g}")
+    print(f"{last['steps']:,.0f} steps, {counted(int(last['update']))}, {last['seconds']:.1f} seconds")
+    print(f"mean return over the last {counted(min(10, len(run.history)))}: {recent:.4g}")
     print(f"saved in {folder}" if folder else "not saved: --out was not given")
 
 
-def so_many_updates(count: int) -> str:
+def counted(count: int) -> str:
+    """So many updates, in words."""
     return f"{count} update{'s' * (count != 1)}"
 
 
@@ -452,9 +451,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
     record = read_record(arguments.folder)
     config, updates = record.config, len(record.history)
-    print(
-        f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {so_many_updates(updates)}"
-    )
+    print(f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {counted(updates)}")
     actions = record.action_space
     dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
     findings = examine(record.history, config, action_dims=dims) if updates else []

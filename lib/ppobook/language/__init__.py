@@ -1,14 +1,24 @@
 """Policy optimization on tokens: a small language model, and what is done with the sentences it writes.
 
-`ppobook.language.tokens` holds words, padding and completions; `ppobook.language.model` a decoder of GPT-2's
-shape, and how it generates. The names below are at hand in `ppobook.language` itself; each brings in what it
-needs when it is first used, so that importing this package loads neither torch nor a library of models.
+    base = train("sft", data=World())
+    judge = train("reward", base)
+    tuned = train("ppo", base, reward=judge)
+    compare({"base": base, "tuned": tuned}, judge=judge, reference=base)
+
+`ppobook.language.training` has the loop of all stages, `.world` a tiny world whose true reward is known,
+`.data` what reads yours; `.tokens` holds words, padding and completions; `.model` a decoder of GPT-2's shape,
+and how it generates; each stage has a room of its own. The names below are at hand in `ppobook.language`
+itself; each brings in what it needs when it is first used, so that importing this package loads neither torch
+nor a library of models. The function `best_of_n` is not among them: a room has that name.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
+    from ppobook.language.evaluating import compare, evaluate
+    from ppobook.language.grpo import group_advantages, variants
     from ppobook.language.model import (
         Decoder,
         DecoderConfig,
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
         load_model,
         save_model,
     )
+    from ppobook.language.reward import calibration, ladder
     from ppobook.language.tokens import (
         Completions,
         Pairs,
@@ -30,6 +41,23 @@ if TYPE_CHECKING:
         token_entropy,
         token_logp,
     )
+    from ppobook.language.training import load, train
+    from ppobook.language.world import World
+
+_NAMES = {
+    "best_of_n": ["best_of_n_curve", "best_of_n_kl", "best_of_n_kl_exact"],
+    "evaluating": ["compare", "evaluate"],
+    "grpo": ["group_advantages", "variants"],
+    "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"],
+    "reward": ["calibration", "ladder"],
+    "tokens": [
+        *("Completions", "Pairs", "Tokenizer", "WordTokenizer", "completion_logits", "completion_values"),
+        *("left_pad", "right_pad", "token_entropy", "token_logp"),
+    ],
+    "training": ["load", "train"],
+    "world": ["World"],
+}
+_HOME = {name: room for room, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Completions",
@@ -40,19 +68,28 @@ __all__ = [
     "Scalar",
     "Tokenizer",
     "WordTokenizer",
+    "World",
+    "best_of_n_curve",
+    "best_of_n_kl",
+    "best_of_n_kl_exact",
+    "calibration",
+    "compare",
     "completion_logits",
     "completion_values",
+    "evaluate",
     "generate",
+    "group_advantages",
+    "ladder",
     "left_pad",
+    "load",
     "load_model",
     "right_pad",
     "save_model",
     "token_entropy",
     "token_logp",
+    "train",
+    "variants",
 ]
-
-_MODEL = ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"]
-_HOME = {name: "model" if name in _MODEL else "tokens" for name in __all__}
 
 
 def __getattr__(name: str) -> Any:

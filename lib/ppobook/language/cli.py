@@ -275,7 +275,7 @@ def _train(arguments: argparse.Namespace) -> None:
         **settings,
     )
     if arguments.resume is not None and settings.get("steps", len(run.history)) < len(run.history):
-        print(f"the run had {shared.so_many_updates(len(run.history))} already: nothing was trained")
+        print(f"the run had {shared.counted(len(run.history))} already: nothing was trained")
     threads = given.get("num_threads") or 1
     _summary(run, named.get("model"), named.get("reward"), given.get("data"), threads, shared)
     folder = arguments.resume or given.get("out")
@@ -370,7 +370,7 @@ def _summary(
     begun = f" from {origin}" if origin is not None else ""
     print(f"{run.config['stage']}{begun}, seed {run.config['seed']}")
     print(
-        f"{shared.so_many_updates(int(last['update']))}, {last['tokens']:,.0f} tokens, {last['seconds']:.1f} seconds"
+        f"{shared.counted(int(last['update']))}, {last['tokens']:,.0f} tokens, {last['seconds']:.1f} seconds"
     )
     # What is measured every so often only has gaps in its column.
     told = {name: history[name].dropna() for name in _TOLD if name in history}
