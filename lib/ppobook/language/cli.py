@@ -419,7 +419,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     with threads(arguments.num_threads):
         run = _run_in(arguments.model)
         if run is not None and isinstance(run.model, Judge):
-            _told_of_judge(run, _data(arguments, [_Policy(arguments.model, run.model, run.tokenizer, run)]))
+            data = _data(arguments, [_Policy(arguments.model, run.model, run.tokenizer, run)])
+            _told_of_judge(run, data, others=arguments.data is not None)
             return
         policy = _policy("model", arguments.model, arguments.tokenizer)
         data = _data(arguments, [policy])
@@ -492,7 +493,7 @@ def _best_of_n(arguments: argparse.Namespace) -> None:
     score = known.pop(chosen)
     curve = best_of_n_curve(score, arguments.n, known).rename(columns={"score": chosen})
     print(f"{arguments.model}: best of n by {arguments.judge}, {draws} draws of {prompts} prompts")
-    print(_table(curve.set_index("n")))
+    print(_table(curve, names=False))
     best = score[:, :most].argmax(dim=1)
     rows = [int(best[p]) * prompts + p for p in range(prompts)]
     if arguments.samples:
@@ -603,8 +604,8 @@ def _part(found: Evaluation, rows: list[int]) -> Evaluation:
     )
 
 
-def _table(table: Any) -> str:
-    text: str = table.to_string(na_rep="-", float_format=lambda x: f"{x:.3f}")
+def _table(table: Any, names: bool = True) -> str:
+    text: str = table.to_string(index=names, na_rep="-", float_format=lambda x: f"{x:.3f}")
     return text
 
 
@@ -635,26 +636,33 @@ def _ladder_of(run: Run, world: World, top: int | None = None, texts: int = 4, s
     top = min(6, world.max_new_tokens - 15) if top is None else top
     if top < 1:
         return f"no ladder: texts of two clauses have no room in {world.max_new_tokens} tokens"
-    rungs = ladder(run.model, world, top=top, texts=texts, seed=seed).set_index("kind")
+    rungs = ladder(run.model, world, top=top, texts=texts, seed=seed)
     example = rungs.pop("text")
-    return f"{_table(rungs)}\nwith {top} kind words: {example.iloc[-1]}"
+    return f"{_table(rungs, names=False)}\nwith {top} kind words: {example.iloc[-1]}"
 
 
-def _told_of_judge(run: Run, data: Any) -> None:
-    """How often a model of rewards is right, how sure it is, and what it says of more and more kind words."""
+def _told_of_judge(run: Run, data: Any, others: bool = False) -> None:
+    """How often a model of rewards is right, how sure it is, and what it says of more and more kind words.
+
+    `others`: the data are not those of the run, and are pairs to be judged, all of them.
+    """
+    from ppobook.language.data import pairs_of
     from ppobook.language.reward import calibration, calibration_error
     from ppobook.language.world import World
 
-    pairs = _held_out(run, data)
+    if others:
+        pairs: Pairs | None = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
+    else:
+        pairs = _held_out(run, data)
     if pairs is None:
         print("\nno pairs were held out")
     else:
         table = calibration(run.model, pairs)
         # What a bin has of accuracy, weighted by its pairs.
         accuracy = (table["observed"] * table["pairs"]).sum() / table["pairs"].sum()
-        print(f"\n{len(pairs)} pairs held out: accuracy {accuracy:.3f}", end=", ")
+        print(f"\n{len(pairs)} pairs{'' if others else ' held out'}: accuracy {accuracy:.3f}", end=", ")
         print(f"calibration error {calibration_error(table):.3f}")
-        print(_table(table.set_index(["low", "high"]).reset_index()))
+        print(_table(table, names=False))
     if isinstance(data, World):
         print(f"\n{_ladder_of(run, data)}")
 
