@@ -339,6 +339,8 @@ def test_gpt2_in_our_decoder_is_gpt2(transformers):
     )
     assert torch.equal(mine.tokens, theirs.tokens)
     torch.testing.assert_close(mine.logp, theirs.logp, rtol=1e-5, atol=1e-5)
+    there = hf.from_decoder(decoder)
+    assert torch.equal(there(input_ids=tokens).logits, net(input_ids=tokens).logits)
     for changes, said in (
         ({"activation_function": "relu"}, "activation_function='relu'"),
         ({"n_inner": 48}, "n_inner=48"),
@@ -567,10 +569,31 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
     assert theirs.chat_template == CHAT
     with pytest.raises(FileExistsError, match="a new folder"):
         hf.save_pretrained(model, tmp_path / "new")
-    with pytest.raises(TypeError, match="model is a Decoder"):
-        hf.save_pretrained(hf.to_decoder(net_of("gpt2"), eos=2, pad=0), tmp_path / "other")
+    with pytest.raises(TypeError, match="model is a Linear"):
+        hf.save_pretrained(torch.nn.Linear(2, 2), tmp_path / "other")
     with pytest.raises(ValueError, match="merge is False"):
         hf.save_pretrained(model, tmp_path / "other", merge=False)
+
+
+def test_a_world_goes_to_transformers(transformers, tmp_path):
+    world = World(nouns=2, places=2, max_new_tokens=12)
+    sizes = {"layers": 1, "width": 16, "heads": 2}
+    run = train("sft", data=world, steps=3, examples=40, progress=False, **sizes)
+    hf.save_pretrained(run, tmp_path / "gpt2")
+    net = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "gpt2").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "gpt2")
+    prompt = world.prompts[1]
+    assert tokenizer(prompt)["input_ids"] == world.tokenizer.encode(prompt)
+    assert (tokenizer.eos_token_id, tokenizer.pad_token_id) == (world.tokenizer.eos, world.tokenizer.pad)
+    ids = torch.tensor([world.tokenizer.encode(prompt)])
+    torch.testing.assert_close(net(input_ids=ids).logits, run.model(ids), rtol=1e-5, atol=1e-5)
+    # And back, where its words are those of the World.
+    few = {"steps": 1, "batch_size": 8, "group_size": 4, "progress": False}
+    tuned = train("grpo", tmp_path / "gpt2", world, reward="gold", **few)
+    assert tuned.tokenizer.words == world.tokenizer.words
+    judge = train("reward", run, steps=1, pairs=20, eval_pairs=0, progress=False)
+    with pytest.raises(TypeError, match="model is a Judge of a Decoder"):
+        hf.save_pretrained(judge, tmp_path / "judge")
 
 
 def rough_judge(net, tokenizer, **how):
@@ -1025,6 +1048,13 @@ def test_a_world_may_have_a_model_of_theirs(transformers):
     assert run.tokenizer is world.tokenizer
     tuned = train("grpo", run, reward="gold", steps=1, batch_size=8, group_size=4, progress=False)
     assert "gold" in tuned.history
+
+
+def test_our_decoder_may_have_a_tokenizer_of_theirs(transformers, folders):
+    decoder = hf.to_decoder(net_of("gpt2"), eos=EOS, pad=PAD)
+    for tokenizer in (words(), str(folders["gpt2"])):
+        run = trained("sft", decoder, steps=1, tokenizer=tokenizer)
+        assert run.tokenizer.encode("say fox :") == [4, 8, 5]
 
 
 def test_a_dataset_of_conversations(transformers, folders):

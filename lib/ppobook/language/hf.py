@@ -37,13 +37,14 @@ from ppobook.language.pretrained import (
     weights_dtype,
 )
 from ppobook.language.rewards import Judge
-from ppobook.language.tokens import Completions, Tokenizer
+from ppobook.language.tokens import Completions, Tokenizer, WordTokenizer
 
 __all__ = [
     "Pretrained",
     "PretrainedTokenizer",
     "build",
     "build_tokenizer",
+    "from_decoder",
     "open_judge",
     "open_pretrained",
     "open_tokenizer",
@@ -414,14 +415,16 @@ def build_tokenizer(described: dict[str, Any]) -> PretrainedTokenizer:
 def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, merge: bool = True) -> Path:
     """Write a model so that transformers reads it.
 
-    A language model is written for ``AutoModelForCausalLM.from_pretrained``. A `Judge` that reads the last
-    token is written for ``AutoModelForSequenceClassification.from_pretrained``; its logits are rewards before
-    `zero` is subtracted, which stands in the config as ``reward_zero``. transformers finds the last token by
-    what is no padding, so a judge whose pad is its eos is given a pad of its own, one word more.
+    A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2.
+
+    A `Judge` that reads the last token is written for ``AutoModelForSequenceClassification.from_pretrained``;
+    its logits are rewards before `zero` is subtracted, which stands in the config as ``reward_zero``.
+    transformers finds the last token by what is no padding, so a judge whose pad is its eos is given a pad of
+    its own, one word more.
 
     Parameters
     ----------
-    model : Run, Pretrained, or Judge on one
+    model : Run, Pretrained, Judge on one, or Decoder
     folder : path
         New.
     tokenizer : Tokenizer, optional
@@ -438,16 +441,18 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     if hasattr(model, "model") and hasattr(model, "tokenizer"):  # a Run
         model, tokenizer = model.model, tokenizer or model.tokenizer
     body = model.body if isinstance(model, Judge) else model
-    if not isinstance(body, Pretrained):
+    ours = isinstance(model, Decoder)
+    if not ours and not isinstance(body, Pretrained):
         raise TypeError(
-            f"model is a {type(body).__name__}; one that began as a model of transformers is wanted"
+            f"model is a {type(model).__name__} of a {type(body).__name__}; a language model, or one of "
+            "rewards that began as a model of transformers, is wanted"
         )
     if isinstance(model, Judge) and model.pooling != "last":
         raise ValueError(
             f"model is a model of rewards with pooling={model.pooling!r}, which transformers has no class "
             "for; pooling='last' is wanted, or Run.save"
         )
-    if not merge and (body.lora is None or body is not model):
+    if not merge and (ours or body.lora is None or body is not model):
         raise ValueError("merge is False, and model is no language model with LoRA; wanted: leave it out")
     if isinstance(tokenizer, PretrainedTokenizer):
         tokenizer = tokenizer.tokenizer
@@ -455,7 +460,9 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         raise ValueError("tokenizer is None; to give the model of rewards a pad of its own, one is wanted")
     home = runs.Home.at("folder", folder)
     runs.new_folder(home)
-    if not merge:
+    if ours:
+        tokenizer = _save_decoder(model, home.folder, tokenizer)
+    elif not merge:
         _save_adapters(body, home.folder)
     elif isinstance(model, Judge):
         tokenizer = _save_judge(model, home.folder, tokenizer)
@@ -513,8 +520,11 @@ def _save_adapters(model: Pretrained, folder: Path) -> None:
     library("safetensors.torch").save_file(weights, folder / "adapter_model.safetensors")
 
 
+# ----------------------------------------------------------------------------------- GPT-2 and our decoder
+
+
 def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
-    """GPT-2 of transformers as a `Decoder`, which is the same at a fraction of the time where it is small.
+    """GPT-2 of transformers as a `Decoder`: the same, in about half the time where it is small.
 
     Parameters
     ----------
@@ -524,14 +534,14 @@ def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
     Raises
     ------
     ValueError
-        Another model; a GPT-2 with other activations, another hidden layer, or untied words.
+        Another model; a GPT-2 with another activation or hidden layer, or words that are not tied.
     """
     c: Any = getattr(model, "config", None)
-    if getattr(c, "model_type", None) != "gpt2" or not hasattr(model, "transformer"):
+    if getattr(c, "model_type", None) != "gpt2" or not hasattr(model, "lm_head"):
         raise ValueError(f"model is a {type(model).__name__}; a GPT2LMHeadModel is wanted")
     plain = {
-        "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
-        "n_inner": (None, 4 * c.n_embd),
+        "activation_function": ("gelu_pytorch_tanh", "gelu_new"),
+        "n_inner": (4 * c.n_embd, None),
         "layer_norm_epsilon": (1e-5,),
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
@@ -541,14 +551,54 @@ def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
         if getattr(c, name) not in known:
             raise ValueError(f"model has {name}={getattr(c, name)!r}; GPT-2's own, {known[-1]!r}, is wanted")
     config = DecoderConfig(c.vocab_size, c.n_positions, c.n_layer, c.n_embd, c.n_head, eos=eos, pad=pad)
-    names = {"attn.c_attn": "qkv", "attn.c_proj": "proj", "mlp.c_fc": "up", "mlp.c_proj": "down"}
-    weights = {}
-    for name, x in model.transformer.state_dict().items():
-        for theirs, ours in names.items():
-            if f".{theirs}." in name:
-                name = name.replace(theirs, ours)
-                x = x.T if x.ndim == 2 else x  # it keeps these matrices transposed
-        weights[name.replace("h.", "blocks.", 1) if name.startswith("h.") else name] = x
-    decoder = Decoder(config).to(next(model.parameters()))
-    decoder.load_state_dict(weights)
+    decoder, weights = Decoder(config).to(next(model.parameters())), model.transformer.state_dict()
+    decoder.load_state_dict({name: _turned(name, weights[_gpt2_name(name)]) for name in decoder.state_dict()})
     return decoder
+
+
+def from_decoder(decoder: Decoder) -> Any:
+    """A `Decoder` as GPT-2 of transformers, a GPT2LMHeadModel without dropout."""
+    c, transformers = decoder.config, library()
+    config = transformers.GPT2Config(
+        vocab_size=c.vocab_size,
+        n_positions=c.context,
+        n_embd=c.width,
+        n_layer=c.layers,
+        n_head=c.heads,
+        bos_token_id=c.eos,
+        eos_token_id=c.eos,
+        pad_token_id=c.pad,
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    )
+    with own_randomness():
+        net = transformers.GPT2LMHeadModel(config).to(decoder.wte.weight).eval()
+    weights = decoder.state_dict().items()
+    net.transformer.load_state_dict({_gpt2_name(name): _turned(name, x) for name, x in weights})
+    return net
+
+
+_GPT2 = {"qkv": "attn.c_attn", "proj": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
+
+
+def _gpt2_name(name: str) -> str:
+    """What GPT-2 calls a weight of ours: of blocks.0.qkv.bias, h.0.attn.c_attn.bias."""
+    parts = ["h" if part == "blocks" else _GPT2.get(part, part) for part in name.split(".")]
+    return ".".join(parts)
+
+
+def _turned(name: str, x: Tensor) -> Tensor:
+    """GPT-2 keeps the matrices of its blocks transposed."""
+    return x.T if x.ndim == 2 and name.split(".")[-2] in _GPT2 else x
+
+
+def _save_decoder(decoder: Decoder, folder: Path, tokenizer: Any) -> Any:
+    from_decoder(decoder).save_pretrained(folder)
+    if not isinstance(tokenizer, WordTokenizer):
+        return tokenizer
+    parts = library("tokenizers")
+    ids = {word: i for i, word in enumerate(tokenizer.words)}
+    backend = parts.Tokenizer(parts.models.WordLevel(ids))
+    backend.pre_tokenizer = parts.pre_tokenizers.WhitespaceSplit()
+    return library().PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>", model_max_length=decoder.context
+    )

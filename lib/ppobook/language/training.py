@@ -312,11 +312,12 @@ def train(
     data : World, list of dicts, path of a JSONL file, or datasets.Dataset
         See `ppobook.language.data`. Left out: the world that the model's run was trained on.
     reward : Run, path, "gold" or function
-        A run of "reward" or its folder; the world's true reward; or a function of prompts and completions
-        (`ppobook.language.rewards`). Only for the stages that sample.
+        A run of "reward" or its folder, or that of a transformers model which classifies sequences by one
+        label; the world's true reward; or a function of prompts and completions (`ppobook.language.rewards`).
+        Only for the stages that sample.
     reference : as model, optional
         What the KL is measured from. Left out: the model as it began.
-    tokenizer : optional
+    tokenizer : Tokenizer, tokenizer of transformers, or path, optional
         Left out: the one that the model was trained with.
     lora : dict, optional
         Of a transformers model, freeze all and train adapters: ``{"r": 8, "alpha": 16}``, as
@@ -597,6 +598,10 @@ def open_task(
     world = data if isinstance(data, World) else None
 
     tokenizer = given.tokenizer
+    if tokenizer is not None and not hasattr(tokenizer, "eos"):
+        from ppobook.language import hf
+
+        tokenizer = hf.open_tokenizer(tokenizer)
     if origin is not None:
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
         model = (
