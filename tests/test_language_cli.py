@@ -194,7 +194,7 @@ def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
     assert text.startswith("ppo, seed 0\n3 updates, ")
     assert text.endswith(f"saved in {parts}\n")
     mine, other = (language.load(x) for x in (parts, whole))
-    assert all(a.equals(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
+    assert all(a.equal(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
     text = said(capsys, "ppo", "--resume", parts, "--steps", 2, "--quiet")
     assert text.startswith("the run had 3 updates already: nothing was trained\n")
 
@@ -225,7 +225,7 @@ def test_the_bar_counts_updates(runs):
     code = "import sys; sys.stderr.isatty = lambda: True\nfrom ppobook.cli import main; sys.exit(main())"
     words = ["language", "sft", str(runs / "base"), *QUICK["sft"]]
     found = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert "2/2" in found.stderr
+    assert "sft: 100%" in found.stderr
     assert "loss=" in found.stderr
     assert "\nnot saved" in found.stdout
 
@@ -289,7 +289,7 @@ def test_ladder(runs, capsys):
             [rung["gold"], rung["proxy"], rung["proxy_std"]], abs=6e-4
         )
     assert text.rstrip().endswith(table["text"].iloc[-1])
-    assert said(capsys, "ladder", runs / "judge").count("\n") == 7  # up to 3 kind words have room
+    assert said(capsys, "ladder", runs / "judge").count("\n") == 6  # up to 3 kind words have room
 
 
 # ------------------------------------------------------------------------------------ lists and refusals
@@ -322,7 +322,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
     ("argv", "sentence"),
     [
         ("prediction", "'prediction'"),
-        ("ppo", "model is None"),
+        ("ppo", "model is left out"),
         ("ppo BASE", "reward is None"),
         ("ppo BASE --rewrad gold", "did you mean --reward"),
         (

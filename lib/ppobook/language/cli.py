@@ -253,6 +253,8 @@ def _train(arguments: argparse.Namespace) -> None:
     given, settings = _given(arguments, set(kind.settings_class.__dataclass_fields__))
     named = dict(given)
     if arguments.resume is None:
+        if stage != "sft" and "model" not in given:
+            raise ValueError(f"model is left out; {stage} begins from one: ppobook language {stage} MODEL")
         for option in ("model", "reference"):
             _refuse_nowhere(option, given.get(option))
     if isinstance(given.get("lora"), str):
@@ -387,7 +389,8 @@ def _summary(
         policy = _Policy("model", run.model, run.tokenizer, run)
         try:
             _refuse_without_data(data)
-            found = _write(policy, data, 3, judge=judge, max_new_tokens=run.config.get("max_new_tokens"))
+            longest = run.config.get("max_new_tokens") or _room(policy, data)
+            found = _write(policy, data, 3, judge=judge, max_new_tokens=longest)
         except ValueError as error:
             # The run is made, whatever comes of reading it: {"text"} has no prompts, for one.
             print(f"\nno samples: {error}")
@@ -408,7 +411,13 @@ def _sample(arguments: argparse.Namespace) -> None:
             data: Any = [{"prompt": prompt} for prompt in arguments.prompt]
         else:
             data = _data(arguments, [policy])
-        print(_lines(_write(policy, data, arguments.n, **_how(arguments)), arguments.n, arguments.seed))
+        print(
+            _lines(
+                _write(policy, data, arguments.n, **_how(arguments, policy, data)),
+                arguments.n,
+                arguments.seed,
+            )
+        )
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -426,7 +435,12 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         data = _data(arguments, [policy])
         others = _others(arguments, policy)
         found = evaluate(
-            policy.model, data, tokenizer=policy.tokenizer, n=arguments.n, **others, **_how(arguments)
+            policy.model,
+            data,
+            tokenizer=policy.tokenizer,
+            n=arguments.n,
+            **others,
+            **_how(arguments, policy, data),
         )
     print(f"{arguments.model}: {arguments.n} completions, seed {arguments.seed}")
     for name, x in found.numbers.items():
@@ -449,7 +463,12 @@ def _compare(arguments: argparse.Namespace) -> None:
         for policy in policies:
             others = _others(arguments, policy)
             found[policy.name] = evaluate(
-                policy.model, data, tokenizer=policy.tokenizer, n=arguments.n, **others, **_how(arguments)
+                policy.model,
+                data,
+                tokenizer=policy.tokenizer,
+                n=arguments.n,
+                **others,
+                **_how(arguments, policy, data),
             )
     print(_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
     for name, one in found.items():
@@ -485,7 +504,7 @@ def _best_of_n(arguments: argparse.Namespace) -> None:
             judge=judge,
             n=prompts * draws,
             tokenizer=policy.tokenizer,
-            **_how(arguments),
+            **_how(arguments, policy, data),
         )
     by = {"gold": found.gold, "reward": found.reward}
     known = {name: x.view(draws, prompts).T for name, x in by.items() if x is not None}
@@ -566,9 +585,22 @@ def _others(arguments: argparse.Namespace, policy: _Policy) -> dict[str, Any]:
     return found
 
 
-def _how(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = ("temperature", "top_k", "top_p", "max_new_tokens", "seed")
-    return {name: getattr(arguments, name) for name in names}
+def _how(arguments: argparse.Namespace, policy: _Policy, data: Any) -> dict[str, Any]:
+    names = ("temperature", "top_k", "top_p", "seed")
+    how = {name: getattr(arguments, name) for name in names}
+    return how | {"max_new_tokens": arguments.max_new_tokens or _room(policy, data)}
+
+
+def _room(policy: _Policy, data: Any) -> int | None:
+    """How long a completion may be where nobody says: 64 tokens, if the model can read as many."""
+    from ppobook.language.data import prompts_of
+    from ppobook.language.sampling import MAX_NEW_TOKENS
+    from ppobook.language.world import World
+
+    if isinstance(data, World):
+        return None
+    longest = int(prompts_of(data, policy.tokenizer).mask.sum(dim=1).max())
+    return max(1, min(MAX_NEW_TOKENS, policy.model.context - longest))
 
 
 def _write(policy: _Policy, data: Any, n: int, judge: str | None = None, **how: Any) -> Evaluation:
@@ -605,7 +637,8 @@ def _part(found: Evaluation, rows: list[int]) -> Evaluation:
 
 
 def _table(table: Any, names: bool = True) -> str:
-    text: str = table.to_string(index=names, na_rep="-", float_format=lambda x: f"{x:.3f}")
+    # Rounded first: a KL of −1e-9 is not "-0.000".
+    text: str = table.to_string(index=names, na_rep="-", float_format=lambda x: f"{round(x, 3) + 0.0:.3f}")
     return text
 
 
