@@ -83,6 +83,11 @@ class Own(Stage):
     def __init__(self, task, settings, *, seed=0, device="cpu"):
         super().__init__(task, settings, seed=seed, device=device)
         self.reference, self.reward, self.judge = task.reference, task.reward, task.reward.module
+        # Frozen, in a run that is resumed as well.
+        assert not any(
+            p.requires_grad
+            for p in [*self.reference.parameters(), *(self.judge or self.reference).parameters()]
+        )
         self.critic = Scalar(self.model)
         self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), self.settings.lr)
         self.dice = np.random.default_rng(runs.stream(seed, "dice"))
@@ -633,7 +638,7 @@ def with_extra(make):
         ("pppo", "stage is 'pppo'; did you mean 'ppo'"),
         (int, "stage is <class 'int'>; one of"),
         (Own(training.Task(decoder(), WORLD.tokenizer, WORLD, training.open_reward("gold", None, WORLD),
-                           decoder()), OwnSettings()), "one of 'sft'"),
+                           decoder().requires_grad_(False)), OwnSettings()), "one of 'sft'"),
         (changed(remembers=(*Own.remembers, "speling")), "Mine.remembers lists 'speling', which it does not"),
         (changed(remembers=("model", "optimizer")), "Mine has generator, a Generator, which its checkpoints"),
         (

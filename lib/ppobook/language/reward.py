@@ -50,7 +50,7 @@ CENTRED_ON = 500
 class Settings(training.Settings):
     """The settings of a model of rewards."""
 
-    steps: int = setting(100, "updates", low=1)
+    steps: int = setting(150, "updates", low=1)
     lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
     warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
     batch_size: int = setting(64, "pairs an update", low=1)
