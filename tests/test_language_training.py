@@ -419,7 +419,7 @@ def test_a_folder_is_used_once(tmp_path):
         ({"lr": 0.5}, r"lr=0.5: the run in .* has 0.003, and a resumed run keeps its settings"),
         ({"seed": 1}, "seed=1: the run in .* has 0"),
         ({"checkpoint_every": 2}, "checkpoint_every=2: the run in .* has 3"),
-        ({"wdith": 8}, "wdith=8: the run has no such setting"),
+        ({"depth": 8}, "depth=8: the run has no such setting"),
         ({"width": "x"}, "width is 'x'; a whole number"),
         ({"steps": 0}, "steps is 0; a whole number of at least 1"),
         ({"stage": "dpo"}, "stage is 'dpo', and resume=.* was trained by 'sft', which is wanted"),
@@ -639,7 +639,7 @@ def with_extra(make):
         (int, "stage is <class 'int'>; one of"),
         (Own(training.Task(decoder(), WORLD.tokenizer, WORLD, training.open_reward("gold", None, WORLD),
                            decoder().requires_grad_(False)), OwnSettings()), "one of 'sft'"),
-        (changed(remembers=(*Own.remembers, "speling")), "Mine.remembers lists 'speling', which it does not"),
+        (changed(remembers=(*Own.remembers, "gone")), "Mine.remembers lists 'gone', which it does not"),
         (changed(remembers=("model", "optimizer")), "Mine has generator, a Generator, which its checkpoints"),
         (
             changed(__init__=with_extra(lambda self: torch.nn.Linear(2, 2))),
