@@ -36,10 +36,9 @@ from ppobook.language.training import Stage, Task, hold_out, taken
 from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
 from ppobook.runs import setting, stream
 
-LOSSES = ("dpo", "ipo", "kto", "simpo")
-
-# β is in another unit in each of them; where none is given, it is the one that its paper begins with.
-BETA = {"dpo": 0.1, "ipo": 0.1, "kto": 0.1, "simpo": 2.0}
+# The family. β is in another unit in each of them; where none is given, it is this. The papers of DPO and KTO
+# have 0.1 for most of their models; in the World that leads further away than it is worth.
+BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,13 @@ class Settings(training.Settings):
     """The settings of DPO and its family."""
 
     steps: int = setting(100, "updates", low=1)
-    lr: float = setting(1e-4, "learning rate of AdamW", above=0, high=1e3)
+    lr: float = setting(2e-4, "learning rate of AdamW", above=0, high=1e3)
     warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
     batch_size: int = setting(64, "pairs an update; for kto, completions", low=1)
-    loss: str = setting("dpo", "which of the family", choices=LOSSES)
-    beta: float | None = setting(None, "β, in another unit in each loss; none: 0.1, and for simpo 2", above=0)
+    loss: str = setting("dpo", "which of the family", choices=tuple(BETA))
+    beta: float | None = setting(
+        None, "β, in another unit in each loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
+    )
     label_smoothing: float = setting(
         0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
     )
@@ -60,7 +61,7 @@ class Settings(training.Settings):
     undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
     pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
     temperatures: tuple[float, ...] = setting(
-        (1.0, 1.5), "of a pair's first completion and its second, in a World", above=0
+        (1.0, 1.0), "of a pair's first completion and its second, in a World", above=0
     )
     noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
     eval_every: int = setting(25, "updates from one look at pairs held out to the next", low=1)
@@ -77,8 +78,8 @@ class DPO(Stage):
 
     **The reference** is read once, before the first update, and not kept: its log-probabilities are.
 
-    **KTO's reference point** compares with completions of other prompts: each stored completion is read
-    below the prompt of the next one, whose log-ratio is averaged over the batch.
+    **KTO's reference point** is the mean log-ratio of completions below prompts that are not theirs
+    (`mismatched`), over the batch: the paper's estimate, and TRL's.
 
     Attributes
     ----------
@@ -114,22 +115,18 @@ class DPO(Stage):
         elif resumed:
             self.sampled = SampledPairs(None)
         else:
-            self.sampled = SampledPairs(
-                sample_pairs(
-                    self.model,
-                    task.world,
-                    settings.pairs + settings.eval_pairs,
-                    temperatures=settings.temperatures,
-                    noise=settings.noise,
-                    seed=stream(seed, "preferences"),
-                    generator=self.generator,
-                )
+            held_out = 0 if settings.loss == "kto" else settings.eval_pairs
+            sampled = sample_pairs(
+                self.model,
+                task.world,
+                settings.pairs + held_out,
+                temperatures=settings.temperatures,
+                noise=settings.noise,
+                seed=stream(seed, "preferences"),
+                generator=self.generator,
             )
-            self._take(self.sampled.pairs)
-        number = settings.pairs if task.world is not None else len(self.pairs)
-        if task.world is not None and settings.loss == "kto":
-            number *= 2
-        self.batches = Batches(number, settings.batch_size, seed)
+            self.sampled = SampledPairs(sampled)
+            self._take(sampled)
         if settings.loss != "simpo" and not resumed:
             every = [self.pairs] if self.held_out is None else [self.pairs, self.held_out]
             self.ref_logp = torch.cat([pair_logp(task.reference, pairs) for pairs in every])
@@ -152,7 +149,7 @@ class DPO(Stage):
         """A World's preferences: some to learn, some held out."""
         number = self.settings.pairs
         if self.settings.loss == "kto":
-            self._unpair(sampled.select(slice(None, number)))
+            self._unpair(sampled)
             return
         self.pairs = sampled.select(slice(None, number))
         self.held_out = sampled.select(slice(number, None)) if len(sampled) > number else None
@@ -177,37 +174,37 @@ class DPO(Stage):
             `ppobook.preferences` has them; grad_norm; tokens; and every `eval_every` updates eval_loss,
             eval_accuracy and eval_margin, on what was held out, after the update.
         """
-        rows = self.batches.rows(number)
+        rows = Batches(len(self.pairs), self.settings.batch_size, self.seed).rows(number)
         batch = taken(self.pairs, rows, self.device)
         loss, told = self.loss(batch, rows)
         row = {"loss": loss.item(), **{name: float(x) for name, x in told.items()}}
         row["grad_norm"] = self.descend(loss)
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             row |= self._on_held_out(self.held_out)
-        return row | {"tokens": int(batch.chosen.mask.sum() + batch.rejected.mask.sum())}
+        learned = [batch.chosen] if self.settings.loss == "kto" else [batch.chosen, batch.rejected]
+        return row | {"tokens": sum(int(side.mask.sum()) for side in learned)}
 
     def loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """What a step on these pairs should make small; `rows` says where `ref_logp` has theirs."""
         s = self.settings
         if s.loss == "kto":
             return self._kto_loss(pairs, rows)
-        chosen, rejected = sequence_logp(self.model, Completions.join([pairs.chosen, pairs.rejected])).chunk(
-            2
-        )
+        both = Completions.join([pairs.chosen, pairs.rejected])
+        chosen, rejected = sequence_logp(self.model, both).chunk(2)
         if s.loss == "simpo":
             lengths = pairs.chosen.lengths, pairs.rejected.lengths
             return simpo_loss(chosen, rejected, *lengths, self.beta, s.gamma)
-        assert self.ref_logp is not None
-        ref = self.ref_logp[rows.to(self.ref_logp.device)].to(self.device).unbind(1)
+        ref_chosen, ref_rejected = self._reference_of(rows)
         if s.loss == "ipo":
-            return ipo_loss(chosen, rejected, *ref, self.beta)
-        return dpo_loss(chosen, rejected, *ref, self.beta, label_smoothing=s.label_smoothing)
+            return ipo_loss(chosen, rejected, ref_chosen, ref_rejected, self.beta)
+        return dpo_loss(
+            chosen, rejected, ref_chosen, ref_rejected, self.beta, label_smoothing=s.label_smoothing
+        )
 
     def _kto_loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        assert self.ref_logp is not None
         assert self.desirable is not None
         s = self.settings
-        ref_own, ref_other = self.ref_logp[rows.to(self.ref_logp.device)].to(self.device).unbind(1)
+        ref_own, ref_other = self._reference_of(rows)
         with torch.no_grad():
             kl = sequence_logp(self.model, pairs.rejected) - ref_other
         return kto_loss(
@@ -219,6 +216,12 @@ class DPO(Stage):
             desirable_weight=s.desirable_weight,
             undesirable_weight=s.undesirable_weight,
         )
+
+    def _reference_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """log π_ref of both sides of some pairs, [B] each."""
+        assert self.ref_logp is not None
+        chosen, rejected = self.ref_logp[rows.to(self.ref_logp.device)].to(self.device).unbind(1)
+        return chosen, rejected
 
     @torch.no_grad()
     def _on_held_out(self, held_out: Pairs) -> dict[str, float]:
@@ -249,9 +252,24 @@ def pair_logp(model: LanguageModel, pairs: Pairs) -> Tensor:
 
 
 def mismatched(completions: Completions) -> Pairs:
-    """Each completion with its own prompt, and the next one's completion with that same prompt."""
+    """Each completion with its own prompt, and that prompt with a completion of another one.
+
+    The other one stands n rows further on, where n is the most rows that one prompt has side by side: all
+    that was said to a prompt often stands together. By chance, or where there is one prompt only, it may be
+    a completion of the same prompt after all.
+
+    Raises
+    ------
+    ValueError
+        A single completion.
+    """
     c = completions
-    order = torch.arange(1, len(c) + 1) % len(c)
+    if len(c) == 1:
+        raise ValueError("data has a single completion; at least two are wanted, for KTO to compare")
+    same = (c.prompts.where(c.prompt_mask, -1).diff(dim=0) == 0).all(dim=1)
+    ends = torch.cat([(~same).nonzero()[:, 0], torch.tensor([len(c) - 1])])
+    shift = int(ends.diff(prepend=torch.tensor([-1])).max())
+    order = (torch.arange(len(c)) + (shift if shift < len(c) else 1)) % len(c)
     other = Completions(
         c.prompts, c.prompt_mask, c.tokens[order], c.mask[order], torch.zeros_like(c.logp), c.ended[order]
     )
