@@ -212,7 +212,7 @@ def test_what_stands_at_padding_changes_nothing(net):
     model = opened(net).requires_grad_(True)
     _, mask = scattered(ROWS, 11)
     results = []
-    for junk in (PAD, 7, V - 1):
+    for junk in (PAD, 7, V + 80):  # an id that is none of the vocabulary's too
         tokens, mask = scattered(ROWS, 11, junk=junk)
         logits = model(tokens, mask)
         assert logits.isfinite().all()
@@ -454,6 +454,16 @@ def test_a_model_that_breaks_a_promise_is_refused(transformers, monkeypatch):
 
     monkeypatch.setattr(transformers.GPT2Model, "forward", backward_looking)
     with pytest.raises(ValueError, match="says something else"):
+        opened(net_of("gpt2"))
+
+    def forgetful(self, input_ids, past_key_values=None, **kwargs):
+        out = gpt2(self, input_ids, past_key_values=past_key_values, **kwargs)
+        if past_key_values is not None:
+            out.last_hidden_state = out.last_hidden_state.flip(-1)
+        return out
+
+    monkeypatch.setattr(transformers.GPT2Model, "forward", forgetful)
+    with pytest.raises(ValueError, match="says something else token by token"):
         opened(net_of("gpt2"))
     monkeypatch.setattr(transformers.GPT2Model, "forward", gpt2)
     lm = transformers.GPT2LMHeadModel.forward
@@ -859,6 +869,20 @@ def test_half_precision_is_for_products_only(folders, lora, peft):
     again.load_state_dict(model.state_dict())
     assert torch.equal(again(tokens, mask), logits)
     assert again.decoder.embed_tokens.weight.dtype == base.dtype
+
+
+def test_precision_may_be_changed_later(transformers, peft):
+    """Adapters on a float32 base that then are trained in bfloat16: the base stays as it is."""
+    model = roughen(opened(net_of("llama"), lora={"r": 2}))
+    half, _ = hf.open_pretrained(model, words(), dtype="bfloat16")
+    assert half.kept == torch.float32
+    again = hf.build(half.description())
+    again.load_state_dict(half.state_dict())
+    tokens, mask = left_pad(ROWS, PAD)
+    assert torch.equal(again(tokens, mask), half(tokens, mask))
+    assert again(tokens).dtype == torch.bfloat16
+    assert again.description() == half.description()
+    assert opened(net_of("llama"), lora={}, dtype="bfloat16").merged().kept == torch.float32
 
 
 def test_a_half_precise_folder_is_trained_in_float32(transformers, tmp_path):

@@ -300,7 +300,8 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
 class PretrainedTokenizer:
     """A tokenizer of transformers as a `Tokenizer`.
 
-    A model without a pad of its own is padded with its end of sequence: masks tell the two apart.
+    A model without a pad of its own is padded with its end of sequence: masks tell the two apart. Where a
+    model knows several ends, the tokenizer's `eos_token` is the one that is stopped at and taught.
 
     Parameters
     ----------
@@ -477,9 +478,9 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
 
 def _filled(auto: str, body: Pretrained, head: dict[str, Tensor], **changed: Any) -> Any:
     """A model of transformers with these weights, which are not copied."""
-    config, weights = plain_config(body.config) | changed, weights_dtype(body.dtype, body.lora)
+    config = plain_config(body.config) | changed
     with torch.device("meta"):
-        net = net_from_config(getattr(library(), auto), config, None, weights)
+        net = net_from_config(getattr(library(), auto), config, None, body.kept)
     named = {f"{net.base_model_prefix}.{name}": x for name, x in body.body_weights().items()}
     net.load_state_dict(named | head, assign=True)
     net.tie_weights()

@@ -100,6 +100,7 @@ class Pretrained(nn.Module):
         # What padding is filled with: an id that transformers does not warn of.
         self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
         self.lora: Any = None
+        # Whether it is told of positions; it may count in another way.
         self.counts = "position_ids" in inspect.signature(self.decoder.forward).parameters
         self.eval()
 
@@ -330,7 +331,9 @@ class Pretrained(nn.Module):
 
     def merged(self) -> Pretrained:
         """A copy whose weights are what base and adapters come to; all of them can be trained."""
-        plain = build(self.description() | {"lora": None})
+        wide = torch.promote_types(self.kept, torch.float32)  # what is trained is never in half precision
+        weights = str(wide).removeprefix("torch.")
+        plain = build(self.description() | {"lora": None, "weights": weights})
         plain.to(next(self.parameters()).device)
         plain.decoder.load_state_dict(self.body_weights())
         if self.output is not None:
@@ -351,6 +354,12 @@ class Pretrained(nn.Module):
 
     # ---------------------------------------------------------------------------------------- for files
 
+    @property
+    def kept(self) -> torch.dtype:
+        """The dtype of its weights, adapters aside."""
+        dtype: torch.dtype = self.decoder.get_input_embeddings().weight.dtype
+        return dtype
+
     def description(self) -> dict[str, Any]:
         """All but the weights, in plain data: `build` makes a model of the same shape from it."""
         generation = getattr(self.output, "generation_config", None)
@@ -363,6 +372,7 @@ class Pretrained(nn.Module):
             "eos": self.eos,
             "pad": self.pad,
             "dtype": self.dtype,
+            "weights": str(self.kept).removeprefix("torch."),
             "lora": None if self.lora is None else dict(self.lora),
         }
 
@@ -449,12 +459,15 @@ def build(described: dict[str, Any]) -> Pretrained:
     """The model that `Pretrained.description` described, with weights of no meaning."""
     transformers = library()
     auto = transformers.AutoModelForCausalLM if described["head"] else transformers.AutoModel
-    weights = weights_dtype(described["dtype"], described["lora"])
-    net = net_from_config(auto, described["config"], described["attention"], weights)
+    weights = described["weights"]
+    net = net_from_config(auto, described["config"], described["attention"], getattr(torch, weights))
     if described["generation"] is not None:
         net.generation_config = transformers.GenerationConfig.from_dict(described["generation"])
-    model = Pretrained(net, eos=described["eos"], pad=described["pad"], dtype=described["dtype"])
-    return model if described["lora"] is None else model.add_lora(described["lora"])
+    model = Pretrained(net, eos=described["eos"], pad=described["pad"], dtype=weights)
+    if described["lora"] is not None:
+        model.add_lora(described["lora"])
+    model.dtype = described["dtype"]
+    return model
 
 
 def dtype_name(dtype: Any) -> str:
