@@ -60,6 +60,7 @@ class Settings(training.Settings):
     desirable_weight: float = setting(1.0, "kto: weight of completions that were liked", low=0)
     undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
     pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
+    # Of pairs at two temperatures, as a judge has them, a policy learns chiefly not to be the hotter one.
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "of a pair's first completion and its second, in a World", above=0
     )
