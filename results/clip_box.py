@@ -104,6 +104,6 @@ if __name__ == "__main__":
         seeds=range(100, 110),
         workers=1,
         digits=4,
-        note="Batch, epochs, minibatch, step size, γ and λ of Schulman et al. 2017, table 3; ε of its table 1. "
+        note="Batch, epochs, minibatch, step size, γ, λ of Schulman et al. 2017, table 3; ε of its table 1. "
         "Every seed reported.",
     )
