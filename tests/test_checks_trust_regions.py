@@ -1433,6 +1433,16 @@ def test_a_forgotten_return_is_asked_about(name: str, of: str) -> None:
     assert "`return`" in verdict.message
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_the_checks_own_stands_in_a_message(name: str) -> None:
+    def stumbling(*args: Any) -> Any:
+        raise RuntimeError
+
+    message = checks.run(name, stumbling).message
+    assert "It was called with (" in message
+    assert not re.search(r"\ba _\w", message), message
+
+
 def test_an_unforeseen_mistake_is_told_the_property_it_breaks() -> None:
     verdict = checks.run("ess", lambda logs: 1 / shares(logs.cumsum(1)).max(0).values)
     assert verdict.kind == "property"

@@ -2018,6 +2018,11 @@ def _alike(left: np.ndarray, right: np.ndarray) -> float:
     return float((left * right).sum()) / size if size > 1e-20 else 0.0
 
 
+# What a message calls them: “It was called with (a world, …)”.
+_TwoPlays.__name__ = _MadeUp.__name__ = "world"
+_Matrix.__name__, _Policy.__name__ = "function", "policy"
+
+
 @CHAPTER.check("trust-step", section="sec-trpo")
 def trust_step(answer: Answer) -> Findings:
     # Three states, one visited more often than the others.
