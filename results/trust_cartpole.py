@@ -2,8 +2,8 @@
 
 Batch, networks, critic and advantages (lam = 1) are those of vanilla policy gradient with V(s) in
 `vanilla_cartpole.py`, but TRPO normalises the advantages. A KL grows with the square of a step: a max_kl of 1
-is a step ten times as long as one of 0.01, as a learning rate of 0.1 is beside 0.01. Vanilla's longer and usual
-steps are in `vanilla_collapse.py` and `vanilla_cartpole.py`.
+is a step ten times as long as one of 0.01, as a learning rate of 0.1 is beside 0.01. Vanilla's longer and
+usual steps are in `vanilla_collapse.py` and `vanilla_cartpole.py`.
 """
 
 from ppobook import evaluate, train
