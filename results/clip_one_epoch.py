@@ -14,7 +14,7 @@ SETTINGS = [
     {"case": case, "num_minibatches": parts, "lr": lr}
     for case in ("clip", "no clip")
     for parts in (8, 64)
-    for lr in (1e-3, 3e-3, 1e-2, 3e-2)
+    for lr in (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 ]
 
 
