@@ -371,4 +371,4 @@ def test_copies_in_a_subfolder_are_known_again(book):
 
 def test_a_name_that_is_nearly_right_is_told_what_it_is_near_to(book, work):
     with pytest.raises(ValueError, match="did you mean double"):
-        workspace.reset("duoble", work, book)
+        workspace.reset("doublee", work, book)
