@@ -245,7 +245,7 @@ def per_step_ratio(answer: Answer) -> Findings:
                 "the old policy can move",
                 seen=f"of {what}, the gradient reaches old_logp too: {numbers(by_old[0])}.",
                 think="the old policy has played, and its probabilities are notes. Who may still learn?",
-                section="sec-autograd",
+                section="sec-surrogate",
             )
         if result is each or close(whole, [3.0, 0.5]):
             yield Property(
@@ -872,7 +872,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
             "the old policy can move",
             seen="the gradient of your surrogate reaches the old policy's probabilities too.",
             think="the visits and the advantages were measured, with a policy that is not going to change.",
-            section="sec-autograd",
+            section="sec-surrogate",
         )
     slow = np.zeros_like(logits)
     for place in np.ndindex(logits.shape):
