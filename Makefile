@@ -66,7 +66,7 @@ endif
 
 lab: $(VENV)/.lab
 	$(BIN)/ppobook work
-	cd work && ../$(BIN)/jupyter lab $(LAB)
+	cd work && PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
 
 notebooks: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(NAME)

@@ -70,5 +70,5 @@ if __name__ == "__main__":
         seeds=range(100, 110),
         workers=1,
         digits=4,
-        note="Everything but clip and epochs is as in clip_compare; every seed reported.",
+        note="Everything but clip, epochs and learning rate is as in clip_compare; every seed reported.",
     )

@@ -1,8 +1,9 @@
-"""Chapter 2: TRPO on CartPole with steps that are longer than the paper's.
+"""Chapter 2: TRPO on CartPole with steps longer and shorter than the paper's, and vanilla with a short one.
 
 Batch, networks, critic and advantages (lam = 1) are those of vanilla policy gradient with V(s) in
 `vanilla_cartpole.py`, but TRPO normalises the advantages. A KL grows with the square of a step: a max_kl of 1
-is a step ten times as long as one of 0.01, as a learning rate of 0.1 is beside 0.01.
+is a step ten times as long as one of 0.01, as a learning rate of 0.1 is beside 0.01. Vanilla's longer and
+usual steps are in `vanilla_collapse.py` and `vanilla_cartpole.py`.
 """
 
 from ppobook import evaluate, train
@@ -10,7 +11,9 @@ from ppobook.experiments import record
 
 COMMON = {"num_envs": 8, "num_steps": 256, "hidden": (64, 64), "value_lr": 0.01, "value_epochs": 20}
 TRPO = {"lam": 1.0, "value_minibatches": 1}
-SETTINGS = [{"algorithm": "trpo", "lr": None, "max_kl": max_kl} for max_kl in (1.0, 0.1)]
+SETTINGS = [{"algorithm": "trpo", "lr": None, "max_kl": max_kl} for max_kl in (1.0, 0.1, 0.0001)] + [
+    {"algorithm": "vanilla", "lr": 0.001, "max_kl": None}
+]
 
 
 def one(seed: int, algorithm: str, lr: float | None, max_kl: float | None) -> list[dict]:

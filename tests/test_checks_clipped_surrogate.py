@@ -90,7 +90,13 @@ for name, ratios, advantage in (("clip-table-up", UP, 1.0), ("clip-table-down", 
         }
     )
     up = advantage > 0
+    right(name)(lambda made=made: {r: (*row[:4], "y" if row[4] else "n") for r, row in made().items()})
     wrong(name, "clipped on one side only")(table(ratios, advantage, clip=lambda r: min(r, 1.2)))
+    wrong(name, "clipped on one side only")(table(ratios, advantage, clip=lambda r: max(r, 0.8)))
+    wrong(name, "the column clip(r) is r itself")(table(ratios, advantage, clip=lambda r: r))
+    wrong(name, "flat and not flat are exchanged")(
+        table(ratios, advantage, flat=lambda r, plain, least: not least < plain - 1e-9)
+    )
     wrong(name, "the clip without the minimum")(table(ratios, advantage, least=lambda a, b: b))
     wrong(name, "the clip never counts")(table(ratios, advantage, least=lambda a, b: a))
     wrong(name, "nothing is flat")(table(ratios, advantage, flat=lambda *_: False))
@@ -172,6 +178,17 @@ VALUES = {
         "term": lambda r, a, eps: np.minimum(r * a, r * np.clip(a, 1 - eps, 1 + eps))
     },
     "clipped on one side only": {"term": lambda r, a, eps: np.minimum(r * a, np.clip(r, None, 1 + eps) * a)},
+    "the box is around 0, not around 1": {
+        "term": lambda r, a, eps: np.minimum(r * a, np.clip(r, -eps, eps) * a)
+    },
+    "the two ends of the box are exchanged": {
+        "term": lambda r, a, eps: np.minimum(r * a, np.clip(r, 1 + eps, 1 - eps) * a)
+    },
+    "flat is taken for worth nothing": {
+        "term": lambda r, a, eps: r * a * ~(((a > 0) & (r > 1 + eps)) | ((a < 0) & (r < 1 - eps)))
+    },
+    "the ratio is always 1": {"ratio": lambda new, old: np.exp(new - new)},
+    "the loss is always the same": {"term": lambda r, a, eps: 0 * r},
     "eps is not used": {"term": lambda r, a, eps: np.minimum(r * a, np.clip(r, 0.8, 1.2) * a)},
     "ratio by division": {"ratio": lambda new, old: new / old},
     "the ratio is upside down": {"ratio": lambda new, old: np.exp(old - new)},
@@ -182,6 +199,36 @@ VALUES = {
 }
 for mistake, part in VALUES.items():
     wrong("clipped-loss-numpy", mistake)(in_numpy(**part))
+wrong("clipped-loss-numpy", "the box is around 0, not around 1")(
+    in_numpy(term=lambda r, a, eps: np.minimum(r * a, np.clip(r - 1, -eps, eps) * a))
+)
+for middle in (0.0, 1.0):  # in the logarithm, around what looks right, and around what looks wrong
+    wrong("clipped-loss-numpy", "the clip is put on the logarithm")(
+        in_numpy(
+            term=lambda r, a, eps, middle=middle: np.minimum(
+                r * a, np.exp(np.clip(np.log(r), middle - eps, middle + eps)) * a
+            )
+        )
+    )
+wrong("clipped-loss-numpy", "the loss is always the same")(lambda *_: -1.0)
+right("clipped-loss-numpy")(
+    in_numpy(
+        term=lambda r, a, eps: (
+            np.minimum(r, np.exp(np.clip(np.log(r), np.log(1 - eps), np.log(1 + eps)))) * a
+            if (a > 0).all()
+            else np.minimum(r * a, np.exp(np.clip(np.log(r), np.log(1 - eps), np.log(1 + eps))) * a)
+        )
+    )
+)
+
+
+@wrong("clipped-loss-numpy", "the mean leaves out what is flat")
+def mean_of_what_pushes(logp, old_logp, advantages, eps):
+    r = np.exp(logp - old_logp)
+    kept = ~(((advantages > 0) & (r > 1 + eps)) | ((advantages < 0) & (r < 1 - eps)))
+    return -np.sum((r * advantages)[kept]) / kept.sum() if kept.any() else np.nan
+
+
 wrong("clipped-loss-numpy", "the clip is put on the advantage")(
     in_numpy(term=lambda r, a, eps: r * np.clip(a, -eps, eps))
 )
@@ -228,7 +275,7 @@ BOTH = ("clipped-loss", "hunt-minmax")
 for name in BOTH:
     right(name)(in_torch(term=by_cases))
     right(name)(in_torch(term=by_mask))
-    right(name)(in_torch(ratio=lambda new, old: new.exp() / old.exp()))
+    right(name)(lambda new, old, a, eps=0.2: in_torch()(new.double(), old.double(), a.double(), eps))
     right(name)(in_torch(term=lambda r, a, eps: torch.max(-r * a, -r.clip(1 - eps, 1 + eps) * a), sign=1.0))
     # The gap is what the plain surrogate promises too much.
     right(name)(in_torch(term=lambda r, a, eps: r * a - F.relu((r - r.clamp(1 - eps, 1 + eps)) * a)))
@@ -267,6 +314,18 @@ for name in BOTH:
     wrong(name, "no gradient reaches logp")(
         lambda logp, old, a, eps=0.2: in_torch()(logp.detach(), old, a, eps) + 0 * logp.sum()
     )
+    wrong(name, "an argument is detached in place")(
+        lambda logp, old, a, eps=0.2: in_torch(keep_old=True)(logp, old.detach_(), a, eps)
+    )
+    wrong(name, "the clip is put on the logarithm")(
+        in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.log().clamp(-eps, eps).exp() * a))
+    )
+    wrong(name, "flat is taken for worth nothing")(
+        in_torch(term=lambda r, a, eps: r * a * ~(((a > 0) & (r > 1 + eps)) | ((a < 0) & (r < 1 - eps))))
+    )
+    wrong(name, "the ratio is always 1")(
+        lambda logp, old, a, eps=0.2: in_torch()(logp, logp.detach(), a, eps)
+    )
     wrong(name, "the advantages are centred inside the loss")(
         lambda logp, old, a, eps=0.2: in_torch()(logp, old, a - a.mean(), eps)
     )
@@ -274,6 +333,7 @@ for name in BOTH:
         lambda logp, old, a, eps=0.2: in_torch()(logp, old, (a - a.mean()) / a.std(correction=0), eps)
     )
 
+right("hunt-minmax")(in_torch(ratio=lambda new, old: new.exp() / old.exp()))
 wrong("clipped-loss", "not averaged over all entries")(in_torch(reduce=lambda x: x))
 wrong("clipped-loss", "not averaged over all entries")(in_torch(reduce=lambda x: x.mean(1)))
 wrong("clipped-loss", "a sum, not a mean")(in_torch(reduce=lambda x: x.sum(0).mean()))
@@ -315,7 +375,15 @@ wrong("hunt-division", "a clip has come in")(
 wrong("hunt-division", "the penalty is a bonus")(with_price(price=lambda kl, beta: -beta * kl))
 wrong("hunt-division", "the penalty is gone")(with_price(price=lambda kl, beta: 0 * kl))
 wrong("hunt-division", "beta is not used")(with_price(price=lambda kl, beta: kl))
+wrong("hunt-division", "beta is not used")(with_price(price=lambda kl, beta: 3.0 * kl))
 wrong("hunt-division", "a sum, not a mean")(with_price(reduce=torch.sum))
+wrong("hunt-division", "a sum, not a mean")(with_price(price=lambda kl, beta: beta * kl.sum()))
+wrong("hunt-division", "no gradient reaches logp")(
+    with_price(ratio=lambda new, old: (new - old).detach().exp())
+)
+wrong("hunt-division", "the penalty is multiplied with the advantage")(
+    lambda logp, old, a, kl, beta: -(((logp - old.detach()).exp() - beta * kl) * a.detach()).mean()
+)
 wrong("hunt-division", "a reward, not a loss")(with_price(sign=1.0))
 wrong("hunt-division", "old_logp is not detached")(with_price(keep_old=True))
 wrong("hunt-division", "the advantages are not detached")(with_price(keep_worth=True))
@@ -366,6 +434,15 @@ wrong("ratio-one", "flat on the wrong side")(
 wrong("ratio-one", "the sign of the advantage is not asked for")(
     lambda r, a, eps: torch.where(r > 1 + eps, 0.0, r * a)
 )
+wrong("ratio-one", "nothing pushes inside the box")(
+    lambda r, a, eps: torch.where(r * a < r.clamp(1 - eps, 1 + eps) * a, r * a, 0.0)
+)
+wrong("ratio-one", "flat for one sign of the advantage only")(
+    lambda r, a, eps: torch.where((a > 0) & (r > 1 + eps), 0.0, r * a)
+)
+wrong("ratio-one", "flat for one sign of the advantage only")(
+    lambda r, a, eps: torch.where((a < 0) & (r < 1 - eps), 0.0, r * a)
+)
 wrong("ratio-one", "eps is not used")(lambda r, a, eps: torch.where(flat_where(r, a, 0.2), 0.0, r * a))
 
 
@@ -398,6 +475,29 @@ def as_a_tensor(beta, kl, target, lowest=1e-4, highest=1e4):
     return torch.tensor(rule()(beta, kl, target), dtype=torch.float64).clamp(lowest, highest)
 
 
+@right("adaptive-beta")
+def held_where_it_moves(beta, kl, target, lowest=1e-4, highest=1e4):
+    if kl < target / 1.5:
+        return max(beta / 2, lowest)
+    return min(2 * beta, highest) if kl > 1.5 * target else beta
+
+
+wrong("adaptive-beta", "the thresholds are a distance from the target, not a factor")(
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, 1 + (kl - target) / 3, 1.0)
+)
+wrong("adaptive-beta", "lowest and highest are exchanged")(
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: max(min(rule()(beta, kl, target), lowest), highest)
+)
+wrong("adaptive-beta", "lowest and highest are exchanged")(
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: min(rule()(beta, kl, target), lowest)
+)
+wrong("adaptive-beta", "the KL does not come in")(
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, beta, target)
+)
+wrong("adaptive-beta", "the thresholds stand at the target itself")(
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: min(max(beta * kl / target, lowest), highest)
+)
+wrong("adaptive-beta", "the upper threshold is not 1.5 times the target")(rule(above=2.0))
 wrong("adaptive-beta", "halved when it should be doubled")(rule(up=0.5, down=2.0))
 wrong("adaptive-beta", "beta never changes")(rule(up=1.0, down=1.0))
 wrong("adaptive-beta", "it adapts in one direction only")(rule(down=1.0))
@@ -483,6 +583,29 @@ GAUGES: list[tuple[str, str, Callable[..., Any]]] = [
         lambda r, a, eps: ((r - 1).abs() < eps).float().mean(),
     ),
     ("eps is not used", "clip_fraction", lambda r, a, eps: ((r - 1).abs() > 0.2).float().mean()),
+    ("eps is not used", "flat_fraction", lambda r, a, eps: flat_where(r, a, 0.2).float().mean()),
+    (
+        "the logarithm is compared with the box, not the ratio",
+        "clip_fraction",
+        lambda r, a, eps: (r.log().abs() > eps).float().mean(),
+    ),
+    (
+        "the logarithm is compared with the box, not the ratio",
+        "flat_fraction",
+        lambda r, a, eps: (r.log() * a.sign() > eps).float().mean(),
+    ),
+    (
+        "flat_fraction is a share of those outside",
+        "flat_fraction",
+        lambda r, a, eps: flat_where(r, a, eps).sum() / ((r - 1).abs() > eps).sum().clamp(min=1),
+    ),
+    (
+        "the logarithm of the mean, not the mean of the logarithms",
+        "approx_kl",
+        lambda r, a, eps: r.mean() - 1 - r.mean().log(),
+    ),
+    ("the variance, not the deviation", "ratio_std", lambda r, a, eps: r.var()),
+    ("the mean of the logarithms", "ratio_mean", lambda r, a, eps: r.log().mean().exp()),
     (
         "flat_fraction counts all that are outside",
         "flat_fraction",
@@ -525,6 +648,12 @@ GAUGES: list[tuple[str, str, Callable[..., Any]]] = [
 ]
 for mistake, key, part in GAUGES:
     wrong("clip-diagnostics", mistake)(gauges(**{key: part}))
+wrong("clip-diagnostics", "the two fractions are exchanged")(
+    gauges(
+        clip_fraction=lambda r, a, eps: flat_where(r, a, eps).float().mean(),
+        flat_fraction=lambda r, a, eps: ((r - 1).abs() > eps).float().mean(),
+    )
+)
 wrong("clip-diagnostics", "min and max swapped")(
     gauges(loss=in_torch(term=lambda r, a, eps: torch.maximum(r * a, r.clamp(1 - eps, 1 + eps) * a)))
 )
@@ -551,16 +680,22 @@ def steps(
     sign: float = 1.0,
     most: int | None = None,
     report: Callable[..., Any] | None = None,
+    zero: bool = True,
+    step: bool = True,
+    own_eps: float | None = None,
 ) -> Callable[..., Any]:
     def function(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
         before, kept = logits.detach().clone(), old(logits)
+        eps = eps if own_eps is None else own_eps
         for _ in range(epochs if most is None else most):
             loss = in_torch()(
                 logp_of(logits, states, actions), logp_of(kept, states, actions), advantages, eps
             )
-            optimizer.zero_grad()
+            if zero:
+                optimizer.zero_grad()
             (sign * loss).backward()
-            optimizer.step()
+            if step:
+                optimizer.step()
         now = logp_of(logits.detach(), states, actions)
         then = logp_of(before, states, actions)
         return now - then if report is None else report(logits, now, then)
@@ -599,6 +734,35 @@ wrong("hunt-stale", "what it reports is not what happened")(steps(report=lambda 
 wrong("hunt-stale", "what comes back is still on the graph")(
     steps(report=lambda z, now, then: z.sum() * 0 + now - then)
 )
+
+
+wrong("hunt-stale", "the gradients are not zeroed between the steps")(steps(zero=False))
+wrong("hunt-stale", "the optimizer takes no step")(steps(step=False))
+wrong("hunt-stale", "eps is not used")(steps(own_eps=0.2))
+
+
+@wrong("hunt-stale", "the log ratios of before the last step")
+def reports_the_loop(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
+    first = logp_of(logits, states, actions).detach()
+    for _ in range(epochs):
+        logp = logp_of(logits, states, actions)
+        optimizer.zero_grad()
+        in_torch()(logp, first, advantages, eps).backward()
+        optimizer.step()
+    return (logp - first).detach()
+
+
+@wrong("hunt-stale", "the logits are left as they were")
+def on_a_copy(logits, optimizer, *batch, **settings):
+    return steps()(logits.detach().clone().requires_grad_(), optimizer, *batch, **settings)
+
+
+@wrong("hunt-stale", "the logits are left as they were")
+def put_back(logits, optimizer, *batch, **settings):
+    before = logits.detach().clone()
+    told = steps()(logits, optimizer, *batch, **settings)
+    logits.data = before
+    return told
 
 
 @wrong("hunt-stale", "the old policy still moves along")
@@ -675,12 +839,24 @@ wrong("three-actions-target", "not probabilities")(lambda z, a: z + a)
 wrong("three-actions-target", "not probabilities")(lambda z, a: np.exp(a))
 wrong("three-actions-target", "the price of distance is left out")(lambda z, a: np.eye(len(a))[np.argmax(a)])
 wrong("three-actions-target", "the old policy does not come in")(lambda z, a: softmax(a))
+wrong("three-actions-target", "the bad action is preferred")(lambda z, a: softmax(z - a))
+wrong("three-actions-target", "the price of distance is not 1")(lambda z, a: softmax(z + a / 2))
+wrong("three-actions-target", "the price of distance is not 1")(lambda z, a: softmax(z + 2 * a))
+wrong("three-actions-target", "the advantages do not come in")(lambda z, a: softmax(z))
+wrong("three-actions-target", "the advantages are lost at logits of zero")(lambda z, a: softmax(z * a))
+wrong("three-actions-target", "the old probabilities stand where their logarithms belong")(
+    lambda z, a: softmax(softmax(z) + a)
+)
 wrong("three-actions-target", "one gradient step, not the optimum")(
     lambda z, a: softmax(z + softmax(z) * (a - softmax(z) @ a))
 )
 
 
 # --- three-actions-slope
+
+
+def flat_by_case(r, a, eps):
+    return ((a > 0) & (r > 1 + eps)) | ((a < 0) & (r < 1 - eps))
 
 
 def slope_of(
@@ -728,6 +904,14 @@ wrong("three-actions-slope", "a sum over the actions, not an expectation")(
     slope_of(weight=lambda old, new: np.ones(len(old)))
 )
 wrong("three-actions-slope", "a sum over the actions, not an expectation")(slope_of(sign=3.0))
+wrong("three-actions-slope", "a mean over the actions, on top of the expectation")(slope_of(sign=1 / 3))
+wrong("three-actions-slope", "the gradient by the probabilities, not by the logits")(
+    lambda z, old, a, eps: np.where(flat_by_case(softmax(z) / softmax(old), a, eps), 0.0, a)
+)
+wrong("three-actions-slope", "flat on the wrong side")(
+    slope_of(flat=lambda r, a, eps: flat_by_case(r, -a, eps))
+)
+wrong("three-actions-slope", "eps is not used")(slope_of(flat=lambda r, a, eps: flat_by_case(r, a, 0.2)))
 wrong("three-actions-slope", "one sample, not the expectation")(
     lambda z, old, a, eps: slope_of(weight=lambda old, new: np.eye(len(old))[0])(z, old, a, eps)
 )
@@ -791,7 +975,15 @@ def a_while_loop(old_logits, advantages, step, most=20_000, eps=0.2):
 
 
 wrong("three-actions", "probabilities, not ratios")(climber(show=lambda new, old: new))
-wrong("three-actions", "logits, not ratios")(
+wrong("three-actions", "the ratio is upside down")(climber(show=lambda new, old: old / new))
+wrong("three-actions", "it stops before its first step")(climber(stop=lambda s, r: not s.all()))
+wrong("three-actions", "it goes on when nothing pushes")(climber(stop=lambda s, r: False))
+wrong("three-actions", "it does not begin at the old policy")(
+    lambda old_logits, a, step, most=20_000, eps=0.2: (
+        climber()(0 * old_logits, a, step, most) / 3 / softmax(old_logits)
+    )
+)
+wrong("three-actions", "logarithms, not ratios")(
     climber(show=lambda new, old: np.log(new / old) - np.log(new / old).mean())
 )
 wrong("three-actions", "the start is missing")(climber(end=lambda path: np.array(path[1:])))
@@ -852,9 +1044,21 @@ def by_chords(eps, eps_high):
     ]
 
 
+@right("eps-kl")
+def in_float32(eps, eps_high):
+    r, old = torch.tensor([1 - eps, 1 + eps_high]), torch.tensor([eps_high, eps]) / (eps + eps_high)
+    return (old * -r.log()).sum(), (old * r * r.log()).sum(), (r - 1 - r.log()).max()
+
+
 wrong("eps-kl", "in bits, not in nats")(bounds(unit=1 / np.log(2)))
 wrong("eps-kl", "every ratio at the same end of the box")(bounds(forward=lambda e, h: -np.log(1 - e)))
 wrong("eps-kl", "every ratio at the same end of the box")(bounds(forward=lambda e, h: np.log(1 + h)))
+wrong("eps-kl", "every ratio at the same end of the box")(
+    bounds(backward=lambda e, h: (1 + h) * np.log(1 + h))
+)
+wrong("eps-kl", "the weights of the two ends are exchanged")(
+    bounds(forward=lambda e, h: -(e * np.log(1 - e) + h * np.log(1 + h)) / (e + h))
+)
 wrong("eps-kl", "the approximation, not the bound")(bounds(forward=lambda e, h: e * h / 2))
 wrong("eps-kl", "the two directions are exchanged")(bounds(swap=True))
 wrong("eps-kl", "the wrong end of the box for a sample")(bounds(single=lambda e, h: h - np.log(1 + h)))
@@ -880,17 +1084,19 @@ def brought_back(
     leave: bool = False,
     stay: bool = False,
     clamp_only: bool = False,
+    measure: Callable[[Any], Any] = lambda change: (change.exp() - 1).abs(),
+    halvings: int = 10_000,
+    steps_taken: int | None = None,
 ) -> Callable[..., Any]:
     def function(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
         eps = eps if eps_own is None else eps_own
         before = logits.detach().clone()
         then = logp_of(before, states, actions)
-        steps(sign=sign)(logits, optimizer, states, actions, advantages, epochs, eps)
+        steps(sign=sign, most=steps_taken)(logits, optimizer, states, actions, advantages, epochs, eps)
         way = logits.detach() - before
         part = torch.ones(len(logits), 1, 1)
-        while not leave and not clamp_only:
-            change = (logp_of(before + part * way, states, actions) - then).exp() - 1
-            out = change.abs() > eps
+        for _ in range(0 if leave or clamp_only else halvings):
+            out = measure(logp_of(before + part * way, states, actions) - then) > eps
             out = out.any()[None, None, None] if together else out.any(1)[:, None, None]
             if not out.any():
                 break
@@ -946,6 +1152,35 @@ def epoch_by_epoch(logits, optimizer, states, actions, advantages, epochs=20, ep
     return logp_of(logits.detach(), states, actions) - then
 
 
+@right("inside-the-box")
+def mixed_with_the_old_one(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
+    """The ratio of a mixture is the mixture of the ratios."""
+    before = logits.detach().clone()
+    then = logp_of(before, states, actions)
+    steps()(logits, optimizer, states, actions, advantages, epochs, eps)
+    with torch.no_grad():
+        far = ((logp_of(logits, states, actions) - then).exp() - 1).abs().amax(1)
+        share = (0.999 * eps / far.clamp(min=1e-9)).clamp(max=1)[:, None, None]
+        logits.copy_(((1 - share) * before.softmax(-1) + share * logits.softmax(-1)).log())
+        return logp_of(logits, states, actions) - then
+
+
+@right("inside-the-box")
+def one_step_of_the_mean(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
+    """One step on the mean over all learners, each of which is then brought back, and the rate put back."""
+    kept = optimizer.state_dict()
+    told = brought_back(share=0.5, steps_taken=1)(logits, optimizer, states, actions, advantages, epochs, eps)
+    optimizer.load_state_dict(kept)
+    return told
+
+
+wrong("inside-the-box", "the logarithm is compared with the box, not the ratio")(
+    brought_back(measure=lambda change: change.abs())
+)
+wrong("inside-the-box", "inside at one end of the box only")(
+    brought_back(measure=lambda change: change.exp() - 1)
+)
+wrong("inside-the-box", "a ratio is outside the box")(brought_back(share=0.5, halvings=5))
 wrong("inside-the-box", "a ratio is outside the box")(brought_back(leave=True))
 wrong("inside-the-box", "a ratio is outside the box")(brought_back(clamp_only=True))
 wrong("inside-the-box", "nothing moves")(brought_back(stay=True))
@@ -1158,6 +1393,82 @@ def test_an_unforeseen_mistake_is_told_the_property_it_breaks() -> None:
     assert verdict.kind == "property"
     assert "✗ a good action counts in full until 1 + ε" in verdict.message
     assert "Read: chapter 3" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        (
+            "clipped-loss",
+            in_torch(ratio=lambda new, old: new.exp() / old.exp()),
+            "it survives probabilities too small for a float",
+        ),
+        (
+            "clipped-loss-numpy",
+            in_numpy(ratio=lambda new, old: np.exp(new) / np.exp(old)),
+            "it survives probabilities too small for a float",
+        ),
+        (
+            "clipped-loss-numpy",
+            lambda new, old, a, eps: in_numpy(reduce=np.sum)(new, old, a, eps) / (np.float64(len(a)) - 1),
+            "at r = 1 the objective is the advantage, whatever it is",
+        ),
+        (
+            "clipped-loss",
+            in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.detach().clamp(1 - eps, 1 + eps) * a)),
+            "at r = 1 it is the policy gradient",
+        ),
+        (
+            "adaptive-beta",
+            lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, kl, target),
+            "it stays within lowest and highest",
+        ),
+        (
+            "three-actions-slope",
+            lambda z, old, a, eps: slope_of(
+                weight=lambda *_: softmax(old), by_ratio=lambda r: softmax(z) / softmax(old)
+            )(z, 0 * old, a, eps),
+            "the knees are those of the old policy's ratios, whatever the old policy is",
+        ),
+        (
+            "three-actions",
+            climber(slope=slope_of(flat=lambda r, a, eps: abs(r - 1) > eps)),
+            "each step adds `step` times the slope that differences give, outside the box too",
+        ),
+        (
+            "three-actions",
+            climber(slope=slope_of(through_softmax=False)),
+            "each step adds `step` times the slope that differences give, outside the box too",
+        ),
+    ],
+)
+def test_a_mistake_without_a_name_breaks_its_property(
+    name: str, answer: Callable[..., Any], words: str
+) -> None:
+    with np.errstate(all="ignore"):
+        verdict = checks.run(name, answer)
+    assert (verdict.kind, verdict.name) == ("property", words), verdict.message
+
+
+def test_an_entry_of_a_table_that_is_right_is_not_called_wrong() -> None:
+    rows = table(DOWN, -1.0)()
+    minus = {r: (row[0], -row[1], *row[2:]) for r, row in rows.items()}
+    verdict = checks.run("clip-table-down", lambda: minus)
+    assert "✗ r = 0.5 — look again at clip(r)\n" in verdict.message + "\n"
+
+
+@pytest.mark.parametrize("name", ["hunt-stale", "inside-the-box"])
+def test_what_the_cell_below_could_not_use_is_refused(name: str) -> None:
+    answer = reference(name)
+    both = checks.run(name, lambda *args, **kwargs: (answer(*args, **kwargs), torch.zeros(())))
+    assert (both.kind, both.name) == ("returned", "more than the log ratios")
+    array = checks.run(name, lambda *args, **kwargs: answer(*args, **kwargs).numpy())
+    assert (array.kind, array.name) == ("returned", "an array")
+
+
+def test_a_climb_without_a_return_is_told_so() -> None:
+    verdict = checks.run("three-actions", lambda *_: None)
+    assert verdict.name == "nothing came back"
 
 
 # --- what the texts say of the tables that they print

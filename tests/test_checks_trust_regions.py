@@ -128,6 +128,25 @@ def not_detached(logp, old_logp, mask):
     return change.exp(), change.sum(1).exp()
 
 
+wrong("per-step-ratio", "the mask is turned round")(lambda new, old, mask: by_where(new, old, ~mask))
+wrong("per-step-ratio", "the wrong policy is held still")(
+    lambda new, old, mask: (((new.detach() - old) * mask).exp(), ((new.detach() - old) * mask).sum(1).exp())
+)
+wrong("per-step-ratio", "cut off from autograd")(
+    lambda new, old, mask: (by_where(new, old, mask)[0], by_where(new, old, mask)[1].detach())
+)
+wrong("per-step-ratio", "the old policy can move")(
+    lambda new, old, mask: (by_where(new, old, mask)[0], ((new - old) * mask).sum(1).exp())
+)
+
+
+@wrong("per-step-ratio", "autograd's notes are overwritten")
+def ones_written_into_it(logp, old_logp, mask):
+    steps = (logp - old_logp.detach()).exp()
+    steps[~mask] = 1.0
+    return steps, by_where(logp, old_logp, mask)[1]
+
+
 # --- ess
 
 
@@ -196,6 +215,15 @@ wrong("ess", "it overflows")(
 )
 
 
+wrong("ess", "one step too few")(sizes(weights=lambda logs: logs.cumsum(1) - logs))
+wrong("ess", "weighed from the end, not from the start")(
+    sizes(weights=lambda logs: logs.flip(1).cumsum(1).flip(1))
+)
+wrong("ess", "each trajectory is scaled by itself")(
+    lambda logs: sizes(weights=lambda x: x - x.max(1, keepdim=True).values)(logs.cumsum(1))
+)
+
+
 # --- ratio-variance
 
 right("ratio-variance")(lambda old, new: (new**2 / old).sum(1).prod() - 1)
@@ -228,6 +256,17 @@ wrong("ratio-variance", "every action counted alike")(lambda o, n: (n / o).var(1
 wrong("ratio-variance", "one step stands for all")(lambda o, n: per_step(o, n)[0])
 wrong("ratio-variance", "variances of a sum, not of a product")(lambda o, n: per_step(o, n).sum())
 wrong("ratio-variance", "the variances are multiplied")(lambda o, n: per_step(o, n).prod())
+
+
+wrong("ratio-variance", "every action counted alike")(lambda o, n: ((n / o) ** 2).sum(1).prod() - 1)
+wrong("ratio-variance", "summed over time, not over actions")(lambda o, n: (n**2 / o).sum(0).prod() - 1)
+wrong("ratio-variance", "the approximation for small steps")(
+    lambda o, n: torch.expm1(2 * (o * (o / n).log()).sum())
+)
+wrong("ratio-variance", "the approximation for small steps")(lambda o, n: torch.expm1(per_step(o, n).sum()))
+wrong("ratio-variance", "the variance of the logarithm")(
+    lambda o, n: ((o * (n / o).log() ** 2).sum(1) - (o * (n / o).log()).sum(1) ** 2).sum()
+)
 
 
 # --- performance-difference
@@ -302,6 +341,54 @@ def two_returns(world, old, new, episodes, seed):
     return mean(new) - mean(old)
 
 
+@right("performance-difference")
+def one_episode_at_a_time(world, old, new, episodes, seed):
+    dice, worth, total = np.random.default_rng(seed), world.advantages(old), 0.0
+    for _ in range(episodes):
+        batch = world.sample_episodes(new, 1, dice)
+        powers = world.gamma ** np.arange(batch.mask.shape[1])
+        total += (worth[batch.states, batch.actions] * powers * batch.mask).sum()
+    return total / episodes
+
+
+@right("performance-difference")
+def averaged_over_actions(world, old, new, episodes, seed):
+    """In place of the action that was taken, the mean over those that might have been."""
+    batch = world.sample_episodes(new, episodes, seed)
+    powers = world.gamma ** np.arange(batch.mask.shape[1])
+    return ((new * world.advantages(old)).sum(1)[batch.states] * powers * batch.mask).sum() / episodes
+
+
+def with_powers(powers: Callable[..., Any]) -> Callable[..., Any]:
+    def function(world, old, new, episodes, seed):
+        batch = world.sample_episodes(new, episodes, seed)
+        terms = world.advantages(old)[batch.states, batch.actions] * batch.mask
+        return (terms * powers(world.gamma, np.arange(terms.shape[1]))).sum(1).mean()
+
+    return function
+
+
+wrong("performance-difference", "the first step is discounted already")(
+    with_powers(lambda gamma, t: gamma ** (t + 1))
+)
+wrong("performance-difference", "discounted from the wrong end")(
+    with_powers(lambda gamma, t: gamma ** t[::-1])
+)
+wrong("performance-difference", "normalised by 1 − γ")(with_powers(lambda gamma, t: gamma**t * (1 - gamma)))
+wrong("performance-difference", "normalised by 1 − γ")(with_powers(lambda gamma, t: gamma**t / (1 - gamma)))
+wrong("performance-difference", "the number of episodes is not obeyed")(
+    lambda world, old, new, episodes, seed: estimator()(world, old, new, 1, seed)
+)
+
+
+@wrong("performance-difference", "averaged over steps, not over episodes")
+def a_mean_for_each_episode(world, old, new, episodes, seed):
+    batch = world.sample_episodes(new, episodes, seed)
+    powers = world.gamma ** np.arange(batch.mask.shape[1])
+    terms = world.advantages(old)[batch.states, batch.actions] * powers * batch.mask
+    return (terms.sum(1) / batch.mask.sum(1)).mean()
+
+
 # --- surrogate-gradient
 
 
@@ -370,6 +457,17 @@ wrong("surrogate-gradient", "the logarithm of the ratio")(
 wrong("surrogate-gradient", "the logarithm of the ratio")(forecast(choice=lambda old, new: old * new.log()))
 wrong("surrogate-gradient", "the old policy can move")(forecast(frozen=False))
 wrong("surrogate-gradient", "cut off from autograd")(forecast(choice=lambda old, new: new.detach()))
+
+
+wrong("surrogate-gradient", "a mean where a sum belongs")(
+    forecast(visits=lambda world, old, new: world.state_occupancy(old) / len(old))
+)
+wrong("surrogate-gradient", "a mean where a sum belongs")(
+    forecast(visits=lambda world, old, new: world.state_occupancy(old) / old.numel())
+)
+wrong("surrogate-gradient", "a ratio, and no weight for how often")(
+    forecast(choice=lambda old, new: new / old - 1)
+)
 
 
 # --- hunt-line-search
@@ -451,6 +549,42 @@ def the_best_of_all(evaluate, start, step, max_kl, tries, shrink):
     return (rows[max(good)[1]], True) if good else (start, False)
 
 
+def picky(
+    *,
+    good: Callable[..., Any] = lambda gain, kl, max_kl: gain > 0 and kl <= max_kl,
+    power: float = 1.0,
+    found: Callable[..., Any] = lambda candidate, start: candidate,
+    once: bool = False,
+) -> Callable[..., Any]:
+    def function(evaluate, start, step, max_kl, tries, shrink):
+        for k in range(1 if once else tries):
+            candidate = start + shrink ** (power * k) * step
+            if good(*evaluate(candidate), max_kl):
+                return found(candidate, start), True
+        return start, False
+
+    return function
+
+
+right("hunt-line-search")(picky())
+wrong("hunt-line-search", "the tries grow")(picky(power=-1.0))
+wrong("hunt-line-search", "what was found is not returned")(picky(found=lambda candidate, start: start))
+wrong("hunt-line-search", "a step is returned, not parameters")(
+    picky(found=lambda candidate, start: candidate - start)
+)
+wrong("hunt-line-search", "gain and KL are exchanged")(picky(good=lambda kl, gain, m: gain > 0 and kl <= m))
+wrong("hunt-line-search", "a comparison points the wrong way")(
+    picky(good=lambda gain, kl, m: gain > 0 and kl >= m)
+)
+wrong("hunt-line-search", "a comparison points the wrong way")(
+    picky(good=lambda gain, kl, m: gain < 0 and kl <= m)
+)
+wrong("hunt-line-search", "it gives up too early")(picky(once=True))
+wrong("hunt-line-search", "what is no number passes")(
+    picky(good=lambda gain, kl, m: not gain <= 0 and kl <= m)
+)
+
+
 # --- fisher-softmax
 
 
@@ -527,6 +661,17 @@ wrong("fisher-softmax", "one state in place of many")(
 )
 wrong("fisher-softmax", "averaged first, multiplied afterwards")(lambda weights, x, v: torch.zeros_like(v))
 wrong("fisher-softmax", "damping is added")(product(damping=0.1))
+
+
+wrong("fisher-softmax", "the weight of each action is missing")(
+    product(push=lambda p, u: u - (p * u).sum(1, keepdim=True))
+)
+
+
+@wrong("fisher-softmax", "a softmax over the observations")
+def along_the_wrong_axis(weights, observations, v):
+    p, u = (observations @ weights).softmax(0), observations @ v
+    return observations.T @ (p * (u - (p * u).sum(1, keepdim=True))) / len(observations)
 
 
 # --- natural-step
@@ -631,7 +776,63 @@ wrong("natural-step", "the step is not scaled to the KL")(stepper(length=lambda 
 wrong("natural-step", "the sign is turned round")(stepper(sign=-1.0))
 wrong("natural-step", "a gradient of zero gives nan")(stepper(nothing=False))
 wrong("natural-step", "it goes on after it has arrived")(stepper(stop=False))
-wrong("natural-step", "iterations is not obeyed")(stepper(extra=8))
+wrong("natural-step", "too many products")(stepper(extra=8))
+wrong("natural-step", "one iteration too few")(stepper(extra=-1))
+wrong("natural-step", "iterations is not obeyed")(
+    lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, max_kl, 1)
+)
+wrong("natural-step", "the 2 stands in the wrong place")(
+    stepper(length=lambda x, fx, g, delta: (delta / 2 / (x @ fx)).sqrt())
+)
+wrong("natural-step", "the 2 stands in the wrong place")(
+    stepper(length=lambda x, fx, g, delta: 2 * (delta / (x @ fx)).sqrt())
+)
+wrong("natural-step", "the unit of the reward matters")(
+    stepper(length=lambda x, fx, g, delta: (2 * delta / (x @ fx + 1e-8)).sqrt())
+)
+
+
+def own_loop(
+    *,
+    alpha: Callable[..., Any] = lambda r, p, fp: (r @ r) / (p @ fp),
+    left: Callable[..., Any] = lambda r, alpha, fp: r - alpha * fp,
+    tiny: Callable[..., Any] = lambda g: 1e-20 * (g @ g),
+    add: bool = True,
+    sign: float = 1.0,
+    twice: bool = False,
+) -> Callable[..., Any]:
+    def function(matvec, g, start, max_kl, iterations):
+        x = start if add else torch.zeros_like(start)
+        r = sign * (g - matvec(start))
+        p = r
+        for _ in range(iterations):
+            if r @ r <= tiny(g):
+                break
+            fp = matvec(p)
+            a = sign * alpha(r, p, fp)
+            x = x + a * p
+            now = g - matvec(x) if twice else left(r, sign * a, fp)
+            p, r = now + (now @ now) / (r @ r) * p, now
+        return x * (2 * max_kl / (x @ matvec(x)).clamp(min=1e-30)).sqrt()
+
+    return function
+
+
+right("natural-step")(own_loop())
+right("natural-step")(own_loop(sign=-1.0))  # F x − g, and back along it
+wrong("natural-step", "too many products")(own_loop(twice=True))
+wrong("natural-step", "the start is not added again")(own_loop(add=False))
+wrong("natural-step", "the unit of the reward matters")(own_loop(tiny=lambda g: 1e-6))
+wrong("natural-step", "what was accounted for is added, not taken off")(
+    own_loop(left=lambda r, alpha, fp: r + alpha * fp)
+)
+wrong("natural-step", "the first stretch has the wrong length")(own_loop(left=lambda r, alpha, fp: r - fp))
+wrong("natural-step", "the first stretch has the wrong length")(
+    own_loop(alpha=lambda r, p, fp: (p @ fp) / (r @ r))
+)
+wrong("natural-step", "it asks for the whole matrix")(
+    lambda matvec, g, start, max_kl, n: matvec(torch.eye(len(g), dtype=g.dtype)) @ g
+)
 wrong("natural-step", "the matrix is never asked")(
     lambda matvec, g, start, max_kl, n: g * (2 * max_kl / (g @ g).clamp(min=1e-9)).sqrt()
 )
@@ -824,6 +1025,40 @@ wrong("bound-size", "every state counts alike")(
 )
 wrong("bound-size", "the sign of the forecast is turned round")(bound(forecast_sign=-1.0))
 wrong("bound-size", "it looks behind the curtain")(lambda world, old, new: world.rewards)
+wrong("bound-size", "the square stands in the wrong place")(bound(constant=lambda g: 4 * g**2 / (1 - g) ** 2))
+wrong("bound-size", "the square stands in the wrong place")(bound(constant=lambda g: 4 * g / (1 - g**2)))
+wrong("bound-size", "a mean KL, not the largest")(bound(largest=np.sum))
+wrong("bound-size", "the largest advantage, not the largest in size")(
+    bound(epsilon=lambda worth: -worth.min())
+)
+wrong("bound-size", "the KL below zero")(bound(distance=lambda o, n: (o * np.log(n / o)).sum(1)))
+wrong("bound-size", "a forecast of nothing")(bound(forecast_sign=0.0))
+wrong("bound-size", "every state counts alike")(bound(visits=lambda world, old, new: np.ones(world.n_states)))
+wrong("bound-size", "the visits are made a distribution")(
+    bound(visits=lambda world, old, new: world.state_occupancy(old) * (1 - world.gamma))
+)
+wrong("bound-size", "the new return, not the gain")(
+    lambda world, old, new: world.objective(old) + bound()(world, old, new)
+)
+wrong("bound-size", "the new policy is asked")(
+    lambda world, old, new: world.objective(new) - world.objective(old)
+)
+
+
+@wrong("bound-size", "a mean KL, not the largest")
+def weighed_by_visits(world, old, new):
+    worth, visits = world.advantages(old), world.state_occupancy(old)
+    price = 4 * np.abs(worth).max() * world.gamma / (1 - world.gamma) ** 2
+    return visits @ (new * worth).sum(1) - price * visits @ (old * np.log(old / new)).sum(1)
+
+
+@wrong("bound-size", "a mean advantage, not the largest")
+def of_the_new_choices(world, old, new):
+    """The ε of a sharper bound."""
+    worth = world.advantages(old)
+    mean = (new * worth).sum(1)
+    price = 4 * np.abs(mean).max() * world.gamma / (1 - world.gamma) ** 2
+    return world.state_occupancy(old) @ mean - price * (old * np.log(old / new)).sum(1)[~world.terminal].max()
 
 
 # --- trust-step
@@ -844,10 +1079,16 @@ def trpo(
     report: bool = True,
     clone: bool = False,
     refuse: bool = False,
+    first: int = 0,
+    baseline: float = 1.0,
+    backwards: bool = False,
+    own_damping: float | None = None,
+    tell: Callable[..., Any] = lambda kl: kl.max(),
 ) -> Callable[..., Any]:
     """TRPO's step in one piece, with one part left out."""
 
     def function(policy, observations, actions, advantages, max_kl, damping):
+        damping = damping if own_damping is None else own_damping
         original, policy = policy, copy.deepcopy(policy) if clone else policy
         parameters, taken = list(policy.parameters()), (torch.arange(len(actions)), actions)
         old = policy(observations).log_softmax(-1).detach()
@@ -855,8 +1096,8 @@ def trpo(
 
         def measure():
             logp = policy(observations).log_softmax(-1)
-            gain = (((logp - old)[taken].exp() - 1) * advantages).mean()
-            return gain, (old.exp() * (old - logp)).sum(-1)
+            gain = (((logp - old)[taken].exp() - baseline) * advantages).mean()
+            return gain, (logp.exp() * (logp - old) if backwards else old.exp() * (old - logp)).sum(-1)
 
         gain, kl = measure()
         g = parameters_to_vector(torch.autograd.grad(gain, parameters, retain_graph=True))
@@ -870,14 +1111,14 @@ def trpo(
         step = sign * length(x, fisher(x), max_kl) * x
         found, said = None, (0.0, 0.0)
         with torch.no_grad():
-            for k in range(tries):
+            for k in range(first, tries):
                 vector_to_parameters(start + shrink**k * step, parameters)
                 gain, kl = measure()
                 good = (gain > 0 or not gains) and (over(kl) <= max_kl or not near)
                 if refuse:  # worded the other way round, which nan passes
                     good = not (gain <= 0 or over(kl) > max_kl)
                 if good:
-                    found, said = start + shrink**k * step, (gain.item(), kl.max().item())
+                    found, said = start + shrink**k * step, (gain.item(), tell(kl).item())
                     break
             if found is None and restore:
                 found = start
@@ -893,6 +1134,7 @@ def trpo(
 right("trust-step")(trpo())
 right("trust-step")(trpo(clone=True))
 right("trust-step")(trpo(shrink=0.9, tries=60))
+right("trust-step")(trpo(length=lambda x, fx, d: (2 * d / (x @ fx)).sqrt() if x.any() else torch.zeros(())))
 
 
 @right("trust-step")
@@ -940,6 +1182,17 @@ wrong("trust-step", "the step is not scaled to the KL")(
 )
 wrong("trust-step", "the step is not scaled to the KL")(trpo(length=lambda x, fx, delta: delta))
 wrong("trust-step", "a step that loses is taken")(trpo(gains=False))
+wrong("trust-step", "a step that goes too far is taken")(trpo(near=False))
+wrong("trust-step", "the KL the other way round")(trpo(backwards=True))
+wrong("trust-step", "the whole step is never tried")(trpo(first=1))
+wrong("trust-step", "the first try is longer than it should be")(
+    trpo(length=lambda x, fx, delta: 2 * (delta / (x @ fx).clamp(min=1e-30)).sqrt())
+)
+wrong("trust-step", "a step that is good enough is refused")(trpo(over=lambda kl: kl.sum()))
+wrong("trust-step", "the damping is not the one that was given")(trpo(own_damping=0.1))
+wrong("trust-step", "the damping is not the one that was given")(trpo(own_damping=1e-5))
+wrong("trust-step", "the surrogate itself, not its gain")(trpo(baseline=0.0))
+wrong("trust-step", "the mean KL is reported")(trpo(tell=lambda kl: kl.mean()))
 wrong("trust-step", "the policy does not move")(trpo(assign=False))
 wrong("trust-step", "the policy does not move")(trpo(sign=-1.0))
 wrong("trust-step", "after a failed search the policy is not what it was")(trpo(restore=False))
@@ -1120,6 +1373,74 @@ def test_each_kind_and_difficulty_is_there_and_the_order_climbs() -> None:
     levels = [e.difficulty for e in exercises]
     assert levels == sorted(levels)
     assert set(levels) == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        (
+            "per-step-ratio",
+            ratios(whole=lambda logs, mask: (logs * mask).sum(1).clamp(-20, 20).exp()),
+            "forty steps with the ratio e, and forty with 1/e, give e to the power of 40 and of −40",
+        ),
+        # No mistake of its own, and no longer called by that of another.
+        (
+            "per-step-ratio",
+            ratios(whole=lambda logs, mask: logs[:, 0].exp()),
+            "those of the trajectories are",
+        ),
+        (
+            "ess",
+            lambda logs: sizes(weights=lambda x: x - x.mean(0), safe=False)(logs.cumsum(1)),
+            "of weights 1, 1, 1 and e to the power of 200 one is left",
+        ),
+        ("ess", lambda logs: 1 / (logs.cumsum(1).softmax(1) ** 2).sum(0), "equal weights are worth"),
+        (
+            "hunt-line-search",
+            lambda evaluate, start, step, max_kl, tries, shrink: searcher()(
+                evaluate, start, step, 1.5 * max_kl, tries, shrink
+            ),
+            "where 0.24 is allowed, a KL of 0.25 is too much",
+        ),
+        ("natural-step", stepper(extra=1), "one iteration gives the plain gradient's direction"),
+        ("natural-step", own_loop(alpha=lambda r, p, fp: (p @ p) / (p @ fp)), "it points along the solution"),
+        (
+            "natural-step",
+            stepper(length=lambda x, fx, g, delta: (2 * delta / (x @ g).abs().clamp(min=1e-30)).sqrt()),
+            "begun elsewhere, and with too few iterations, its KL is max_kl too",
+        ),
+        (
+            "bound-size",
+            lambda world, old, new: max(0.0, bound()(world, old, new)),
+            "where nothing can be gained, the penalty is left",
+        ),
+        ("trust-step", trpo(tries=10), "where it must be a hundredth of the step, it is found"),
+    ],
+)
+def test_what_has_no_name_is_told_the_property_it_breaks(
+    name: str, answer: Callable[..., Any], words: str
+) -> None:
+    verdict = checks.run(name, answer)
+    assert verdict.kind == "property", verdict.message
+    assert verdict.name.startswith(words)
+
+
+@pytest.mark.parametrize(("name", "of"), [("per-step-ratio", "ratios"), ("trust-step", "the gain")])
+def test_a_forgotten_return_is_asked_about(name: str, of: str) -> None:
+    verdict = checks.run(name, lambda *args: None)
+    assert verdict.name == "nothing came back"
+    assert of in verdict.message
+    assert "`return`" in verdict.message
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_the_checks_own_stands_in_a_message(name: str) -> None:
+    def stumbling(*args: Any) -> Any:
+        raise RuntimeError
+
+    message = checks.run(name, stumbling).message
+    assert "It was called with (" in message
+    assert not re.search(r"\ba _\w", message), message
 
 
 def test_an_unforeseen_mistake_is_told_the_property_it_breaks() -> None:

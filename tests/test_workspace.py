@@ -352,3 +352,23 @@ def test_a_copy_that_is_no_notebook_is_reset_only_as_a_whole(book, work):
     backup = workspace.reset("exercises/01_tiny", work, book)
     assert backup.read_text(encoding="utf-8") == "{"
     assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+
+
+def test_a_reader_may_stand_in_their_own_folder(book, work, monkeypatch):
+    # A terminal of JupyterLab opens there.
+    monkeypatch.chdir(work)
+    workspace.sync("work", book)
+    assert not (work / "work").exists()
+    assert workspace.reset("double", "work", book) is not None
+    assert list((work / "backups").rglob("*.ipynb"))
+
+
+def test_copies_in_a_subfolder_are_known_again(book):
+    (book / "notes").mkdir()
+    workspace.sync(book / "notes" / "work", book)
+    assert workspace.sync(book / "notes" / "work", book) == []
+
+
+def test_a_name_that_is_nearly_right_is_told_what_it_is_near_to(book, work):
+    with pytest.raises(ValueError, match="did you mean double"):
+        workspace.reset("doublee", work, book)

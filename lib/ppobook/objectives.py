@@ -380,7 +380,7 @@ def value_loss(
     ----------
     Schulman et al. 2017, "Proximal policy optimization algorithms", L^VF of equation 9, there without the
     half. The clip is of the code published with it: Engstrom et al. 2020, "Implementation matters in deep
-    policy gradients: a case study on PPO and TRPO", section 3.
+    RL: a case study on PPO and TRPO", section 3.
     """
     tensors = {"values": values, "returns": returns} | _old_values("clip_eps", clip_eps, old_values)
     keep, (values, *frozen) = _entries(mask, **tensors)

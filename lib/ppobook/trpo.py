@@ -280,9 +280,10 @@ def conjugate_gradient(
         x ← x + α p          α = rᵀr / pᵀAp          p: the direction, r = b − A x: what is missing
         r ← r − α A p        p ← r + (r'ᵀr' / rᵀr) p
 
-    Each direction is conjugate to the ones before (pᵀAp' = 0), so that no step has to be corrected later: n
-    steps solve n equations, but for rounding, and few go far where A has few large eigenvalues. A matrix with
-    null directions will do where b has no part in them; x then has none either.
+    Each direction is conjugate to the ones before (pᵀAp' = 0), so that no step has to be corrected later. But
+    for rounding, as many steps are enough as A has different eigenvalues other than 0. Fewer go far where
+    most of these lie close together; that few of them are large is not enough. A matrix with null directions
+    will do where b has no part in them; x then has none either.
 
     Parameters
     ----------

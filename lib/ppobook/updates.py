@@ -220,8 +220,8 @@ class RewardScale(nn.Module):
 
     References
     ----------
-    Engstrom et al. 2020, "Implementation matters in deep policy gradients: a case study on PPO and TRPO",
-    section 3, which found this in the published code and measured what it does.
+    Engstrom et al. 2020, "Implementation matters in deep RL: a case study on PPO and TRPO", section 3, which
+    found this in the published code and measured what it does.
     """
 
     def __init__(self, num_envs: int, gamma: float, clip: float = 10.0) -> None:

@@ -11,6 +11,7 @@ Needs nothing but the standard library, so that it works before anything else is
 from __future__ import annotations
 
 import copy
+import difflib
 import hashlib
 import json
 import os
@@ -82,7 +83,7 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
     OSError
         The destination cannot be written.
     """
-    book, work = find_source(source), Path(destination)
+    book, work = find_source(source), _copies(destination)
     if work.exists() and not work.is_dir():
         raise NotADirectoryError(f"destination: {work} is a file; wanted: a folder for your copies.")
     if work.resolve() == book:
@@ -91,7 +92,8 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
         )
     if work.resolve().is_relative_to(book):
         top = book / work.resolve().relative_to(book).parts[0]
-        ours = (top / MEMORY).exists() or any((top / folder).is_dir() for folder in FOLDERS)
+        ours = any((top / folder).is_dir() for folder in FOLDERS)
+        ours = ours or (top / MEMORY).exists() or (work / MEMORY).exists()
         if top.is_dir() and any(top.iterdir()) and not ours:
             raise ValueError(
                 f"destination: {work} is among the book's own files; wanted: a folder for your copies, for "
@@ -136,6 +138,13 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
     if not new and not fresher and not kept:
         print(f"Your copies in {work} are those of the book; there is nothing to do.")
     return [work / name for name in (*new, *fresher)]
+
+
+def _copies(destination: str | Path) -> Path:
+    """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
+    work = Path(destination)
+    inside = work == Path("work") and not work.exists() and Path(MEMORY).exists()
+    return Path() if inside else work
 
 
 def _notebooks(book: Path) -> list[str]:
@@ -225,7 +234,7 @@ def reset(name: str, destination: str | Path = "work", source: str | Path | None
     OSError
         The copy cannot be written.
     """
-    book, work = find_source(source), Path(destination)
+    book, work = find_source(source), _copies(destination)
     file, wanted = _find(name, book)
     if not work.is_dir():
         raise FileNotFoundError(
@@ -286,8 +295,10 @@ def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
         raise ValueError(f"name: {name!r} can mean more than one thing; wanted: {choices}.")
     if not found:
         notebooks = ", ".join(f.removesuffix(".ipynb") for f in files) or "none yet"
+        near = difflib.get_close_matches(stem, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(
-            f"name: nothing in the book is called {name!r}; wanted: an exercise "
+            f"name: nothing in the book is called {name!r}; {hint}wanted: an exercise "
             f"({', '.join(known) or 'none yet'}) or a notebook ({notebooks})."
         )
     return found[0]

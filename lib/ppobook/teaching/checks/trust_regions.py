@@ -47,6 +47,8 @@ def leaf(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
 
 def two(value: Any, wanted: str) -> tuple[Any, Any]:
     """The two results of the reader's function."""
+    if value is None:
+        raise Stop("returned", "nothing came back", f"It is to return {wanted}. Is there a `return`?")
     if not isinstance(value, tuple | list) or len(value) != 2:
         came = (
             f"{len(value)} results"
@@ -62,7 +64,8 @@ def two(value: Any, wanted: str) -> tuple[Any, Any]:
 def slopes(value: Any, *leaves: Tensor, what: str, section: str) -> list[np.ndarray]:
     """The gradients of what the reader returned by the leaves, zeros where autograd finds no way to one."""
     if not isinstance(value, Tensor):
-        raise Stop("returned", "no tensor", f"{what} is a {type(value).__name__}; autograd needs a tensor.")
+        kind = {"ndarray": "NumPy array"}.get(type(value).__name__, type(value).__name__)
+        raise Stop("returned", "no tensor", f"{what} is a {kind}; autograd needs a tensor.")
     if not value.requires_grad:
         raise Stop(
             "mistake",
@@ -73,7 +76,20 @@ def slopes(value: Any, *leaves: Tensor, what: str, section: str) -> list[np.ndar
             "cut the way?",
             f"Read: {CHAPTER.where(section)}.",
         )
-    found = torch.autograd.grad(value, leaves, allow_unused=True)
+    try:
+        found = torch.autograd.grad(value, leaves, allow_unused=True, retain_graph=True)
+    except RuntimeError as error:
+        if "inplace" not in str(error):
+            raise
+        raise Stop(
+            "mistake",
+            "autograd's notes are overwritten",
+            f"Seen: on the way to {what} some entries of a tensor were replaced in place, and autograd "
+            "still needs what stood there.",
+            "Think: t[where] = … and t.mul_(…) change a tensor, torch.where(…) and masked_fill(…) make a new "
+            "one.",
+            f"Read: {CHAPTER.where(section)}.",
+        ) from None
     return [
         np.zeros(leaf.shape) if g is None else g.double().numpy()
         for leaf, g in zip(leaves, found, strict=True)
@@ -148,6 +164,13 @@ def per_step_ratio(answer: Answer) -> Findings:
             "for that?",
             section="sec-ratios",
         )
+    if close(steps, np.where(mask, 1.0, new / old)):
+        yield Mistake(
+            "the mask is turned round",
+            seen=f"{said}, and padding gets {numbers(steps[~mask])}.",
+            think="where is mask True: where something was done, or where nothing was?",
+            section="sec-ratios",
+        )
     if close(steps[mask], (new - old)[mask]):
         yield Mistake(
             "a difference of probabilities, not a ratio",
@@ -203,20 +226,35 @@ def per_step_ratio(answer: Answer) -> Findings:
     yield Property("the ratios of the steps are 2, 1/2, 3 and 1/2", close(steps[mask], real), said)
     yield Property("padding has the ratio 1", close(steps[~mask], [1.0, 1.0]), numbers(steps[~mask]))
     yield Property("those of the trajectories are 3 and 1/2", close(whole, [3.0, 0.5]), told)
-    total = each.sum() if isinstance(each, Tensor) else each
-    by_new, by_old = slopes(total, logp, old_logp, what="the ratio", section="sec-surrogate")
-    if not close(by_old, 0 * old):
-        yield Mistake(
-            "the old policy can move",
-            seen=f"the gradient reaches old_logp too: {numbers(by_old[0])}.",
-            think="the old policy has played, and its probabilities are notes. Who may still learn?",
-            section="sec-surrogate",
-        )
-    yield Property(
-        "where log π rises by a little, the ratio grows by that share of itself",
-        close(by_new[mask], real),
-        f"its slopes are {numbers(by_new[mask])}",
-    )
+    # Of the trajectories, the gradient is looked at too: either result may be what a loss is made of.
+    for result, what, rise in (
+        (each, "the ratio of a step", real),
+        (product, "the ratio of a trajectory", np.array([3.0, 3.0, 3.0, 0.5])),
+    ):
+        total = result.sum() if isinstance(result, Tensor) else result
+        by_new, by_old = slopes(total, logp, old_logp, what=what, section="sec-surrogate")
+        if not close(by_old, 0 * old) and close(by_new, 0 * new):
+            yield Mistake(
+                "the wrong policy is held still",
+                seen=f"of {what}, the gradient reaches old_logp and not logp.",
+                think="one of the two has played and is a note, the other is to learn. Which is which?",
+                section="sec-surrogate",
+            )
+        if not close(by_old, 0 * old):
+            yield Mistake(
+                "the old policy can move",
+                seen=f"of {what}, the gradient reaches old_logp too: {numbers(by_old[0])}.",
+                think="the old policy has played, and its probabilities are notes. Who may still learn?",
+                section="sec-surrogate",
+            )
+        if result is each or close(whole, [3.0, 0.5]):
+            yield Property(
+                f"where log π rises by a little, {what} grows by that share of itself",
+                close(by_new[mask], rise),
+                f"its slopes are {numbers(by_new[mask])}",
+            )
+    if not (close(steps[mask], real) and close(whole, [3.0, 0.5])):
+        return
     # In float32, a product of a thousand ratios is lost on the way if many small ones, or many large ones,
     # meet first. In which order they meet is the library's choice, so several orders are tried.
     for group in (2, 4, 8, 16, 32, 64, 1024):
@@ -233,6 +271,14 @@ def per_step_ratio(answer: Answer) -> Findings:
                 section="sec-ratios",
             )
     yield Property("a thousand ratios whose product is 1 give 1", close(far, [1.0], 1e-2))
+    large = torch.zeros(2, 40) + torch.tensor([[1.0], [-1.0]])
+    back = ask(leaf(large - 2.0), torch.full((2, 40), -2.0), np.ones((2, 40), dtype=bool))[1]
+    ends = as_array(back, (2,), "the second result", finite=False)
+    yield Property(
+        "forty steps with the ratio e, and forty with 1/e, give e to the power of 40 and of −40",
+        close(ends / np.exp([40.0, -40.0]), [1.0, 1.0], 1e-2),
+        numbers(ends),
+    )
 
 
 @CHAPTER.check("ess", section="sec-ess")
@@ -337,8 +383,30 @@ def ess(answer: Answer) -> Findings:
             think="over all trajectories that could be, the mean weight is 1. And over these four?",
             section="sec-ess",
         )
+    if close(got, size(np.roll(weights, 1, axis=1) * [0, 1] + [1, 0])):
+        yield Mistake(
+            "one step too few",
+            seen=f"{said}: after one step nothing has been weighed yet.",
+            think="up to step t, or up to and including it?",
+            section="sec-ess",
+        )
+    if close(got, size(np.cumprod(ratios[:, ::-1], axis=1)[:, ::-1])):
+        yield Mistake(
+            "weighed from the end, not from the start",
+            seen=f"{said}.",
+            think="after the first step, which ratios are known?",
+            section="sec-ess",
+        )
+    own = np.exp(summed - summed.max(1, keepdims=True))
+    if any(close(got, size(w)) for w in (own, np.exp(summed) / np.exp(summed).sum(1, keepdims=True))):
+        yield Mistake(
+            "each trajectory is scaled by itself",
+            seen=f"{said}.",
+            think="a factor may be taken off if all trajectories share it. Over which axis does it run?",
+            section="sec-ess",
+        )
     for far in (200.0, -200.0):
-        if not close(ask(log_ratio + far, finite=False), got, 1e-3):
+        if close(got, wanted, 1e-3) and not close(ask(log_ratio + far, finite=False), got, 1e-3):
             yield Mistake(
                 "it overflows",
                 seen=f"with {far:.0f} added to every logarithm of a ratio you get "
@@ -350,7 +418,15 @@ def ess(answer: Answer) -> Findings:
     equal = ask(np.full((5, 2), 0.3))
     yield Property("equal weights are worth their number", close(equal, [5.0, 5.0]), numbers(equal))
     half = ask(np.log([[1.0, 3.0], [1.0, 1e-9], [1e-9, 1.0], [1e-9, 1.0]]), finite=False)
-    yield Property("where only two of four count, and equally, they are worth 2", close(half[0], 2.0))
+    yield Property(
+        "where only two of four count, and equally, they are worth 2", close(half[0], 2.0), numbers(half[0])
+    )
+    lone = ask(np.array([[200.0, 0.0], [0.0, 0.0], [0.0, 200.0], [0.0, 0.0]]), finite=False)
+    yield Property(
+        "of weights 1, 1, 1 and e to the power of 200 one is left",
+        close(lone[0], 1.0),
+        numbers(lone[0]),
+    )
     yield Property("the weights (2, 1, 1, 1) are worth 25/7", close(got[0], 25 / 7), said)
     yield Property("(4, 1, 1, 1/2) are worth 6.5²/18.25", close(got[1], wanted[1]), said)
 
@@ -411,11 +487,34 @@ def ratio_variance(answer: Answer) -> Findings:
             think="the batch was played by the old policy. How often does each ratio turn up in it?",
             section="sec-ratios",
         )
-    if any(close(got, v) for v in (r.var(), r.var(ddof=1), (r**2).mean() - 1)):
+    if any(close(got, v) for v in (r.var(), r.var(ddof=1), (r**2).mean() - 1, (r**2).sum() - 1)):
         yield Mistake(
             "every action counted alike",
             seen=f"{said}.",
             think="an action that is seldom taken brings its ratio seldom.",
+            section="sec-ratios",
+        )
+    if close(got, np.prod(after**2 / first) - 1):
+        yield Mistake(
+            "summed over time, not over actions",
+            seen=f"{said}.",
+            think="rows are steps, columns are actions. The mean of one step's ratio is a sum along which "
+            "axis?",
+            section="sec-ratios",
+        )
+    drift = float(divergence(first, after))
+    if any(close(got, v) for v in (2 * drift, np.expm1(2 * drift), np.expm1(one))):
+        yield Mistake(
+            "the approximation for small steps",
+            seen=f"{said}.",
+            think="what (d) approximates is good where all ratios are near 1. What is exact?",
+            section="sec-ratios",
+        )
+    if close(got, first @ np.log(r) ** 2 - (first @ np.log(r)) ** 2):
+        yield Mistake(
+            "the variance of the logarithm",
+            seen=f"{said}.",
+            think="(c) speaks of log w. Of what is the variance of (b)?",
             section="sec-ratios",
         )
     if close(got, one) and (close(many, each[0]) or close(many, each[-1])):
@@ -447,7 +546,8 @@ def ratio_variance(answer: Answer) -> Findings:
         "for three steps it is what a sum over all 27 trajectories gives", close(many, three), told
     )
     yield Property("it is 0 where nothing changed", close(ask(old, old), 0.0))
-    never = ask(old[:1], np.array([[0.0, 0.5, 0.5]]))
+    back = answer(torch.tensor(old[:1]), torch.tensor([[0.0, 0.5, 0.5]], dtype=torch.float64))
+    never = as_array(back, (), "the variance", finite=False)
     yield Property("an action that is given up altogether is no obstacle", close(never, 1.0), numbers(never))
 
 
@@ -456,13 +556,14 @@ def ratio_variance(answer: Answer) -> Findings:
 
 
 class _TwoPlays:
-    """A world in which the old and the new policy have each played two episodes, always the same.
+    """A world in which the old and the new policy play two episodes in turn, always the same.
 
-    Both advantage tables average to zero under their own policy, as advantages do. What stands behind the end
-    of the second episode is a state and an action like any other.
+    The discount is 1/4, so that a factor of γ, of 1 − γ or of their inverses looks like no other. Both
+    advantage tables average to zero under their own policy, as advantages do. What stands behind the end of
+    the second episode is a state and an action like any other.
     """
 
-    n_states, n_actions, gamma = 3, 2, 0.5
+    n_states, n_actions, gamma = 3, 2, 0.25
     terminal = np.array([False, False, True])
     OLD = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
     NEW = np.array([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]])
@@ -476,6 +577,7 @@ class _TwoPlays:
 
     def __init__(self) -> None:
         self.played: list[str] = []
+        self.episodes = 0  # of the new policy
         self.judged: list[str] = []
 
     def _who(self, probs: Any) -> str:
@@ -495,9 +597,12 @@ class _TwoPlays:
         self, probs: Any, episodes: int, seed: Any = None, *, max_steps: Any = None
     ) -> Episodes:
         who = self._who(probs)
-        self.played.append(who)
+        rows = (len(self.played) + np.arange(int(episodes))) % 2
+        self.played.extend([who] * len(rows))
+        self.episodes += len(rows) * (who == "new")
         rewards = np.array([[1.0, 1.0, 5.0], [2.0, 0.0, 0.0]])
-        return Episodes(self.STATES.copy(), self.ACTIONS[who].copy(), rewards, self.MASK.copy())
+        steps = slice(int(self.MASK[rows].sum(1).max()))
+        return Episodes(*(x[rows, steps] for x in (self.STATES, self.ACTIONS[who], rewards, self.MASK)))
 
     def advantages(self, probs: Any) -> Any:
         who = self._who(probs)
@@ -546,8 +651,40 @@ def performance_difference(answer: Answer) -> Findings:
             "stand in the lemma?",
             section="sec-difference",
         )
-    discounted = [-2 + 6 / 2 - 6 / 4, -2.0]
-    plain, rubbish = [-2 + 6 - 6, -2.0], [discounted[0], -2 + 2 / 2 + 2 / 4]
+    if script.episodes != 2:
+        yield Mistake(
+            "the number of episodes is not obeyed",
+            seen=f"two episodes were asked for, and the new policy played {script.episodes}.",
+            think="who says how many episodes there are to be?",
+            section="sec-difference",
+        )
+    discounted = [-2 + 6 / 4 - 6 / 16, -2.0]
+    expected = [-1 + 3 / 4 + 3 / 16, -1.0]  # with a mean over actions in place of the one that was taken
+    plain, rubbish = [-2 + 6 - 6, -2.0], [discounted[0], -2 + 2 / 4 + 2 / 16]
+    if close(got, np.mean(discounted) / 4):
+        yield Mistake(
+            "the first step is discounted already",
+            seen=f"{said}: a quarter of what they give, and γ is 1/4.",
+            think="with which power of γ does J count the first reward?",
+            section="sec-difference",
+        )
+    if close(got, np.mean(discounted) * 0.75) or close(got, np.mean(discounted) / 0.75):
+        yield Mistake(
+            "normalised by 1 − γ",
+            seen=f"{said}.",
+            think="the lemma's sum runs along an episode. Where does a factor of 1 − γ come in, and why not "
+            "here?",
+            section="sec-difference",
+        )
+    if close(got, np.mean([-2 * 0.0625 + 6 / 4 - 6, -2 * 0.0625])) or close(
+        got, np.mean([-2 * 0.0625 + 6 / 4 - 6, -2.0])
+    ):
+        yield Mistake(
+            "discounted from the wrong end",
+            seen=f"{said}.",
+            think="which step counts in full, the first or the last?",
+            section="sec-difference",
+        )
     if close(got, np.mean(plain)):
         yield Mistake(
             "gamma is not used",
@@ -570,7 +707,7 @@ def performance_difference(answer: Answer) -> Findings:
             think="an expectation over trajectories, estimated from two of them: what is there to divide by?",
             section="sec-difference",
         )
-    if close(got, np.sum(discounted) / 4) or close(got, np.sum(discounted) / 6):
+    if any(close(got, v) for v in (np.sum(discounted) / 4, np.sum(discounted) / 6, -0.875 / 6 - 1)):
         yield Mistake(
             "averaged over steps, not over episodes",
             seen=f"{said}.",
@@ -587,7 +724,17 @@ def performance_difference(answer: Answer) -> Findings:
             "worse?",
             section="sec-difference",
         )
-    yield Property("its two episodes give −1/2 and −2, so −5/4", close(got, np.mean(discounted)), said)
+    # The action that was taken, or the new policy's mean over actions in its place: right on average, both.
+    yield Property(
+        "it is the mean of what its two episodes give",
+        close(got, np.mean(discounted)) or close(got, np.mean(expected)),
+        said,
+    )
+    again = _TwoPlays()
+    answer(again, again.OLD.copy(), again.NEW.copy(), 6, 0)
+    yield Property(
+        "where six episodes are asked for, six are played", again.episodes == 6, f"{again.episodes} are"
+    )
 
     world = chain(3, left_reward=0.4, slip=0.1, gamma=0.9)
     old = np.tile([0.5, 0.5], (5, 1))
@@ -677,6 +824,21 @@ def surrogate_gradient(answer: Answer) -> Findings:
                 "to?",
                 section="sec-difference",
             )
+    for factor in (1 / old.size, 1 / len(old)):
+        if close(there - here, factor * rise):
+            yield Mistake(
+                "a mean where a sum belongs",
+                seen=f"{said}: the slope is {factor:.3g} times what it should be.",
+                think="how often a state is visited stands in the visits already. What is there to divide?",
+                section="sec-difference",
+            )
+    if close(there - here, visits @ ((new / old - 1) * worth).sum(1)):
+        yield Mistake(
+            "a ratio, and no weight for how often",
+            seen=f"{said}.",
+            think="the ratio corrects an average over the old policy's actions. Where is that average?",
+            section="sec-ratios",
+        )
     gains = (new * worth).sum(1)
     if any(close(there - here, v) for v in (gains.sum(), gains.mean(), gains[acting].mean())):
         yield Mistake(
@@ -746,6 +908,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
 @CHAPTER.check("hunt-line-search", section="sec-line-search")
 def hunt_line_search(answer: Answer) -> Findings:
     start, step = torch.tensor([1.0, 2.0]), torch.tensor([8.0, -8.0])
+    rows: list[np.ndarray] = []
 
     def ask(
         judge: Callable[[float], tuple[float, float]], max_kl: float, tries: int = 6
@@ -763,6 +926,7 @@ def hunt_line_search(answer: Answer) -> Findings:
         )
         row = as_array(found, (2,), "the first result", finite=False)
         flag = as_array(success, (), "the second result")
+        rows.append(row)
         return float((row[0] - 1) / 8), bool(flag), asked
 
     # The KL of a share s of the step is s², the gain s: the first try that is near enough is a quarter.
@@ -771,6 +935,13 @@ def hunt_line_search(answer: Answer) -> Findings:
     gained, _, _ = ask(lambda s: (0.3 - s, 0.0), 0.07)
     said = f"where the KL of a share s of the step is s² and 0.07 is allowed, you try {numbers(tried)}"
 
+    if len(tried) > 1 and close(tried[1], 2.0):
+        yield Mistake(
+            "the tries grow",
+            seen=f"{said} of the step.",
+            think="shrink is below 1. With which power of it does a length become shorter?",
+            section="sec-line-search",
+        )
     if any(share > 1.01 for share in tried):
         yield Mistake(
             "each try begins where the last one ended",
@@ -783,6 +954,43 @@ def hunt_line_search(answer: Answer) -> Findings:
             "it goes backwards",
             seen=f"{said} of the step.",
             think="the step was chosen to gain something. Which way does it point?",
+            section="sec-line-search",
+        )
+    if close(rows[0], [2.0, -2.0]) and good:
+        yield Mistake(
+            "a step is returned, not parameters",
+            seen=f"you start at (1, 2), and what you return is {numbers(rows[0])}, a quarter of the step.",
+            think="whoever called you puts what comes back into the policy.",
+            section="sec-line-search",
+        )
+    if close(near, 0.0) and good:
+        yield Mistake(
+            "what was found is not returned",
+            seen=f"{said}; then you return the start, and call it a success.",
+            think="which of the rows that were tried was good enough?",
+            section="sec-line-search",
+        )
+    simple, _, _ = ask(lambda s: (1.0, 0.0), 0.07)  # the whole step is good
+    traded, _, _ = ask(lambda s: (0.05, 1.0), 0.07)  # every try is too far
+    if close(near, 0.0625) and close(traded, 1.0):
+        yield Mistake(
+            "gain and KL are exchanged",
+            seen="a gain of 0.05 and a KL of 1 pass, where 0.07 is allowed.",
+            think="in which order does evaluate return the two?",
+            section="sec-line-search",
+        )
+    if close(simple, 0.0) and (close(near, 1.0) or close(gained, 1.0)):
+        yield Mistake(
+            "a comparison points the wrong way",
+            seen="a step that gains 1 and has a KL of 0 is refused, and a worse one is taken.",
+            think="say both conditions aloud. Which of the two numbers is to be large, and which small?",
+            section="sec-line-search",
+        )
+    if close(near, 0.0) and not good and len(tried) < 3:
+        yield Mistake(
+            "it gives up too early",
+            seen=f"{said} of the step, and no more.",
+            think="how many tries are there, and what ends them?",
             section="sec-line-search",
         )
     if close(near, 1.0) and close(gained, 1.0):
@@ -832,7 +1040,8 @@ def hunt_line_search(answer: Answer) -> Findings:
     nowhere = float("nan")
     broken, _, _ = ask(lambda s: (nowhere, nowhere) if s > 0.3 else (s, 0.0), 0.07)
     half, _, _ = ask(lambda s: (s, nowhere) if s > 0.3 else (s, 0.0), 0.07)
-    if max(broken, half) > 0.3:
+    other, _, _ = ask(lambda s: (nowhere, 0.0) if s > 0.3 else (s, 0.0), 0.07)
+    if max(broken, half, other) > 0.3:
         yield Mistake(
             "what is no number passes",
             seen="where the whole step gives nan, you take it.",
@@ -859,6 +1068,12 @@ def hunt_line_search(answer: Answer) -> Findings:
         f"it tries {numbers(all_tried)}",
     )
     yield Property("it tries as often as it may", len(all_tried) == 6, f"{len(all_tried)} times, of 6")
+    edge, _, _ = ask(lambda s: (s, s * s), 0.24)
+    yield Property(
+        "where 0.24 is allowed, a KL of 0.25 is too much",
+        close(edge, 0.25),
+        f"you take {numbers(edge)} of it",
+    )
     yield Property("what it returns lies on the line from start to start + step", _on_the_line(answer))
 
 
@@ -931,6 +1146,21 @@ def fisher_softmax(answer: Answer) -> Findings:
             "only the diagonal",
             seen=f"{said}: each logit is treated as if there were no other.",
             think="when one action becomes more probable, what happens to the others?",
+            section="sec-natural-gradient",
+        )
+    if looks_like(push - (probs * push).sum(1, keepdims=True)):
+        yield Mistake(
+            "the weight of each action is missing",
+            seen=f"{said}: what is left of the push is passed on alike for every action.",
+            think="a rare action's logit moves the policy little. Which factor says how rare it is?",
+            section="sec-natural-gradient",
+        )
+    crossed = softmax((observations @ weights).T).T
+    if looks_like(crossed * (push - (crossed * push).sum(1, keepdims=True))):
+        yield Mistake(
+            "a softmax over the observations",
+            seen=f"{said}.",
+            think="the probabilities of which entries add up to one: those of a row, or those of a column?",
             section="sec-natural-gradient",
         )
     if looks_like(probs * (push - push.mean(1, keepdims=True))):
@@ -1036,6 +1266,14 @@ class _Matrix:
     def __call__(self, v: Any) -> Tensor:
         if not isinstance(v, Tensor):
             v = torch.tensor(np.asarray(v))
+        if v.ndim != 1:
+            raise Stop(
+                "mistake",
+                "it asks for the whole matrix",
+                f"Seen: matvec was called with a tensor of shape {list(v.shape)}, many products at once.",
+                "Think: a network has thousands of parameters. How many products may a step cost?",
+                f"Read: {CHAPTER.where('sec-natural-gradient')}.",
+            )
         self.asked.append(v.detach().double().numpy().copy())
         return (self.matrix @ v.double()).to(v.dtype)
 
@@ -1089,6 +1327,21 @@ def natural_step(answer: Answer) -> Findings:
             think="in a direction in which the policy reacts strongly, should the step be longer or shorter?",
             section="sec-natural-gradient",
         )
+    if along(g) and len(lines) == 2:
+        more, _ = ask(matrix, g.tolist(), 0.04, 3)
+        if along(x, more):
+            yield Mistake(
+                "one iteration too few",
+                seen=f"{said}: along the gradient, as after one iteration. With three, two are made.",
+                think="how often does your loop run for iterations = 1?",
+                section="sec-natural-gradient",
+            )
+        yield Mistake(
+            "iterations is not obeyed",
+            seen=f"{said}: along the gradient, as after one iteration. With three iterations it is the same.",
+            think="which number says how often the loop runs?",
+            section="sec-natural-gradient",
+        )
     if along(g) and len(lines) > 1 and all(along(v, g) for v in lines[:2]):
         yield Mistake(
             "what is missing is never updated",
@@ -1109,14 +1362,27 @@ def natural_step(answer: Answer) -> Findings:
     # The second direction asked shows how it was made: what is missing, plus so much of the first.
     left = g - (g @ g) / (g @ matrix @ g) * (matrix @ g)
     ratio = (left @ left) / (g @ g)
-    share = next(
-        (
-            float(v @ g / (g @ g))
-            for v in lines[1:]
-            if close(np.abs(v - (v @ g) / (g @ g) * g), np.abs(left), 1e-6)
-        ),
-        None,
-    )
+    turned_round = -1.0 if lines and lines[0] @ g < 0 else 1.0  # some write down F x − g, and step backwards
+    follow = [(float(turned_round * v @ g / (g @ g)), turned_round * v) for v in lines[1:]]
+    share = next((c for c, v in follow if close(v - c * g, left, 1e-6)), None)
+    if share is None and not along(x) and follow:
+        # Had the first stretch k times its length, this much of each would be in the second direction.
+        across = float(follow[0][1] @ left / (left @ left))
+        alike = close(follow[0][0], (1 - across) + (1 - across) ** 2 + across**2 * ratio, 1e-6)
+        if alike and across < -1e-9:
+            yield Mistake(
+                "what was accounted for is added, not taken off",
+                seen=f"the second direction is {numbers(follow[0][1])}; what is missing has grown.",
+                think="x has moved by so much of p. By how much has F x moved, and what is left of g?",
+                section="sec-natural-gradient",
+            )
+        if alike and across > 1e-9:
+            yield Mistake(
+                "the first stretch has the wrong length",
+                seen=f"after one stretch along g = (2, 4) the next direction is {numbers(follow[0][1])}.",
+                think="one goes along p until nothing of what is missing points along p. Which α is that?",
+                section="sec-natural-gradient",
+            )
     if share is not None and not close(share, ratio, 1e-6):
         if close(share, 0.0):
             yield Mistake(
@@ -1154,6 +1420,7 @@ def natural_step(answer: Answer) -> Findings:
         told = f"{said}, which has a KL of about {4 * length**2:.3g}"
         lengths = {
             "the 2 is missing under the root": [0.005**0.5],
+            "the 2 stands in the wrong place": [0.05, 0.02**0.5],
             "the square root is missing": [0.01, 0.005],
             "measured in parameters, not in the policy": [
                 (0.08 / 5) ** 0.5,
@@ -1168,6 +1435,8 @@ def natural_step(answer: Answer) -> Findings:
             "the 2 is missing under the root": "the KL of a step is *half* of step times F step. What does "
             "that "
             "make of the 2?",
+            "the 2 stands in the wrong place": "the KL of a step is *half* of step times F step. Make that "
+            "max_kl, and solve for the length.",
             "the square root is missing": "the KL grows with the square of the length. A step half as long "
             "has "
             "which KL?",
@@ -1185,11 +1454,25 @@ def natural_step(answer: Answer) -> Findings:
                     think=thoughts[name],
                     section="sec-natural-gradient",
                 )
-    begun, _ = ask(matrix, g.tolist(), 0.04, 2, [1.0, -1.0])
-    if along(x + np.array([1.0, -1.0]), begun):
+    yield Property("it points along the solution of F x = g", along(x) and length > 0, said)
+    yield Property(
+        "its KL, half of step times F step, is max_kl", close(0.5 * got @ matrix @ got, 0.04), said
+    )
+    if not along(x) or not close(0.5 * got @ matrix @ got, 0.04):
+        return
+    begun, _ = ask(matrix, g.tolist(), 0.04, 2, [1.0, 1.0], finite=False)
+    if along(x - 1, begun):
+        yield Mistake(
+            "the start is not added again",
+            seen=f"begun from x₀ = (1, 1) your step is {numbers(begun.round(6) + 0.0)}, along x − x₀, "
+            "where F x = g.",
+            think="you solved for what x₀ leaves missing. How does one get from there to x?",
+            section="sec-natural-gradient",
+        )
+    if along(x + 1, begun):
         yield Mistake(
             "what is missing at the start is not noted",
-            seen=f"begun from x₀ = (1, −1) your step is {numbers(begun.round(6) + 0.0)}, along x + x₀, "
+            seen=f"begun from x₀ = (1, 1) your step is {numbers(begun.round(6) + 0.0)}, along x + x₀, "
             "where F x = g.",
             think="x₀ accounts for a part of g already, or for too much. How is that found out?",
             section="sec-natural-gradient",
@@ -1226,11 +1509,6 @@ def natural_step(answer: Answer) -> Findings:
             think="when nothing is missing any more, what is divided by what?",
             section="sec-natural-gradient",
         )
-    yield Property("it points along the solution of F x = g", along(x) and length > 0, said)
-    yield Property(
-        "its KL, half of step times F step, is max_kl", close(0.5 * got @ matrix @ got, 0.04), said
-    )
-
     dice = np.random.default_rng(5)
     turned, _ = np.linalg.qr(dice.normal(size=(6, 6)))
     large, slope = turned @ np.diag([1.0, 1.5, 2.0, 3.0, 5.0, 8.0]) @ turned.T, dice.normal(size=6)
@@ -1238,11 +1516,12 @@ def natural_step(answer: Answer) -> Findings:
     yield Property("six iterations solve six equations", along(np.linalg.solve(large, slope), step))
     first, few = ask(large, slope.tolist(), 0.01, 1)
     yield Property("one iteration gives the plain gradient's direction", along(slope, first))
-    if len(few) > 4:
+    if len(few) > 3 or len(asked) > 8:
         yield Mistake(
-            "iterations is not obeyed",
-            seen=f"for one iteration {len(few)} products were asked for.",
-            think="each product costs as much as two gradients. Who says how many there may be?",
+            "too many products",
+            seen=f"for one iteration {len(few)} products were asked for, for six iterations {len(asked)}.",
+            think="each product costs as much as two gradients. Who says how many there may be, and is one "
+            "of them asked for that is known already?",
             section="sec-natural-gradient",
         )
     half, _ = ask(large, slope.tolist(), 0.01, 3)
@@ -1252,6 +1531,22 @@ def natural_step(answer: Answer) -> Findings:
         yield Property("wherever it begins, six iterations arrive", along(exact, warm), numbers(warm))
     yield Property("begun from the solution it stays there", along(x, home))
     yield Property("with three iterations its KL is max_kl too", close(0.5 * half @ large @ half, 0.01, 1e-5))
+    early, _ = ask(large, slope.tolist(), 0.01, 2, (exact + dice.normal(size=6)).tolist())
+    yield Property(
+        "begun elsewhere, and with too few iterations, its KL is max_kl too",
+        close(0.5 * early @ large @ early, 0.01, 1e-5),
+        f"it is {0.5 * early @ large @ early:.3g} and not 0.01",
+    )
+    little, _ = ask(large, (1e-4 * slope).tolist(), 0.01, 6, finite=False)
+    if not close(little, step, 1e-4):
+        yield Mistake(
+            "the unit of the reward matters",
+            seen="with a gradient that is a ten-thousandth of what it was, the step is another: it begins "
+            f"with {numbers(little[:2])} in place of {numbers(step[:2])}.",
+            think="a reward in cents or in euros, it is the same world. Is there a fixed small number in "
+            "your function that something is compared with, or to which something is added?",
+            section="sec-natural-gradient",
+        )
     paid, _ = ask(large, (100 * slope).tolist(), 0.01, 6)
     yield Property("a hundredfold gradient gives the same step", close(paid, step, 1e-5))
     flat, _ = ask(np.diag([1.0, 4.0, 0.0]), [2.0, 4.0, 0.0], 0.04, 3)
@@ -1302,8 +1597,8 @@ def hunt_fisher(answer: Answer) -> Findings:
             "no curvature is left",
             seen="without damping your product is zero, for any v: nothing but the damping was at work.",
             think="of KL(old, new) only the new policy may move. If both of them move, what is the KL at "
-            "every "
-            "θ, and what are its derivatives?",
+            "every θ, and what are its derivatives? And the first derivative is zero either way: which one "
+            "is the curvature?",
             section="sec-natural-gradient",
         )
     if close(got, wanted) and close(damped, got):
@@ -1333,7 +1628,8 @@ def hunt_fisher(answer: Answer) -> Findings:
         ),
         "the sign is turned round": (
             -1.0,
-            "a KL is smallest where the two policies are equal. Which sign has its curvature there?",
+            "a KL is smallest where the two policies are equal. Which sign has its curvature there? If "
+            "yours is written with the usual sign: do both places hold still in which the old policy stands?",
         ),
         "half of it": (0.5, "the KL of a small step is ½ vᵀF v. Where did the ½ go that you brought in?"),
         "twice as much": (2.0, "the KL of a small step is ½ vᵀF v. What is its second derivative?"),
@@ -1372,7 +1668,11 @@ def hunt_fisher(answer: Answer) -> Findings:
     yield Property(
         "it is the mean over states of E[score (score · v)], one score at a time", close(got, wanted), said
     )
-    yield Property("with a damping of 0.5, v/2 is added", close(damped - got, vectors / 2))
+    yield Property(
+        "with a damping of 0.5, v/2 is added",
+        close(damped - got, vectors / 2),
+        f"v begins with {numbers(vectors[0, :3])}, and {numbers((damped - got)[0, :3])} is added",
+    )
     yield Property("uᵀF v is vᵀF u", close(vectors[1] @ got[0], vectors[0] @ got[1]))
     yield Property("the policy is left as it was", close(flat(parameters), before, 1e-9))
 
@@ -1432,10 +1732,19 @@ def bound_size(answer: Answer) -> Findings:
         f"you take off {numbers(paid, 4)}"
     )
 
-    if any(new and what != "J" for what, new in lonely.asked):
+    # Visits and a discount: forecast and penalty meet.
+    seen = _MadeUp(0.5, [1.0, 1.0, 0.0], [[1.0, -3.0], [1.0, -1.0], [0.0, 0.0]])
+    both = ask(seen, seen.OLD, seen.NEW)
+    # And one in which every part has another size.
+    other = _MadeUp(0.8, [0.0, 0.0, 0.0], [[-3.0, 9.0], [-5.0, 5.0], [0.0, 0.0]])
+    told = -ask(other, other.OLD, np.array([[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]]))
+    less = float(divergence(np.array([0.5, 0.5]), np.array([0.4, 0.6])))
+    again = 4 * 9 * 0.8 / 0.04
+
+    if any(new for _, new in lonely.asked):
         yield Mistake(
             "the new policy is asked",
-            seen="your function asks the world for visits or advantages of the new policy.",
+            seen="your function asks the world for visits, advantages or the return of the new policy.",
             think="the bound is to promise something before the new policy has taken a step. Whose visits "
             "are "
             "known?",
@@ -1448,7 +1757,15 @@ def bound_size(answer: Answer) -> Findings:
             think="the further the policies part, the less is promised.",
             section="sec-bound",
         )
-    if close(paid, 0.0):
+    if close(told, -again * less):
+        yield Mistake(
+            "the KL below zero",
+            seen=f"in another world {numbers(-told, 4)} is *added*, and nothing is taken off where one "
+            "state's choice did not change.",
+            think="a KL is never negative. In log(p/q), who stands above, and who weighs?",
+            section="sec-bound",
+        )
+    if close([paid, told], [0.0, 0.0]) and close(both, -1.0):
         yield Mistake(
             "a forecast, not a promise",
             seen=f"{said}.",
@@ -1456,77 +1773,98 @@ def bound_size(answer: Answer) -> Findings:
             "safe?",
             section="sec-bound",
         )
-    table = {
+    if close([paid, told], [0.0, 0.0]) and both < -1.001:
+        yield Mistake(
+            "a mean KL, not the largest",
+            seen=f"{said}; with visits, {numbers(-1 - both, 4)}. So the KLs are weighed by the visits.",
+            think="the theorem's guarantee has to hold even if the worst state is the one that matters.",
+            section="sec-mean-kl",
+        )
+    size = "an action that is much worse than usual can do as much harm as a good one can do good. What does "
+    size += "the bar in |A| say?"
+    # What the first world is told, and the other one: where two mistakes meet in one, they part in the other.
+    table: dict[str, tuple[list[tuple[float, float]], str, str]] = {
         "a mean KL, not the largest": (
-            [scale * kl / 2, scale * kl / 3, scale * (kl + end) / 3],
-            "the theorem's guarantee has to hold even if the worst state is the one that matters. A mean is "
-            "what TRPO uses *in place of* the theorem.",
+            [
+                (scale * kl / 2, again * (kl + less) / 2),
+                (scale * kl / 3, again * (kl + less) / 3),
+                (scale * (kl + end) / 3, again * (kl + less) / 3),
+                (scale * kl, again * (kl + less)),
+            ],
+            "the theorem's guarantee has to hold for the one worst state. A mean is what TRPO uses *in place "
+            "of* the theorem, and a sum over states is in no theorem.",
             "sec-mean-kl",
         ),
-        "the KL the other way round": (
-            [scale * back],
-            "which policy comes first in the theorem, the one that has played or the one that is to play?",
-            "sec-bound",
-        ),
-        "the states where nobody acts": (
-            [scale * end],
-            "in the terminal state the two tables differ most, and no action is ever taken there.",
-            "sec-bound",
-        ),
-        "the total variation, not the KL": (
-            [scale * wide**2, scale * wide, 2 * scale * wide, 4 * scale * wide**2],
-            "the theorem is first stated with it, and correctly so. The exercise asks for the form with the "
-            "KL, "
-            "which is looser; by how much?",
-            "sec-bound",
-        ),
         "1 − γ is not squared": (
-            [scale * kl / 2],
+            [(scale * kl / 2, again * kl / 5)],
             "one sum over time for how far the visits drift, one for what that costs. How often does 1/(1 − "
-            "γ) "
-            "come in?",
+            "γ) come in?",
+            "sec-bound",
+        ),
+        "the square stands in the wrong place": (
+            [(scale * kl / 2, again * kl * 0.8), (scale * kl / 3, again * kl / 9)],
+            "γ, 1 − γ, 1 − γ²: what is squared in C?",
             "sec-bound",
         ),
         "γ is missing above": (
-            [scale * kl * 2],
+            [(scale * kl * 2, again * kl / 0.8)],
             "with γ = 0 there is no later state to get wrong. What must the penalty be then?",
             "sec-bound",
         ),
-        "the 4 is missing": ([scale * kl / 4], "look at the constant again.", "sec-bound"),
+        "the 4 is missing": (
+            [(scale * kl / 4, again * kl / 4)],
+            "look at the constant again.",
+            "sec-bound",
+        ),
         "the 4 is a 2": (
-            [scale * kl / 2],
+            [(scale * kl / 2, again * kl / 2)],
             "look at the constant again. (A sharper one is possible; it is not the theorem's.)",
             "sec-bound",
         ),
         "the largest advantage, not the largest in size": (
-            [scale * kl / 3],
-            "an action that is much worse than usual can do as much harm as a good one can do good. What "
-            "does "
-            "the bar in |A| say?",
+            [(scale * kl / 3, again * kl), (scale * kl, again * kl * 5 / 9)],
+            size,
             "sec-bound",
         ),
         "a mean advantage, not the largest": (
-            [scale * kl * m / 3 for m in (1.5, 1.0, 2.0, 6 / 6)],
-            "a bound must hold for the worst action in the worst state.",
+            [
+                *((scale * kl * m / 3, again * kl * n / 9) for m, n in ((1.5, 5.5), (1.0, 22 / 6))),
+                (scale * kl / 3, again * kl * 3 / 9),
+            ],
+            "a bound must hold for the worst action in the worst state. A mean over the new policy's actions "
+            "stands in a sharper one.",
             "sec-bound",
         ),
     }
-    # Halving happens in four ways; a world in which they differ tells them apart.
-    other = _MadeUp(0.8, [0.0, 0.0, 0.0], [[-1.0, 3.0], [-5.0, 5.0], [0.0, 0.0]])
-    told = -ask(other, other.OLD, np.array([[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]]))
-    less = float(divergence(np.array([0.5, 0.5]), np.array([0.4, 0.6])))
-    again = 4 * 5 * 0.8 / 0.04
-    second = {
-        "a mean KL, not the largest": [again * (kl + less) / 2, again * (kl + less) / 3],
-        "1 − γ is not squared": [again * kl * 0.2],
-        "the 4 is a 2": [again * kl / 2],
-        "γ is missing above": [again * kl / 0.8],
+    alone: dict[str, tuple[list[float], str]] = {
+        "the KL the other way round": (
+            [scale * back],
+            "which policy comes first in the theorem, the one that has played or the one that is to play?",
+        ),
+        "the states where nobody acts": (
+            [scale * end],
+            "in the terminal state the two tables differ most, and no action is ever taken there.",
+        ),
+        "the total variation, not the KL": (
+            [scale * wide**2, scale * wide, 2 * scale * wide, 4 * scale * wide**2],
+            "the theorem is first stated with it, and correctly so. The exercise asks for the form with the "
+            "KL, which is looser; by how much?",
+        ),
     }
-    for name, (wrong, think, section) in table.items():
-        if any(close(paid, value) for value in wrong):
-            if name in second and not any(close(told, value) for value in second[name]):
-                continue
-            yield Mistake(name, seen=f"{said}.", think=think, section=section)
+    for name, (values, think) in alone.items():
+        if any(close(paid, value) for value in values):
+            yield Mistake(name, seen=f"{said}.", think=think, section="sec-bound")
+    for name, (pairs, think, section) in table.items():
+        if any(close([paid, told], pair) for pair in pairs):
+            more = f"; in another world {numbers(told, 4)}, where {numbers(again * kl, 4)} is right"
+            yield Mistake(name, seen=f"{said}{more}.", think=think, section=section)
+    if any(close(paid - scale * kl, v) for v in (1.0, 1 / 2, 1 / 3)):
+        yield Mistake(
+            "every state counts alike",
+            seen="where no state is ever visited you forecast a change.",
+            think="the sum over states has weights, and they do not add up to one. What are they?",
+            section="sec-difference",
+        )
     if close(hoped, -1.0 / 2) or close(hoped, -1.0 / 3):
         yield Mistake(
             "every state counts alike",
@@ -1540,6 +1878,21 @@ def bound_size(answer: Answer) -> Findings:
             seen="a policy that does more of what is bad is promised a gain.",
             think="take the advantages of the old policy over the actions of the new one.",
             section="sec-surrogate",
+        )
+    if close(paid, scale * kl) and close(hoped, 0.0):
+        yield Mistake(
+            "a forecast of nothing",
+            seen="where the new policy does more of what is bad, and γ is 0, you forecast 0.",
+            think="a policy's own advantages, averaged over its own actions, are zero. Which two policies "
+            "meet in the surrogate?",
+            section="sec-surrogate",
+        )
+    if close(hoped, -1.0) and close(both + scale * kl, -0.5):
+        yield Mistake(
+            "the visits are made a distribution",
+            seen="with γ = 1/2 and one visit of each of two states your forecast is half of theirs.",
+            think="J adds up what is earned along an episode. What do the visits of all states add up to?",
+            section="sec-difference",
         )
     yield Property(
         "where nothing can be gained, the penalty is left: 4 · 3 · ½ / ¼ times ¾ ln(3/2) − ¼ ln 2",
@@ -1555,6 +1908,15 @@ def bound_size(answer: Answer) -> Findings:
     yield Property("with γ = 0 the forecast is left: −1", close(hoped, -1.0), f"you get {numbers(hoped)}")
     world = chain(3, left_reward=0.4, slip=0.1, gamma=0.8)
     dice = np.random.default_rng(1)
+    even = np.full((5, 2), 0.5)
+    if close(ask(world, even, even), world.objective(even)):
+        yield Mistake(
+            "the new return, not the gain",
+            seen=f"a policy that does not change is promised {numbers(ask(world, even, even))}.",
+            think="the theorem bounds J(π'), the exercise asks for J(π') − J(π). What of the surrogate is "
+            "left out then?",
+            section="sec-bound",
+        )
     kept, small = True, 0.0
     for _ in range(8):
         logits = dice.normal(size=(5, 2))
@@ -1623,6 +1985,8 @@ class _Step:
         moved = [seen - self.table for seen in policy.seen if np.abs(seen - self.table).max() > 1e-7]
         self.first = moved[0] if moved else None  # the first table that was tried
         self.gain, self.kl, self.mean_kl = self.judge(logits)
+        with np.errstate(all="ignore"):
+            self.back_kl = float(divergence(softmax(logits), self.old)[self.states].max())
 
     def judge(self, logits: np.ndarray) -> tuple[float, float, float]:
         """Of a table of logits the surrogate's gain, the largest KL of a visited state, and the mean KL."""
@@ -1654,6 +2018,11 @@ def _alike(left: np.ndarray, right: np.ndarray) -> float:
     return float((left * right).sum()) / size if size > 1e-20 else 0.0
 
 
+# What a message calls them: “It was called with (a world, …)”.
+_TwoPlays.__name__ = _MadeUp.__name__ = "world"
+_Matrix.__name__, _Policy.__name__ = "function", "policy"
+
+
 @CHAPTER.check("trust-step", section="sec-trpo")
 def trust_step(answer: Answer) -> Findings:
     # Three states, one visited more often than the others.
@@ -1681,9 +2050,8 @@ def trust_step(answer: Answer) -> Findings:
         yield Mistake(
             "the policy does not move",
             seen="after your step the policy's parameters are what they were.",
-            think="is what the search found assigned to the policy? And does it compare with the *old* "
-            "policy, "
-            "noted before anything moved?",
+            think="were all tries refused, or was one accepted and not assigned to the policy? Print gain "
+            "and KL of each. Does the search compare with the *old* policy, noted before anything moved?",
             section="sec-trpo",
         )
     if plain.gain < 0:
@@ -1693,7 +2061,23 @@ def trust_step(answer: Answer) -> Findings:
             think="is what you differentiate to be made large or small, and which way does the step go?",
             section="sec-trpo",
         )
-    if plain.kl > 0.0101 and plain.mean_kl <= 0.0101:
+    # One state, two even actions, and policies that do not follow their parameters in a straight line. Here a
+    # step has little effect at first and then a large one: its KL is far above the forecast.
+    even, turn = np.zeros((1, 2)), 0.2 / (1.5 * np.pi)
+
+    def try_on(bend: Callable[[Tensor], Tensor]) -> _Step:
+        return _Step(answer, even, [0] * 4, [0, 0, 1, 1], [1.0, 1.0, -1.0, -1.0], 0.02, 1e-6, bend)
+
+    steep = try_on(lambda d: d + 400 * d**3)
+    if plain.kl > 0.0101 and plain.back_kl <= 0.0101 and steep.kl <= steep.max_kl * 1.01:
+        yield Mistake(
+            "the KL the other way round",
+            seen=f"{said}; from the new policy to the old one that is {plain.back_kl:.4f}.",
+            think="“from the old policy to the new one”: which of the two has the actions that are averaged "
+            "over?",
+            section="sec-mean-kl",
+        )
+    if plain.kl > 0.0101 and plain.mean_kl <= 0.0101 and steep.kl <= steep.max_kl * 1.01:
         yield Mistake(
             "the mean KL, not the largest",
             seen=f"{said}.",
@@ -1719,9 +2103,45 @@ def trust_step(answer: Answer) -> Findings:
             think="where does the Fisher matrix come in? If it does, is there any curvature left in it?",
             section="sec-natural-gradient",
         )
-    if single.first is not None and single.kl < 0.0058:
-        *_, tried = single.judge(single.table + single.first)
+    # A damping that is large enough to show in the direction.
+    heavy = _Step(answer, table, states, actions, worth, 0.01, 0.5)
+    wanted, taken = heavy.natural(0.5), heavy.change if heavy.first is None else heavy.first
+    if _alike(taken, wanted) < 0.9999 and any(
+        _alike(taken, heavy.natural(d)) > max(0.9999, _alike(taken, wanted))
+        for d in (1e-6, 1e-3, 0.01, 0.1, 1)
+    ):
+        yield Mistake(
+            "the damping is not the one that was given",
+            seen="with a damping of 0.5 your step points where another damping leads.",
+            think="who says how much is added to the diagonal? Look for a default that speaks in your place.",
+            section="sec-natural-gradient",
+        )
+    if single.first is not None:
+        tried = single.judge(single.table + single.first)[2]
         told = f"the first length that you try has a KL of {tried:.2g}, and 0.01 is allowed"
+        if 0.0052 < tried < 0.0068:
+            yield Mistake(
+                "the whole step is never tried",
+                seen=f"{told}: about 0.64 of it.",
+                think="with which power of 0.8 does the search begin?",
+                section="sec-line-search",
+            )
+        if 0.014 < tried < 0.03 and _alike(single.first, single.change) > 0.999:
+            yield Mistake(
+                "the first try is longer than it should be",
+                seen=f"{told}: twice as much. The search made it shorter, and nobody would have noticed.",
+                think="the KL of a step is *half* of step times F step.",
+                section="sec-natural-gradient",
+            )
+        if 0.0075 < tried <= 0.0101 and np.abs(single.change - single.first).max() > 1e-6:
+            yield Mistake(
+                "a step that is good enough is refused",
+                seen=f"{told}; it gains, and you go on to a shorter one.",
+                think="print what is held against max_kl. Is it one state's KL, a sum over the batch, or "
+                "something else?",
+                section="sec-line-search",
+            )
+    if single.first is not None and single.kl < 0.0058:
         if 0.0042 < tried < 0.0058:
             yield Mistake(
                 "the 2 is missing under the root",
@@ -1736,12 +2156,7 @@ def trust_step(answer: Answer) -> Findings:
             "matrix?",
             section="sec-natural-gradient",
         )
-    # One state, two even actions, and a policy that stays near and turns round: the whole step loses.
-    even, turn = np.zeros((1, 2)), 0.2 / (1.5 * np.pi)
-
-    def try_on(bend: Callable[[Tensor], Tensor]) -> _Step:
-        return _Step(answer, even, [0] * 4, [0, 0, 1, 1], [1.0, 1.0, -1.0, -1.0], 0.02, 1e-6, bend)
-
+    # This one stays near and turns round: the whole step loses.
     wavy = try_on(lambda d: turn * torch.sin(d / turn))
     if wavy.gain < -1e-6:
         yield Mistake(
@@ -1752,8 +2167,6 @@ def trust_step(answer: Answer) -> Findings:
             think="a step is accepted for two reasons, and both are needed.",
             section="sec-line-search",
         )
-    # Here a step has little effect at first and then a large one: its KL is far above the forecast.
-    steep = try_on(lambda d: d + 400 * d**3)
     if steep.kl > steep.max_kl * 1.01:
         yield Mistake(
             "a step that goes too far is taken",
@@ -1763,7 +2176,7 @@ def trust_step(answer: Answer) -> Findings:
             section="sec-line-search",
         )
     # And here any change at all is too much.
-    cliff = try_on(lambda d: d + 1e30 * d**5)
+    cliff = try_on(lambda d: d + 1e3 * torch.sign(d).detach())
     if cliff.broken or np.abs(cliff.change).max() > 1e-9:
         yield Mistake(
             "after a failed search the policy is not what it was",
@@ -1793,6 +2206,22 @@ def trust_step(answer: Answer) -> Findings:
     yield Property(
         "where the whole step goes too far, a shorter one is taken", np.abs(steep.change).max() > 1e-9
     )
+    far = try_on(lambda d: d + 3e6 * d**3)
+    yield Property("where it must be a hundredth of the step, it is found", np.abs(far.change).max() > 1e-9)
+    if close([plain.said_gain, plain.said_kl], [plain.gain + np.mean(worth), plain.kl], 1e-3):
+        yield Mistake(
+            "the surrogate itself, not its gain",
+            seen=f"you report {plain.said_gain:.4f}; {said}.",
+            think="which value does the surrogate have at the old policy, where every ratio is 1?",
+            section="sec-line-search",
+        )
+    if close([plain.said_gain, plain.said_kl], [plain.gain, plain.mean_kl], 1e-3):
+        yield Mistake(
+            "the mean KL is reported",
+            seen=f"you report {plain.said_kl:.4f}; {said}.",
+            think="the leash holds in every state. Which number says how far it was stretched?",
+            section="sec-mean-kl",
+        )
     yield Property(
         "the gain and the KL that it reports are those of the step it took",
         close([plain.said_gain, plain.said_kl], [plain.gain, plain.kl], 1e-3),

@@ -112,11 +112,14 @@ class Figure:
             raise ValueError(f"the figure {self.module!r} has no still picture: text stands in for it")
         if self._png is None:
             import matplotlib as mpl
+            from PIL import Image
 
-            file = io.BytesIO()
+            drawn, file = io.BytesIO(), io.BytesIO()
             with mpl.rc_context(cast("Any", style.settings())):
-                picture = self._still()
-                picture.savefig(file, format="png", dpi=2 * 96, metadata={"Software": None})
+                self._still().savefig(drawn, format="png", dpi=2 * 96)
+            # A notebook may have 1 MB: 128 colours look the same here and weigh a third.
+            few = Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+            few.save(file, format="png", optimize=True)
             self._png = base64.b64encode(file.getvalue()).decode("ascii")
         return self._png
 
