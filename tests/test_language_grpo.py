@@ -192,7 +192,7 @@ def test_no_gradient_goes_into_advantages():
         (torch.rand(6), 1, {"baseline": "batch"}, ValueError, r"group_size is 1, and scale is 'group'"),
         (torch.rand(1), 1, {"baseline": "batch", "scale": "none"}, ValueError, r"rewards has a single entry"),
     ],
-    ids=str,
+    ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_advantages_of_nothing_sensible_get_a_sentence(rewards, size, how, error, sentence):
     with pytest.raises(error, match=sentence):

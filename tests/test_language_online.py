@@ -528,7 +528,7 @@ def test_answers_that_are_none(answers, sentence):
         ({"temperatures": (1.0, 1.0, 1.0)}, r"temperatures is \(1.0, 1.0, 1.0\); two are wanted"),
         ({"refresh_every": 0}, r"refresh_every is 0; a whole number of at least 1"),
     ],
-    ids=str,
+    ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_iterative_ppo_refuses(given, sentence):
     with pytest.raises(ValueError, match=sentence):
