@@ -134,7 +134,7 @@ class Stage(runs.Remembering):
         return torch.optim.AdamW(trained, lr=self.settings.lr, weight_decay=0.0)
 
     def step(self, number: int) -> dict[str, Any]:
-        """One update, the `number`th from 0; returns what the history should say about it.
+        """One update; `number` counts them from 0. Returns what the history should say about it.
 
         `tokens` among it is the number of tokens that were trained on or sampled, whichever the stage is
         measured by; it is summed over the run.
