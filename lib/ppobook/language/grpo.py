@@ -207,7 +207,7 @@ def group_advantages(
     rewards : tensor, shape (B,)
         The completions of one prompt stand side by side: the first group_size, then the next.
     group_size : int
-        G. B is a multiple of it.
+        How many completions a prompt has, G; B is a multiple of it.
     baseline : "group", "leave_one_out" or "batch"
     scale : "group", "batch" or "none"
     eps : float of at least 0
