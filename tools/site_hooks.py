@@ -6,6 +6,7 @@
 - Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake.
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
 - The settings of an algorithm stand on its page with their defaults and what they mean.
+- Of the types of arguments, classes are links and other words are words.
 - `{chapters}` shows what book.yml says of each chapter.
 """
 
@@ -22,8 +23,10 @@ from urllib.parse import quote, urlencode
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -227,6 +230,26 @@ def keep_formulas(
     lines[:] = result
 
 
+class LinkClassesOnly(SphinxPostTransform):
+    """In the type of an argument, link classes and nothing else.
+
+    Sphinx looks up every word there, and in `tensor, shape (B, T)` would take "shape" and "T" for attributes
+    that some class has by these names.
+    """
+
+    default_priority = 5  # before references are looked up, at 10
+
+    def run(self, **_: Any) -> None:
+        """Put the word itself where the one that it would lead to is no class."""
+        domain = self.env.domains["py"]
+        for link in list(self.document.findall(addnodes.pending_xref)):
+            if link.get("refdomain") == "py" and link.get("reftype") == "class":
+                place = link.get("py:module"), link.get("py:class"), link["reftarget"], None, 1
+                found = [entry.objtype for _, entry in domain.find_obj(self.env, *place)]
+                if found and not {"class", "exception"} & set(found):
+                    link.replace_self(link.children)
+
+
 def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _options: object) -> bool | None:
     """Below a class of settings: each one with its default and what it is, own and inherited.
 
@@ -348,6 +371,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_meta", {}, "env")
     app.add_config_value("book_solutions", True, "env")
     app.add_directive("chapters", Chapters)
+    app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", fold_in_solutions)
     # After Sphinx has numbered, and after the theme has made its own buttons.
     app.connect("env-get-updated", count_by_chapter, priority=900)
