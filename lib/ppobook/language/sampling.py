@@ -43,7 +43,7 @@ class Settings(training.Settings):
     batch_size: int = setting(64, "completions that an update is made from", low=1)
     temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
     max_new_tokens: int | None = setting(
-        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS}", low=1
+        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS} or what has room", low=1
     )
     cut: str = setting(
         "end",
@@ -82,13 +82,13 @@ class Sampling(Stage):
         self.reward: Reward = task.reward
         self.judge = task.reward.module
         self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
+        readers = {"model": self.model, "reference": self.reference, "reward": self.judge}
         self.max_new_tokens: int = settings.max_new_tokens or (
-            MAX_NEW_TOKENS if task.world is None else task.world.max_new_tokens
+            room_after(self.prompts, readers) if task.world is None else task.world.max_new_tokens
         )
         longest = int(self.prompts.mask.sum(dim=1).max())
-        for name, model in (("model", self.model), ("reference", self.reference), ("reward", self.judge)):
-            context = getattr(getattr(model, "body", model), "context", None)
-            if context is not None and longest + self.max_new_tokens > context:
+        for name, context in _contexts(readers).items():
+            if longest + self.max_new_tokens > context:
                 raise ValueError(
                     f"max_new_tokens is {self.max_new_tokens} and the longest prompt has {longest} tokens; "
                     f"together at most the context of {name}, {context}, are wanted"
@@ -158,6 +158,37 @@ class Sampling(Stage):
             "length": completions.lengths.float().mean().item(),
             "ended": completions.ended.float().mean().item(),
         }
+
+
+def room_after(prompts: Prompts, readers: Mapping[str, Any]) -> int:
+    """How long a completion may be where nobody says: MAX_NEW_TOKENS, or what has room after the prompts.
+
+    Parameters
+    ----------
+    prompts : Prompts
+    readers : dict
+        Whoever reads prompt and completion, by name; None and what has no context are left out.
+
+    Raises
+    ------
+    ValueError
+        A prompt that fills a context.
+    """
+    longest = int(prompts.mask.sum(dim=1).max())
+    room = MAX_NEW_TOKENS
+    for name, context in _contexts(readers).items():
+        if longest >= context:
+            raise ValueError(
+                f"data has a prompt of {longest} tokens, and the context of {name} is {context}; a shorter "
+                "prompt is wanted, after which something has room"
+            )
+        room = min(room, context - longest)
+    return room
+
+
+def _contexts(readers: Mapping[str, Any]) -> dict[str, int]:
+    found = {name: getattr(getattr(model, "body", model), "context", None) for name, model in readers.items()}
+    return {name: context for name, context in found.items() if context is not None}
 
 
 def kl_estimate(
