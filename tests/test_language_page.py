@@ -43,9 +43,10 @@ def run_python(code, folder):
 
 
 def run_command(line, folder, *more):
-    words = line.removeprefix("$ ppobook ").split()
+    programs = {"ppobook": "ppobook.cli", "torchrun": "torch.distributed.run"}
+    program, *words = line.removeprefix("$ ").split()
     done = subprocess.run(
-        [sys.executable, "-m", "ppobook.cli", *words, *more],
+        [sys.executable, "-m", programs[program], *words, *more],
         cwd=folder,
         env=QUIET,
         capture_output=True,
@@ -63,13 +64,16 @@ def shortened(code):
 
 def test_the_page_has_no_other_code():
     assert len(BLOCKS) == 4
-    assert [len(block) for block in COMMANDS] == [5, 5]
+    assert [len(block) for block in COMMANDS] == [5, 5, 1]
     assert PAGE.count("```") == 2 * (len(BLOCKS) + len(COMMANDS))
 
 
-def test_the_five_commands_run(tmp_path):
+def test_the_commands_of_the_world_run(tmp_path):
     for line in COMMANDS[0][:-1]:
         assert "2 updates" in run_command(line, tmp_path, "--steps", "2", "--quiet")
+    (shared,) = COMMANDS[2]
+    said = run_command(shared, tmp_path, "--steps", "2", "--batch-size", "32", "--quiet")
+    assert said.count("2 updates") == 1
     said = run_command(COMMANDS[0][-1], tmp_path, "--n", "32")
     assert {"gold", "reward", "kl_reference", "distinct_2"} <= set(said.splitlines()[0].split())
     assert [line.split()[0] for line in said.splitlines()[1:4]] == ["base", "ppo", "dpo"]
