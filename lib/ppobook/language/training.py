@@ -109,7 +109,9 @@ class Stage(runs.Remembering):
         A subclass may put an optimizer of torch in its place.
     generator : torch.Generator
         For whatever is drawn while training: prompts, tokens, minibatches.
-    tokenizer, settings, device
+    tokenizer : Tokenizer
+    settings : Settings
+    device : str
     """
 
     algorithm: ClassVar[str]
