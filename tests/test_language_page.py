@@ -43,7 +43,7 @@ def run_python(code, folder):
 
 
 def run_command(line, folder, *more):
-    programs = {"ppobook": "ppobook.cli", "torchrun": "torch.distributed.run"}
+    programs = {"ppobook": "ppobook", "torchrun": "torch.distributed.run"}
     program, *words = line.removeprefix("$ ").split()
     done = subprocess.run(
         [sys.executable, "-m", programs[program], *words, *more],

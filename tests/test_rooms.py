@@ -44,6 +44,7 @@ MAY_USE = {
     "cli": LOOP
     | TRAINERS
     | {"language", "experiments", "teaching", "course", "doctor", "comparing", "watching", "exporting"},
+    "__main__": {"cli"},
     # The four names of `import ppobook`, each looked up when it is first used.
     "__init__": {"evaluation", "experiments", "training"},
 }
