@@ -10,6 +10,10 @@ These are the formats that TRL documents ("Dataset formats and types"), so that 
 they are. A record is a dict. What it says is a text, or a conversation: a list of messages such as
 ``{"role": "user", "content": "Tell me of the fox."}``, which the tokenizer's chat template makes tokens of.
 
+A reward function is given texts in either case (`ppobook.language.rewards`): a conversation as its chat
+template has written it. TRL hands it the messages; whoever wants them keeps them in one more column, which is
+handed on by its name.
+
 Everything is read and looked at before anything is trained on. What cannot be used is refused by a sentence
 that names the record, ``data[7]`` or the line of a file.
 """
@@ -174,7 +178,7 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     Returns
     -------
     Prompts
-        With all columns but "prompt" and "completion".
+        With all columns but "prompt" and "completion": reward functions are given texts by these names.
 
     Raises
     ------
