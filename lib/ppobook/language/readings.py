@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import inspect
 import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ppobook._arguments import imported, literal, see_here
 
@@ -140,8 +138,7 @@ def print_best_of_n(arguments: argparse.Namespace) -> None:
         print(f"\nbest of {most}\n{lines(_part(found, rows), arguments.samples, arguments.seed, '  ')}")
 
 
-@dataclass
-class Policy:
+class Policy(NamedTuple):
     """A model that can be asked to write."""
 
     name: str
@@ -274,6 +271,8 @@ def _in_one_line(text: str) -> str:
 
 def _part(found: Evaluation, rows: list[int]) -> Evaluation:
     """Some of the completions of an evaluation."""
+    from dataclasses import replace
+
     import torch
 
     return replace(
@@ -425,6 +424,8 @@ def _refuse_other_data(arguments: argparse.Namespace) -> None:
 
 def world_of(said: Any) -> World:
     """The world that `nouns=8,places=8` means, or a mapping of a file."""
+    import inspect
+
     from ppobook import _doors
     from ppobook.language.world import World
 
