@@ -53,7 +53,7 @@ def large(facts: Facts) -> str:
 
 
 def _steps(facts: Facts, size: tuple[int, int]) -> str:
-    rows = [("", "", "ours, ms", "TRL, ms", "ours / TRL", "on the wall", "aimed at")]
+    rows = [("", "", "ours, ms", "TRL, ms", "ours / TRL", "on the wall", "blocks", "aimed at")]
     before = ""
     for one in _of_size(facts, size):
         if one["beside"] != "TRL":
@@ -69,6 +69,7 @@ def _steps(facts: Facts, size: tuple[int, int]) -> str:
                 _number(theirs),
                 _ratio(one),
                 _number(wall[0] / wall[1]),
+                str(one["seeds"]),
                 _aim(one),
             )
         )
@@ -85,13 +86,13 @@ def _of_size(facts: Facts, size: tuple[int, int]) -> list[Facts]:
 
 
 def generation(facts: Facts) -> str:
-    rows = [("", "", "ours, tokens a second", "transformers", "ours / theirs, time")]
+    rows = [("", "", "ours, tokens a second", "transformers", "ours / theirs, time", "blocks")]
     for one in facts["comparisons"]:
         if one["beside"] == "transformers":
             ours, theirs = one["medians"]["tokens_per_second"]
             size = one["title"].partition(", ")[2]
             who = one["contestant"].removeprefix("ours, ")
-            rows.append((size, who, _number(ours), _number(theirs), _ratio(one)))
+            rows.append((size, who, _number(ours), _number(theirs), _ratio(one), str(one["seeds"])))
     return _markdown(rows, left=2) if len(rows) > 1 else ABSENT
 
 
