@@ -59,7 +59,7 @@ def run_command(line, folder, *more):
 
 def shortened(code):
     """The page's code with two updates in each run."""
-    return re.sub(r"^(\w+ = train\(.*)\)$", r"\1, steps=2)", code, flags=re.M)
+    return re.sub(r"^(\w+ = train\()(.*?),?\s*\)$", r"\1\2, steps=2)", code, flags=re.M | re.S)
 
 
 def test_the_page_has_no_other_code():
@@ -180,6 +180,8 @@ def test_what_is_called_otherwise_in_trl_is_a_setting_there_and_here():
     ours = {name for stage in STAGES for name in stage_class(stage).settings_class.__dataclass_fields__}
     rows = cells("Beside TRL")
     assert {name for row in rows for name in codes(row[0])} <= ours
+    (note,) = [row[2] for row in rows if codes(row[0]) == ["kl_coef"]]
+    assert f"{stage_class('grpo').settings_class().kl_coef:g} here" in note
     trl = pytest.importorskip("trl")
     theirs = {f.name for kind in (trl.GRPOConfig, trl.DPOConfig) for f in dataclasses.fields(kind)}
     assert {name for row in rows for name in codes(row[1])} <= theirs
