@@ -79,6 +79,15 @@ def test_the_commands_of_the_world_run(tmp_path):
     assert [line.split()[0] for line in said.splitlines()[1:4]] == ["base", "ppo", "dpo"]
 
 
+def test_the_commands_of_the_readme_run(tmp_path):
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^ppobook language [^#\n]*", readme, re.M)
+    assert len(lines) == 6
+    for line in lines[:-1]:
+        assert "1 update" in run_command(line, tmp_path, "--steps", "1", "--quiet")
+    assert "runs/tuned" in run_command(lines[-1], tmp_path, "--n", "16")
+
+
 def test_the_python_of_the_world_runs(tmp_path):
     said = run_python(shortened("\n".join([BLOCKS[0], BLOCKS[3]])), tmp_path)
     assert "kl_reference" in said
