@@ -953,3 +953,20 @@ def test_the_third_line_of_a_file_is_named(tmp_path, third, sentence):
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     with pytest.raises((ValueError, TypeError), match=sentence):
         examples_of(tmp_path / "x.jsonl", WORDS)
+
+
+@pytest.mark.parametrize("side", ["prompt", "chosen", "rejected"])
+def test_padding_is_no_text(side):
+    pair = {"prompt": "what color is the sky ?", "chosen": "blue .", "rejected": "green ."}
+    with pytest.raises(ValueError, match=rf"data\[1\]: {side} is padding only"):
+        pairs_of([pair, {**pair, side: "<pad> <pad>"}], WORDS)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_pair_without_the_prompt_that_others_have(at):
+    pair = {"prompt": "what color is the sky ?", "chosen": "blue .", "rejected": "green ."}
+    pairs = [dict(pair) for _ in range(3)]
+    pairs[at]["prompt"] = None
+    for read in (pairs_of, labelled_of):
+        with pytest.raises(ValueError, match=rf"data\[{at}\] has no 'prompt', and data\[{1 - at}\] has one"):
+            read(pairs, WORDS)

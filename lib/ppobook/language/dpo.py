@@ -80,7 +80,8 @@ class DPO(Stage):
     **The reference** is read once, before the first update, and not kept: its log-probabilities are.
 
     **KTO's reference point** is the mean log-ratio of completions below prompts that are not theirs
-    (`mismatched`), over the batch: the paper's estimate, and TRL's.
+    (`mismatched`), over the batch. TRL's are the completions one row before, as the batch lies; here those
+    further on in the data.
 
     Attributes
     ----------

@@ -326,9 +326,11 @@ class GRPO(Sampling):
     `surrogate="sequence"`; flat_fraction is 0 with "cispo", which silences nothing.
 
     **Differences to TRL 1.16**, whose loss_type, scale_rewards and importance_sampling_level these settings
-    match; kl_weighted is its use_bias_correction_kl. On one minibatch the losses are the same; but its beta
-    is 0 by default, and
+    match; kl_weighted is its use_bias_correction_kl, which is True there by default. On one minibatch the
+    losses are the same; but its beta is 0 by default, and
 
+    - it weighs a token's KL by the ratio of its sequence where GSPO has one, and not by the token's own;
+    - its advantages in a group whose rewards agree are roundings over 1e-4, and here 0;
     - its dr_grpo divides by the group's deviation, unless scale_rewards is "none" as well;
     - its dapo and cispo divide by the tokens of the whole batch, so that a minibatch of long completions
       takes a longer step; here each minibatch is its own mean (there: bnpo). There is no dynamic sampling,
@@ -356,8 +358,8 @@ class GRPO(Sampling):
         self.groups, self.together = s.batch_size // s.group_size, s.group_size
         if s.num_minibatches > self.groups:
             raise ValueError(
-                f"num_minibatches is {s.num_minibatches} and a batch has {self.groups} groups of "
-                f"{s.group_size}; at most one part a group is wanted"
+                f"num_minibatches is {s.num_minibatches}, and batch_size {s.batch_size} with group_size "
+                f"{s.group_size} makes {self.groups}; at most one part a group is wanted"
             )
         if s.surrogate == "sequence" and s.kl_in == "to_go" and s.kl_coef:
             raise ValueError(

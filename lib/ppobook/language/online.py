@@ -55,7 +55,9 @@ class OnlineDPOSettings(training.Settings):
         0.0, "rewards apart by this much are told apart in 73 of 100 pairs; 0: whenever they differ", low=0
     )
     temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
-    max_new_tokens: int | None = setting(None, "the longest completion; none: the world's, else 64", low=1)
+    max_new_tokens: int | None = setting(
+        None, "the longest completion; none: the world's, else 64 or what has room", low=1
+    )
     cut: str = setting(
         "end",
         "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
@@ -84,6 +86,9 @@ class OnlineDPO(Sampling):
 
     The samples are taken as given. That they were drawn from the policy, and would change with it, has no
     part in the gradient, nor has it in the paper's.
+
+    **Differences to TRL 1.16.** It draws at `temperature` and reads log-probabilities at 1, and of equal
+    rewards it calls the first one the better. Its "ipo" is on sums, as here; that of its DPOTrainer on means.
 
     References
     ----------

@@ -152,8 +152,8 @@ class PPO(Sampling):
     gradient steps of the update: approx_kl is how far the policy was from π_old on the way.
     explained_variance is that of the values noted when the batch was sampled.
 
-    **Differences to TRL's PPOTrainer**, as it stands in its `experimental.ppo`. Its vf_coef, 0.1, is the
-    value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
+    **Differences to TRL's PPOTrainer**, as it stood in version 1.12, the last one that had it. Its vf_coef,
+    0.1, is the value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
 
     - of a completion that ended it pays the reward one token *after* the end: the critic has a state more to
       learn, and the end's advantage gets the reward by way of λ;

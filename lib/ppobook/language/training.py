@@ -629,7 +629,7 @@ class _Training(runs.Training):
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
         lr = self.stage.rate(self.update)
-        made = self.stage.step(self.update)
+        made = self._step()
         measured = dict(runs.checked_metrics(f"{type(self.stage).__name__}.step", made, _FILLED))
         tokens = int(measured.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
@@ -639,6 +639,23 @@ class _Training(runs.Training):
             "lr": lr,
             "seconds_update": time.perf_counter() - begin,
         }
+
+    def _step(self) -> Any:
+        """A step. One that fails before it has changed a weight, as a reward may, is taken back."""
+        stage = self.stage
+        before, written = stage.beside_weights(), self._written()
+        try:
+            return stage.step(self.update)
+        except Exception:
+            if self._written() == written:
+                stage.put_back(before)
+                self.untouched = True
+            raise
+
+    def _written(self) -> list[int]:
+        """How often each tensor of the stage's modules has been written to."""
+        modules = self.stage.modules().values()
+        return [x._version for module in modules for x in module.state_dict(keep_vars=True).values()]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         stage = self.stage
@@ -766,6 +783,15 @@ def open_task(
         from ppobook.language import hf
 
         tokenizer = hf.open_tokenizer(tokenizer)
+    if (
+        tokenizer is not None
+        and not isinstance(tokenizer, WordTokenizer)
+        and not hasattr(tokenizer, "description")
+    ):
+        raise TypeError(
+            f"tokenizer is of type {type(tokenizer).__name__}, which no checkpoint can hold; a WordTokenizer, "
+            "a tokenizer of transformers, or the folder of one is wanted"
+        )
     if origin is not None:
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
         model = (
