@@ -789,8 +789,8 @@ def open_task(
         and not hasattr(tokenizer, "description")
     ):
         raise TypeError(
-            f"tokenizer is of type {type(tokenizer).__name__}, which no checkpoint can hold; a WordTokenizer, "
-            "a tokenizer of transformers, or the folder of one is wanted"
+            f"tokenizer is of type {type(tokenizer).__name__}, which no checkpoint can hold; a "
+            "WordTokenizer, a tokenizer of transformers, or the folder of one is wanted"
         )
     if origin is not None:
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
