@@ -37,10 +37,14 @@ def machine(facts: Facts) -> str:
     }
     trl = " and ".join(sorted(v["trl"] for peer, v in facts["versions"].items() if peer.startswith("trl")))
     load = facts["load"]
+    blocks = {one["name"]: len(one["seeds"]) for one in facts["races"]}
+    whole = all(blocks.get(one.name) == len(one.seeds) for one in language_jobs.bench())
+    lacking = "" if whole else " **This recording is not whole**: rows are missing, or have too few blocks."
     return (
         f"{facts['date']}, {facts['machine']}; {', '.join(found.values())}; trl {trl} (PPO: the older one). "
         f"While it ran, {_number(load['median'])} processes wanted a processor at a time (the median over "
-        f"jobs; from {_number(load['least'])} to {_number(load['most'])}), the race's own among them."
+        f"jobs; from {_number(load['least'])} to {_number(load['most'])}), the race's own among "
+        f"them.{lacking}"
     )
 
 

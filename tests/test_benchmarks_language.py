@@ -180,6 +180,9 @@ def test_the_page_tells_what_was_measured(facts):
     assert "the same GPT-2: 0.4 (0.4 to 0.4) of TRL's time, more than" in language_page.worse(facts)
     assert "our decoder" not in language_page.worse(facts)
     assert "trl 1.16.0" in language_page.machine(facts)
+    assert "not whole" in language_page.machine(facts)
+    facts["races"] = [{"name": one.name, "seeds": list(one.seeds)} for one in language_jobs.bench()]
+    assert "not whole" not in language_page.machine(facts)
     assert "50" in language_page.memory(facts)
 
 
