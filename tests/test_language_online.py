@@ -750,34 +750,38 @@ def test_a_run_with_a_preference_of_ones_own(base, taught, tmp_path):
 # --- learning ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+# Chosen on seeds 0 to 3, where the least that gold rose by was 1.0 (lagged) and 1.3 (the others).
+
+
+@pytest.mark.parametrize("seed", [10, 11, 12])
 @pytest.mark.parametrize("case", ["online_dpo", "online_dpo, ipo", "lagged_grpo", "lagged_grpo, weighed"])
 def test_gold_rises(base, case, seed):
     settings = {
-        "online_dpo": {"lr": 1e-3},
-        "online_dpo, ipo": {"lr": 1e-3, "loss": "ipo", "group_size": 4},
-        "lagged_grpo": {"lr": 1e-3, "lag": 2},
-        "lagged_grpo, weighed": {"lr": 1e-3, "lag": 2, "corrected": False, "max_weight": 2.0},
+        "online_dpo": {"batch_size": 64, "steps": 60},
+        "online_dpo, ipo": {"batch_size": 64, "steps": 60, "loss": "ipo", "group_size": 4},
+        "lagged_grpo": {"batch_size": 32, "steps": 30, "lag": 2},
+        "lagged_grpo, weighed": {"batch_size": 32, "steps": 30, "lag": 2}
+        | {"corrected": False, "max_weight": 2.0},
     }[case]
     name = case.partition(",")[0]
-    given = {"reward": "gold", "batch_size": 32, "steps": 30, "progress": False}
+    given = {"reward": "gold", "lr": 1e-3, "progress": False}
     history = train(name, base, seed=seed, **given, **settings).history
     start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
     print(f"{case} {seed}: gold {start:.2f} to {end:.2f}, KL {history['kl_reference'].iloc[-1]:.2f}")
-    assert end > start + 0.5
+    assert end > start + 0.6
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [10, 11, 12])
 def test_gold_rises_with_a_judge_that_learns(base, taught, seed):
-    given = {"batch_size": 32, "lr": 1e-3, "kl_coef": 0.1, "steps": 30, "progress": False}
-    given |= {"pairs": 150, "refresh_every": 6, "judge_lr": 1e-3}
+    given = {"batch_size": 64, "lr": 1e-3, "steps": 40, "progress": False}
+    given |= {"pairs": 300, "refresh_every": 8, "judge_lr": 1e-3, "judge_epochs": 3, "noise": 0.1}
     history = train("iterative_ppo", base, reward=taught, seed=seed, **given).history
     start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
-    print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::6].round(2))
-    assert end > start + 0.5
+    print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::8].round(2))
+    assert end > start + 0.8
     lessons = history.dropna()
     assert len(lessons) == 5
-    assert (lessons["fresh_accuracy_after"] > lessons["fresh_accuracy"]).sum() >= 3
+    assert (lessons["fresh_accuracy_after"] > lessons["fresh_accuracy"]).sum() >= 4
 
 
 # --- the usual mistakes --------------------------------------------------------------------------------

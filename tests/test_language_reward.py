@@ -16,6 +16,7 @@ from ppobook.language.reward import (
     SampledPairs,
     calibration,
     calibration_error,
+    held_out,
     ladder,
     rewards_of,
     sample_pairs,
@@ -265,6 +266,25 @@ def test_pairs_of_your_own(tmp_path):
     assert torch.equal(whole.chosen.tokens, stage.pairs.chosen.tokens)
 
 
+def test_what_was_held_out_is_found_again(tmp_path):
+    stage = made()
+    pairs = held_out(fit(out=tmp_path / "run"))
+    assert torch.equal(pairs.chosen.tokens, stage.held_out.chosen.tokens)
+    assert torch.equal(held_out(load(tmp_path / "run")).rejected.tokens, pairs.rejected.tokens)
+    assert held_out(fit(eval_pairs=0)) is None
+
+    own = {"data": RECORDS, "tokenizer": WORLD.tokenizer, "eval_pairs": 5, "seed": 3}
+    stage = made(Task(decoder(), WORLD.tokenizer, RECORDS), eval_pairs=5, seed=3)
+    run = fit(**own)
+    assert torch.equal(held_out(run, RECORDS).chosen.tokens, stage.held_out.chosen.tokens)
+    with pytest.raises(ValueError, match="data is None, and the run was not trained on a World"):
+        held_out(run)
+    with pytest.raises(ValueError, match="data differ from those of the run"):
+        held_out(run, RECORDS[:-1])
+    with pytest.raises(ValueError, match="run is one of 'sft'; one of 'reward' is wanted"):
+        held_out(train("sft", data=WORLD, steps=1, examples=40, eval_examples=0, progress=False))
+
+
 def test_what_is_held_out_is_judged_after_the_update():
     stage = made(lr=0.01)
     told = [stage.step(number) for number in range(3)]
@@ -468,7 +488,7 @@ def test_a_real_judge_is_looked_at_without_a_gradient():
 # ------------------------------------------------------------------------------------------- what it learns
 
 
-@pytest.mark.parametrize(("pooling", "share"), [("sum", 0.7), ("last", 0.6)])
+@pytest.mark.parametrize(("pooling", "share"), [("sum", 0.63), ("last", 0.6)])
 def test_it_learns_what_people_like(plenty, pooling, share):
     """Gold itself is right in 85 of 100 of these pairs, a coin in 50."""
     data = plenty.select(slice(1500))

@@ -1,5 +1,6 @@
 """The loop of the language stages: killed, interrupted, resumed, given the wrong things, and extended."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -19,6 +20,7 @@ import torch
 import ppobook
 from ppobook import runs
 from ppobook.language import training
+from ppobook.language.adam import Adam
 from ppobook.language.data import prompts_of
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
 from ppobook.language.rewards import Judge
@@ -284,6 +286,49 @@ def test_learning_rate_rises_and_long_gradients_are_shortened():
         assert (weight - before).norm().item() == pytest.approx(moved, rel=1e-4)
 
 
+def test_the_optimizer_takes_the_steps_of_torchs_own():
+    generator = torch.Generator().manual_seed(0)
+
+    def parameters():
+        first = torch.Generator().manual_seed(1)
+        made = [torch.randn(shape, generator=first) for shape in ((3, 4), (5,), ())]
+        made = [torch.nn.Parameter(x) for x in (*made, made[0].double())]
+        return [*made, made[0]]  # as where input and output share a table
+
+    mine, theirs = parameters(), parameters()
+    one = Adam(mine, 0.1)
+    other = torch.optim.AdamW(list(dict.fromkeys(theirs)), 0.1, weight_decay=0.0)
+    for k in range(8):
+        for group in (*one.param_groups, *other.param_groups):
+            group["lr"] = 0.1 / (k + 1)
+        one.zero_grad()
+        other.zero_grad()
+        for i, (p, q) in enumerate(zip(mine[:4], theirs[:4], strict=True)):
+            if (i + k) % 3:  # what has no gradient stays
+                p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
+                q.grad = p.grad.clone()
+        if k == 4:  # through a checkpoint, into another one
+            state = copy.deepcopy(one.state_dict())
+            one = Adam(mine, one.param_groups[0]["lr"])
+            one.load_state_dict(state)
+        one.step()
+        other.step()
+    for p, q in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-6, atol=1e-6)
+    with pytest.raises(RuntimeError, match="of other parameters"):
+        Adam(mine[:2], 0.1).load_state_dict(one.state_dict())
+
+
+def test_training_does_not_import_the_compiler():
+    """It takes longer to import than a short run takes."""
+    code = (
+        "import sys; from ppobook.language.training import train; from ppobook.language.world import World; "
+        "train('sft', data=World(), steps=1, examples=64, eval_examples=0, progress=False); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
 def test_wider_numbers_stay_wide(tmp_path):
     run = fit("sft, data in memory", model=decoder().double(), out=tmp_path / "run")
     assert run.model.wte.weight.dtype == torch.float64
@@ -478,13 +523,19 @@ def test_a_resumed_run_keeps_its_reward_and_its_data(tmp_path, case, changes, se
     assert len(go_on(tmp_path / "run", case, steps=2, **again).history) == 2
 
 
-def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path):
+def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path, monkeypatch):
     file = tmp_path / "data.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in RECORDS))
     run = fit("sft, data in memory", data=file, out=tmp_path / "run")
     in_memory = fit("sft, data in memory")
     assert timeless(run.history).equals(timeless(in_memory.history))
     assert len(train(resume=tmp_path / "run", steps=9, progress=False).history) == 9
+    monkeypatch.chdir(tmp_path)
+    near = fit("sft, data in memory", data="data.jsonl", out="near")
+    assert near.config["data"]["file"] == str(file)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(train(resume="../near", steps=9, progress=False).history) == 9
     file.write_text(file.read_text() + json.dumps(RECORDS[0]) + "\n")
     with pytest.raises(ValueError, match="data differ from those of resume="):
         train(resume=tmp_path / "run", steps=11, progress=False)
@@ -545,6 +596,16 @@ class TestDamagedRuns:
             torch.save({**state, part: gone}, path)
             with pytest.raises(ValueError, match=r"checkpoint-000007/state.pt lacks something"):
                 fn(folder)
+
+    def test_a_part_that_is_remembered_is_missing(self, fn, folder):
+        path, state = state_of(folder)
+        del state["stage"]["generator"]
+        torch.save(state, path)
+        if fn is load:  # it asks for the model only
+            load(folder)
+            return
+        with pytest.raises(ValueError, match=r"lacks something, .* lacks 'generator', which it remembers"):
+            fn(folder)
 
     def test_of_another_size(self, fn, folder):
         path, state = state_of(folder)

@@ -13,8 +13,10 @@ from ppobook import diagnostics
 from ppobook.objectives import (
     clipped_surrogate_loss,
     kl_penalized_loss,
+    masked_mean,
     policy_gradient_loss,
     ppo_loss,
+    sequence_surrogate_loss,
     surrogate_loss,
     value_loss,
 )
@@ -573,3 +575,46 @@ def test_a_loss_that_overflows_is_not_refused():
         entropy_coef=0.0,
     )
     assert loss.item() == math.inf
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("advantage", [2.0, 0.0])
+def test_a_ratio_that_overflows_behind_the_clip_has_no_gradient(advantage, dtype):
+    """The clip has made it flat; by the chain rule alone its gradient would be 0 · ∞."""
+    far = [0.1, 2000.0]
+    plain = {"clip_eps": 0.2, "value_coef": 0.0, "entropy_coef": 0.0}
+    for loss in (
+        lambda logp, old, a: clipped_surrogate_loss(logp, old, a),
+        lambda logp, old, a: ppo_loss(logp, old, a, a, a, a, **plain)[0],
+        lambda logp, old, a: sequence_surrogate_loss(logp[:, None], old[:, None], a, 0.2),
+    ):
+        logp = torch.tensor(far, dtype=dtype, requires_grad=True)
+        old, a = torch.zeros(2, dtype=dtype), torch.tensor([1.0, advantage], dtype=dtype)
+        value = loss(logp, old, a)
+        value.backward()
+        assert value.item() == pytest.approx(-(math.exp(0.1) + 1.2 * advantage) / 2)
+        assert logp.grad.tolist() == pytest.approx([-math.exp(0.1) / 2, 0.0])
+
+
+def test_a_bad_action_whose_ratio_overflows_is_worth_minus_infinity():
+    logp = torch.tensor([0.0, 2000.0], requires_grad=True)
+    value = clipped_surrogate_loss(logp, torch.zeros(2), torch.tensor([1.0, -1.0]))
+    value.backward()
+    assert value.item() == math.inf
+    assert logp.grad[1].item() == math.inf
+
+
+@pytest.mark.parametrize("reduction", ["token", "sequence", "constant"])
+def test_a_masked_mean_is_the_sum_written_out(reduction):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 2, 5, generator=generator, dtype=torch.float64).requires_grad_(True)
+    mask = torch.rand(3, 2, 5, generator=generator) < 0.6
+    mask[..., 0] = True
+    how = {"mask": mask, "reduction": reduction, "denominator": 7.0 if reduction == "constant" else None}
+    dirty = torch.where(mask, x, torch.nan)
+    assert masked_mean(dirty, **how).item() == pytest.approx(slow_reduce(x.detach(), mask, reduction, 7.0))
+    (slope,) = torch.autograd.grad(masked_mean(x, **how), [x])
+    assert (slope[~mask] == 0).all()
+    assert slope.sum().item() == pytest.approx(mask.sum().item() / 7 if reduction == "constant" else 1.0)
+    with pytest.raises(ValueError, match="x is nan"):
+        masked_mean(torch.full((2, 3), torch.nan), reduction="token")

@@ -47,8 +47,8 @@ MAY_USE = {
     # The four names of `import ppobook`, each looked up when it is first used.
     "__init__": {"evaluation", "experiments", "training"},
 }
-# Doors and the note of files read hold nothing of the subject; every room may use them.
-EVERYWHERE = {"_doors", "_reads"}
+# These hold nothing of the subject; every room may use them.
+EVERYWHERE = {"_arguments", "_doors", "_reads"}
 
 
 def room_of(path: Path) -> str:

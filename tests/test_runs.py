@@ -411,6 +411,10 @@ def test_what_is_remembered_comes_back_from_the_disk(tmp_path):
     assert [other.step() for _ in range(3)] == after
     assert other.seen == line.seen
     assert "nothing" not in line.state_dict()
+    for name in ("model", "dice", "seen"):
+        less = {one: part for one, part in line.state_dict().items() if one != name}
+        with pytest.raises(ValueError, match=f"state of Line lacks '{name}', which it remembers"):
+            other.load_state_dict(less)
 
 
 def test_what_would_be_forgotten_is_refused():

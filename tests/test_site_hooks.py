@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,16 +142,51 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
     ]
 
 
-def test_settings_are_read_with_their_defaults_from_the_source_and_its_bases():
-    from dataclasses import fields
+CLASSES_OF_SETTINGS = [
+    *(f"ppobook.{room}.Settings" for room in ("training", "vanilla", "trpo", "ppo")),
+    *(f"ppobook.language.{room}.Settings" for room in ("training", "sampling", "sft", "reward", "dpo")),
+    *("ppobook.language.ppo.Settings", "ppobook.language.grpo.Settings"),
+    *(f"ppobook.language.online.{name}Settings" for name in ("OnlineDPO", "IterativePPO", "LaggedGRPO")),
+]
 
-    from ppobook.ppo import Settings
 
-    package = Path(__file__).parent.parent / "lib"
-    found = {name: (default, choices, text) for name, default, choices, text in
-             site_hooks.settings_of(package, "ppobook.ppo")}  # fmt: skip
-    assert set(found) == {f.name for f in fields(Settings)}
-    assert found["num_steps"][0] == "2048"  # its own, not the one it inherits
-    assert found["gamma"][0] == "0.99"
-    assert found["objective"][1] == ["clip", "kl", "adaptive_kl"]
-    assert found["lr"][2] == "learning rate of Adam"
+@pytest.mark.parametrize("dotted", CLASSES_OF_SETTINGS)
+def test_settings_are_read_from_the_source_as_they_are_when_imported(dotted: str) -> None:
+    module, _, name = dotted.rpartition(".")
+    settings = getattr(importlib.import_module(module), name)
+    read = {name: rest for name, *rest in site_hooks.settings_of(ROOT / "lib", module, name)}
+    assert set(read) == {field.name for field in fields(settings)}
+    for field in fields(settings):
+        default, choices, text = read[field.name]
+        assert ast.literal_eval(default) == getattr(settings(), field.name)
+        assert choices == list(field.metadata["choices"] or ())
+        assert text == field.metadata["help"]
+
+
+def test_no_class_of_settings_is_without_its_page() -> None:
+    found = {
+        f"{'.'.join(path.relative_to(ROOT / 'lib').with_suffix('').parts)}.{node.name}"
+        for path in (ROOT / "lib" / "ppobook").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Settings")
+    }
+    # Those of the base have no fields, and those of the actor and critic are in PPO's and TRPO's.
+    assert found - {"ppobook.runs.Settings", "ppobook.actor_critic.Settings"} == set(CLASSES_OF_SETTINGS)
+
+
+def test_a_page_lists_what_a_stage_may_be_asked_for() -> None:
+    shown = SimpleNamespace(docstring="The settings of GRPO.")
+    hidden = site_hooks.list_settings(
+        app(True), "class", "ppobook.language.grpo.Settings", shown, False, None
+    )
+    assert hidden is None
+    assert shown.docstring.startswith("The settings of GRPO.\n\n**variant** = ``'grpo'``\n    ")
+    assert "**kl_estimator** = ``'k3'``" in shown.docstring  # not the one that it inherits
+    assert (
+        "\n    what the loss is a mean over; constant: rows times length (token, sequence, constant)\n"
+        in (shown.docstring)
+    )
+    leave_out = site_hooks.list_settings(
+        app(True), "attribute", "ppobook.language.online.OnlineDPOSettings.beta", shown, False, None
+    )
+    assert leave_out is True

@@ -6,6 +6,7 @@
 - Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake.
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
 - The settings of an algorithm stand on its page with their defaults and what they mean.
+- Of the types of arguments, classes are links and other words are words.
 - `{chapters}` shows what book.yml says of each chapter.
 """
 
@@ -22,8 +23,10 @@ from urllib.parse import quote, urlencode
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -227,44 +230,114 @@ def keep_formulas(
     lines[:] = result
 
 
+class LinkClassesOnly(SphinxPostTransform):
+    """In the type of an argument, link classes and nothing else.
+
+    Sphinx looks up every word there, and in `tensor, shape (B, T)` would take "shape" and "T" for attributes
+    that some class has by these names.
+    """
+
+    default_priority = 5  # before references are looked up, at 10
+
+    def run(self, **_: Any) -> None:
+        """Put the word itself where the one that it would lead to is no class."""
+        domain = self.env.domains["py"]
+        for link in list(self.document.findall(addnodes.pending_xref)):
+            if link.get("refdomain") == "py" and link.get("reftype") == "class":
+                place = link.get("py:module"), link.get("py:class"), link["reftarget"], None, 1
+                found = [entry.objtype for _, entry in domain.find_obj(self.env, *place)]
+                if found and not {"class", "exception"} & set(found):
+                    link.replace_self(link.children)
+
+
 def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _options: object) -> bool | None:
-    """Below a `Settings` class: each setting with its default and what it is, own and inherited.
+    """Below a class of settings: each one with its default and what it is, own and inherited.
 
     It is asked of every member whether to leave it out. The settings' bare attributes are.
     """
-    if what == "class" and name.endswith(".Settings") and "**" not in obj.docstring:
+    if what == "class" and name.endswith("Settings") and "**" not in obj.docstring:
         package = Path(app.srcdir) / "lib"
         lines = [obj.docstring, ""]
-        for setting, default, choices, text in settings_of(package, name.removesuffix(".Settings")):
+        for setting, default, choices, text in settings_of(package, *name.rsplit(".", 1)):
             allowed = f" ({', '.join(choices)})" if choices else ""
             lines += [f"**{setting}** = ``{default}``", f"    {text}{allowed}", ""]
         obj.docstring = "\n".join(lines)
     # Methods keep to the usual rule.
-    return True if what == "attribute" and ".Settings." in name else None
+    return True if what == "attribute" and "Settings." in name else None
 
 
-def settings_of(package: Path, module: str) -> list[tuple[str, str, list[str], str]]:
-    """Name, default, choices and help of every setting of a module's `Settings` class, read from its source.
+def settings_of(package: Path, module: str, name: str = "Settings") -> list[tuple[str, str, list[str], str]]:
+    """Name, default, choices and help of every setting of a class of settings, read from its source.
 
     Nothing is imported: the site is built without torch.
     """
-    tree = ast.parse((package / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8"))
-    (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
+    return _settings_in(*Source(package, module).find(name))
+
+
+def _settings_in(source: Source, cls: ast.ClassDef) -> list[tuple[str, str, list[str], str]]:
     found = []
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
             default, text = node.value.args
             given = {keyword.arg: keyword.value for keyword in node.value.keywords}
-            listed = given.get("choices")
-            # Choices may be spelled `tuple(OPTIMIZERS)`; their names then stand in the help of `--list`.
-            choices = list(ast.literal_eval(listed)) if isinstance(listed, ast.Tuple) else []
-            found.append((node.target.id, ast.unparse(default), choices, ast.literal_eval(text)))
+            choices = source.strings(given["choices"]) if "choices" in given else []
+            found.append((node.target.id, ast.unparse(default), choices, source.text(text)))
     for base in cls.bases:
-        if isinstance(base, ast.Attribute):  # training.Settings
-            own = {setting for setting, *_ in found}
-            inherited = settings_of(package, f"{module.rpartition('.')[0]}.{base.value.id}")
-            found += [entry for entry in inherited if entry[0] not in own]
+        own = {setting for setting, *_ in found}
+        inherited = _settings_in(*source.find(ast.unparse(base)))
+        found += [entry for entry in inherited if entry[0] not in own]
     return found
+
+
+class Source:
+    """A module as it is written, and where the names in it come from."""
+
+    def __init__(self, package: Path, module: str) -> None:
+        self.package = package
+        path = package / Path(*module.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        self.statements = ast.parse(path.read_text(encoding="utf-8")).body
+        self.imported = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in self.statements
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+    def find(self, name: str) -> tuple[Source, Any]:
+        """The class or the value that a name stands for, `training.Settings` too, and the module it is in."""
+        first, _, rest = name.partition(".")
+        if first in self.imported:
+            module, _, last = f"{self.imported[first]}.{rest}".rstrip(".").rpartition(".")
+            return Source(self.package, module).find(last)
+        for node in self.statements:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                return self, node
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return self, node.value
+        raise KeyError(name)
+
+    def strings(self, node: ast.expr) -> list[str]:
+        """What a list of strings holds; of a dict, its keys."""
+        if isinstance(node, ast.Call):  # tuple(OPTIMIZERS), get_args(Reduction)
+            return self.strings(node.args[0])
+        if isinstance(node, ast.Subscript):  # Literal["token", "sequence"]
+            return self.strings(node.slice)
+        if isinstance(node, ast.Name | ast.Attribute):
+            source, value = self.find(ast.unparse(node))
+            return source.strings(value)
+        if isinstance(node, ast.Dict):
+            return [self.text(key) for key in node.keys]
+        return list(ast.literal_eval(node))
+
+    def text(self, node: ast.expr) -> str:
+        """A string, in which f"{NAME}" may stand."""
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(self.text, node.values))
+        if isinstance(node, ast.FormattedValue):
+            return self.text(self.find(ast.unparse(node.value))[1])
+        return str(node.value)
 
 
 # --- the front page -----------------------------------------------------------------------------------------
@@ -298,6 +371,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_meta", {}, "env")
     app.add_config_value("book_solutions", True, "env")
     app.add_directive("chapters", Chapters)
+    app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", fold_in_solutions)
     # After Sphinx has numbered, and after the theme has made its own buttons.
     app.connect("env-get-updated", count_by_chapter, priority=900)

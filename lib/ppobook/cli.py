@@ -10,22 +10,31 @@ for an environment. A run's folder may name such things, too, and may be a stran
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 import ppobook
+from ppobook._arguments import (
+    Parser,
+    counted,
+    hint_of,
+    imported_class,
+    list_settings,
+    no_such_option,
+    number,
+    remember,
+    see_here,
+    settings_in,
+    written_in,
+)
+
+# What is wanted where a class of the user's own is named, and an example of a name.
+_A_LEARNER = ("a Learner", "MyPPO")
 
 # A module of these that is missing was not installed; any other one is the user's own business.
 _DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch", "tqdm", "yaml"}
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One sentence; the usage is a `--help` away."""
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -202,18 +211,8 @@ def _parser() -> argparse.ArgumentParser:
 
     from ppobook.language.cli import add_commands
 
-    add_commands(commands, sys.modules[__name__])
+    add_commands(commands)
     return parser
-
-
-def remember(command: argparse.ArgumentParser, *, takes_settings: bool) -> None:
-    """For `main`: what a command is called, its options, and whether others are settings of what it runs."""
-    known = [option for action in command._actions for option in action.option_strings]
-    command.set_defaults(
-        called=command.prog.partition(" ")[2],
-        options=[option for option in known if option.startswith("--")],
-        takes_settings=takes_settings,
-    )
 
 
 def _of_a_run(command: argparse.ArgumentParser) -> None:
@@ -229,7 +228,8 @@ def _of_a_run(command: argparse.ArgumentParser) -> None:
 def _train(arguments: argparse.Namespace) -> None:
     from ppobook import training
 
-    algorithm, settings = settings_in(arguments.rest)
+    words, settings = settings_in(arguments.rest)
+    algorithm = words[0] if words else None
     given = {name: value for name in _ASKED if (value := getattr(arguments, name)) is not None}
     if arguments.config is not None:
         if arguments.resume is not None:
@@ -248,7 +248,9 @@ def _train(arguments: argparse.Namespace) -> None:
         given = {name: written.pop(name) for name in _ASKED if name in written} | given
         settings = written | settings
     see_here(algorithm, given.get("env"))
-    kind = _class(algorithm) if isinstance(algorithm, str) and ":" in algorithm else algorithm
+    kind = algorithm
+    if isinstance(algorithm, str) and ":" in algorithm:
+        kind = imported_class(algorithm, *_A_LEARNER)
     if arguments.list:
         learner = training.learner_class(kind)
         list_settings(learner.settings_class, {f"preset of {env}": x for env, x in learner.presets.items()})
@@ -284,88 +286,8 @@ def _train(arguments: argparse.Namespace) -> None:
     print(f"saved in {folder}" if folder else "not saved: --out was not given")
 
 
-def counted(count: int) -> str:
-    """So many updates, in words."""
-    return f"{count} update{'s' * (count != 1)}"
-
-
 # What a file may say beside the algorithm and its settings; all of them are options too.
 _ASKED = ("env", "seed", "total_steps", "out", "checkpoint_every", "device", "num_threads")
-
-
-def written_in(file: str) -> dict[str, Any]:
-    """What a file of settings says."""
-    import yaml
-
-    try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-        said, twice = yaml.safe_load(text), _said_twice(yaml.compose(text, yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ValueError(f"config={file!r} cannot be read ({why}); a YAML file is wanted") from None
-    except yaml.YAMLError as error:
-        why = " ".join(str(error).split())
-        raise ValueError(f"config={file!r} is no YAML ({why}); lines as in 'lr: 0.001' are wanted") from None
-    if not isinstance(said, dict) or not all(isinstance(name, str) for name in said):
-        raise ValueError(f"config={file!r} holds no settings by name; lines as in 'lr: 0.001' are wanted")
-    if twice:
-        raise ValueError(f"config={file!r} has {twice!r} twice; each setting once is wanted")
-    # 1e-3 is a number to everybody but YAML.
-    return {
-        name.replace("-", "_"): literal(value) if isinstance(value, str) else value
-        for name, value in said.items()
-    }
-
-
-def _said_twice(node: Any) -> str | None:
-    """The first name that a file gives two values to, of which YAML would keep the last."""
-    seen: set[str] = set()
-    for key, _ in getattr(node, "value", ()) if getattr(node, "id", "") == "mapping" else ():
-        name = str(key.value).replace("-", "_")
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
-def see_here(*named: Any) -> None:
-    """Let a module in the folder that the user stands in be found, where one is asked for."""
-    if any(isinstance(name, str) and ":" in name for name in named) and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-
-
-def imported(named: str, wanted: str, example: str) -> Any:
-    """What a user means by my_module:MyPPO."""
-    from importlib import import_module
-
-    module, _, name = named.partition(":")
-    if module.endswith(".py") or "/" in module:
-        raise ValueError(
-            f"{named!r}: a module is wanted, as in my_module:{example} for my_module.py in this folder"
-        )
-    try:
-        found: Any = import_module(module)
-    except ModuleNotFoundError as error:
-        # A module that the user's own lacks is another matter, and says so itself.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise ValueError(
-            f"{named!r}: there is no module {module!r} here, nor one that is installed"
-        ) from None
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"{named!r}: {module} has no {part!r}; the name of {wanted} in it is wanted")
-        found = getattr(found, part)
-    return found
-
-
-def _class(named: str) -> Any:
-    """The class that a user means by my_module:MyPPO."""
-    found = imported(named, "a Learner", "MyPPO")
-    if not isinstance(found, type):
-        raise ValueError(f"{named!r} is of type {type(found).__name__}; a Learner is wanted, a class")
-    return found
 
 
 def _called(algorithm: Any) -> str:
@@ -380,19 +302,6 @@ def _known(training: Any, kind: Any, resume: str | None) -> set[str]:
     return {name for a in names for name in training.learner_class(a).settings_class.__dataclass_fields__}
 
 
-def list_settings(settings: Any, presets: dict[str, dict[str, Any]]) -> None:
-    """Print the fields of a `Settings` class, and what some of them are where something else is chosen."""
-    from dataclasses import fields
-
-    for f in fields(settings):
-        default = f.default_factory() if callable(f.default_factory) else f.default
-        choices = f.metadata["choices"]
-        known = f" ({', '.join(choices)})" if choices else ""
-        print(f"--{f.name.replace('_', '-')}\n    {f.metadata['help']}{known}; default {default}")
-    for name, preset in presets.items():
-        print(f"{name}\n    " + " ".join(f"--{k.replace('_', '-')} {v}" for k, v in preset.items()))
-
-
 def _run(arguments: argparse.Namespace) -> Any:
     """The run in a folder, with the class that the user named, if it needs one."""
     from ppobook.training import load
@@ -402,7 +311,7 @@ def _run(arguments: argparse.Namespace) -> Any:
         raise ValueError(f"--learner {named}: a class is wanted, as in my_module:MyPPO")
     see_here(named)
     try:
-        return load(arguments.folder, learner=None if named is None else _class(named))
+        return load(arguments.folder, learner=None if named is None else imported_class(named, *_A_LEARNER))
     except ValueError as error:
         if named is None and "load(folder, learner=" in str(error):
             said, _, _ = str(error).partition("; wanted:")
@@ -540,67 +449,10 @@ def _reset(arguments: argparse.Namespace) -> None:
     reset(arguments.name, arguments.folder)
 
 
-def number(low: int) -> Callable[[str], int]:
-    """A reader of whole numbers of at least `low`, also as 1e5 or 100_000."""
-
-    def read(text: str) -> int:
-        number = literal(text)
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if type(number) is not int or number < low:
-            raise argparse.ArgumentTypeError(f"it is {text!r}; a whole number of at least {low} is wanted")
-        return number
-
-    return read
-
-
 def _dashed(word: str) -> str:
     """`--total_steps=100` as `--total-steps=100`: both spellings are meant."""
     name, given, value = word.partition("=")
     return name.replace("_", "-") + given + value if word.startswith("--") else word
-
-
-def no_such_option(option: str, command: str, known: Sequence[str]) -> str:
-    hint = hint_of(option, known)
-    return f"{option}: ppobook {command} has no such option; {hint}see ppobook {command} --help"
-
-
-def hint_of(name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=2)
-    return f"did you mean {' or '.join(close)}? " if close else ""
-
-
-def settings_in(rest: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
-    """`vanilla --num-envs 4 --hidden 32,32` as "vanilla" and {"num_envs": 4, "hidden": (32, 32)}."""
-    algorithm: str | None = None
-    settings: dict[str, Any] = {}
-    waiting = list(rest)
-    while waiting:
-        option = waiting.pop(0)
-        if not option.startswith("--"):
-            if algorithm is not None:
-                raise ValueError(f"{option!r} was not expected here; wanted: settings as --name value")
-            algorithm = option
-            continue
-        name, given, text = option[2:].partition("=")
-        if not given:
-            # A negative number is a value too; another --name is not.
-            if not waiting or waiting[0].startswith("--"):
-                raise ValueError(f"{option} came without a value; wanted: {option} VALUE")
-            text = waiting.pop(0)
-        settings[name.replace("-", "_")] = literal(text)
-    return algorithm, settings
-
-
-def literal(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 if __name__ == "__main__":

@@ -70,6 +70,35 @@ def policy_gradient_loss(
     return _reduce(-logp * advantages, keep, reduction, denominator)
 
 
+def masked_mean(
+    x: Tensor,
+    *,
+    mask: Tensor | None = None,
+    reduction: Reduction = "token",
+    denominator: float | None = None,
+) -> Tensor:
+    """The mean that all losses here take over their entries, of any numbers.
+
+    Parameters
+    ----------
+    x : tensor, shape (...)
+        One number an entry; with its gradient.
+    mask, reduction, denominator
+        As for `policy_gradient_loss`.
+
+    Returns
+    -------
+    tensor, scalar, in the dtype of x
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `policy_gradient_loss`.
+    """
+    keep, (x,) = _entries(mask, x=x)
+    return _reduce(x, keep, reduction, denominator)
+
+
 def surrogate_loss(
     logp: Tensor,
     old_logp: Tensor,
@@ -163,7 +192,7 @@ def clipped_surrogate_loss(
     """
     low, high = clip_range(clip_eps, clip_eps_high)
     keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
-    ratio = (logp - old_logp).exp()
+    ratio = _ratio_to_clip(logp - old_logp, advantages)
     clipped = ratio.clamp(low, high)
     return _reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
@@ -272,7 +301,7 @@ def sequence_surrogate_loss(
     advantages = _one_a_sequence(advantages, logp, keep)
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
     tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1).clamp(min=1)
-    ratio = ((logp - old_logp).sum(dim=-1) / tokens).exp()
+    ratio = _ratio_to_clip((logp - old_logp).sum(dim=-1) / tokens, advantages)
     gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
     losses = -gain.unsqueeze(-1).expand(logp.shape)
     if keep is not None:
@@ -463,7 +492,7 @@ def ppo_loss(
     logp, old_logp, advantages, values, returns, entropy, *optional = entries
 
     log_ratio = logp - old_logp
-    ratio = log_ratio.exp()
+    ratio = log_ratio.exp() if beta is not None else _ratio_to_clip(log_ratio, advantages)
     objective = ratio * advantages
     if beta is None:
         objective = torch.minimum(objective, ratio.clamp(low, high) * advantages)
@@ -489,6 +518,20 @@ def ppo_loss(
             for name, x in zip(tensors, entries, strict=True):
                 _doors.finite(name, x)
     return loss, diagnostics
+
+
+def _ratio_to_clip(log_ratio: Tensor, advantages: Tensor) -> Tensor:
+    """exp(log_ratio), fit for a clip: where it overflows and there is nothing to gain, without a gradient.
+
+    The clip silences an entry with Â ≥ 0 there, whose gradient would nevertheless be 0 · ∞. One with Â < 0 is
+    worth −∞, and stays so.
+    """
+    ratio = log_ratio.exp()
+    if math.isfinite(ratio.detach().max().item()):
+        return ratio
+    silenced = torch.isinf(ratio) & (advantages >= 0)
+    ratio = log_ratio.masked_fill(silenced, 0.0).exp()
+    return ratio.masked_fill(silenced, torch.finfo(ratio.dtype).max)
 
 
 def _value_errors(

@@ -243,7 +243,19 @@ class Remembering:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to what `state_dict` returned."""
+        """Go back to what `state_dict` returned.
+
+        Raises
+        ------
+        ValueError
+            It lacks something that is remembered.
+        """
+        for name in self.remembers:
+            if name not in state and getattr(self, name) is not None:
+                raise ValueError(
+                    f"the state of {type(self).__name__} lacks {name!r}, which it remembers; "
+                    "wanted: all that state_dict returned"
+                )
         for name, part in state.items():
             mine = getattr(self, name)
             if hasattr(mine, "load_state_dict"):
@@ -784,6 +796,13 @@ class Training(abc.ABC):
         The run that goes on does so, and the one that is resumed there: thus the two agree.
         """
 
+    def agreed(self, stop: bool) -> bool:
+        """Whether to stop before the next update, where Ctrl-C has said so, or not, in this process.
+
+        Several processes that train one run together must do so at the same update.
+        """
+        return stop
+
     # What all of them do.
 
     @property
@@ -860,7 +879,8 @@ class Training(abc.ABC):
         ):
             if self.saved < 0:
                 self.save(home, due=True)
-            while self.position < total and not interrupts.asked:
+            stopped = False
+            while self.position < total and not (stopped := self.agreed(interrupts.asked)):
                 row = self._sound_update()
                 self.seconds = time.perf_counter() - started
                 row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
@@ -872,7 +892,7 @@ class Training(abc.ABC):
                     self.save(home, due=True)
             if self.saved < self.update:
                 self.save(home, due=False)
-        if interrupts.asked and self.position < total:
+        if stopped:
             kept = (
                 f"; go on with resume={str(folder)!r}"
                 if folder is not None
@@ -911,6 +931,7 @@ def carry_out(
     num_threads: int = 1,
     progress: bool | None = None,
     tensorboard: bool = False,
+    writes: bool = True,
 ) -> TrainingT:
     """A run from its beginning, or from its last checkpoint, to its end.
 
@@ -928,6 +949,8 @@ def carry_out(
         Whether to show a bar. If left out: in a terminal and in a notebook.
     tensorboard : bool
         Also write the history as TensorBoard events, into the folder.
+    writes : bool
+        Whether this process locks and writes the folder. Of several that train one run together, one does.
 
     Raises
     ------
@@ -951,15 +974,16 @@ def carry_out(
         home = Home.at("out", out)
     with contextlib.ExitStack() as held:
         if home is not None and resume is not None:
-            held.enter_context(locked(home))
+            if writes:
+                held.enter_context(locked(home))
             training = resumed(home)
         else:
             training = fresh()
-            if home is not None:
+            if home is not None and writes:
                 new_folder(home)
                 held.enter_context(locked(home))
         held.enter_context(threads(num_threads))
-        training.go(home, held.enter_context(Interrupts()), progress, tensorboard)
+        training.go(home if writes else None, held.enter_context(Interrupts()), progress, tensorboard)
     return training
 
 

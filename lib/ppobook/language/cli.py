@@ -5,8 +5,7 @@
     ppobook language ppo base --reward judge --out ppo
     ppobook language compare base ppo --judge judge --reference base
 
-How words become settings, and how they are refused, is the business of `ppobook.cli`; it hands itself over,
-since no room imports one that is built on it. As there, torch is imported by the commands that need it.
+As in `ppobook.cli`, torch is imported by the commands that need it, after the arguments are read.
 """
 
 from __future__ import annotations
@@ -18,13 +17,28 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from ppobook._arguments import (
+    Parser,
+    counted,
+    hint_of,
+    imported,
+    imported_class,
+    list_settings,
+    literal,
+    no_such_option,
+    number,
+    remember,
+    see_here,
+    settings_in,
+    written_in,
+)
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation
     from ppobook.language.tokens import Pairs
-    from ppobook.language.training import Run
+    from ppobook.language.training import Run, Stage
     from ppobook.language.world import World
 
 # Each stage, what it is, whether it wants a reward, and whether it takes a reference. To ask the stages
@@ -56,14 +70,12 @@ _TOLD = (
 # ------------------------------------------------------------------------------------------- the commands
 
 
-def add_commands(commands: Any, shared: ModuleType) -> None:
+def add_commands(commands: Any) -> None:
     """Add the command `language` to those of `ppobook`.
 
     Parameters
     ----------
     commands : what `ArgumentParser.add_subparsers` gave
-    shared : module
-        `ppobook.cli`.
     """
     language = commands.add_parser(
         "language",
@@ -81,18 +93,20 @@ def add_commands(commands: Any, shared: ModuleType) -> None:
         "  ppobook language best_of_n base --judge judge --n 1,4,16,64\n",
     )
     language.set_defaults(run=lambda _: language.print_help())
-    shared.remember(language, takes_settings=False)
-    actions = language.add_subparsers(dest="action", metavar="COMMAND", parser_class=shared.Parser)
+    remember(language, takes_settings=False)
+    actions = language.add_subparsers(dest="action", metavar="COMMAND", parser_class=Parser)
     for name in STAGES:
-        _add_stage(actions, name, shared)
-    _add_sample(actions, shared)
-    _add_evaluate(actions, shared)
-    _add_compare(actions, shared)
-    _add_best_of_n(actions, shared)
-    _add_ladder(actions, shared)
+        _add_stage(actions, name)
+    _add_own(actions)
+    _add_sample(actions)
+    _add_evaluate(actions)
+    _add_compare(actions)
+    _add_best_of_n(actions)
+    _add_ladder(actions)
+    _add_export(actions)
 
 
-def _add_stage(actions: Any, name: str, shared: ModuleType) -> None:
+def _add_stage(actions: Any, name: str) -> None:
     what, wants_reward, wants_reference = STAGES[name]
     begins = "[MODEL]" if name == "sft" else "MODEL"
     command = actions.add_parser(
@@ -105,9 +119,30 @@ def _add_stage(actions: Any, name: str, shared: ModuleType) -> None:
         "config.json is such a FILE.",
         allow_abbrev=False,
     )
+    _of_training(command, wants_reward, wants_reference, fresh=name == "sft")
+
+
+def _add_own(actions: Any) -> None:
+    command = actions.add_parser(
+        "train",
+        usage="ppobook language train MODULE:CLASS MODEL [--OPTION ...] [--SETTING VALUE ...]",
+        help="train by a stage of your own",
+        description="Train by a Stage of your own, as my_module:MyPPO for my_module.py in this folder.",
+        epilog="ppobook language train MODULE:CLASS --list shows its settings.",
+        allow_abbrev=False,
+    )
+    _of_training(command, wants_reward=True, wants_reference=True, fresh=False)
+
+
+def _of_training(
+    command: argparse.ArgumentParser, wants_reward: bool, wants_reference: bool, fresh: bool
+) -> None:
     where = "a run's folder, a transformers model's, or its name on the hub"
-    fresh = "; a fresh one, if left out" if name == "sft" else ""
-    command.add_argument("--model", help=f"where to begin, also as the first word: {where}{fresh}")
+    command.add_argument(
+        "--model",
+        help=f"where to begin, also as a word without --model: {where}"
+        + ("; a fresh one, if left out" if fresh else ""),
+    )
     command.add_argument("--data", metavar="FILE", help="JSONL; what the model was trained on, if left out")
     command.add_argument(
         "--world", metavar="SIZES", help="a world of these sizes as data, as in nouns=8,places=8"
@@ -117,27 +152,29 @@ def _add_stage(actions: Any, name: str, shared: ModuleType) -> None:
     if wants_reference:
         command.add_argument("--reference", help="what KL is measured from; MODEL, if left out")
     command.add_argument("--tokenizer", help="of a transformers model, if it is in another place")
-    command.add_argument("--lora", metavar="SIZES", help="train adapters only, as in r=8,alpha=16")
+    command.add_argument(
+        "--lora", metavar="SIZES", help="of a transformers model, train adapters only, as in r=8,alpha=16"
+    )
     command.add_argument("--dtype", help="of a transformers model: float32 or bfloat16")
-    command.add_argument("--seed", type=shared.number(0), help="0 if left out")
+    command.add_argument("--seed", type=number(0), help="0 if left out")
     command.add_argument(
         "--out", metavar="RUN", help="a new folder for the run; if left out, nothing is kept"
     )
     command.add_argument(
-        "--checkpoint-every", type=shared.number(1), metavar="N", help="updates between checkpoints (50)"
+        "--checkpoint-every", type=number(1), metavar="N", help="updates between checkpoints (50)"
     )
     command.add_argument("--resume", metavar="RUN", help="go on from the last checkpoint in this folder")
     command.add_argument("--config", metavar="FILE", help="YAML: model, data, seed, …, and settings, by name")
     command.add_argument("--device", help="where the networks live (cpu)")
-    command.add_argument("--num-threads", type=shared.number(1), metavar="N", help="threads of torch (1)")
+    command.add_argument("--num-threads", type=number(1), metavar="N", help="threads of torch (1)")
     command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into RUN too")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
     command.add_argument("--list", action="store_true", help="list the settings of the stage and stop")
-    command.set_defaults(run=_train, shared=shared)
-    shared.remember(command, takes_settings=True)
+    command.set_defaults(run=_train)
+    remember(command, takes_settings=True)
 
 
-def _add_sample(actions: Any, shared: ModuleType) -> None:
+def _add_sample(actions: Any) -> None:
     command = actions.add_parser(
         "sample",
         help="read what a model writes",
@@ -145,15 +182,15 @@ def _add_sample(actions: Any, shared: ModuleType) -> None:
         allow_abbrev=False,
     )
     command.add_argument("model", metavar="MODEL")
-    command.add_argument("--n", type=shared.number(1), default=5, help="completions (5)")
+    command.add_argument("--n", type=number(1), default=5, help="completions (5)")
     command.add_argument(
         "--prompt", action="append", help="what to go on from; more than once, if you like; else the data's"
     )
-    _of_writing(command, shared)
+    _of_writing(command)
     command.set_defaults(run=_sample)
 
 
-def _add_evaluate(actions: Any, shared: ModuleType) -> None:
+def _add_evaluate(actions: Any) -> None:
     command = actions.add_parser(
         "evaluate",
         help="measure what a model writes, or how good a model of rewards is",
@@ -162,12 +199,12 @@ def _add_evaluate(actions: Any, shared: ModuleType) -> None:
         allow_abbrev=False,
     )
     command.add_argument("model", metavar="MODEL")
-    _of_measuring(command, shared)
-    command.add_argument("--samples", type=shared.number(0), default=3, help="completions to print (3)")
+    _of_measuring(command)
+    command.add_argument("--samples", type=number(0), default=3, help="completions to print (3)")
     command.set_defaults(run=_evaluate)
 
 
-def _add_compare(actions: Any, shared: ModuleType) -> None:
+def _add_compare(actions: Any) -> None:
     command = actions.add_parser(
         "compare",
         help="put models side by side, on the same prompts",
@@ -175,12 +212,12 @@ def _add_compare(actions: Any, shared: ModuleType) -> None:
         allow_abbrev=False,
     )
     command.add_argument("models", metavar="MODEL", nargs="+")
-    _of_measuring(command, shared)
-    command.add_argument("--samples", type=shared.number(0), default=2, help="completions of each (2)")
+    _of_measuring(command)
+    command.add_argument("--samples", type=number(0), default=2, help="completions of each (2)")
     command.set_defaults(run=_compare)
 
 
-def _add_best_of_n(actions: Any, shared: ModuleType) -> None:
+def _add_best_of_n(actions: Any) -> None:
     command = actions.add_parser(
         "best_of_n",
         help="draw n completions and keep the best, for several n",
@@ -190,19 +227,19 @@ def _add_best_of_n(actions: Any, shared: ModuleType) -> None:
     )
     command.add_argument("model", metavar="MODEL")
     command.add_argument("--judge", default="gold", help="a run of 'reward', or gold (gold)")
-    command.add_argument("--n", type=_numbers(shared), default=(1, 4, 16), help="several n (1,4,16)")
+    command.add_argument("--n", type=_numbers(), default=(1, 4, 16), help="several n (1,4,16)")
     command.add_argument(
-        "--draws", type=shared.number(1), help="completions of each prompt; if left out, twice the largest n"
+        "--draws", type=number(1), help="completions of each prompt; if left out, twice the largest n"
     )
     command.add_argument(
-        "--prompts", type=shared.number(1), default=64, help="so many of a file's prompts at most (64)"
+        "--prompts", type=number(1), default=64, help="so many of a file's prompts at most (64)"
     )
-    command.add_argument("--samples", type=shared.number(0), default=3, help="completions to print (3)")
-    _of_writing(command, shared)
+    command.add_argument("--samples", type=number(0), default=3, help="completions to print (3)")
+    _of_writing(command)
     command.set_defaults(run=_best_of_n)
 
 
-def _add_ladder(actions: Any, shared: ModuleType) -> None:
+def _add_ladder(actions: Any) -> None:
     command = actions.add_parser(
         "ladder",
         help="ask a model of rewards about more and more of a good thing",
@@ -211,32 +248,51 @@ def _add_ladder(actions: Any, shared: ModuleType) -> None:
     )
     command.add_argument("model", metavar="RUN", help="of 'reward'")
     command.add_argument("--world", metavar="SIZES", help="if it was trained on data of yours")
-    command.add_argument("--top", type=shared.number(1), help="the most kind words (6, or what has room)")
-    command.add_argument("--texts", type=shared.number(1), default=4, help="of each prompt (4)")
-    command.add_argument("--seed", type=shared.number(0), default=0, help="of their words (0)")
-    command.set_defaults(run=_ladder, shared=shared)
-    shared.remember(command, takes_settings=False)
+    command.add_argument("--top", type=number(1), help="the most kind words (6, or what has room)")
+    command.add_argument("--texts", type=number(1), default=4, help="of each prompt (4)")
+    command.add_argument("--seed", type=number(0), default=0, help="of their words (0)")
+    command.add_argument("--device", default="cpu", help="where the networks live (cpu)")
+    command.set_defaults(run=_ladder)
+    remember(command, takes_settings=False)
 
 
-def _of_measuring(command: argparse.ArgumentParser, shared: ModuleType) -> None:
+def _add_export(actions: Any) -> None:
+    command = actions.add_parser(
+        "export",
+        help="write a trained model as transformers reads it",
+        description="Write a trained model to a new folder, from which from_pretrained of transformers reads "
+        "it: one that came from there as what it was, one of ours as GPT-2; its tokenizer as well.",
+        allow_abbrev=False,
+    )
+    command.add_argument("model", metavar="RUN")
+    command.add_argument("folder", metavar="FOLDER")
+    command.add_argument(
+        "--adapters", action="store_true", help="of a run with LoRA, its adapters only, as peft reads them"
+    )
+    command.set_defaults(run=_export)
+    remember(command, takes_settings=False)
+
+
+def _of_measuring(command: argparse.ArgumentParser) -> None:
     command.add_argument("--judge", help="a run of 'reward', for the column reward")
     command.add_argument("--reference", help="a model, for the column kl_reference")
-    command.add_argument("--n", type=shared.number(1), default=512, help="completions (512)")
-    _of_writing(command, shared)
+    command.add_argument("--n", type=number(1), default=512, help="completions (512)")
+    _of_writing(command)
 
 
-def _of_writing(command: argparse.ArgumentParser, shared: ModuleType) -> None:
+def _of_writing(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", metavar="FILE", help="JSONL with prompts; the run's data, if left out")
     command.add_argument("--world", metavar="SIZES", help="a world, as in nouns=8,places=8")
     command.add_argument("--tokenizer", help="of a transformers model, if it is in another place")
-    command.add_argument("--seed", type=shared.number(0), default=0, help="of the tokens (0)")
+    command.add_argument("--seed", type=number(0), default=0, help="of the tokens (0)")
     command.add_argument("--temperature", type=float, default=1.0, help="0: always the likeliest (1)")
-    command.add_argument("--top-k", type=shared.number(1), help="draw from the k likeliest tokens only")
+    command.add_argument("--top-k", type=number(1), help="draw from the k likeliest tokens only")
     command.add_argument("--top-p", type=float, help="draw from the likeliest, together of this share, only")
-    command.add_argument("--max-new-tokens", type=shared.number(1), help="the world's or 64, if left out")
-    command.add_argument("--num-threads", type=shared.number(1), default=1, metavar="N", help="of torch (1)")
-    command.set_defaults(shared=shared)
-    shared.remember(command, takes_settings=False)
+    command.add_argument("--max-new-tokens", type=number(1), help="the world's or 64, if left out")
+    command.add_argument("--dtype", help="of a transformers model: float32 or bfloat16")
+    command.add_argument("--device", default="cpu", help="where the networks live (cpu)")
+    command.add_argument("--num-threads", type=number(1), default=1, metavar="N", help="of torch (1)")
+    remember(command, takes_settings=False)
 
 
 # ---------------------------------------------------------------------------------------------- training
@@ -244,32 +300,32 @@ def _of_writing(command: argparse.ArgumentParser, shared: ModuleType) -> None:
 
 def _train(arguments: argparse.Namespace) -> None:
     from ppobook.language import training
+    from ppobook.language.world import World
 
-    shared, stage = arguments.shared, arguments.action
-    kind = training.stage_class(stage)
+    words, settings = settings_in(arguments.rest, most=2 if arguments.action == "train" else 1)
+    stage = _own(words) if arguments.action == "train" else arguments.action
+    kind = _stage_of(stage)
     if arguments.list:
-        shared.list_settings(kind.settings_class, _variants() if stage == "grpo" else {})
+        list_settings(kind.settings_class, _variants() if stage == "grpo" else {})
         return
-    given, settings = _given(arguments, set(kind.settings_class.__dataclass_fields__))
+    given, settings = _given(arguments, stage, words, settings, set(kind.settings_class.__dataclass_fields__))
     named = dict(given)
     if arguments.resume is None:
-        if stage != "sft" and "model" not in given:
-            raise ValueError(f"model is left out; {stage} begins from one: ppobook language {stage} MODEL")
+        if not kind.begins_afresh and "model" not in given:
+            raise ValueError(f"model is left out; {stage} begins from one: {_called(arguments, stage)} MODEL")
         for option in ("model", "reference"):
             _refuse_nowhere(option, given.get(option))
+        if kind.begins_afresh and not {"model", "data", "world"} & given.keys():
+            given["data"] = World()
     if isinstance(given.get("lora"), str):
-        given["lora"] = _sizes("lora", given["lora"], shared)
+        given["lora"] = _sizes("lora", given["lora"])
     world = given.pop("world", None)
     if world is not None:
-        given["data"] = _world_of(world, shared)
+        given["data"] = _world_of(world)
     if given.get("reward") is not None:
-        given["reward"] = _reward(given["reward"], shared)
-    if stage == "sft" and arguments.resume is None and not {"model", "data"} & given.keys():
-        from ppobook.language.world import World
-
-        given["data"] = World()
+        given["reward"] = _reward(given["reward"])
     run = training.train(
-        stage,
+        kind,
         resume=arguments.resume,
         progress=False if arguments.quiet else None,
         tensorboard=arguments.tensorboard,
@@ -277,19 +333,48 @@ def _train(arguments: argparse.Namespace) -> None:
         **settings,
     )
     if arguments.resume is not None and settings.get("steps", len(run.history)) < len(run.history):
-        print(f"the run had {shared.counted(len(run.history))} already: nothing was trained")
+        print(f"the run had {counted(len(run.history))} already: nothing was trained")
     threads = given.get("num_threads") or 1
-    _summary(run, named.get("model"), named.get("reward"), given.get("data"), threads, shared)
+    _summary(run, named.get("model"), named.get("reward"), given.get("data"), threads)
     folder = arguments.resume or given.get("out")
     print(f"\nsaved in {folder}" if folder else "\nnot saved: --out was not given")
 
 
-def _given(arguments: argparse.Namespace, known: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _own(words: list[str]) -> str:
+    """The stage of the user's own, which is the first word; it is taken away."""
+    if not words:
+        raise ValueError("the stage is left out; MODULE:CLASS is wanted, as in my_module:MyPPO")
+    stage = words.pop(0)
+    if stage in STAGES:
+        raise ValueError(f"{stage!r} is no stage of your own; ppobook language {stage} is wanted")
+    if ":" not in stage:
+        raise ValueError(f"{stage!r} names no class; MODULE:CLASS is wanted, as in my_module:MyPPO")
+    return stage
+
+
+def _stage_of(stage: str) -> type[Stage]:
+    from ppobook.language import training
+
+    if ":" not in stage:
+        return training.stage_class(stage)
+    see_here(stage)
+    kind = imported_class(stage, "a Stage", "MyPPO")
+    if not issubclass(kind, training.Stage):
+        raise ValueError(f"{stage!r} is no Stage; a subclass of ppobook.language.training.Stage is wanted")
+    return training.stage_class(kind)
+
+
+def _called(arguments: argparse.Namespace, stage: str) -> str:
+    """The command as far as its stage."""
+    return f"ppobook {arguments.called}{f' {stage}' if ':' in stage else ''}"
+
+
+def _given(
+    arguments: argparse.Namespace, stage: str, words: list[str], settings: dict[str, Any], known: set[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the command line and the file say: what is asked for beside settings, and the settings."""
-    shared, stage = arguments.shared, arguments.action
-    model, settings = shared.settings_in(arguments.rest)
     given = {name: x for name in _ASKED if (x := getattr(arguments, name, None)) is not None}
-    if model is not None:
+    for model in words:
         if "model" in given:
             raise ValueError(f"{model!r} and --model {given['model']}: one model to begin from is wanted")
         given["model"] = model
@@ -298,21 +383,21 @@ def _given(arguments: argparse.Namespace, known: set[str]) -> tuple[dict[str, An
         if name not in known:
             options = arguments.options + [f"--{one.replace('_', '-')}" for one in sorted(known)]
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(shared.no_such_option(option, arguments.called, options))
+            raise ValueError(no_such_option(option, arguments.called, options))
     if arguments.config is None:
         return given, settings
     if arguments.resume is not None:
         raise ValueError(
             f"--config {arguments.config}: a resumed run keeps its settings; wanted: leave it out"
         )
-    said = _said_in(arguments.config, stage, shared)
+    said = _said_in(arguments.config, stage)
     options = {name for name in _ASKED if hasattr(arguments, name)}
     for name in said:
         if name not in known | options:
             raise ValueError(
                 f"config={arguments.config!r} has {name!r}, which is no setting of {stage}; "
-                f"{shared.hint_of(name, [*known, *options])}"
-                f"ppobook language {stage} --list shows what there is"
+                f"{hint_of(name, [*known, *options])}"
+                f"{_called(arguments, stage)} --list shows what there is"
             )
     if "data" in given or "world" in given:  # the data are one thing, by whichever name
         said = {name: x for name, x in said.items() if name not in ("data", "world")}
@@ -326,9 +411,9 @@ def _given(arguments: argparse.Namespace, known: set[str]) -> tuple[dict[str, An
     return asked, said | settings
 
 
-def _said_in(file: str, stage: str, shared: ModuleType) -> dict[str, Any]:
+def _said_in(file: str, stage: str) -> dict[str, Any]:
     """What a file says, which may be the config.json of a run."""
-    said: dict[str, Any] = {name: x for name, x in shared.written_in(file).items() if x is not None}
+    said: dict[str, Any] = {name: x for name, x in written_in(file).items() if x is not None}
     other = said.pop("stage", stage)
     if other != stage:
         raise ValueError(f"config={file!r} is of the stage {other!r}; one of {stage!r} is wanted")
@@ -358,9 +443,7 @@ def _variants() -> dict[str, dict[str, Any]]:
     return {f"--variant {name} has": sets for name, sets in VARIANTS.items() if sets}
 
 
-def _summary(
-    run: Run, origin: str | None, reward: str | None, data: Any, num_threads: int, shared: ModuleType
-) -> None:
+def _summary(run: Run, origin: str | None, reward: str | None, data: Any, num_threads: int) -> None:
     """What became of a run, for somebody to read."""
     import pandas as pd
 
@@ -371,9 +454,7 @@ def _summary(
     last = history.iloc[-1]
     begun = f" from {origin}" if origin is not None else ""
     print(f"{run.config['stage']}{begun}, seed {run.config['seed']}")
-    print(
-        f"{shared.counted(int(last['update']))}, {last['tokens']:,.0f} tokens, {last['seconds']:.1f} seconds"
-    )
+    print(f"{counted(int(last['update']))}, {last['tokens']:,.0f} tokens, {last['seconds']:.1f} seconds")
     # What is measured every so often only has gaps in its column.
     told = {name: history[name].dropna() for name in _TOLD if name in history}
     rows = {name: {"first": x.iloc[0], "last": x.iloc[-1]} for name, x in told.items() if len(x)}
@@ -386,7 +467,7 @@ def _summary(
             return
         # Whoever trained it has spoken of its reward; only a folder can be asked again.
         judge = reward if reward is not None and reward != "gold" and Path(reward).is_dir() else None
-        policy = _Policy("model", run.model, run.tokenizer, run)
+        policy = _Policy("model", run.model, run.tokenizer, run, run.config["device"])
         try:
             _refuse_without_data(data)
             longest = run.config.get("max_new_tokens") or _room(policy, data)
@@ -404,7 +485,7 @@ def _summary(
 def _sample(arguments: argparse.Namespace) -> None:
     from ppobook.runs import threads
 
-    policy = _policy("model", arguments.model, arguments.tokenizer)
+    policy = _policy("model", arguments.model, arguments)
     with threads(arguments.num_threads):
         if arguments.prompt is not None:
             _refuse_other_data(arguments)
@@ -426,12 +507,12 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from ppobook.runs import threads
 
     with threads(arguments.num_threads):
-        run = _run_in(arguments.model)
+        run = _run_in(arguments.model, arguments.device)
         if run is not None and isinstance(run.model, Judge):
             data = _data(arguments, [_Policy(arguments.model, run.model, run.tokenizer, run)])
             _told_of_judge(run, data, others=arguments.data is not None)
             return
-        policy = _policy("model", arguments.model, arguments.tokenizer)
+        policy = _policy("model", arguments.model, arguments)
         data = _data(arguments, [policy])
         others = _others(arguments, policy)
         found = evaluate(
@@ -456,7 +537,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from ppobook.runs import threads
 
     names = dict.fromkeys(arguments.models)
-    policies = [_policy("model", name, arguments.tokenizer) for name in names]
+    policies = [_policy("model", name, arguments) for name in names]
     with threads(arguments.num_threads):
         data = _data(arguments, policies)
         found = {}
@@ -489,7 +570,7 @@ def _best_of_n(arguments: argparse.Namespace) -> None:
     if draws < most:
         raise ValueError(f"--draws {draws}: of n={most} at least {most} draws of each prompt are wanted")
     with threads(arguments.num_threads):
-        policy = _policy("model", arguments.model, arguments.tokenizer)
+        policy = _policy("model", arguments.model, arguments)
         data = _data(arguments, [policy])
         if not isinstance(data, World):
             data = list(records_of(data).rows[: arguments.prompts])
@@ -527,28 +608,36 @@ class _Policy:
     model: Any
     tokenizer: Any
     run: Run | None
+    device: str = "cpu"
 
 
-def _policy(option: str, name: str, tokenizer: str | None = None) -> _Policy:
+def _policy(option: str, name: str, arguments: argparse.Namespace) -> _Policy:
     """The language model in a run's folder, or a transformers model."""
+    from ppobook import runs
     from ppobook.language.rewards import Judge
     from ppobook.language.training import open_model
 
-    run = _run_in(name)
+    device = runs.device(arguments.device)
+    tokenizer = arguments.tokenizer if option == "model" else None
+    run = _run_in(name, device)
     if run is None:
         _refuse_nowhere(option, name)
-        return _Policy(name, *open_model(name, tokenizer, None), None)
+        how = {} if arguments.dtype is None else {"dtype": arguments.dtype}
+        model, tokenizer = open_model(name, tokenizer, None, how=how)
+        return _Policy(name, model.to(device), tokenizer, None, device)
     if isinstance(run.model, Judge):
         raise ValueError(f"{option} is {name!r}, a model of rewards; a language model is wanted")
-    if tokenizer is not None and option == "model":
+    if tokenizer is not None:
         raise ValueError(f"--tokenizer {tokenizer}: the run {name!r} has its own; wanted: leave it out")
-    return _Policy(name, run.model, run.tokenizer, run)
+    if arguments.dtype is not None:
+        raise ValueError(f"--dtype {arguments.dtype}: the run {name!r} has its own; wanted: leave it out")
+    return _Policy(name, run.model, run.tokenizer, run, device)
 
 
-def _run_in(name: str) -> Run | None:
+def _run_in(name: str, device: str = "cpu") -> Run | None:
     from ppobook.language.training import is_run, load
 
-    return load(name) if is_run(name) else None
+    return load(name, device) if is_run(name) else None
 
 
 def _judge(option: str, name: str, policy: _Policy) -> Any:
@@ -556,12 +645,12 @@ def _judge(option: str, name: str, policy: _Policy) -> Any:
     from ppobook.language.rewards import Judge
     from ppobook.language.training import refuse_other_vocabulary, refuse_other_words
 
-    run = _run_in(name)
+    run = _run_in(name, policy.device)
     if run is None:
         _refuse_nowhere(option, name, kind="a run of 'reward'")
         from ppobook.language import hf
 
-        judge = hf.open_judge(name, policy.tokenizer)
+        judge = hf.open_judge(name, policy.tokenizer).to(policy.device)
     elif not isinstance(run.model, Judge):
         raise ValueError(f"{option} is {name!r}, a run of {run.config['stage']!r}; one of 'reward' is wanted")
     else:
@@ -579,7 +668,7 @@ def _others(arguments: argparse.Namespace, policy: _Policy) -> dict[str, Any]:
     if arguments.judge is not None:
         found["judge"] = _judge("judge", arguments.judge, policy)
     if arguments.reference is not None:
-        reference = _policy("reference", arguments.reference)
+        reference = _policy("reference", arguments.reference, arguments)
         refuse_other_words("reference", reference.tokenizer, policy.tokenizer)
         found["reference"] = reference.model
     return found
@@ -650,11 +739,11 @@ def _ladder(arguments: argparse.Namespace) -> None:
     from ppobook.language.training import refuse_other_words
     from ppobook.runs import threads
 
-    run = _run_in(arguments.model)
+    run = _run_in(arguments.model, arguments.device)
     if run is None or not isinstance(run.model, Judge):
         what = "no folder of a run" if run is None else f"a run of {run.config['stage']!r}"
         raise ValueError(f"RUN is {arguments.model!r}, {what}; one of 'reward' is wanted")
-    world = run.world if arguments.world is None else _world_of(arguments.world, arguments.shared)
+    world = run.world if arguments.world is None else _world_of(arguments.world)
     if world is None:
         raise ValueError(f"{arguments.model!r} was trained on no World; --world, of its words, is wanted")
     refuse_other_words("world", world.tokenizer, run.tokenizer)
@@ -715,6 +804,26 @@ def _held_out(run: Run, data: Any) -> Pairs | None:
     return None if sampled.pairs is None or not wanted else sampled.pairs.select(slice(-wanted, None))
 
 
+# ------------------------------------------------------------------------------------------- for others
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from ppobook.language import hf
+    from ppobook.language.rewards import Judge
+    from ppobook.language.training import load
+
+    run = load(arguments.model)
+    if arguments.adapters and "lora" not in run.config:
+        raise ValueError(f"--adapters: {arguments.model!r} was trained without --lora; wanted: leave it out")
+    folder = str(hf.save_pretrained(run, arguments.folder, merge=not arguments.adapters))
+    if arguments.adapters:
+        reader = f"peft.PeftModel.from_pretrained(the model it began from, {folder!r})"
+    else:
+        what = "SequenceClassification" if isinstance(run.model, Judge) else "CausalLM"
+        reader = f"transformers.AutoModelFor{what}.from_pretrained({folder!r})"
+    print(f"saved in {folder}, for {reader}")
+
+
 # ---------------------------------------------------------------------------------------------------- data
 
 
@@ -728,7 +837,7 @@ def _data(arguments: argparse.Namespace, policies: Sequence[_Policy]) -> Any:
     if arguments.data is not None:
         data = arguments.data
     elif arguments.world is not None:
-        data = _world_of(arguments.world, arguments.shared)
+        data = _world_of(arguments.world)
     else:
         known = [(policy, found) for policy in policies if (found := _data_of(policy.run)) is not None]
         for policy, found in known:
@@ -767,12 +876,12 @@ def _refuse_other_data(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--prompt and --{name}: one of them is wanted")
 
 
-def _world_of(said: Any, shared: ModuleType) -> World:
+def _world_of(said: Any) -> World:
     """The world that `nouns=8,places=8` means, or a mapping of a file."""
     from ppobook import _doors
     from ppobook.language.world import World
 
-    sizes = _sizes("world", said, shared)
+    sizes = _sizes("world", said)
     known = list(inspect.signature(World).parameters)
     for name in sizes:
         if name not in known:
@@ -782,7 +891,7 @@ def _world_of(said: Any, shared: ModuleType) -> World:
     return World(**sizes)
 
 
-def _sizes(option: str, said: Any, shared: ModuleType) -> dict[str, Any]:
+def _sizes(option: str, said: Any) -> dict[str, Any]:
     """`nouns=8,clauses=0.5,0.5` as {"nouns": 8, "clauses": (0.5, 0.5)}."""
     if isinstance(said, dict):
         return said
@@ -794,11 +903,11 @@ def _sizes(option: str, said: Any, shared: ModuleType) -> dict[str, Any]:
             raise ValueError(f"{option} is {said!r}; names with a number each are wanted, as in {example}")
         if name in found:
             raise ValueError(f"{option} is {said!r}, with {name} twice; each size once is wanted")
-        found[name] = shared.literal(value)
+        found[name] = literal(value)
     return found
 
 
-def _reward(named: Any, shared: ModuleType) -> Any:
+def _reward(named: Any) -> Any:
     """A folder, "gold", or the function that the user means by my_module:short."""
     if named == "gold" or not isinstance(named, str) or Path(named).exists():
         return named
@@ -807,8 +916,8 @@ def _reward(named: Any, shared: ModuleType) -> Any:
             f"reward is {named!r}, and there is no such folder; a run of 'reward', gold, or "
             "MODULE:FUNCTION is wanted"
         )
-    shared.see_here(named)
-    found = shared.imported(named, "a function of prompts and completions", "short")
+    see_here(named)
+    found = imported(named, "a function of prompts and completions", "short")
     if not callable(found):
         raise ValueError(f"{named!r} is of type {type(found).__name__}; a function is wanted")
     return found
@@ -829,9 +938,9 @@ def _refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> Non
         raise ValueError(f"{option} is {name!r}, and there is no such folder; {kind}, {or_else}")
 
 
-def _numbers(shared: ModuleType) -> Any:
+def _numbers() -> Any:
     """A reader of `1,4,16`."""
-    one = shared.number(1)
+    one = number(1)
 
     def read(text: str) -> tuple[int, ...]:
         return tuple(one(part) for part in text.split(","))

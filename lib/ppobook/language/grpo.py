@@ -39,7 +39,7 @@ from ppobook.objectives import (
     REDUCTIONS,
     cispo_loss,
     clipped_surrogate_loss,
-    kl_penalized_loss,
+    masked_mean,
     sequence_surrogate_loss,
 )
 from ppobook.runs import setting
@@ -207,7 +207,7 @@ def group_advantages(
     rewards : tensor, shape (B,)
         The completions of one prompt stand side by side: the first group_size, then the next.
     group_size : int
-        G. B is a multiple of it.
+        How many completions a prompt has, G; B is a multiple of it.
     baseline : "group", "leave_one_out" or "batch"
     scale : "group", "batch" or "none"
     eps : float of at least 0
@@ -468,9 +468,7 @@ class GRPO(Sampling):
         if s.kl_in == "loss" and s.kl_coef:
             weight = old_logp if s.kl_weighted else None
             kl = kl_estimate(s.kl_estimator, logp, experience.ref_logp, weight, mask=mask)
-            # Without advantages, the penalty is all that is left of this loss.
-            nothing = torch.zeros_like(advantages)
-            loss = loss + kl_penalized_loss(logp, old_logp, nothing, kl, s.kl_coef, **how)
+            loss = loss + s.kl_coef * masked_mean(kl, **how)
         return loss, diagnostics
 
     @torch.no_grad()

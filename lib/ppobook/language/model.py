@@ -126,8 +126,11 @@ class Decoder(nn.Module):
         self.config = config
         self.vocab_size, self.context, self.width = config.vocab_size, config.context, config.width
         self.eos, self.pad = config.eos, config.pad
-        self.wte = nn.utils.skip_init(nn.Embedding, config.vocab_size, config.width)
-        self.wpe = nn.utils.skip_init(nn.Embedding, config.context, config.width)
+        # Not by skip_init, which for a table imports torch's compiler: a second and a half.
+        self.wte, self.wpe = (
+            nn.Embedding.from_pretrained(torch.empty(rows, config.width), freeze=False)
+            for rows in (config.vocab_size, config.context)
+        )
         self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.layers))
         self.ln_f = nn.LayerNorm(config.width)
 

@@ -42,7 +42,7 @@ from ppobook.language.tokens import (
     token_logp,
 )
 from ppobook.language.training import Task
-from ppobook.objectives import REDUCTIONS, kl_penalized_loss, ppo_loss
+from ppobook.objectives import REDUCTIONS, masked_mean, ppo_loss
 from ppobook.returns import gae
 from ppobook.runs import setting
 
@@ -263,9 +263,7 @@ class PPO(Sampling):
         if s.kl_in == "loss":
             weight = old_logp if s.kl_weighted else None
             kl = kl_estimate(s.kl_estimator, logp, experience.ref_logp, weight, mask=mask)
-            # Without advantages, the penalty is all that is left of this loss.
-            nothing = torch.zeros_like(advantages)
-            loss = loss + kl_penalized_loss(logp, old_logp, nothing, kl, self.kl_coef.value, **reduction)
+            loss = loss + self.kl_coef.value * masked_mean(kl, **reduction)
         return loss, diagnostics
 
 

@@ -35,7 +35,7 @@ from ppobook.language.data import Batches, pairs_of
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import POOLINGS, Judge
 from ppobook.language.tokens import Completions, Pairs, right_pad
-from ppobook.language.training import Stage, Task, hold_out, taken
+from ppobook.language.training import Run, Stage, Task, hold_out, taken
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
 from ppobook.runs import setting, stream
@@ -179,7 +179,8 @@ class SampledPairs:
         return {name: {f.name: getattr(x, f.name) for f in fields(x)} for name, x in sides.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.pairs = Pairs(*(Completions(**state[name]) for name in ("chosen", "rejected")))
+        if state:
+            self.pairs = Pairs(*(Completions(**state[name]) for name in ("chosen", "rejected")))
 
 
 def judge_from(model: LanguageModel | Judge, pooling: str) -> Judge:
@@ -282,6 +283,39 @@ def _told(gap: Tensor) -> dict[str, float]:
 
 
 # ------------------------------------------------------------------------------- how far it can be trusted
+
+
+def held_out(run: Run, data: Any = None) -> Pairs | None:
+    """The pairs that a run of "reward" was not trained on.
+
+    Parameters
+    ----------
+    run : Run
+    data : optional
+        What the run was trained on. Not wanted where that was a World: its pairs stand in the checkpoint.
+
+    Returns
+    -------
+    Pairs or None
+        None where none were held out.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A run of another stage; data that are missing, or not the run's.
+    """
+    if run.config["stage"] != RewardModelling.algorithm:
+        raise ValueError(f"run is one of {run.config['stage']!r}; one of 'reward' is wanted")
+    wanted = run.config["eval_pairs"]
+    if run.world is None:
+        if data is None or training.digest_of(data) != run.config["data"]["digest"]:
+            what = "is None, and the run" if data is None else "differ from those of the run, which"
+            raise ValueError(f"data {what} was not trained on a World; its own data are wanted again")
+        pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
+        return hold_out(pairs, wanted, run.config["seed"])[1]
+    sampled = SampledPairs(None)
+    sampled.load_state_dict(run.remembered("sampled"))
+    return None if sampled.pairs is None or not wanted else sampled.pairs.select(slice(-wanted, None))
 
 
 def calibration(judge: Judge, pairs: Pairs, bins: int = 10) -> pd.DataFrame:

@@ -176,13 +176,13 @@ def kl_estimate(
     The *values* of k1 and k3 are right on average. What matters of a loss is its gradient, and there the
     three differ. With π the policy being trained, it is on average that of
 
-        =========  ==================  ================================
-        estimator  with the ratio      without, on tokens drawn from π
-        =========  ==================  ================================
-        k1         KL(π, π_ref)        a constant: nothing happens
-        k2         E_π[k2], no KL      KL(π, π_ref)
-        k3         KL(π, π_ref)        KL(π_ref, π), the other way round
-        =========  ==================  ================================
+    =========  ==================  ================================
+    estimator  with the ratio      without, on tokens drawn from π
+    =========  ==================  ================================
+    k1         KL(π, π_ref)        a constant: nothing happens
+    k2         E_π[k2], no KL      KL(π, π_ref)
+    k3         KL(π, π_ref)        KL(π_ref, π), the other way round
+    =========  ==================  ================================
 
     As a *reward*, where no gradient flows through the number, k1 is right and the others are not: k3 there
     leads down KL(π, π_ref) − KL(π_ref, π).

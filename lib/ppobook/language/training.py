@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import _doors, runs
+from ppobook.language.adam import Adam
 from ppobook.language.data import digest_of
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import Judge, Reward, open_reward
@@ -104,7 +105,8 @@ class Stage(runs.Remembering):
     ----------
     model : torch module
         What is trained, and what the run is for.
-    optimizer : torch optimizer
+    optimizer : Adam
+        A subclass may put an optimizer of torch in its place.
     generator : torch.Generator
         For whatever is drawn while training: prompts, tokens, minibatches.
     tokenizer, settings, device
@@ -128,13 +130,13 @@ class Stage(runs.Remembering):
         self.generator = torch.Generator(device).manual_seed(runs.stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 
-    def optimizer_of(self, *modules: nn.Module) -> torch.optim.Optimizer:
-        """AdamW without decay, over whatever of these modules is to be trained."""
+    def optimizer_of(self, *modules: nn.Module) -> Adam:
+        """Adam, over whatever of these modules is to be trained."""
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
-        return torch.optim.AdamW(trained, lr=self.settings.lr, weight_decay=0.0)
+        return Adam(trained, self.settings.lr)
 
     def step(self, number: int) -> dict[str, Any]:
-        """One update, the `number`th from 0; returns what the history should say about it.
+        """One update; `number` counts them from 0. Returns what the history should say about it.
 
         `tokens` among it is the number of tokens that were trained on or sampled, whichever the stage is
         measured by; it is summed over the run.
@@ -249,6 +251,10 @@ class Run:
         runs.new_folder(home)
         runs.write_checkpoint(home.folder, self._checkpoint)
         return home.folder
+
+    def remembered(self, name: str) -> Any:
+        """What the run's stage remembered under this name (`Stage.remembers`), as its checkpoint has it."""
+        return self._checkpoint.state["stage"][name]
 
     @property
     def world(self) -> World | None:
@@ -437,10 +443,8 @@ class _Training(runs.Training):
         task = Task(model, tokenizer, data, reward, reference)
         stage = kind(task, settings, seed=config["seed"], device=config["device"])
         try:
-            for name in (*stage.modules(), "optimizer", "generator"):
-                _ = state["stage"][name]
             stage.load_state_dict(_on_device(stage, state["stage"], before["device"], checkpoint.update))
-        except (KeyError, TypeError, RuntimeError, AttributeError) as error:
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
             raise checkpoint.damaged(error) from None
         bodies: list[Any] = [getattr(module, "body", module) for module in stage.modules().values()]
         for body in bodies:
@@ -568,14 +572,13 @@ def _on_device(stage: Stage, state: dict[str, Any], device: str, update: int) ->
     """
     if torch.device(device).type == torch.device(stage.device).type:
         return state
-    kept = {}
-    for name, part in state.items():
+    state = dict(state)
+    for name in state:
         mine = getattr(stage, name)
         if isinstance(mine, torch.Generator):
             mine.manual_seed(runs.stream(stage.seed, f"{name} after update {update}"))
-        else:
-            kept[name] = part
-    return kept
+            state[name] = mine.get_state()
+    return state
 
 
 # ------------------------------------------------------------------------------------------ what it is given
@@ -809,7 +812,8 @@ def _data_config(data: Any) -> dict[str, Any]:
     if isinstance(data, World):
         return {"world": data.config}
     if isinstance(data, str | Path):
-        return {"file": str(data), "digest": digest_of(data)}
+        # Absolute: a run may be resumed from another directory. One that was moved is given it again.
+        return {"file": str(Path(data).absolute()), "digest": digest_of(data)}
     return {"digest": digest_of(data)}
 
 
