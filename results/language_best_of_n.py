@@ -1,9 +1,9 @@
 """Best of n on the tiny language world: gold and proxy against its exact KL.
 
-From the policy after SFT, 512 completions of each of the 16 prompts are drawn and judged, and the best of n of
-them kept, by the judge and by gold itself. What that gives is the mean over all ways to draw n of the 512
-(`ppobook.language.best_of_n_curve`). Nothing is tuned; the seeds are those of `language_chain.py`, all of them
-reported.
+From the policy after SFT, 512 completions of each of the 16 prompts are drawn and judged, and the best of n
+of them kept, by the judge and by gold itself. What that gives is the mean over all ways to draw n of the 512
+(`ppobook.language.best_of_n_curve`). Nothing is tuned; the seeds are those of `language_chain.py`, all of
+them reported.
 """
 
 from language_chain import FRESH, begun, summed_up

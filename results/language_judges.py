@@ -3,16 +3,16 @@
 Judges that differ in one thing from that of `language_chain.py` (width 64, 3,000 pairs, the sum of its
 tokens' numbers): the number of pairs, the width, or the last token's number in place of the sum. All learn
 from pairs of the same kind, written by the policy of `language_chain.py`, those with fewer pairs from the
-first of them; one of another width begins with an SFT of that width. Batches and updates are the same for all,
-so with 300 pairs each is seen 32 times and with 9,000 about once.
+first of them; one of another width begins with an SFT of that width. Batches and updates are the same for
+all, so with 300 pairs each is seen 32 times and with 9,000 about once.
 
 `accuracy` is the share of 2,000 further pairs of which a judge prefers the one with the larger gold, where
 gold differs; 0.5 is chance. Then PPO, from the same policy whatever the judge, with one β: `peak` is the
-largest mean of gold over ten updates in a row that begin a multiple of ten, `gold`, `proxy` and `kl` are means
-over the last ten. Columns kind_0 … kind_6 are the judge's ladder: what it says of texts with so many kind
-words, less what it says of those with none.
+largest mean of gold over ten updates in a row that begin a multiple of ten, `gold`, `proxy` and `kl` are
+means over the last ten. Columns kind_0 … kind_6 are the judge's ladder: what it says of texts with so many
+kind words, less what it says of those with none.
 
-PPO's settings were chosen on seeds 0 to 3; the seeds here are fresh, and all are reported.
+PPO's settings were chosen on seeds 0 to 2; the seeds here are fresh, and all are reported.
 """
 
 import copy
@@ -92,7 +92,7 @@ if __name__ == "__main__":
         seeds=FRESH,
         workers=1,
         digits=4,
-        note="PPO's settings chosen on seeds 0 to 3; every seed reported.",
+        note="PPO's settings chosen on seeds 0 to 2; every seed reported.",
     )
     columns = ["accuracy", "peak", "gold", "proxy", "kl", "kind_3", "kind_6"]
     summed_up("language_judges", ["pairs", "width", "pooling"], columns)

@@ -1,9 +1,9 @@
 """The judge's ladder on the tiny language world: what each seed's judge says of more and more kind words.
 
-Gold likes up to three kind words in a text and dislikes further ones. Judges have seen few texts with more than
-three. What does each of `language_chain.py` say of texts which follow grammar and prompt, and have 0 to 6?
-(`ppobook.language.ladder`.) `accuracy` is the share of the 500 pairs held out, labels as noisy as those learned
-from, that it told apart when its training ended. Nothing is tuned; every seed is reported.
+Gold likes up to three kind words in a text and dislikes further ones. Judges have seen few texts with more
+than three. What does each of `language_chain.py` say of texts which follow grammar and prompt, and have 0 to
+6? (`ppobook.language.ladder`.) `accuracy` is the share of the 500 pairs held out, labels as noisy as those
+learned from, that it told apart when its training ended. Nothing is tuned; every seed is reported.
 """
 
 from language_chain import FRESH, begun, summed_up

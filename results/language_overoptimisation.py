@@ -1,9 +1,10 @@
 """Over-optimisation on the tiny language world: gold and proxy against KL, while a policy is trained.
 
 Does the true reward fall while the judge's goes on rising, and at which KL? PPO at five weights β of the KL,
-GRPO at two, from the policy and the judge of `language_chain.py`. β is in units of the reward for PPO, and in
-those of the group's deviation for GRPO. The learning rate, the range of β and the number of updates were chosen
-on seeds 0 to 2, so that the curves show where they lead to; the seeds here are fresh, and all are reported.
+GRPO at two, from the policy and the judge of `language_chain.py`. β is in units of the reward for PPO, and
+in those of the group's deviation for GRPO. The learning rate, the range of β and the number of updates were
+chosen on seeds 0 to 2, so that the curves show where they lead to; the seeds here are fresh, and all are
+reported.
 
 Each row is the mean over five updates, of 64 completions each, of the policies that were trained on the way:
 `update` is the last of them.

@@ -177,8 +177,8 @@ def peak_or_no_peak() -> str:
             parts.append(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}")
         said.append(f"{method}: {', '.join(parts)}.")
     return (
-        f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the judge gave "
-        "more in the end than it did there. " + " ".join(said)
+        f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the judge "
+        "gave more in the end than it did there. " + " ".join(said)
     )
 
 

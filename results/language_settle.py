@@ -1,7 +1,7 @@
 """The learning rates of `language_methods.py`: three for each method, seeds 0 to 2.
 
-What counts is the mean of gold when the budget of tokens is spent. Each method is tried at the same rates, each
-about three times the one before.
+What counts is the mean of gold when the budget of tokens is spent. Each method is tried at the same rates,
+each about three times the one before.
 """
 
 from language_chain import summed_up

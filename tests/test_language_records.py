@@ -26,7 +26,7 @@ def settings_of(name):
     """What the script runs, as it stands."""
     made_by = script(name)
     own = {
-        "language_chain": lambda: [{"case": "defaults"}],
+        "language_chain": lambda: [made_by.PPO],
         "language_ladder": lambda: [{"judge": "defaults"}],
         "language_best_of_n": lambda: [{"chosen_by": "proxy"}, {"chosen_by": "gold"}],
         "language_methods": lambda: [
@@ -53,7 +53,8 @@ def test_every_seed_of_every_setting_is_reported(name):
     rows = table.groupby([*facts["settings"][0], "seed"]).size()
     assert len(rows) == len(seeds) * len(facts["settings"])
     assert rows.nunique() == 1
-    assert facts["note"] and len(table) == facts["rows"]
+    assert facts["note"]
+    assert len(table) == facts["rows"]
     assert not (page.RESULTS / f"{name}.partial.jsonl").exists()
 
 
