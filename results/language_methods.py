@@ -6,7 +6,7 @@ DPO from pairs of its own. Each may sample `BUDGET` tokens. PPO, GRPO, RLOO and 
 have, 64 completions an update; DPO spends all of it on its pairs, which it goes through twice.
 
 Each has a learning rate of its own, by one rule: the largest mean of gold at the end of the budget, over
-three rates and seeds 0 to 2 (`language_settle.py`). β is 0.3 for all of them, which is not the same in all
+four rates and seeds 0 to 2 (`language_settle.py`). β is 0.3 for all of them, which is not the same in all
 of them: it is in units of the judge's reward for PPO and RLOO, of a group's deviation for GRPO, and of nats
 for the DPO family. The seeds here are fresh, and all are reported. `cpu` is the CPU seconds of training,
 what it samples included.

@@ -1,4 +1,4 @@
-"""The learning rates of `language_methods.py`: three for each method, seeds 0 to 2.
+"""The learning rates of `language_methods.py`: four for each method, seeds 0 to 2.
 
 What counts is the mean of gold when the budget of tokens is spent. Each method is tried at the same rates,
 each about three times the one before.
@@ -9,7 +9,7 @@ from language_methods import STAGES, one
 
 from ppobook.experiments import record
 
-RATES = (1e-4, 3e-4, 1e-3)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 
 if __name__ == "__main__":
     record(
