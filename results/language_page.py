@@ -77,7 +77,8 @@ def overoptimisation() -> str:
     rows = [("", "β", "peak of gold", "KL there", "gold in the end", "proxy in the end", "KL in the end")]
     rows[0] += ("gold fell, seeds",)
     for (method, beta), runs in peaks().groupby(["method", "beta"], sort=False):
-        cells = [_mean(runs[name]) for name in ("peak", "kl_at_peak", "gold", "proxy", "kl")]
+        digits = {"peak": 2, "kl_at_peak": 1, "gold": 2, "proxy": 1, "kl": 1}
+        cells = [_mean(runs[name], some) for name, some in digits.items()]
         rows.append((method, f"{beta:g}", *cells, f"{int(runs['fell'].sum())} of {len(runs)}"))
     return _markdown(rows, left=1)
 
@@ -109,7 +110,7 @@ def best_of_n() -> str:
     rows = [("n", "KL", "log n − (n − 1) / n", "proxy", "gold", "gold, chosen by gold")]
     for n, some in every.groupby("n"):
         judged, known = (some[some["chosen_by"] == by] for by in ("proxy", "gold"))
-        cells = [_mean(judged["kl"]), f"{judged['kl_bound'].iloc[0]:.2f}"]
+        cells = [f"{judged['kl'].mean():.2f}", f"{judged['kl_bound'].iloc[0]:.2f}"]
         cells += [_mean(judged["proxy"]), _mean(judged["gold"]), _mean(known["gold"])]
         rows.append((str(n), *cells))
     return _markdown(rows, left=0)
@@ -233,6 +234,7 @@ def draw(target: Path = RESULTS) -> None:
                     color=style.colour(method, "text"),
                     va="center",
                     fontsize=11,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
                 )
             ax.plot(best["kl"], best[name], color=style.colour("truth"), marker=".", label="best of n")
             ax.annotate(
@@ -245,8 +247,8 @@ def draw(target: Path = RESULTS) -> None:
             )
             ax.set(ylabel=name)
         axes[1].set_xscale("function", functions=(np.sqrt, np.square))
-        axes[1].set_xticks([0, 1, 4, 9, 16, 25, 36, 49])
-        axes[1].set(xlabel="KL to the reference, nats", xlim=(0, 1.25 * curves["kl"].quantile(0.99)))
+        axes[1].set_xticks([0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100])
+        axes[1].set(xlabel="KL to the reference, nats", xlim=(0, 121))
         drawn.savefig(target / FIGURE, metadata={"Date": None, "Creator": None})
         plt.close(drawn)
 
@@ -257,6 +259,8 @@ def draw(target: Path = RESULTS) -> None:
 def _mean(numbers: Iterable[float], digits: int = 2) -> str:
     """A mean over seeds, and its 95 % interval."""
     mean, low, high = aggregate(list(numbers))
+    if low == high:
+        return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
