@@ -1,10 +1,9 @@
 """The chain of the tiny language world, SFT to judge to PPO: what each stage costs, and what it comes to.
 
-How many CPU seconds does each stage take on one thread? SFT and judge are at their defaults, settled on
-seeds 0 to 9; PPO is as `language_settle.py` and β's of `language_overoptimisation.py` on seeds 0 to 2 say is
-sensible: gold rises, and stays. The seeds here are fresh, and every one is reported. `gold`, `proxy` (what
-the judge says), `kl` (to the policy after SFT), `length` and `ended` are of 1,024 completions of the policy
-as it was in the end.
+How many CPU seconds does each stage take on one thread? All three are at their defaults, settled on seeds 0
+to 9 (PPO's rate by `language_settle.py`). The seeds here are fresh, and every one is reported. `gold`,
+`proxy` (what the judge says), `kl` (to the policy after SFT), `length` and `ended` are of 1,024 completions
+of the policy as it was in the end.
 
 The other scripts of the tiny world go on from the same policy and judge: `begun` keeps them in
 `_build/language_chains/`. Whoever changes the library, the world or a default removes that folder first.

@@ -6,6 +6,9 @@ in those of the group's deviation for GRPO. The learning rate, the range of β a
 chosen on seeds 0 to 2, so that the curves show where they lead to; the seeds here are fresh, and all are
 reported.
 
+The question, and gold and proxy against KL, are those of Gao, Schulman and Hilton 2023, "Scaling laws for
+reward model overoptimization", whose gold is a larger model of rewards, and here a formula.
+
 Each row is the mean over five updates, of 64 completions each, of the policies that were trained on the way:
 `update` is the last of them.
 """

@@ -77,6 +77,14 @@ def test_the_rates_are_those_that_the_rule_picks():
         assert means[lr] == max(means.values())
 
 
+def test_the_chain_is_that_of_the_defaults():
+    from ppobook.language.ppo import Settings
+
+    chain = script("language_chain").PPO
+    defaults = Settings()
+    assert chain == {name: getattr(defaults, name) for name in chain}
+
+
 def test_best_of_n_is_what_it_must_be():
     table = page.table_of("language_best_of_n")
     assert (table["kl"] <= table["kl_bound"] + 1e-3).all()
