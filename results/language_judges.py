@@ -10,7 +10,8 @@ and with 9,000 about once.
 gold differs; 0.5 is chance. Then PPO, from the same policy whatever the judge, with one β: `peak` is the
 highest of eight means of gold over five updates each; `gold`, `proxy`, `kl` and `length` are the last of
 these. Columns kind_0 … kind_6 are the judge's ladder: what it says of texts with so many kind words, less
-what it says of those with none.
+what it says of those with none. PPO's critic begins with the judge's body, as it does by default, so it is
+as wide as the judge.
 
 PPO's settings were chosen on seeds 0 to 2; the seeds here are fresh, and all are reported.
 """
