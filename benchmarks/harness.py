@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 import venv
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ Job = dict[str, Any]
 # A job of ours that ran on other code than the library has now is run again. These rooms are on no clock.
 _OFF_THE_CLOCK = {"cli", "comparing", "course", "doctor", "experiments", "exporting", "language", "teaching"}
 _OFF_THE_CLOCK |= {"watching"}
+# Where language models race, it is these.
+_OFF_THE_LANGUAGE_CLOCK = {"cli", "_arguments", "comparing", "course", "doctor", "evaluation", "experiments"}
+_OFF_THE_LANGUAGE_CLOCK |= {"exporting", "networks", "ppo", "rollouts", "teaching", "training", "trpo"}
+_OFF_THE_LANGUAGE_CLOCK |= {"updates", "vanilla", "watching", "actor_critic", "closed_form"}
+_OFF_THE_LANGUAGE_CLOCK |= {f"language/{x}" for x in ("best_of_n", "cli", "evaluating", "online", "records")}
 
 
 class NoPeer(Exception):  # noqa: N818 - no error of this program
@@ -188,17 +193,26 @@ def is_done(recording: str, jobs: Sequence[Job]) -> bool:
 
 def key(jobs: Sequence[Job]) -> str:
     """A name for these jobs, on this code: the same jobs on another version of ours have another."""
-    code = library_digest() if any(job["peer"] == "ours" for job in jobs) else ""
+    code = ""
+    if any(job["peer"] == "ours" for job in jobs):
+        language = any(job.get("worker", "").startswith("language") for job in jobs)
+        code = library_digest(off=_OFF_THE_LANGUAGE_CLOCK) if language else library_digest()
     return hashlib.sha256((json.dumps(list(jobs), sort_keys=True) + code).encode()).hexdigest()[:20]
 
 
-def library_digest(package: Path = ROOT / "lib" / "ppobook") -> str:
-    """A digest of what the library does in a race: its modules' syntax trees, less docstrings."""
-    files: Iterable[Path] = sorted(
-        path
-        for path in package.rglob("*.py")
-        if path.relative_to(package).parts[0].removesuffix(".py") not in _OFF_THE_CLOCK
-    )
+def library_digest(
+    package: Path = ROOT / "lib" / "ppobook", *, off: Collection[str] = frozenset(_OFF_THE_CLOCK)
+) -> str:
+    """A digest of what the library does in a race: its modules' syntax trees, less docstrings.
+
+    `off` names rooms, and files of rooms, that are on no clock.
+    """
+
+    def counts(path: Path) -> bool:
+        name = path.relative_to(package).with_suffix("")
+        return name.parts[0] not in off and name.as_posix() not in off
+
+    files: Iterable[Path] = sorted(filter(counts, package.rglob("*.py")))
     digest = hashlib.sha256()
     for path in files:
         code = _code(path.read_text(encoding="utf-8"))

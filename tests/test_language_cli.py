@@ -419,3 +419,90 @@ def test_every_name_of_the_package_is_found():
         _ = language.trian
     code = "import sys, ppobook.language.cli; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --------------------------------------------------------------------------------- what users bring, and take
+
+
+OWN = """
+from ppobook.language.sft import SFT
+
+class Mine(SFT):
+    def step(self, number):
+        return {**super().step(number), "mine": 1.0}
+
+number = 3
+class Other: pass
+"""
+
+
+def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_stages.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    few = ["--steps", 2, "--batch-size", 8, "--quiet"]
+    text = said(capsys, "train", "--lr", 0.01, "own_stages:Mine", runs / "base", *few, "--out", "run")
+    assert text.startswith(f"own_stages:Mine from {runs / 'base'}, seed 0\n2 updates, ")
+    run = language.load("run")
+    assert run.config["lr"] == 0.01
+    assert run.history["mine"].tolist() == [1.0, 1.0]
+    text = said(capsys, "train", "own_stages:Mine", "--resume", "run", "--steps", 3, "--quiet")
+    assert "3 updates" in text
+    again = ["--config", "run/config.json", "--out", "again", "--quiet"]
+    said(capsys, "train", "own_stages:Mine", runs / "base", *again)
+    assert language.load("again").config == run.config | {"steps": 3}
+    assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
+    assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
+    assert "was trained by 'own_stages:Mine', which is wanted" in refused(capsys, "sft", "--resume", "run")
+    for words, sentence in (
+        ([], "the stage is left out; MODULE:CLASS is wanted"),
+        (["sft"], "'sft' is no stage of your own; ppobook language sft is wanted"),
+        (["Mine"], "'Mine' names no class"),
+        (["own_stages:number"], "is of type int; a Stage is wanted, a class"),
+        (["own_stages:Other"], "'own_stages:Other' is no Stage"),
+        (["own_stages:Mine", runs / "base", "again"], "'again' was not expected here"),
+        (["own_stages:Mine", "--reward", "gold"], "reward was given"),
+        (["own_stages:Mine", "--stesp", "2"], "did you mean --steps"),
+    ):
+        assert sentence in refused(capsys, "train", *words)
+
+
+def test_a_reward_function_judges(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "judges.py").write_text(
+        "def level(prompts, completions, **columns):\n    return [len(p) for p in prompts]\nnumber = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    corpus, base = runs / "corpus.jsonl", runs / "base"
+    prompts = [json.loads(line)["prompt"] for line in corpus.read_text().splitlines()]
+    text = said(capsys, "evaluate", base, "--data", corpus, "--judge", "judges:level", "--n", 40)
+    assert row(text, "reward") == pytest.approx([sum(map(len, prompts)) / 40], abs=6e-4)
+    assert "gold" not in text
+    text = said(capsys, "best_of_n", base, "--data", corpus, "--judge", "judges:level", "--n", "1,2")
+    assert row(text, "1")[-1] == row(text, "2")[-1]
+    assert "a function is wanted" in refused(capsys, "evaluate", base, "--judge", "judges:number")
+    assert "and only a World has" in refused(capsys, "best_of_n", base, "--data", corpus)
+
+
+def test_what_a_model_writes_stays_in_its_line():
+    from ppobook.language.readings import _in_one_line
+
+    assert _in_one_line("a\nb\x1b[31m\té ⏎") == "a\\nb\\x1b[31m\\té ⏎"
+
+
+def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
+    transformers = pytest.importorskip("transformers")
+    out = tmp_path / "exported"
+    text = said(capsys, "export", runs / "base", out)
+    assert text == f"saved in {out}, for transformers.AutoModelForCausalLM.from_pretrained('{out}')\n"
+    net = transformers.AutoModelForCausalLM.from_pretrained(out)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    run = language.load(runs / "base")
+    ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
+    assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
+    assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
+    assert "already; wanted: a new folder" in refused(capsys, "export", runs / "base", out)
+    assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
+    assert "is no folder" in refused(capsys, "export", "nowhere", tmp_path / "x")
+    assert "a Judge of a Decoder; a language model" in refused(
+        capsys, "export", runs / "judge", tmp_path / "x"
+    )
+    assert not (tmp_path / "x").exists()

@@ -910,3 +910,63 @@ def test_very_many_records_cost_no_more_apiece():
             sys.setprofile(None)
         found.append(events)
     assert found[1] < 11 * found[0]
+
+
+def test_what_is_read_as_it_comes_or_lies_in_another_kind_of_file_is_told_what_to_do(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    pandas = pytest.importorskip("pandas")
+    rows = [{"prompt": "the sky", "completion": "is blue ."}] * 3
+    table = datasets.Dataset.from_list(rows)
+    with pytest.raises(TypeError, match=r"a IterableDataset, .* as in list\(data.take\(10_000\)\)"):
+        examples_of(table.to_iterable_dataset(), WORDS)
+    assert len(examples_of(list(table.to_iterable_dataset().take(2)), WORDS)) == 2
+    frame = pandas.DataFrame(rows)
+    with pytest.raises(TypeError, match=r"a DataFrame; wanted: its records, data.to_dict\('records'\)"):
+        examples_of(frame, WORDS)
+    assert len(examples_of(frame.to_dict("records"), WORDS)) == 3
+    for name, reader in (("x.parquet", "from_parquet"), ("x.csv", "from_csv"), ("x.ARROW", "from_file")):
+        (tmp_path / name).write_bytes(b"PAR1")
+        with pytest.raises(ValueError, match=rf"x\..*, and a JSONL file is wanted; .*Dataset\.{reader} "):
+            examples_of(tmp_path / name, WORDS)
+    table.save_to_disk(tmp_path / "table")
+    with pytest.raises(ValueError, match=r"a folder of datasets, .* what datasets\.load_from_disk reads"):
+        examples_of(tmp_path / "table", WORDS)
+    assert len(examples_of(datasets.load_from_disk(tmp_path / "table"), WORDS)) == 3
+
+
+@pytest.mark.parametrize(
+    ("third", "sentence"),
+    [
+        ({"prompt": "the"}, "line 3 has the column 'prompt', and no 'completion'"),
+        ({"prompt": " ", "completion": "sky"}, "line 3: prompt is ' ', which is empty"),
+        ({"prompt": "the", "completion": ""}, "line 3: completion is '', which is empty"),
+        ({"prompt": ["the"], "completion": "sky"}, r"line 3: prompt\[0\] is 'the'; a message is wanted"),
+        ({"prompt": "the", "completion": 7}, "line 3: completion is 7, of type int; a text is wanted"),
+        ({"prompt": "the", "completion": "moon"}, "line 3: text holds the word 'moon'"),
+        (["the", "sky"], "line 3.* is .*; a dict of columns is wanted"),
+        (None, "line 3 is no JSON .* one JSON object a line is wanted"),
+    ],
+)
+def test_the_third_line_of_a_file_is_named(tmp_path, third, sentence):
+    lines = [json.dumps({"prompt": "the", "completion": "sky"})] * 4
+    lines[2] = lines[2][:-5] if third is None else json.dumps(third)
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        examples_of(tmp_path / "x.jsonl", WORDS)
+
+
+@pytest.mark.parametrize("side", ["prompt", "chosen", "rejected"])
+def test_padding_is_no_text(side):
+    pair = {"prompt": "what color is the sky ?", "chosen": "blue .", "rejected": "green ."}
+    with pytest.raises(ValueError, match=rf"data\[1\]: {side} is padding only"):
+        pairs_of([pair, {**pair, side: "<pad> <pad>"}], WORDS)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_pair_without_the_prompt_that_others_have(at):
+    pair = {"prompt": "what color is the sky ?", "chosen": "blue .", "rejected": "green ."}
+    pairs = [dict(pair) for _ in range(3)]
+    pairs[at]["prompt"] = None
+    for read in (pairs_of, labelled_of):
+        with pytest.raises(ValueError, match=rf"data\[{at}\] has no 'prompt', and data\[{1 - at}\] has one"):
+            read(pairs, WORDS)

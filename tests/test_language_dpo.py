@@ -633,15 +633,15 @@ BUGS = [
     Bug(
         "chosen and rejected exchanged",
         "dpo",
-        "both = Completions.join([pairs.chosen, pairs.rejected])",
-        "both = Completions.join([pairs.rejected, pairs.chosen])",
+        "model, Completions.join([pairs.chosen, pairs.rejected])",
+        "model, Completions.join([pairs.rejected, pairs.chosen])",
         check_an_update_is_that_of_loops,
     ),
     Bug(
         "chosen and rejected exchanged",
         "dpo",
-        "both = Completions.join([pairs.chosen, pairs.rejected])",
-        "both = Completions.join([pairs.rejected, pairs.chosen])",
+        "model, Completions.join([pairs.chosen, pairs.rejected])",
+        "model, Completions.join([pairs.rejected, pairs.chosen])",
         check_the_optimum_is_the_regularised_one,
     ),
     Bug(
@@ -661,8 +661,8 @@ BUGS = [
     Bug(
         "reference trained",
         "dpo",
-        "pair_logp(task.reference, pairs) for",
-        "pair_logp(task.model, pairs) for",
+        "pair_logp(task.reference, pairs, at_once) for",
+        "pair_logp(task.model, pairs, at_once) for",
         check_the_optimum_is_the_regularised_one,
     ),
     Bug(
@@ -675,8 +675,8 @@ BUGS = [
     Bug(
         "own and mismatched reference exchanged",
         "dpo",
-        "ref_own, ref_other = ",
-        "ref_other, ref_own = ",
+        "self._reference_of(rows)[0]",
+        "self._reference_of(rows)[1]",
         check_kto_is_that_of_loops,
     ),
     Bug(

@@ -218,6 +218,32 @@ def test_an_evaluation_measures_what_it_says() -> None:
     assert f"gold {float(found.gold[0]):.2f}" in lines[0]
 
 
+def test_a_reward_function_judges_with_the_columns_of_the_data() -> None:
+    policy = decoder(0, WORLD.tokenizer.vocab_size, context=40)
+    data = [{"prompt": "tell fox barn :", "level": 3}, {"prompt": "the owl", "level": 5}]
+
+    def level(prompts: list[str], completions: list[str], level: list[int]) -> list[float]:
+        return [10 * x + len(p.split()) for x, p in zip(level, prompts, strict=True)]
+
+    found = evaluate(policy, data, judge=level, n=5, tokenizer=WORLD.tokenizer)
+    assert found.reward is not None
+    assert found.reward.tolist() == [34, 52, 34, 52, 34]
+    assert found.numbers["reward"] == pytest.approx(206 / 5)
+
+
+def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
+    data = [{"prompt": "tell fox barn :"}, {"prompt": "the owl"}]
+    endless = decoder(0, WORLD.tokenizer.vocab_size, context=40)
+    with torch.no_grad():
+        endless.ln_f.weight.zero_()
+        endless.ln_f.bias.copy_(-100 * endless.wte.weight[1])  # it never ends
+    for readers, room in (({}, 36), ({"reference": decoder(1, WORLD.tokenizer.vocab_size, context=9)}, 5)):
+        found = evaluate(endless, data, n=2, tokenizer=WORLD.tokenizer, **readers)
+        assert found.numbers["length"] == room
+    with pytest.raises(ValueError, match="a prompt of 4 tokens, and the context of policy is 4"):
+        evaluate(decoder(0, WORLD.tokenizer.vocab_size, context=4), data, tokenizer=WORLD.tokenizer)
+
+
 def test_policies_are_compared_on_the_same_draws() -> None:
     model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
     table = compare({"one": model, "the same": model}, WORLD, n=8)

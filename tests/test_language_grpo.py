@@ -224,7 +224,7 @@ def by_group_mean_and_deviation(rewards):
     return [(reward - mean(rewards)) / (deviation(rewards) + 1e-4) for reward in rewards]
 
 
-def deepseekmath(groups, beta=0.04):
+def deepseekmath(groups, beta=0.3):
     """Shao et al. 2024, equation 3 with 4."""
     whole = 0
     for group in groups:
@@ -292,7 +292,7 @@ def cispo(groups):
     return -whole / tokens
 
 
-def rloo(groups, beta=0.04):
+def rloo(groups, beta=0.3):
     """Ahmadian et al. 2024: whole completions, R less β log π/π_ref, against the mean of the others."""
     whole = 0
     for group in groups:
@@ -315,7 +315,7 @@ def ppo_of_normalised(groups, advantages):
     return -whole / len(ones)
 
 
-def reinforce_pp(groups, beta=0.04):
+def reinforce_pp(groups, beta=0.3):
     """Hu et al. 2025, equation 4: what the tokens from this one on cost in KL is taken off."""
     ones = [one for group in groups for one in group]
     assert len(ones) == len(groups)
@@ -329,7 +329,7 @@ def reinforce_pp(groups, beta=0.04):
     )
 
 
-def reinforce_pp_baseline(groups, lam=0.04):
+def reinforce_pp_baseline(groups, lam=0.3):
     """Hu et al. 2025, equations 6 to 8."""
     advantages = [
         [one.reward - mean([other.reward for other in group])] * one.length
@@ -709,8 +709,8 @@ def check_the_ratio_begins_at_one(module):
     made = stage(module, epochs=2, num_minibatches=2, lr=3e-3)
     told, loss = [], made.loss
 
-    def noted(experience):
-        told.append(loss(experience))
+    def noted(experience, said):
+        told.append(loss(experience, said))
         return told[-1]
 
     made.loss = noted
@@ -967,7 +967,7 @@ BUGS = [
         "1",
         check_leaving_one_out_is_unbiased,
     ),
-    Bug("KL sign", "grpo", "loss = loss + kl_pen", "loss = loss - kl_pen", CHECK["grpo"]),
+    Bug("KL sign", "grpo", "loss = loss + s.kl", "loss = loss - s.kl", CHECK["grpo"]),
     Bug(
         "KL sign",
         "grpo",

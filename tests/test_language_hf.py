@@ -126,6 +126,12 @@ def folders(transformers, tmp_path_factory):
     return made
 
 
+def said(mine, theirs):
+    """The same, but for rounding: where GPT-2 is computed by our blocks, they add up in another order."""
+    tolerance = 1e-9 if theirs.dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
 def opened(net, **how):
     return hf.open_pretrained(net, words(), **how)[0]
 
@@ -204,8 +210,8 @@ def test_logits_are_the_models_own(net, padding, dtype):
     for b, row in enumerate(ROWS):
         torch.testing.assert_close(logits[b][mask[b]], own(net, row), **close)
     whole = torch.tensor(ROWS[2:3])
-    assert torch.equal(model(whole), net(input_ids=whole).logits)
-    assert torch.equal(model(whole, torch.ones_like(whole)), net(input_ids=whole).logits)
+    said(model(whole), net(input_ids=whole).logits)
+    said(model(whole, torch.ones_like(whole)), net(input_ids=whole).logits)
 
 
 def test_what_stands_at_padding_changes_nothing(net):
@@ -281,7 +287,7 @@ def test_there_is_no_dropout(transformers):
     assert not any(module.training for module in model.decoder.modules())
     assert not any(module.training for module in critic.body.decoder.modules())
     assert torch.equal(model(tokens), model(tokens))
-    assert torch.equal(model(tokens), own(net.eval(), ROWS[2])[None])
+    said(model(tokens), own(net.eval(), ROWS[2])[None])
     assert model.decoder.config.resid_pdrop == 0.5  # nothing of it is lost to whoever loads it again
 
 
@@ -362,8 +368,8 @@ def test_a_folder_is_opened(folders, kind):
     assert (tokenizer.eos, tokenizer.pad, tokenizer.vocab_size) == (EOS, PAD, V)
     same, _ = hf.open_pretrained(str(folders[kind]), folders[kind])
     tokens = torch.tensor(ROWS[2:3])
-    assert torch.equal(model(tokens), own(net_of(kind), ROWS[2])[None])
-    assert torch.equal(model(tokens), same(tokens))
+    said(model(tokens), own(net_of(kind), ROWS[2])[None])
+    said(model(tokens), same(tokens))
 
 
 def test_opening_copies_and_draws_nothing(net):
@@ -376,7 +382,7 @@ def test_opening_copies_and_draws_nothing(net):
         for parameter in model.parameters():
             parameter.zero_()
     tokens = torch.tensor(ROWS[2:3])
-    assert torch.equal(again(tokens), net(input_ids=tokens).logits)
+    said(again(tokens), net(input_ids=tokens).logits)
     assert again(tokens).abs().max() > 0.1
 
 
@@ -571,7 +577,7 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new").eval()
     assert type(again) is type(net)
     tokens = torch.tensor(ROWS[2:3])
-    assert torch.equal(again(input_ids=tokens).logits, model(tokens))
+    said(again(input_ids=tokens).logits, model(tokens))
     assert not torch.equal(again(input_ids=tokens).logits, net(input_ids=tokens).logits)
     assert again.generation_config.repetition_penalty == 1.5
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "new")
@@ -660,7 +666,7 @@ def test_a_sequence_classifier_in_memory_is_a_judge(transformers):
     net = transformers.LlamaForSequenceClassification(config).eval()
     judge, _ = hf.open_pretrained(net, words())
     c = some_completions(n=1)
-    assert torch.equal(judge.rewards(c), net(input_ids=c.inputs).logits[0])
+    said(judge.rewards(c), net(input_ids=c.inputs).logits[0])
     two = transformers.LlamaConfig(**sizes_of("llama", num_labels=2))
     with pytest.raises(ValueError, match="num_labels=1"):
         opened(transformers.LlamaForSequenceClassification(two))
@@ -707,7 +713,7 @@ def test_adapters_change_nothing_at_first_and_only_they_are_trained(net, peft):
         model = opened(net, lora={"r": 3, "alpha": 6})
     assert torch.equal(before, torch.get_rng_state())
     tokens = torch.tensor(ROWS[2:3])
-    assert torch.equal(model(tokens), net(input_ids=tokens).logits)
+    said(model(tokens), net(input_ids=tokens).logits)
     matrices = [p for name, p in net.base_model.named_parameters() if p.ndim == 2 and "e.weight" not in name]
     assert sum(p.numel() for p in model.parameters()) == sum(
         3 * sum(p.shape) for p in matrices if 32 in p.shape
@@ -783,7 +789,8 @@ def test_merged_is_base_and_adapters(net, peft):
     assert merged.lora is None
     assert all(p.requires_grad for p in merged.parameters())
     tokens, mask = left_pad(ROWS, PAD)
-    torch.testing.assert_close(merged(tokens, mask), model(tokens, mask), rtol=1e-4, atol=1e-4)
+    # Not at padding, of which each code makes something else.
+    torch.testing.assert_close(merged(tokens, mask)[mask], model(tokens, mask)[mask], rtol=1e-4, atol=1e-4)
     roughen(merged)  # it has a base of its own
     assert torch.equal(model.state_dict()[f"{name}.base_layer.weight"], state[f"{name}.base_layer.weight"])
 
@@ -794,7 +801,7 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
     tokens = torch.tensor(ROWS[2:3])
     hf.save_pretrained(model, tmp_path / "merged", tokenizer)
     whole = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
-    assert torch.equal(whole(input_ids=tokens).logits, model.merged()(tokens))
+    said(whole(input_ids=tokens).logits, model.merged()(tokens))
     torch.testing.assert_close(whole(input_ids=tokens).logits, model(tokens), rtol=1e-4, atol=1e-4)
     hf.save_pretrained(model, tmp_path / "adapters", merge=False)
     assert sorted(path.name for path in (tmp_path / "adapters").iterdir()) == [
@@ -984,7 +991,7 @@ def test_a_stage_from_a_folder(folders, transformers, tmp_path, stage, lora, req
         theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "saved").eval()
         expected = run.model if lora is None else run.model.merged()
         tokens = torch.tensor(ROWS[2:3])
-        assert torch.equal(theirs(input_ids=tokens).logits, expected(tokens))
+        said(theirs(input_ids=tokens).logits, expected(tokens))
 
 
 @pytest.mark.parametrize("stage", PRESENT)

@@ -873,8 +873,8 @@ BUGS = [
     Bug(
         "old texts are asked about",
         "online",
-        "return generate(\n            self.model,",
-        "return generate(\n            self.reference,",
+        "self.drawn(self.model, prompts",
+        "self.drawn(self.reference, prompts",
         check_new_preferences_are_the_policys_own,
     ),
     Bug(

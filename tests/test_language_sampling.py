@@ -8,7 +8,7 @@ import torch
 from ppobook.language import sampling
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import GoldReward, Judge, LearnedReward, open_reward
-from ppobook.language.sampling import Sampling, Settings, kl_estimate
+from ppobook.language.sampling import Sampling, Settings, kl_estimate, room_after
 from ppobook.language.tokens import Completions, right_pad
 from ppobook.language.training import Task
 from ppobook.language.world import World
@@ -135,13 +135,21 @@ def test_how_long_a_completion_may_be():
     assert stage(max_new_tokens=3).max_new_tokens == 3
     assert some(stage(max_new_tokens=3)).tokens.shape[1] == 3
     assert stage(RECORDS, model=decoder(context=80), max_new_tokens=7).max_new_tokens == 7
+    # Nobody says: what has room after the longest prompt, of 4 tokens, for all who read it.
+    assert stage(RECORDS).max_new_tokens == 20 - 4
+    assert room_after(stage(RECORDS).prompts, {"model": decoder(context=80), "reward": None}) == 64
+    short = LearnedReward(Judge(decoder(context=13)))
+    assert stage(RECORDS, model=decoder(context=80), reward=short).max_new_tokens == 13 - 4
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         ({"max_new_tokens": 17}, "max_new_tokens is 17 and the longest prompt has 4 tokens; .* model, 20,"),
-        ({"data": RECORDS}, "max_new_tokens is 64 and the longest prompt has 4 tokens"),
+        (
+            {"data": RECORDS, "model": decoder(context=4)},
+            "a prompt of 4 tokens, and the context of model is 4",
+        ),
         ({"model": decoder(context=30), "max_new_tokens": 18}, "the context of reference, 20,"),
         (
             {

@@ -23,7 +23,7 @@ from ppobook.language import training
 from ppobook.language.adam import Adam
 from ppobook.language.data import prompts_of
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import Judge, numbers_of
 from ppobook.language.sft import SFT
 from ppobook.language.tokens import WordTokenizer, completion_logits, completion_values, token_logp
 from ppobook.language.training import Stage, load, train
@@ -930,3 +930,54 @@ def test_what_is_held_out_is_not_learned(n, wanted, held):
     if held:
         other_seed = training.hold_out(marked, wanted, seed=4)[1]
         assert not torch.equal(kept.logp[:, 0], other_seed.logp[:, 0])
+
+
+# --- what is wrong with a reward, and with a tokenizer ---------------------------------------------------
+
+PROMPTS = [{"prompt": "tell fox barn :"}, {"prompt": "tell owl hill :"}]
+SAMPLED = {"tokenizer": WORLD.tokenizer, "max_new_tokens": 5, "batch_size": 8, "progress": False}
+
+
+def long(prompts, completions):
+    return [float(len(text)) for text in completions]
+
+
+class Fails:
+    """A reward that is not a number, once."""
+
+    __name__ = "long"
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, prompts, completions):
+        self.calls += 1
+        rewards = long(prompts, completions)
+        return rewards if self.calls != self.at else [float("nan"), *rewards[1:]]
+
+
+@pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])
+def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
+    given = SAMPLED | ({"group_size": 4} if stage == "grpo" else {})
+    whole = train(stage, decoder(), PROMPTS, reward=long, steps=5, **given)
+    with pytest.raises(ValueError, match="returned nan for completion 0"):
+        train(stage, decoder(), PROMPTS, reward=Fails(4), steps=5, out=tmp_path / "run", **given)
+    assert len(load(tmp_path / "run").history) == 3
+    same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
+
+
+@pytest.mark.parametrize("answer", ["12345678", dict.fromkeys(range(8), 0.0), set(range(8))])
+def test_rewards_in_no_order(answer):
+    with pytest.raises(TypeError, match="a list of 8 numbers is wanted"):
+        numbers_of("f", answer, 8)
+
+
+def test_a_tokenizer_that_no_checkpoint_can_hold(tmp_path):
+    class Own:
+        vocab_size, pad, eos = WORLD.tokenizer.vocab_size, WORLD.tokenizer.pad, WORLD.tokenizer.eos
+        encode, decode = WORLD.tokenizer.encode, WORLD.tokenizer.decode
+
+    given = SAMPLED | {"tokenizer": Own(), "group_size": 4}
+    with pytest.raises(TypeError, match="tokenizer is of type Own, which no checkpoint can hold"):
+        train("grpo", decoder(), PROMPTS, reward=long, steps=1, out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()

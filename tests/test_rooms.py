@@ -44,6 +44,7 @@ MAY_USE = {
     "cli": LOOP
     | TRAINERS
     | {"language", "experiments", "teaching", "course", "doctor", "comparing", "watching", "exporting"},
+    "__main__": {"cli"},
     # The four names of `import ppobook`, each looked up when it is first used.
     "__init__": {"evaluation", "experiments", "training"},
 }
@@ -109,6 +110,12 @@ def test_the_reader_of_imports_sees_every_spelling(tmp_path, monkeypatch):
         ("ppobook.cli", ["torch", "pandas", "numpy", "matplotlib"]),
         ("ppobook.experiments", ["torch", "pandas", "matplotlib"]),
         ("ppobook.teaching", ["torch"]),
+        ("ppobook.language", ["torch", "pandas", "numpy"]),
+        ("ppobook.language.cli", ["torch", "pandas", "numpy"]),
+        *(
+            (f"ppobook.language.{path.stem}", ["transformers", "peft", "datasets", "ppobook.training"])
+            for path in sorted((PACKAGE / "language").glob("[a-z]*.py"))
+        ),
     ],
 )
 def test_importing_brings_in_no_more_than_is_needed(module, absent):

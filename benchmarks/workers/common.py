@@ -2,7 +2,7 @@
 
 A worker is a script that runs one job in one library's environment: ``python workers/sb3.py < job.json``. The
 job comes as JSON on standard input, the result goes as one JSON line to standard output, and nothing else
-does. This file needs NumPy and Gymnasium, and torch only where the library has it.
+does. This file needs NumPy and torch, and Gymnasium where a policy is judged.
 
 Time is `time.process_time`: seconds that this process spent on a processor, all its threads together. What
 else runs on the machine does not count as time, though it still takes its share of caches and memory.
@@ -19,15 +19,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 Act = Callable[[np.ndarray], np.ndarray]
 
 PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "ppobook", "mujoco")
+PACKAGES += ("transformers", "trl", "accelerate", "datasets")
 
 
 class Enough(Exception):  # noqa: N818 - it is no error
@@ -129,6 +132,8 @@ def play(act: Act, env: str, episodes: int, *, seed: int) -> np.ndarray:
     Each environment plays exactly one, so that short ones aren't preferred; what an environment does after
     its end is ignored.
     """
+    import gymnasium as gym  # libraries of language models come without it
+
     if (env, episodes) not in _made:
         _made[env, episodes] = gym.make_vec(env, num_envs=episodes)
     envs = _made[env, episodes]

@@ -256,6 +256,16 @@ class Remembering:
                     f"the state of {type(self).__name__} lacks {name!r}, which it remembers; "
                     "wanted: all that state_dict returned"
                 )
+        self.put_back(state)
+
+    def beside_weights(self) -> dict[str, Any]:
+        """What changes with every draw, modules and optimizers aside."""
+        parts = {name: getattr(self, name) for name in self.remembers}
+        weights = nn.Module | torch.optim.Optimizer | Tensor | None
+        return {name: _remembered(name, x) for name, x in parts.items() if not isinstance(x, weights)}
+
+    def put_back(self, state: dict[str, Any]) -> None:
+        """Some or all of what `state_dict` returned."""
         for name, part in state.items():
             mine = getattr(self, name)
             if hasattr(mine, "load_state_dict"):
@@ -755,6 +765,8 @@ class Training(abc.ABC):
         self.history = history
         self.seconds = 0.0
         self.saved = -1
+        # Whether an update that failed has left everything as it was before it.
+        self.untouched = False
 
     # What a subclass writes.
 
@@ -881,7 +893,12 @@ class Training(abc.ABC):
                 self.save(home, due=True)
             stopped = False
             while self.position < total and not (stopped := self.agreed(interrupts.asked)):
-                row = self._sound_update()
+                try:
+                    row = self._sound_update()
+                except Exception:
+                    if self.untouched and self.saved < self.update:
+                        self.save(home, due=False)
+                    raise
                 self.seconds = time.perf_counter() - started
                 row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
                 log(row)

@@ -5,11 +5,20 @@
     tuned = train("ppo", base, reward=judge)
     compare({"base": base, "tuned": tuned}, judge=judge, reference=base)
 
+The same with a model, texts and a reward of one's own::
+
+    def short(prompts, completions):
+        return [-len(text.split()) for text in completions]
+
+    run = train("grpo", "my-llama", data=[{"prompt": "Once upon a time"}], reward=short)
+    save_pretrained(run, "my-shorter-llama")
+
 `ppobook.language.training` has the loop of all stages, `.world` a tiny world whose true reward is known,
 `.data` what reads yours; `.tokens` holds words, padding and completions; `.model` a decoder of GPT-2's shape,
-and how it generates; each stage has a room of its own. The names below are at hand in `ppobook.language`
-itself; each brings in what it needs when it is first used, so that importing this package loads neither torch
-nor a library of models. The function `best_of_n` is not among them: a room has that name.
+and how it generates; `.rewards` says what a reward may be; `.hf` opens and saves models of transformers; each
+stage has a room of its own. The names below are at hand in `ppobook.language` itself; each brings in what it
+needs when it is first used, so that importing this package loads neither torch nor a library of models. The
+function `best_of_n` is not among them: a room has that name.
 """
 
 from importlib import import_module
@@ -17,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
-    from ppobook.language.evaluating import compare, evaluate
+    from ppobook.language.data import Prompts, examples_of, labelled_of, pairs_of, prompts_of
+    from ppobook.language.evaluating import Evaluation, compare, evaluate, sequence_kl
     from ppobook.language.grpo import group_advantages, variants
+    from ppobook.language.hf import open_pretrained, save_pretrained
     from ppobook.language.model import (
         Decoder,
         DecoderConfig,
@@ -28,7 +39,8 @@ if TYPE_CHECKING:
         load_model,
         save_model,
     )
-    from ppobook.language.reward import calibration, ladder
+    from ppobook.language.reward import calibration, calibration_error, held_out, ladder
+    from ppobook.language.rewards import Judge
     from ppobook.language.tokens import (
         Completions,
         Pairs,
@@ -41,20 +53,31 @@ if TYPE_CHECKING:
         token_entropy,
         token_logp,
     )
-    from ppobook.language.training import load, train
+    from ppobook.language.training import Run, Stage, Task, load, train
     from ppobook.language.world import World
 
 _NAMES = {
     "best_of_n": ["best_of_n_curve", "best_of_n_kl", "best_of_n_kl_exact"],
-    "evaluating": ["compare", "evaluate"],
+    "data": ["Prompts", "examples_of", "labelled_of", "pairs_of", "prompts_of"],
+    "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
+    "hf": ["open_pretrained", "save_pretrained"],
     "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"],
-    "reward": ["calibration", "ladder"],
+    "reward": ["calibration", "calibration_error", "held_out", "ladder"],
+    "rewards": ["Judge"],
     "tokens": [
-        *("Completions", "Pairs", "Tokenizer", "WordTokenizer", "completion_logits", "completion_values"),
-        *("left_pad", "right_pad", "token_entropy", "token_logp"),
+        "Completions",
+        "Pairs",
+        "Tokenizer",
+        "WordTokenizer",
+        "completion_logits",
+        "completion_values",
+        "left_pad",
+        "right_pad",
+        "token_entropy",
+        "token_logp",
     ],
-    "training": ["load", "train"],
+    "training": ["Run", "Stage", "Task", "load", "train"],
     "world": ["World"],
 }
 _HOME = {name: room for room, names in _NAMES.items() for name in names}
@@ -63,9 +86,15 @@ __all__ = [
     "Completions",
     "Decoder",
     "DecoderConfig",
+    "Evaluation",
+    "Judge",
     "LanguageModel",
     "Pairs",
+    "Prompts",
+    "Run",
     "Scalar",
+    "Stage",
+    "Task",
     "Tokenizer",
     "WordTokenizer",
     "World",
@@ -73,18 +102,27 @@ __all__ = [
     "best_of_n_kl",
     "best_of_n_kl_exact",
     "calibration",
+    "calibration_error",
     "compare",
     "completion_logits",
     "completion_values",
     "evaluate",
+    "examples_of",
     "generate",
     "group_advantages",
+    "held_out",
+    "labelled_of",
     "ladder",
     "left_pad",
     "load",
     "load_model",
+    "open_pretrained",
+    "pairs_of",
+    "prompts_of",
     "right_pad",
     "save_model",
+    "save_pretrained",
+    "sequence_kl",
     "token_entropy",
     "token_logp",
     "train",

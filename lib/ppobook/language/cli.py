@@ -11,11 +11,6 @@ As in `ppobook.cli`, torch is imported by the commands that need it, after the a
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import inspect
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +18,8 @@ from ppobook._arguments import (
     Parser,
     counted,
     hint_of,
-    imported,
     imported_class,
     list_settings,
-    literal,
     no_such_option,
     number,
     remember,
@@ -34,12 +27,10 @@ from ppobook._arguments import (
     settings_in,
     written_in,
 )
+from ppobook.language import readings
 
 if TYPE_CHECKING:
-    from ppobook.language.evaluating import Evaluation
-    from ppobook.language.tokens import Pairs
     from ppobook.language.training import Run, Stage
-    from ppobook.language.world import World
 
 # Each stage, what it is, whether it wants a reward, and whether it takes a reference. To ask the stages
 # themselves would import torch.
@@ -187,7 +178,7 @@ def _add_sample(actions: Any) -> None:
         "--prompt", action="append", help="what to go on from; more than once, if you like; else the data's"
     )
     _of_writing(command)
-    command.set_defaults(run=_sample)
+    command.set_defaults(run=readings.print_samples)
 
 
 def _add_evaluate(actions: Any) -> None:
@@ -201,7 +192,7 @@ def _add_evaluate(actions: Any) -> None:
     command.add_argument("model", metavar="MODEL")
     _of_measuring(command)
     command.add_argument("--samples", type=number(0), default=3, help="completions to print (3)")
-    command.set_defaults(run=_evaluate)
+    command.set_defaults(run=readings.print_evaluation)
 
 
 def _add_compare(actions: Any) -> None:
@@ -214,7 +205,7 @@ def _add_compare(actions: Any) -> None:
     command.add_argument("models", metavar="MODEL", nargs="+")
     _of_measuring(command)
     command.add_argument("--samples", type=number(0), default=2, help="completions of each (2)")
-    command.set_defaults(run=_compare)
+    command.set_defaults(run=readings.print_comparison)
 
 
 def _add_best_of_n(actions: Any) -> None:
@@ -226,7 +217,7 @@ def _add_best_of_n(actions: Any) -> None:
         allow_abbrev=False,
     )
     command.add_argument("model", metavar="MODEL")
-    command.add_argument("--judge", default="gold", help="a run of 'reward', or gold (gold)")
+    command.add_argument("--judge", default="gold", help="a run of 'reward', MODULE:FUNCTION, or gold (gold)")
     command.add_argument("--n", type=_numbers(), default=(1, 4, 16), help="several n (1,4,16)")
     command.add_argument(
         "--draws", type=number(1), help="completions of each prompt; if left out, twice the largest n"
@@ -236,7 +227,7 @@ def _add_best_of_n(actions: Any) -> None:
     )
     command.add_argument("--samples", type=number(0), default=3, help="completions to print (3)")
     _of_writing(command)
-    command.set_defaults(run=_best_of_n)
+    command.set_defaults(run=readings.print_best_of_n)
 
 
 def _add_ladder(actions: Any) -> None:
@@ -252,7 +243,7 @@ def _add_ladder(actions: Any) -> None:
     command.add_argument("--texts", type=number(1), default=4, help="of each prompt (4)")
     command.add_argument("--seed", type=number(0), default=0, help="of their words (0)")
     command.add_argument("--device", default="cpu", help="where the networks live (cpu)")
-    command.set_defaults(run=_ladder)
+    command.set_defaults(run=readings.print_ladder)
     remember(command, takes_settings=False)
 
 
@@ -269,12 +260,12 @@ def _add_export(actions: Any) -> None:
     command.add_argument(
         "--adapters", action="store_true", help="of a run with LoRA, its adapters only, as peft reads them"
     )
-    command.set_defaults(run=_export)
+    command.set_defaults(run=readings.write_for_others)
     remember(command, takes_settings=False)
 
 
 def _of_measuring(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--judge", help="a run of 'reward', for the column reward")
+    command.add_argument("--judge", help="a run of 'reward' or MODULE:FUNCTION, for the column reward")
     command.add_argument("--reference", help="a model, for the column kl_reference")
     command.add_argument("--n", type=number(1), default=512, help="completions (512)")
     _of_writing(command)
@@ -302,6 +293,7 @@ def _train(arguments: argparse.Namespace) -> None:
     from ppobook.language import training
     from ppobook.language.world import World
 
+    readings.hush(arguments.quiet)
     words, settings = settings_in(arguments.rest, most=2 if arguments.action == "train" else 1)
     stage = _own(words) if arguments.action == "train" else arguments.action
     kind = _stage_of(stage)
@@ -309,19 +301,18 @@ def _train(arguments: argparse.Namespace) -> None:
         list_settings(kind.settings_class, _variants() if stage == "grpo" else {})
         return
     given, settings = _given(arguments, stage, words, settings, set(kind.settings_class.__dataclass_fields__))
-    named = dict(given)
     if arguments.resume is None:
         if not kind.begins_afresh and "model" not in given:
             raise ValueError(f"model is left out; {stage} begins from one: {_called(arguments, stage)} MODEL")
         for option in ("model", "reference"):
-            _refuse_nowhere(option, given.get(option))
+            readings.refuse_nowhere(option, given.get(option))
         if kind.begins_afresh and not {"model", "data", "world"} & given.keys():
             given["data"] = World()
     if isinstance(given.get("lora"), str):
-        given["lora"] = _sizes("lora", given["lora"])
+        given["lora"] = readings.sizes_in("lora", given["lora"])
     world = given.pop("world", None)
     if world is not None:
-        given["data"] = _world_of(world)
+        given["data"] = readings.world_of(world)
     if given.get("reward") is not None:
         given["reward"] = _reward(given["reward"])
     run = training.train(
@@ -335,7 +326,7 @@ def _train(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None and settings.get("steps", len(run.history)) < len(run.history):
         print(f"the run had {counted(len(run.history))} already: nothing was trained")
     threads = given.get("num_threads") or 1
-    _summary(run, named.get("model"), named.get("reward"), given.get("data"), threads)
+    _summary(run, given.get("model"), given.get("reward"), given.get("data"), threads)
     folder = arguments.resume or given.get("out")
     print(f"\nsaved in {folder}" if folder else "\nnot saved: --out was not given")
 
@@ -378,7 +369,7 @@ def _given(
         if "model" in given:
             raise ValueError(f"{model!r} and --model {given['model']}: one model to begin from is wanted")
         given["model"] = model
-    _refuse_both(given)
+    readings.refuse_both(given)
     for name in settings:
         if name not in known:
             options = arguments.options + [f"--{one.replace('_', '-')}" for one in sorted(known)]
@@ -428,13 +419,8 @@ def _said_in(file: str, stage: str) -> dict[str, Any]:
                 "'data', and --data FILE"
             )
         said |= found
-    _refuse_both(said)
+    readings.refuse_both(said)
     return said
-
-
-def _refuse_both(given: dict[str, Any]) -> None:
-    if "data" in given and "world" in given:
-        raise ValueError(f"data is {given['data']!r} and world is {given['world']!r}; one of them is wanted")
 
 
 def _variants() -> dict[str, dict[str, Any]]:
@@ -443,7 +429,7 @@ def _variants() -> dict[str, dict[str, Any]]:
     return {f"--variant {name} has": sets for name, sets in VARIANTS.items() if sets}
 
 
-def _summary(run: Run, origin: str | None, reward: str | None, data: Any, num_threads: int) -> None:
+def _summary(run: Run, origin: str | None, reward: Any, data: Any, num_threads: int) -> None:
     """What became of a run, for somebody to read."""
     import pandas as pd
 
@@ -459,483 +445,35 @@ def _summary(run: Run, origin: str | None, reward: str | None, data: Any, num_th
     told = {name: history[name].dropna() for name in _TOLD if name in history}
     rows = {name: {"first": x.iloc[0], "last": x.iloc[-1]} for name, x in told.items() if len(x)}
     if rows:
-        print(f"\n{_table(pd.DataFrame(rows).T)}")
+        print(f"\n{readings.as_table(pd.DataFrame(rows).T)}")
     with threads(num_threads):
-        data = _data_of(run) if data is None else data
+        data = readings.data_of(run) if data is None else data
         if isinstance(run.model, Judge):
-            _told_of_judge(run, data)
+            readings.told_of_judge(run, data)
             return
-        # Whoever trained it has spoken of its reward; only a folder can be asked again.
-        judge = reward if reward is not None and reward != "gold" and Path(reward).is_dir() else None
-        policy = _Policy("model", run.model, run.tokenizer, run, run.config["device"])
+        judge = None if reward == "gold" else reward
+        policy = readings.Policy("model", run.model, run.tokenizer, run, run.config["device"])
         try:
-            _refuse_without_data(data)
-            longest = run.config.get("max_new_tokens") or _room(policy, data)
-            found = _write(policy, data, 3, judge=judge, max_new_tokens=longest)
+            readings.refuse_without_data(data)
+            longest = run.config.get("max_new_tokens")
+            found = readings.written(policy, data, 3, judge=judge, max_new_tokens=longest)
         except ValueError as error:
             # The run is made, whatever comes of reading it: {"text"} has no prompts, for one.
             print(f"\nno samples: {error}")
             return
-        print(f"\n{_lines(found, 3)}")
-
-
-# ---------------------------------------------------------------------------------- reading what is written
-
-
-def _sample(arguments: argparse.Namespace) -> None:
-    from ppobook.runs import threads
-
-    policy = _policy("model", arguments.model, arguments)
-    with threads(arguments.num_threads):
-        if arguments.prompt is not None:
-            _refuse_other_data(arguments)
-            data: Any = [{"prompt": prompt} for prompt in arguments.prompt]
-        else:
-            data = _data(arguments, [policy])
-        print(
-            _lines(
-                _write(policy, data, arguments.n, **_how(arguments, policy, data)),
-                arguments.n,
-                arguments.seed,
-            )
-        )
-
-
-def _evaluate(arguments: argparse.Namespace) -> None:
-    from ppobook.language.evaluating import evaluate
-    from ppobook.language.rewards import Judge
-    from ppobook.runs import threads
-
-    with threads(arguments.num_threads):
-        run = _run_in(arguments.model, arguments.device)
-        if run is not None and isinstance(run.model, Judge):
-            data = _data(arguments, [_Policy(arguments.model, run.model, run.tokenizer, run)])
-            _told_of_judge(run, data, others=arguments.data is not None)
-            return
-        policy = _policy("model", arguments.model, arguments)
-        data = _data(arguments, [policy])
-        others = _others(arguments, policy)
-        found = evaluate(
-            policy.model,
-            data,
-            tokenizer=policy.tokenizer,
-            n=arguments.n,
-            **others,
-            **_how(arguments, policy, data),
-        )
-    print(f"{arguments.model}: {arguments.n} completions, seed {arguments.seed}")
-    for name, x in found.numbers.items():
-        print(f"{name:<14}{x:8.3f}")
-    if arguments.samples:
-        print(f"\n{_lines(found, arguments.samples, arguments.seed)}")
-
-
-def _compare(arguments: argparse.Namespace) -> None:
-    import pandas as pd
-
-    from ppobook.language.evaluating import evaluate
-    from ppobook.runs import threads
-
-    names = dict.fromkeys(arguments.models)
-    policies = [_policy("model", name, arguments) for name in names]
-    with threads(arguments.num_threads):
-        data = _data(arguments, policies)
-        found = {}
-        for policy in policies:
-            others = _others(arguments, policy)
-            found[policy.name] = evaluate(
-                policy.model,
-                data,
-                tokenizer=policy.tokenizer,
-                n=arguments.n,
-                **others,
-                **_how(arguments, policy, data),
-            )
-    print(_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
-    for name, one in found.items():
-        if arguments.samples:
-            print(f"\n{name}\n{_lines(one, arguments.samples, arguments.seed, indent='  ')}")
-
-
-def _best_of_n(arguments: argparse.Namespace) -> None:
-    from ppobook.language.best_of_n import best_of_n_curve
-    from ppobook.language.data import prompts_of
-    from ppobook.language.evaluating import evaluate
-    from ppobook.language.records import records_of
-    from ppobook.language.world import World
-    from ppobook.runs import threads
-
-    most = max(arguments.n)
-    draws = 2 * most if arguments.draws is None else arguments.draws
-    if draws < most:
-        raise ValueError(f"--draws {draws}: of n={most} at least {most} draws of each prompt are wanted")
-    with threads(arguments.num_threads):
-        policy = _policy("model", arguments.model, arguments)
-        data = _data(arguments, [policy])
-        if not isinstance(data, World):
-            data = list(records_of(data).rows[: arguments.prompts])
-        judge = None if arguments.judge == "gold" else _judge("judge", arguments.judge, policy)
-        if judge is None and not isinstance(data, World):
-            raise ValueError("--judge gold: the data are no World, and only a World has a true reward")
-        prompts = len(prompts_of(data, policy.tokenizer))
-        # Prompts are taken in turn, so that the draws of one of them are this far apart.
-        found = evaluate(
-            policy.model,
-            data,
-            judge=judge,
-            n=prompts * draws,
-            tokenizer=policy.tokenizer,
-            **_how(arguments, policy, data),
-        )
-    by = {"gold": found.gold, "reward": found.reward}
-    known = {name: x.view(draws, prompts).T for name, x in by.items() if x is not None}
-    chosen = "gold" if judge is None else "reward"
-    score = known.pop(chosen)
-    curve = best_of_n_curve(score, arguments.n, known).rename(columns={"score": chosen})
-    print(f"{arguments.model}: best of n by {arguments.judge}, {draws} draws of {prompts} prompts")
-    print(_table(curve, names=False))
-    best = score[:, :most].argmax(dim=1)
-    rows = [int(best[p]) * prompts + p for p in range(prompts)]
-    if arguments.samples:
-        print(f"\nbest of {most}\n{_lines(_part(found, rows), arguments.samples, arguments.seed, '  ')}")
-
-
-@dataclass
-class _Policy:
-    """A model that can be asked to write."""
-
-    name: str
-    model: Any
-    tokenizer: Any
-    run: Run | None
-    device: str = "cpu"
-
-
-def _policy(option: str, name: str, arguments: argparse.Namespace) -> _Policy:
-    """The language model in a run's folder, or a transformers model."""
-    from ppobook import runs
-    from ppobook.language.rewards import Judge
-    from ppobook.language.training import open_model
-
-    device = runs.device(arguments.device)
-    tokenizer = arguments.tokenizer if option == "model" else None
-    run = _run_in(name, device)
-    if run is None:
-        _refuse_nowhere(option, name)
-        how = {} if arguments.dtype is None else {"dtype": arguments.dtype}
-        model, tokenizer = open_model(name, tokenizer, None, how=how)
-        return _Policy(name, model.to(device), tokenizer, None, device)
-    if isinstance(run.model, Judge):
-        raise ValueError(f"{option} is {name!r}, a model of rewards; a language model is wanted")
-    if tokenizer is not None:
-        raise ValueError(f"--tokenizer {tokenizer}: the run {name!r} has its own; wanted: leave it out")
-    if arguments.dtype is not None:
-        raise ValueError(f"--dtype {arguments.dtype}: the run {name!r} has its own; wanted: leave it out")
-    return _Policy(name, run.model, run.tokenizer, run, device)
-
-
-def _run_in(name: str, device: str = "cpu") -> Run | None:
-    from ppobook.language.training import is_run, load
-
-    return load(name, device) if is_run(name) else None
-
-
-def _judge(option: str, name: str, policy: _Policy) -> Any:
-    """The model of rewards in a run's folder, or one of transformers, for what this policy writes."""
-    from ppobook.language.rewards import Judge
-    from ppobook.language.training import refuse_other_vocabulary, refuse_other_words
-
-    run = _run_in(name, policy.device)
-    if run is None:
-        _refuse_nowhere(option, name, kind="a run of 'reward'")
-        from ppobook.language import hf
-
-        judge = hf.open_judge(name, policy.tokenizer).to(policy.device)
-    elif not isinstance(run.model, Judge):
-        raise ValueError(f"{option} is {name!r}, a run of {run.config['stage']!r}; one of 'reward' is wanted")
-    else:
-        judge = run.model
-        refuse_other_words(option, run.tokenizer, policy.tokenizer)
-    refuse_other_vocabulary("reward", judge, policy.model)
-    return judge
-
-
-def _others(arguments: argparse.Namespace, policy: _Policy) -> dict[str, Any]:
-    """The model of rewards and the reference that a policy is measured with."""
-    from ppobook.language.training import refuse_other_words
-
-    found: dict[str, Any] = {}
-    if arguments.judge is not None:
-        found["judge"] = _judge("judge", arguments.judge, policy)
-    if arguments.reference is not None:
-        reference = _policy("reference", arguments.reference, arguments)
-        refuse_other_words("reference", reference.tokenizer, policy.tokenizer)
-        found["reference"] = reference.model
-    return found
-
-
-def _how(arguments: argparse.Namespace, policy: _Policy, data: Any) -> dict[str, Any]:
-    names = ("temperature", "top_k", "top_p", "seed")
-    how = {name: getattr(arguments, name) for name in names}
-    return how | {"max_new_tokens": arguments.max_new_tokens or _room(policy, data)}
-
-
-def _room(policy: _Policy, data: Any) -> int | None:
-    """How long a completion may be where nobody says: 64 tokens, if the model can read as many."""
-    from ppobook.language.data import prompts_of
-    from ppobook.language.sampling import MAX_NEW_TOKENS
-    from ppobook.language.world import World
-
-    if isinstance(data, World):
-        return None
-    longest = int(prompts_of(data, policy.tokenizer).mask.sum(dim=1).max())
-    return max(1, min(MAX_NEW_TOKENS, policy.model.context - longest))
-
-
-def _write(policy: _Policy, data: Any, n: int, judge: str | None = None, **how: Any) -> Evaluation:
-    """So many completions that some n of them are of different prompts, if there are as many."""
-    from ppobook.language.evaluating import evaluate
-    from ppobook.language.world import World
-
-    if isinstance(data, World):
-        n = max(n, len(data.prompts))
-    opened = None if judge is None else _judge("reward", judge, policy)
-    return evaluate(policy.model, data, judge=opened, n=n, tokenizer=policy.tokenizer, **how)
-
-
-def _lines(found: Evaluation, n: int, seed: int = 0, indent: str = "") -> str:
-    """n completions as text. A world's prompts stand in order: the first ones all speak of one animal."""
-    import numpy as np
-
-    rows = np.random.default_rng(seed).permutation(len(found.texts))[:n]
-    return "\n".join(indent + _part(found, [int(row)]).samples(1) for row in sorted(rows))
-
-
-def _part(found: Evaluation, rows: list[int]) -> Evaluation:
-    """Some of the completions of an evaluation."""
-    import torch
-
-    return replace(
-        found,
-        completions=found.completions.select(torch.tensor(rows)),
-        prompts=[found.prompts[row] for row in rows],
-        texts=[found.texts[row] for row in rows],
-        gold=None if found.gold is None else found.gold[rows],
-        reward=None if found.reward is None else found.reward[rows],
-    )
-
-
-def _table(table: Any, names: bool = True) -> str:
-    # Rounded first: a KL of −1e-9 is not "-0.000".
-    text: str = table.to_string(index=names, na_rep="-", float_format=lambda x: f"{round(x, 3) + 0.0:.3f}")
-    return text
-
-
-# ------------------------------------------------------------------------------------- a model of rewards
-
-
-def _ladder(arguments: argparse.Namespace) -> None:
-    from ppobook.language.rewards import Judge
-    from ppobook.language.training import refuse_other_words
-    from ppobook.runs import threads
-
-    run = _run_in(arguments.model, arguments.device)
-    if run is None or not isinstance(run.model, Judge):
-        what = "no folder of a run" if run is None else f"a run of {run.config['stage']!r}"
-        raise ValueError(f"RUN is {arguments.model!r}, {what}; one of 'reward' is wanted")
-    world = run.world if arguments.world is None else _world_of(arguments.world)
-    if world is None:
-        raise ValueError(f"{arguments.model!r} was trained on no World; --world, of its words, is wanted")
-    refuse_other_words("world", world.tokenizer, run.tokenizer)
-    with threads(1):
-        print(_ladder_of(run, world, arguments.top, arguments.texts, arguments.seed))
-
-
-def _ladder_of(run: Run, world: World, top: int | None = None, texts: int = 4, seed: int = 0) -> str:
-    from ppobook.language.reward import ladder
-
-    # Two clauses, "and" and the end are 15 tokens; each kind word is one more.
-    top = min(6, world.max_new_tokens - 15) if top is None else top
-    if top < 1:
-        return f"no ladder: texts of two clauses have no room in {world.max_new_tokens} tokens"
-    rungs = ladder(run.model, world, top=top, texts=texts, seed=seed)
-    example = rungs.pop("text")
-    return f"{_table(rungs, names=False)}\nwith {top} kind words: {example.iloc[-1]}"
-
-
-def _told_of_judge(run: Run, data: Any, others: bool = False) -> None:
-    """How often a model of rewards is right, how sure it is, and what it says of more and more kind words.
-
-    `others`: the data are not those of the run, and are pairs to be judged, all of them.
-    """
-    from ppobook.language.data import pairs_of
-    from ppobook.language.reward import calibration, calibration_error
-    from ppobook.language.world import World
-
-    if others:
-        pairs: Pairs | None = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
-    else:
-        pairs = _held_out(run, data)
-    if pairs is None:
-        print("\nno pairs were held out")
-    else:
-        table = calibration(run.model, pairs)
-        # What a bin has of accuracy, weighted by its pairs.
-        accuracy = (table["observed"] * table["pairs"]).sum() / table["pairs"].sum()
-        print(f"\n{len(pairs)} pairs{'' if others else ' held out'}: accuracy {accuracy:.3f}", end=", ")
-        print(f"calibration error {calibration_error(table):.3f}")
-        print(_table(table, names=False))
-    if isinstance(data, World):
-        print(f"\n{_ladder_of(run, data)}")
-
-
-def _held_out(run: Run, data: Any) -> Pairs | None:
-    """The pairs that a model of rewards was not trained on."""
-    from ppobook.language.data import pairs_of
-    from ppobook.language.reward import SampledPairs
-    from ppobook.language.training import hold_out
-
-    wanted, state = run.config["eval_pairs"], run._checkpoint.state["stage"]
-    if run.world is None:
-        pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
-        return hold_out(pairs, wanted, run.config["seed"])[1]
-    sampled = SampledPairs(None)
-    sampled.load_state_dict(state["sampled"])
-    return None if sampled.pairs is None or not wanted else sampled.pairs.select(slice(-wanted, None))
-
-
-# ------------------------------------------------------------------------------------------- for others
-
-
-def _export(arguments: argparse.Namespace) -> None:
-    from ppobook.language import hf
-    from ppobook.language.rewards import Judge
-    from ppobook.language.training import load
-
-    run = load(arguments.model)
-    if arguments.adapters and "lora" not in run.config:
-        raise ValueError(f"--adapters: {arguments.model!r} was trained without --lora; wanted: leave it out")
-    folder = str(hf.save_pretrained(run, arguments.folder, merge=not arguments.adapters))
-    if arguments.adapters:
-        reader = f"peft.PeftModel.from_pretrained(the model it began from, {folder!r})"
-    else:
-        what = "SequenceClassification" if isinstance(run.model, Judge) else "CausalLM"
-        reader = f"transformers.AutoModelFor{what}.from_pretrained({folder!r})"
-    print(f"saved in {folder}, for {reader}")
-
-
-# ---------------------------------------------------------------------------------------------------- data
-
-
-def _data(arguments: argparse.Namespace, policies: Sequence[_Policy]) -> Any:
-    """What prompts are taken from: what the user names, or what the runs were trained on."""
-    from ppobook.language.training import refuse_other_words
-    from ppobook.language.world import World
-
-    _refuse_both({name: x for name in ("data", "world") if (x := getattr(arguments, name)) is not None})
-    data: Any = None
-    if arguments.data is not None:
-        data = arguments.data
-    elif arguments.world is not None:
-        data = _world_of(arguments.world)
-    else:
-        known = [(policy, found) for policy in policies if (found := _data_of(policy.run)) is not None]
-        for policy, found in known:
-            if _said(found) != _said(known[0][1]):
-                raise ValueError(
-                    f"{known[0][0].name!r} and {policy.name!r} were trained on different data; "
-                    "--world or --data, for the prompts, is wanted"
-                )
-        data = known[0][1] if known else None
-    _refuse_without_data(data)
-    if isinstance(data, World):
-        for policy in policies:
-            refuse_other_words("data", data.tokenizer, policy.tokenizer)
-    return data
-
-
-def _data_of(run: Run | None) -> Any:
-    """The world of a run, or its file; None if its data were in memory."""
-    if run is None:
-        return None
-    return run.world if run.world is not None else run.config["data"].get("file")
-
-
-def _said(data: Any) -> Any:
-    return getattr(data, "config", data)
-
-
-def _refuse_without_data(data: Any) -> None:
-    if data is None:
-        raise ValueError("there are no data to take prompts from; --data FILE or --world SIZES is wanted")
-
-
-def _refuse_other_data(arguments: argparse.Namespace) -> None:
-    for name in ("data", "world"):
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"--prompt and --{name}: one of them is wanted")
-
-
-def _world_of(said: Any) -> World:
-    """The world that `nouns=8,places=8` means, or a mapping of a file."""
-    from ppobook import _doors
-    from ppobook.language.world import World
-
-    sizes = _sizes("world", said)
-    known = list(inspect.signature(World).parameters)
-    for name in sizes:
-        if name not in known:
-            raise ValueError(
-                f"world has {name!r}, which is no size of a World; {_doors.nearest(name, known)}"
-            )
-    return World(**sizes)
-
-
-def _sizes(option: str, said: Any) -> dict[str, Any]:
-    """`nouns=8,clauses=0.5,0.5` as {"nouns": 8, "clauses": (0.5, 0.5)}."""
-    if isinstance(said, dict):
-        return said
-    found: dict[str, Any] = {}
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", str(said)) if said else []:
-        name, given, value = (word.strip() for word in part.partition("="))
-        if not given or not name or not value:
-            example = "r=8,alpha=16" if option == "lora" else "nouns=8,places=8"
-            raise ValueError(f"{option} is {said!r}; names with a number each are wanted, as in {example}")
-        if name in found:
-            raise ValueError(f"{option} is {said!r}, with {name} twice; each size once is wanted")
-        found[name] = literal(value)
-    return found
+        print(f"\n{readings.lines(found, 3)}")
 
 
 def _reward(named: Any) -> Any:
     """A folder, "gold", or the function that the user means by my_module:short."""
-    if named == "gold" or not isinstance(named, str) or Path(named).exists():
-        return named
-    if ":" not in named:
+    if readings.names_function(named):
+        return readings.function_of(named)
+    if isinstance(named, str) and named != "gold" and not Path(named).exists():
         raise ValueError(
             f"reward is {named!r}, and there is no such folder; a run of 'reward', gold, or "
             "MODULE:FUNCTION is wanted"
         )
-    see_here(named)
-    found = imported(named, "a function of prompts and completions", "short")
-    if not callable(found):
-        raise ValueError(f"{named!r} is of type {type(found).__name__}; a function is wanted")
-    return found
-
-
-def _refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None:
-    """Refuse what is neither here nor something to ask the hub for."""
-    from ppobook.language.training import is_run
-
-    if not isinstance(name, str) or is_run(name):
-        return
-    path, or_else = Path(name), "or a transformers model, is wanted"
-    if path.is_dir() and not (path / "config.json").is_file():
-        raise ValueError(f"{option} is {name!r}, a folder without a run in it; {kind}, {or_else}")
-    if path.is_dir() and not importlib.util.find_spec("transformers") and (path / "history.csv").exists():
-        raise ValueError(f"{option} is {name!r}, a run without a checkpoint; {kind}, {or_else}")
-    if not path.exists() and (not importlib.util.find_spec("transformers") or name.startswith((".", "/"))):
-        raise ValueError(f"{option} is {name!r}, and there is no such folder; {kind}, {or_else}")
+    return named
 
 
 def _numbers() -> Any:

@@ -10,6 +10,10 @@ These are the formats that TRL documents ("Dataset formats and types"), so that 
 they are. A record is a dict. What it says is a text, or a conversation: a list of messages such as
 ``{"role": "user", "content": "Tell me of the fox."}``, which the tokenizer's chat template makes tokens of.
 
+A reward function is given texts in either case (`ppobook.language.rewards`): a conversation as its chat
+template has written it. TRL hands it the messages; whoever wants them keeps them in one more column, which is
+handed on by its name.
+
 Everything is read and looked at before anything is trained on. What cannot be used is refused by a sentence
 that names the record, ``data[7]`` or the line of a file.
 """
@@ -174,7 +178,7 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     Returns
     -------
     Prompts
-        With all columns but "prompt" and "completion".
+        With all columns but "prompt" and "completion": reward functions are given texts by these names.
 
     Raises
     ------
@@ -189,6 +193,7 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     if records.format(["prompt"], ["chosen", "rejected"])[0] == "prompt":
         rows = records.each(encoder.prompt)
     else:
+        _refuse_some_prompts(records)
         rows = [prompt for prompt, _ in records.each(encoder.pair)]
     _refuse_long(records, [(row, []) for row in rows], max_length)
     names = dict.fromkeys(name for row in records.rows for name in row)
@@ -273,6 +278,7 @@ def pairs_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) 
     """
     records = records_of(data)
     records.format(["chosen", "rejected"])
+    _refuse_some_prompts(records)
     both = _made(records, tokenizer, max_length, _Encoder.pair)
     return Pairs(both.select(slice(len(records.rows))), both.select(slice(len(records.rows), None)))
 
@@ -300,10 +306,21 @@ def labelled_of(
     """
     records = records_of(data)
     if records.format(["prompt", "completion", "label"], ["chosen", "rejected"])[0] == "chosen":
+        _refuse_some_prompts(records)
         both = _made(records, tokenizer, max_length, _Encoder.pair)
         return both, torch.arange(len(both)) < len(records.rows)
     labels = torch.tensor(records.each(_label))
     return _made(records, tokenizer, max_length, _Encoder.example), labels
+
+
+def _refuse_some_prompts(records: Records) -> None:
+    """Refuse pairs of which some have a prompt and some none: for these it would be guessed."""
+    has = [row.get("prompt") is not None for row in records.rows]
+    if any(has) and not all(has):
+        raise ValueError(
+            f"{records.place(has.index(False))} has no 'prompt', and {records.place(has.index(True))} has "
+            "one; in all records it is wanted, or in none"
+        )
 
 
 class _Encoder:
@@ -382,7 +399,9 @@ class _Encoder:
     def _opened(self, record: Record, prompt: Text) -> list[int]:
         """A prompt's tokens; those of a conversation up to where the answer begins, or goes on."""
         if isinstance(prompt, str):
-            return self._whole(record, "prompt", prompt)
+            ids = self._whole(record, "prompt", prompt)
+            self._refuse_padding("prompt", ids)
+            return ids
         goes_on = prompt[-1]["role"] == "assistant"
         how = {"continue_final_message": True} if goes_on else {"add_generation_prompt": True}
         return self._rendered(record, "prompt", prompt, **how)
@@ -417,11 +436,18 @@ class _Encoder:
             raise ValueError(f"{name} is refused by the chat template ({_doors.reason(error)})") from None
         return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
+    def _refuse_padding(self, name: str, ids: list[int]) -> None:
+        """Refuse what is nothing but padding, unless that is how a sequence ends."""
+        pad = self.tokenizer.pad
+        if pad != self.tokenizer.eos and all(i == pad for i in ids):
+            raise EmptyError(f"{name} is padding only")
+
     def _ended(self, name: str, ids: list[int]) -> list[int]:
         """Up to its end of sequence, which is appended if it has none; white space after it goes."""
         eos = self.tokenizer.eos
         if not ids:
             raise EmptyError(f"{name} adds no token to what it goes on from")
+        self._refuse_padding(name, ids)
         if eos in ids:
             end = len(ids) - ids[::-1].index(eos)
             if not self.tokenizer.decode(ids[end:]).strip():

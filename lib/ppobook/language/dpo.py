@@ -80,7 +80,8 @@ class DPO(Stage):
     **The reference** is read once, before the first update, and not kept: its log-probabilities are.
 
     **KTO's reference point** is the mean log-ratio of completions below prompts that are not theirs
-    (`mismatched`), over the batch: the paper's estimate, and TRL's.
+    (`mismatched`), over the batch. TRL's are the completions one row before, as the batch lies; here those
+    further on in the data.
 
     Attributes
     ----------
@@ -125,12 +126,14 @@ class DPO(Stage):
                 noise=settings.noise,
                 seed=stream(seed, "preferences"),
                 generator=self.generator,
+                at_once=settings.micro_batch_size,
             )
             self.sampled = SampledPairs(sampled)
             self._take(sampled)
         if settings.loss != "simpo" and not resumed:
             every = [self.pairs] if self.held_out is None else [self.pairs, self.held_out]
-            self.ref_logp = torch.cat([pair_logp(task.reference, pairs) for pairs in every])
+            at_once = self.at_once(AT_ONCE)
+            self.ref_logp = torch.cat([pair_logp(task.reference, pairs, at_once) for pairs in every])
 
     def _read(self, data: Any) -> None:
         """The user's own preferences."""
@@ -177,21 +180,51 @@ class DPO(Stage):
         """
         rows = Batches(len(self.pairs), self.settings.batch_size, self.seed).rows(number)
         batch = taken(self.pairs, rows, self.device)
-        loss, told = self.loss(batch, rows)
-        row = {"loss": loss.item(), **{name: float(x) for name, x in told.items()}}
-        row["grad_norm"] = self.descend(loss)
+        kl = self.mismatched_ratios(batch, rows) if self.settings.loss == "kto" else None
+        row: dict[str, Any] = self.learn(
+            rows,
+            part=lambda some: _Part(taken(self.pairs, some, self.device), some),
+            read=lambda part: self.read(part.pairs),
+            loss=lambda part, said: self.loss(part.pairs, part.rows, said, kl),
+        )
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             row |= self._on_held_out(self.held_out)
         learned = [batch.chosen] if self.settings.loss == "kto" else [batch.chosen, batch.rejected]
         return row | {"tokens": sum(int(side.mask.sum()) for side in learned)}
 
-    def loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """What a step on these pairs should make small; `rows` says where `ref_logp` has theirs."""
+    def read(self, pairs: Pairs) -> dict[str, Tensor]:
+        """log π(y | x) of the completions that are learned from, [B], with a gradient."""
+        if self.settings.loss == "kto":
+            return {"chosen": sequence_logp(self.model, pairs.chosen)}
+        both = sequence_logp(self.model, Completions.join([pairs.chosen, pairs.rejected]))
+        return dict(zip(("chosen", "rejected"), both.chunk(2), strict=True))
+
+    def loss(
+        self,
+        pairs: Pairs,
+        rows: Tensor,
+        said: dict[str, Tensor] | None = None,
+        kl: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a step on these pairs should make small; `rows` says where `ref_logp` has theirs.
+
+        `said` is what `read` says of them, if it is known; `kl`, for kto, `mismatched_ratios` of all the
+        batch that they are a part of.
+        """
         s = self.settings
+        said = self.read(pairs) if said is None else said
         if s.loss == "kto":
-            return self._kto_loss(pairs, rows)
-        both = Completions.join([pairs.chosen, pairs.rejected])
-        chosen, rejected = sequence_logp(self.model, both).chunk(2)
+            assert self.desirable is not None
+            return kto_loss(
+                said["chosen"],
+                self._reference_of(rows)[0],
+                self.desirable[rows].to(self.device),
+                self.mismatched_ratios(pairs, rows) if kl is None else kl,
+                self.beta,
+                desirable_weight=s.desirable_weight,
+                undesirable_weight=s.undesirable_weight,
+            )
+        chosen, rejected = said["chosen"], said["rejected"]
         if s.loss == "simpo":
             lengths = pairs.chosen.lengths, pairs.rejected.lengths
             return simpo_loss(chosen, rejected, *lengths, self.beta, s.gamma)
@@ -202,21 +235,10 @@ class DPO(Stage):
             chosen, rejected, ref_chosen, ref_rejected, self.beta, label_smoothing=s.label_smoothing
         )
 
-    def _kto_loss(self, pairs: Pairs, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        assert self.desirable is not None
-        s = self.settings
-        ref_own, ref_other = self._reference_of(rows)
-        with torch.no_grad():
-            kl = sequence_logp(self.model, pairs.rejected) - ref_other
-        return kto_loss(
-            sequence_logp(self.model, pairs.chosen),
-            ref_own,
-            self.desirable[rows].to(self.device),
-            kl,
-            self.beta,
-            desirable_weight=s.desirable_weight,
-            undesirable_weight=s.undesirable_weight,
-        )
+    def mismatched_ratios(self, pairs: Pairs, rows: Tensor) -> Tensor:
+        """For kto: the log-ratios, [B], of completions that are not their prompts'."""
+        logp = self.of_each(lambda some: sequence_logp(self.model, some), pairs.rejected)
+        return logp - self._reference_of(rows)[1]
 
     def _reference_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """log π_ref of both sides of some pairs, [B] each."""
@@ -228,11 +250,22 @@ class DPO(Stage):
     def _on_held_out(self, held_out: Pairs) -> dict[str, float]:
         """Means over all pairs that were held out."""
         total = {"loss": 0.0, "accuracy": 0.0, "margin": 0.0}
-        for rows in torch.arange(len(held_out)).split(AT_ONCE):
+        for rows in torch.arange(len(held_out)).split(self.at_once(AT_ONCE)):
             loss, told = self.loss(taken(held_out, rows, self.device), rows + len(self.pairs))
             for name in total:
                 total[name] += len(rows) * float(loss if name == "loss" else told[name])
         return {f"eval_{name}": x / len(held_out) for name, x in total.items()}
+
+
+@dataclass
+class _Part:
+    """Some pairs, and where they stand."""
+
+    pairs: Pairs
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def sequence_logp(model: LanguageModel, completions: Completions) -> Tensor:
@@ -242,12 +275,12 @@ def sequence_logp(model: LanguageModel, completions: Completions) -> Tensor:
 
 
 @torch.no_grad()
-def pair_logp(model: LanguageModel, pairs: Pairs) -> Tensor:
+def pair_logp(model: LanguageModel, pairs: Pairs, at_once: int = AT_ONCE) -> Tensor:
     """log π of both sides of any number of pairs, [N, 2], without a gradient, on the CPU."""
     device = str(next(model.parameters()).device)  # type: ignore[attr-defined]
     sides = []
     for side in (pairs.chosen, pairs.rejected):
-        parts = torch.arange(len(side)).split(AT_ONCE)
+        parts = torch.arange(len(side)).split(at_once)
         sides.append(torch.cat([sequence_logp(model, taken(side, rows, device)).cpu() for rows in parts]))
     return torch.stack(sides, dim=1)
 

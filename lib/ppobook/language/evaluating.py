@@ -14,7 +14,8 @@ from ppobook import _doors
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
-from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.rewards import FunctionReward, Judge, LearnedReward, Reward
+from ppobook.language.sampling import room_after
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.training import Run, load
 from ppobook.language.world import World
@@ -84,8 +85,8 @@ def evaluate(
     policy : Run, path, or LanguageModel
     data : World or data with prompts, optional
         Left out: the world of the run.
-    judge : Run, path or Judge, optional
-        A model of rewards, for the proxy.
+    judge : Run, path, Judge or function, optional
+        A model of rewards, for the proxy; or a reward function of texts (`ppobook.language.rewards`).
     reference : Run, path or LanguageModel, optional
         What the KL is measured from. It is the mean over completions of Σ_t KL(π, π_ref) of the next token,
         exact in each state that was met: on average KL(π, π_ref), with less scatter than log-ratios have.
@@ -93,7 +94,7 @@ def evaluate(
     n : int
         Completions. Prompts are taken in turn.
     max_new_tokens : int, optional
-        Left out: the world's, else 64.
+        Left out: the world's; else 64, or as many as have room after the longest prompt.
     temperature, top_k, top_p
         As for `ppobook.language.model.generate`.
     seed : int
@@ -122,13 +123,18 @@ def evaluate(
     tokenizer = tokenizer or (run.tokenizer if run is not None else world.tokenizer if world else None)
     if tokenizer is None:
         raise ValueError("tokenizer is None; with a model that is no run one is wanted")
-    if max_new_tokens is None:
-        max_new_tokens = world.max_new_tokens if world is not None else 64
+    score = None if judge is None else _score(judge, tokenizer)
+    reference_run = None if reference is None else _run("reference", reference)
+    base: Any = reference if reference_run is None else reference_run.model
     prompts = prompts_of(data, tokenizer)
+    if max_new_tokens is None:
+        readers = {"policy": model, "judge": getattr(score, "module", None), "reference": base}
+        max_new_tokens = room_after(prompts, readers) if world is None else world.max_new_tokens
     rows = torch.arange(_doors.count("n", n)) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(_doors.count("seed", seed, low=0))
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-    parts = [_written(model, prompts.select(some), max_new_tokens, settings) for some in rows.split(AT_ONCE)]
+    asked = [prompts.select(some) for some in rows.split(AT_ONCE)]
+    parts = [_written(model, some, max_new_tokens, settings) for some in asked]
     completions = Completions.join(parts)
 
     numbers: dict[str, float] = {}
@@ -136,14 +142,11 @@ def evaluate(
     if world is not None:
         gold = world.gold(completions).cpu()
         numbers["gold"] = gold.mean().item()
-    if judge is not None:
-        judge_run = _run("judge", judge)
-        score = LearnedReward(_judge(judge if judge_run is None else judge_run.model))
-        reward = torch.cat([score(part, {}).cpu() for part in parts])
+    if score is not None:
+        scored = [score(part, some.columns).cpu() for part, some in zip(parts, asked, strict=True)]
+        reward = torch.cat(scored)
         numbers["reward"] = reward.mean().item()
-    if reference is not None:
-        reference_run = _run("reference", reference)
-        base: Any = reference if reference_run is None else reference_run.model
+    if base is not None:
         numbers["kl_reference"] = (
             torch.cat([sequence_kl(model, base, part, temperature or 1.0) for part in parts]).mean().item()
         )
@@ -218,10 +221,14 @@ def _run(name: str, given: Any) -> Run | None:
     return None
 
 
-def _judge(model: Any) -> Judge:
+def _score(judge: Any, tokenizer: Tokenizer) -> Reward:
+    if callable(judge) and not isinstance(judge, torch.nn.Module):
+        return FunctionReward(judge, tokenizer)
+    run = _run("judge", judge)
+    model = judge if run is None else run.model
     if not isinstance(model, Judge):
         raise ValueError("judge is a language model; a run of 'reward' is wanted")
-    return model
+    return LearnedReward(model)
 
 
 def _device(model: Any) -> torch.device:

@@ -525,7 +525,7 @@ def _save_adapters(model: Pretrained, folder: Path) -> None:
 
 
 def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
-    """GPT-2 of transformers as a `Decoder`: the same, in about half the time where it is small.
+    """GPT-2 of transformers as a `Decoder`: the same function, on parameters of its own.
 
     Parameters
     ----------

@@ -472,6 +472,8 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     generator: torch.Generator | None = None,
+    numbers: Tensor | None = None,
+    at_once: int | None = None,
 ) -> Completions:
     """Let a model go on from each prompt, until all have ended or the limit is reached.
 
@@ -499,6 +501,10 @@ def generate(
     top_p : float above 0 and at most 1, optional
     generator : torch.Generator
         On the model's device.
+    numbers : float64, shape (B, max_new_tokens), optional
+        Numbers of [0, 1) in place of a generator: who does some rows of a batch gives these rows their own.
+    at_once : int, optional
+        Rows that are written side by side; the others wait. Left out: all of them.
 
     Returns
     -------
@@ -524,23 +530,42 @@ def generate(
     temperature = _doors.number("temperature", temperature, low=0)
     top_k = None if top_k is None else _doors.count("top_k", top_k)
     top_p = None if top_p is None else _doors.number("top_p", top_p, above=0, high=1)
-    if temperature > 0 and not isinstance(generator, torch.Generator):
+    rows, device = len(prompts), prompts.device
+    if numbers is not None:
+        _doors.shape("numbers", numbers, (rows, max_new_tokens), "a number a row and a new token")
+    elif temperature > 0 and not isinstance(generator, torch.Generator):
         raise TypeError(
             f"generator is {generator!r}; a torch.Generator to draw from is wanted, but at temperature 0"
         )
 
-    rows, device = len(prompts), prompts.device
+    elif temperature > 0:
+        numbers = torch.rand(rows, max_new_tokens, generator=generator, dtype=torch.float64, device=device)
+    if at_once is not None and rows > _doors.count("at_once", at_once):
+        how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        return Completions.join(
+            [
+                generate(
+                    model,
+                    prompts[some],
+                    prompt_mask[some],
+                    max_new_tokens,
+                    numbers=None if numbers is None else numbers[some],
+                    **how,
+                )
+                for some in torch.arange(rows, device=device).split(at_once)
+            ]
+        )
+
     tokens = torch.full((rows, max_new_tokens), model.pad, device=device)
     alive = torch.ones(rows, dtype=torch.bool, device=device)
-    if temperature > 0:
-        uniform = torch.rand(rows, max_new_tokens, generator=generator, dtype=torch.float64, device=device)
     mask, logp = [], []
     logits, cache = model.start_cache(prompts, prompt_mask, max_new_tokens - 1)
     for t in range(max_new_tokens):
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         log_probs = (logits / (temperature or 1.0)).log_softmax(dim=-1)
         if temperature > 0:
-            drawn = draw(restrict(log_probs, top_k, top_p), uniform[:, t])
+            assert numbers is not None
+            drawn = draw(restrict(log_probs, top_k, top_p), numbers[:, t])
         else:
             drawn = log_probs.argmax(dim=-1)
         mask.append(alive)

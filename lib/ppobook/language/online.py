@@ -21,16 +21,15 @@ import torch
 from torch import Tensor
 
 from ppobook import _doors, divergences
-from ppobook.language import grpo, ppo, reward, training
+from ppobook.language import grpo, parallel, ppo, reward, training
 from ppobook.language.data import Prompts
 from ppobook.language.grpo import GRPO
-from ppobook.language.model import generate
 from ppobook.language.ppo import PPO
 from ppobook.language.reward import AT_ONCE, RewardModelling, SampledPairs
 from ppobook.language.rewards import Judge
 from ppobook.language.sampling import Sampling
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_entropy, token_logp
-from ppobook.language.training import Task, taken
+from ppobook.language.training import Task, part_of, taken
 from ppobook.preferences import dpo_loss, ipo_loss
 from ppobook.runs import setting, stream
 
@@ -56,7 +55,9 @@ class OnlineDPOSettings(training.Settings):
         0.0, "rewards apart by this much are told apart in 73 of 100 pairs; 0: whenever they differ", low=0
     )
     temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
-    max_new_tokens: int | None = setting(None, "the longest completion; none: the world's, else 64", low=1)
+    max_new_tokens: int | None = setting(
+        None, "the longest completion; none: the world's, else 64 or what has room", low=1
+    )
     cut: str = setting(
         "end",
         "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
@@ -86,6 +87,9 @@ class OnlineDPO(Sampling):
     The samples are taken as given. That they were drawn from the policy, and would change with it, has no
     part in the gradient, nor has it in the paper's.
 
+    **Differences to TRL 1.16.** It draws at `temperature` and reads log-probabilities at 1, and of equal
+    rewards it calls the first one the better. Its "ipo" is on sums, as here; that of its DPOTrainer on means.
+
     References
     ----------
     Guo et al. 2024, "Direct language model alignment from online AI feedback", algorithm 1, where another
@@ -107,11 +111,23 @@ class OnlineDPO(Sampling):
                 f"batch_size is {settings.batch_size} and group_size is {settings.group_size}; "
                 "a multiple of it is wanted"
             )
+        self.together = settings.group_size
 
     def step(self, number: int) -> dict[str, Any]:
         completions, ref_logp, row = self.gather(number)
-        loss, told = self.loss(completions, ref_logp)
-        return row | {"loss": loss.item(), **told, "grad_norm": self.descend(loss)}
+        pairs = len(completions) // 2
+
+        def part(some: Tensor) -> tuple[Completions, Tensor]:
+            both = torch.cat([some, some + pairs]).to(self.device)
+            return part_of(completions, both, self.device), ref_logp[both]
+
+        return row | self.learn(
+            torch.arange(pairs),
+            part=part,
+            read=lambda some: self.read(some[0]),
+            loss=lambda some, said: self.loss(some[0], some[1], said),
+            weight=lambda some: len(some[0]),
+        )
 
     @torch.no_grad()
     def gather(self, number: int) -> tuple[Completions, Tensor, dict[str, Any]]:
@@ -128,12 +144,28 @@ class OnlineDPO(Sampling):
         rows = torch.cat([best, worst])
         return taken(completions, rows, self.device), ref_logp[rows].sum(dim=1), row
 
-    def loss(self, completions: Completions, ref_logp: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """What a step should make small, of as many chosen completions as rejected ones after them."""
+    def read(self, completions: Completions) -> dict[str, Tensor]:
+        """What the policy says of as many chosen completions as rejected ones after them, [pairs] each.
+
+        log π of both sides, with a gradient, and the sum of the entropies of both sides' tokens.
+        """
         s, mask = self.settings, completions.mask
         logits = completion_logits(self.model, completions)
         logp = token_logp(logits, completions.tokens, s.temperature, mask=mask).sum(dim=1)
+        entropy = token_entropy(logits.detach(), s.temperature).masked_fill(~mask, 0.0).sum(dim=1)
         chosen, rejected = logp.chunk(2)
+        return {"chosen": chosen, "rejected": rejected, "entropy": entropy.view(2, -1).sum(dim=0)}
+
+    def loss(
+        self, completions: Completions, ref_logp: Tensor, said: dict[str, Tensor] | None = None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """What a step should make small, of as many chosen completions as rejected ones after them.
+
+        `said` is what `read` says of them, if it is known.
+        """
+        s = self.settings
+        said = self.read(completions) if said is None else said
+        chosen, rejected = said["chosen"], said["rejected"]
         ref_chosen, ref_rejected = ref_logp.chunk(2)
         if s.loss == "ipo":
             loss, told = ipo_loss(chosen, rejected, ref_chosen, ref_rejected, s.beta)
@@ -141,7 +173,7 @@ class OnlineDPO(Sampling):
             loss, told = dpo_loss(
                 chosen, rejected, ref_chosen, ref_rejected, s.beta, label_smoothing=s.label_smoothing
             )
-        return loss, told | {"entropy": token_entropy(logits.detach(), s.temperature)[mask].mean()}
+        return loss, told | {"entropy": said["entropy"].sum() / completions.mask.sum()}
 
 
 def best_and_worst(
@@ -288,6 +320,7 @@ class IterativePPO(PPO):
             batch_size=s.judge_batch_size,
             pooling=self.judge.pooling,
             eval_pairs=0,
+            micro_batch_size=s.micro_batch_size,
         )
         task = Task(self.judge.requires_grad_(True), self.tokenizer, pairs)
         seed = stream(self.seed, f"lesson {number}")
@@ -310,7 +343,7 @@ class IterativePPO(PPO):
         for rows in chosen_from.split(AT_ONCE):
             prompts = self.prompts.select(rows.cpu())
             for side, temperature in zip(sides, s.temperatures, strict=True):
-                side.append(self.drawn(prompts, temperature))
+                side.append(self.drawn(self.model, prompts, temperature))
         first, second = (taken(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
         if self.asks_world:
@@ -318,19 +351,9 @@ class IterativePPO(PPO):
             seed = stream(self.seed, f"preferences {number}")
             return self.task.world.prefer(first, second, noise=s.noise, seed=seed), tokens
         texts = first.texts(self.tokenizer), second.texts(self.tokenizer)
-        answers = self.prefer(first.prompt_texts(self.tokenizer), *texts)
+        # Somebody who is asked is asked once.
+        answers = parallel.first(lambda: self.prefer(first.prompt_texts(self.tokenizer), *texts))
         return by_answers(answers, first, second), tokens
-
-    def drawn(self, prompts: Prompts, temperature: float) -> Completions:
-        """A completion of each prompt, at a temperature."""
-        return generate(
-            self.model,
-            prompts.tokens.to(self.device),
-            prompts.mask.to(self.device),
-            self.max_new_tokens,
-            temperature=temperature,
-            generator=self.generator,
-        )
 
     def prefer(self, prompts: list[str], first: list[str], second: list[str]) -> Sequence[Any]:
         """For a class that extends this one: of each prompt's two completions, whether the first is better.
@@ -347,7 +370,10 @@ class IterativePPO(PPO):
 
     def guessed(self, pairs: Pairs) -> float:
         """The share of pairs whose chosen side has the larger reward; a tie counts half."""
-        chosen, rejected = (reward.all_pooled(self.judge, side) for side in (pairs.chosen, pairs.rejected))
+        at_once = self.at_once(AT_ONCE)
+        chosen, rejected = (
+            reward.all_pooled(self.judge, side, at_once) for side in (pairs.chosen, pairs.rejected)
+        )
         return (0.5 + 0.5 * (chosen - rejected).sign()).mean().item()
 
 
@@ -457,14 +483,7 @@ class LaggedGRPO(GRPO):
 
     def sample(self, prompts: Prompts) -> Completions:
         """A completion of each prompt by the sampler, with its log-probabilities."""
-        return generate(
-            self.sampler,
-            prompts.tokens.to(self.device),
-            prompts.mask.to(self.device),
-            self.max_new_tokens,
-            temperature=self.settings.temperature,
-            generator=self.generator,
-        )
+        return self.drawn(self.sampler, prompts, self.settings.temperature)
 
     @torch.no_grad()
     def gather(self) -> tuple[dict[str, Any], grpo.Experience | None]:
@@ -474,7 +493,7 @@ class LaggedGRPO(GRPO):
             return row, None
         late = experience.completions
         mask = late.mask
-        now = token_logp(completion_logits(self.model, late), late.tokens, s.temperature, mask=mask)
+        now = self.logp_of(self.model, late)
         row["lag_kl"] = divergences.k3(late.logp[mask], now[mask]).mean().item()
         if s.corrected:
             return row, experience

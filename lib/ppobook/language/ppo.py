@@ -22,7 +22,7 @@ Schulman et al. 2017, "Proximal policy optimization algorithms", equations 7 and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import fmean
 from typing import Any
 
@@ -49,9 +49,14 @@ from ppobook.runs import setting
 
 @dataclass(frozen=True)
 class Settings(sampling.Settings):
-    """The settings of PPO on tokens, and their defaults."""
+    """The settings of PPO on tokens, and their defaults.
 
-    lr: float = setting(5e-5, "learning rate of AdamW, for policy and critic", above=0, high=1e3)
+    steps, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
+    (`results/language_settle`). A large pretrained model wants a learning rate of 1e-6 to 1e-5.
+    """
+
+    steps: int = setting(60, "updates", low=1)
+    lr: float = setting(3e-4, "learning rate of AdamW, for policy and critic", above=0, high=1e3)
     epochs: int = setting(2, "passes over one batch", low=1)
     num_minibatches: int = setting(2, "parts of a batch, each good for one gradient step", low=1)
     clip_eps: float = setting(0.2, "ε: how far a token's ratio may gain from 1", above=0)
@@ -147,8 +152,8 @@ class PPO(Sampling):
     gradient steps of the update: approx_kl is how far the policy was from π_old on the way.
     explained_variance is that of the values noted when the batch was sampled.
 
-    **Differences to TRL's PPOTrainer**, as it stands in its `experimental.ppo`. Its vf_coef, 0.1, is the
-    value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
+    **Differences to TRL's PPOTrainer**, as it stood in version 1.12, the last one that had it. Its vf_coef,
+    0.1, is the value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
 
     - of a completion that ended it pays the reward one token *after* the end: the critic has a state more to
       learn, and the end's advantage gets the reward by way of λ;
@@ -187,11 +192,19 @@ class PPO(Sampling):
         for _ in range(s.epochs):
             order = torch.randperm(len(experience), generator=self.generator, device=self.device)
             for rows in order.tensor_split(s.num_minibatches):
-                loss, diagnostics = self.loss(experience.select(rows))
-                steps.append({"loss": loss.item(), **diagnostics, "grad_norm": self.descend(loss)})
+                minibatch = self.minibatch(experience, rows)
+                steps.append(
+                    self.learn(
+                        torch.arange(len(minibatch)),
+                        part=minibatch.select,
+                        read=self.read,
+                        loss=self.loss,
+                        weight=self.weight,
+                    )
+                )
         row["kl_coef"] = self.kl_coef.value
         self.kl_coef.update(row["kl_reference"], len(experience))
-        return row | {name: fmean(float(step[name]) for step in steps) for name in steps[0]}
+        return row | {name: fmean(step[name] for step in steps) for name in steps[0]}
 
     @torch.no_grad()
     def gather(self, number: int) -> tuple[Experience, dict[str, Any]]:
@@ -200,7 +213,7 @@ class PPO(Sampling):
         completions = self.sample(prompts)
         rewards = self.score(completions, prompts.columns)
         ref_logp = self.reference_logp(completions)
-        values = completion_values(self.critic, completions)
+        values = self.of_each(lambda some: completion_values(self.critic, some), completions)
         paid = self.token_rewards(completions, rewards, ref_logp)
         advantages, returns = self.estimate(completions, paid, values)
         row = self.told(completions, rewards, ref_logp)
@@ -233,25 +246,49 @@ class PPO(Sampling):
             advantages = normalize(advantages, completions.mask)
         return advantages, returns
 
-    def loss(self, experience: Experience) -> tuple[Tensor, dict[str, Any]]:
-        """What a gradient step on this minibatch should make small, and what the history should say of it."""
+    def minibatch(self, experience: Experience, rows: Tensor) -> Experience:
+        """What a gradient step is made from."""
+        some = experience.select(rows)
+        if self.settings.normalize_advantages != "minibatch":
+            return some
+        return replace(some, advantages=normalize(some.advantages, some.completions.mask))
+
+    def weight(self, experience: Experience) -> int:
+        """How much of a minibatch's loss is that of some of its completions."""
+        by_token = self.settings.reduction == "token"
+        return int(experience.completions.mask.sum()) if by_token else len(experience)
+
+    def read(self, experience: Experience) -> dict[str, Tensor]:
+        """What policy and critic say of the completions, [B, T] each, with a gradient."""
         s, completions = self.settings, experience.completions
-        mask, old_logp, advantages = completions.mask, completions.logp, experience.advantages
-        if s.normalize_advantages == "minibatch":
-            advantages = normalize(advantages, mask)
         logits = completion_logits(self.model, completions)
-        logp = token_logp(logits, completions.tokens, s.temperature, mask=mask)
+        return {
+            "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
+            "values": completion_values(self.critic, completions)[:, :-1],
+            # With no bonus it is only looked at, and its gradient would cost as much as that of logp.
+            "entropy": token_entropy(logits if s.entropy_coef else logits.detach(), s.temperature),
+        }
+
+    def loss(
+        self, experience: Experience, said: dict[str, Tensor] | None = None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """What a gradient step on these should make small, and what the history should say of it.
+
+        `said` is what `read` says of them, if it is known.
+        """
+        s, completions = self.settings, experience.completions
+        said = self.read(experience) if said is None else said
+        mask, old_logp, logp = completions.mask, completions.logp, said["logp"]
         reduction: dict[str, Any] = {"mask": mask, "reduction": s.reduction}
         if s.reduction == "constant":
             reduction["denominator"] = float(len(mask) * self.max_new_tokens)
         loss, diagnostics = ppo_loss(
             logp,
             old_logp,
-            advantages,
-            completion_values(self.critic, completions)[:, :-1],
+            experience.advantages,
+            said["values"],
             experience.returns,
-            # With no bonus it is only looked at, and its gradient would cost as much as that of logp.
-            token_entropy(logits if s.entropy_coef else logits.detach(), s.temperature),
+            said["entropy"],
             clip_eps=s.clip_eps,
             clip_eps_high=s.clip_eps_high,
             value_coef=s.value_coef,

@@ -2,7 +2,8 @@
 
     tokens and a mask  →  body (theirs)  →  hidden vectors  →  head (theirs)  →  logits of what comes next
 
-A model's forward pass and its cache of keys and values are its own. What stands between is the convention:
+A model's forward pass and its cache of keys and values are its own; a GPT-2's are this library's, on its own
+parameters (`ppobook.language.gpt2`), which is the same and faster. What stands between is the convention:
 padding on either side is read as nothing, and positions are counted from the first real token.
 
 **No dropout.** A model stays in eval mode while it is trained. Ratios and KLs compare log-probabilities of
@@ -30,6 +31,8 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import _doors
+from ppobook.language import model as decoders
+from ppobook.language.gpt2 import Borrowed, borrowed
 from ppobook.language.tokens import mask_of, refuse_unless_ids
 
 DTYPES = ("float32", "bfloat16", "float64")
@@ -86,6 +89,8 @@ class Pretrained(nn.Module):
         text = net.config.get_text_config()
         self.decoder = net.base_model
         self.output: Any = None
+        # In a tuple, since its parameters are the body's and are listed there.
+        self._borrowed = (borrowed(net, eos=eos, pad=pad),)
         self.width: int = getattr(text, "word_embed_proj_dim", None) or text.hidden_size
         self.vocab_size: int = net.get_input_embeddings().weight.shape[0]
         if net.base_model is not net:
@@ -111,6 +116,11 @@ class Pretrained(nn.Module):
             part.eval()
         return self
 
+    @property
+    def ours(self) -> Borrowed | None:
+        """What computes in the place of the model's own code, if anything does."""
+        return self._borrowed[0] if self.lora is None and self.dtype != "bfloat16" else None
+
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """The logits of what comes after each token: [B, L] to [B, L, V].
 
@@ -130,6 +140,8 @@ class Pretrained(nn.Module):
 
     def hidden(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """The same without the head, [B, L, width]; float32 or wider."""
+        if self.ours is not None:
+            return self.ours.hidden(tokens, mask)
         tokens, real = self._read(tokens, mask)
         return self._decode(tokens, use_cache=False, **self._placed(real))[0]
 
@@ -137,13 +149,17 @@ class Pretrained(nn.Module):
         """Logits from hidden vectors, [..., width] to [..., V]."""
         if self.output is None:
             raise ValueError("the model has no head: it is the body of a model of rewards or of a critic")
+        if self.ours is not None:
+            return self.ours.head(hidden)
         rows = hidden if hidden.ndim == 3 else hidden.reshape(1, -1, self.width)
         with self._precision(hidden):
             logits: Tensor = self.output(inputs_embeds=rows, use_cache=False).logits
         return logits if hidden.ndim == 3 else logits.view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
-    def start_cache(self, tokens: Tensor, mask: Tensor | None, room: int) -> tuple[Tensor, Cache]:
+    def start_cache(
+        self, tokens: Tensor, mask: Tensor | None, room: int
+    ) -> tuple[Tensor, Cache | decoders.Cache]:
         """Read prompts whose last column is real, and keep their keys and values.
 
         Parameters
@@ -159,6 +175,8 @@ class Pretrained(nn.Module):
         cache : Cache
             For `step`.
         """
+        if self.ours is not None and self.output is not None:
+            return self.ours.start_cache(tokens, mask, room)
         room = _doors.count("room", room, low=0)
         tokens, real = self._read(tokens, mask, room)
         with torch.inference_mode():
@@ -174,8 +192,11 @@ class Pretrained(nn.Module):
         return self.head(hidden[:, -1]), cache
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, cache: Cache) -> Tensor:
+    def step(self, tokens: Tensor, cache: Cache | decoders.Cache) -> Tensor:
         """The logits after one more token in each row: [B] to [B, V]."""
+        if isinstance(cache, decoders.Cache):
+            assert self.ours is not None
+            return self.ours.step(tokens, cache)
         if cache.columns == cache.room:
             raise ValueError(f"the cache has room for {cache.room} columns, and all of them are filled")
         cache.columns += 1

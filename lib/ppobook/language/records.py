@@ -125,6 +125,13 @@ def records_of(data: Any) -> Records:
         splits = [name for name, part in data.items() if hasattr(part, "column_names")]
         hint = f"one of its splits, data[{splits[0]!r}]" if splits else "a list of dicts, one a record"
         raise TypeError(f"data is a {type(data).__name__} of {_listed(data)}; wanted: {hint}")
+    elif hasattr(data, "to_dict") and hasattr(data, "iloc"):
+        raise TypeError(f"data is a {type(data).__name__}; wanted: its records, data.to_dict('records')")
+    elif hasattr(data, "take") and not hasattr(data, "__len__"):
+        raise TypeError(
+            f"data is a {type(data).__name__}, which is read as it comes, and all is looked at before "
+            "training; wanted: some of it, as in list(data.take(10_000))"
+        )
     elif not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise TypeError(
             f"data is of type {type(data).__name__}; a World, a list of dicts, the path of a JSONL file or a "
@@ -146,7 +153,23 @@ def records_of(data: Any) -> Records:
     return records
 
 
+# Files of other kinds, and the function of a datasets.Dataset that reads them.
+_TABLES = {".parquet": "from_parquet", ".csv": "from_csv", ".arrow": "from_file"}
+
+
 def _read_file(path: Path) -> Records:
+    if path.is_file() and path.suffix.lower() in _TABLES:
+        reader = _TABLES[path.suffix.lower()]
+        raise ValueError(
+            f"data is {str(path)!r}, and a JSONL file is wanted; what datasets.Dataset.{reader} reads there "
+            "can be handed over in Python, and its to_json(…) writes such a file"
+        )
+    if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
+        raise ValueError(
+            f"data is {str(path)!r}, a folder of datasets, and a JSONL file is wanted; what "
+            "datasets.load_from_disk reads there can be handed over in Python, and its to_json(…) writes "
+            "such a file"
+        )
     if not path.is_file():
         raise FileNotFoundError(
             f"data is {str(path)!r}, where there is no file; the path of a JSONL file is wanted "

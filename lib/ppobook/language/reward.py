@@ -114,6 +114,7 @@ class RewardModelling(Stage):
                     noise=settings.noise,
                     seed=stream(seed, "preferences"),
                     generator=self.generator,
+                    at_once=settings.micro_batch_size,
                 )
             )
         self.batches = Batches(number, settings.batch_size, seed)
@@ -141,15 +142,22 @@ class RewardModelling(Stage):
             eval_loss, eval_accuracy, eval_margin and eval_calibration_error, on what was held out, after the
             update.
         """
-        batch = taken(self.pairs, self.batches.rows(number), self.device)
-        chosen, rejected = rewards_of(self.model, batch)
-        loss = bradley_terry_loss(chosen, rejected)
-        gap = (chosen - rejected).detach()
-        row = {"loss": loss.item(), **_told(gap), "grad_norm": self.descend(loss)}
+        rows = self.batches.rows(number)
+        batch = taken(self.pairs, rows, self.device)
+        row: dict[str, Any] = self.learn(
+            rows,
+            part=lambda some: taken(self.pairs, some, self.device),
+            read=lambda part: dict(zip(("chosen", "rejected"), rewards_of(self.model, part), strict=True)),
+            loss=lambda _, said: (
+                bradley_terry_loss(said["chosen"], said["rejected"]),
+                _told((said["chosen"] - said["rejected"]).detach()),
+            ),
+        )
         self.moved = True
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             chosen, rejected = (
-                all_pooled(self.model, side) for side in (self.held_out.chosen, self.held_out.rejected)
+                all_pooled(self.model, side, self.at_once(AT_ONCE))
+                for side in (self.held_out.chosen, self.held_out.rejected)
             )
             gap = chosen - rejected
             row |= {"eval_loss": bradley_terry_loss(chosen, rejected).item()}
@@ -161,7 +169,8 @@ class RewardModelling(Stage):
         """Centre the rewards, as they are now."""
         if self.settings.centre and self.moved:
             some = self.pairs.select(slice(CENTRED_ON))
-            rewards = [all_pooled(self.model, side) for side in (some.chosen, some.rejected)]
+            at_once = self.at_once(AT_ONCE)
+            rewards = [all_pooled(self.model, side, at_once) for side in (some.chosen, some.rejected)]
             self.model.zero.copy_(torch.cat(rewards).mean())
             self.moved = False
 
@@ -208,6 +217,7 @@ def sample_pairs(
     noise: float = 0.5,
     seed: int = 0,
     generator: torch.Generator,
+    at_once: int | None = None,
 ) -> Pairs:
     """Two completions each of prompts drawn at random, and somebody's choice between them.
 
@@ -227,6 +237,8 @@ def sample_pairs(
         For the choices.
     generator : torch.Generator
         For prompts and tokens; on the model's device.
+    at_once : int, optional
+        As for `generate`; it changes nothing of what is drawn.
 
     Returns
     -------
@@ -257,6 +269,7 @@ def sample_pairs(
                     world.max_new_tokens,
                     temperature=temperature,
                     generator=generator,
+                    at_once=at_once,
                 )
             )
     pairs = world.prefer(Completions.join(first), Completions.join(second), noise=noise, seed=seed)
@@ -270,10 +283,10 @@ def rewards_of(judge: Judge, pairs: Pairs) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def all_pooled(judge: Judge, completions: Completions) -> Tensor:
+def all_pooled(judge: Judge, completions: Completions, at_once: int = AT_ONCE) -> Tensor:
     """Rewards before centring of any number of completions, [B], without a gradient, on the CPU."""
     device = str(judge.zero.device)
-    parts = torch.arange(len(completions)).split(AT_ONCE)
+    parts = torch.arange(len(completions)).split(at_once)
     return torch.cat([judge.pooled(taken(completions, rows, device)).float().cpu() for rows in parts])
 
 

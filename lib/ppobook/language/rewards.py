@@ -5,13 +5,14 @@ A function takes lists of texts, as TRL's do, and returns a number each::
     def short(prompts, completions, **columns):
         return [-len(text.split()) for text in completions]
 
-Columns of the data beside the prompt are handed on by their names, a value a completion.
+Columns of the data beside the prompt are handed on by their names, a value a completion. Special tokens that
+a policy says stand in the texts, but for padding and the end; TRL leaves all of them out.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 import torch
@@ -153,6 +154,8 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
         Not n of them, or one that is no finite number, in float32; the sentence names the function.
     """
     try:
+        if isinstance(answer, str | Mapping | Set):  # whose entries are no numbers, or in no order
+            raise TypeError
         listed = [float(x) for x in answer]
     except (TypeError, ValueError, RuntimeError):
         what = type(answer).__name__

@@ -24,10 +24,10 @@ from torch import Tensor
 from ppobook import _doors, divergences
 from ppobook.language import training
 from ppobook.language.data import Batches, Prompts, prompts_of
-from ppobook.language.model import generate
+from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.tokens import Completions, completion_logits, token_logp
-from ppobook.language.training import Stage, Task
+from ppobook.language.training import Stage, Task, part_of
 from ppobook.runs import setting
 
 # Where neither a setting nor a world says how long a completion may be.
@@ -43,7 +43,7 @@ class Settings(training.Settings):
     batch_size: int = setting(64, "completions that an update is made from", low=1)
     temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
     max_new_tokens: int | None = setting(
-        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS}", low=1
+        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS} or what has room", low=1
     )
     cut: str = setting(
         "end",
@@ -51,7 +51,7 @@ class Settings(training.Settings):
         choices=("end", "penalty"),
     )
     missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
-    kl_coef: float = setting(0.1, "β: what a nat of KL to the reference costs", low=0)
+    kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
     kl_estimator: str = setting("k1", "how that KL is estimated from samples", choices=tuple(KL_ESTIMATORS))
 
 
@@ -68,8 +68,11 @@ class Sampling(Stage):
     prompts : Prompts
         All there are.
     max_new_tokens : int
+    together : int
+        So many completions side by side are of one prompt, and are sampled and scored by one process.
     """
 
+    together = 1
     settings_class = Settings
     remembers = (*Stage.remembers, "reference", "judge")
     wants_reward = True
@@ -82,13 +85,13 @@ class Sampling(Stage):
         self.reward: Reward = task.reward
         self.judge = task.reward.module
         self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
+        readers = {"model": self.model, "reference": self.reference, "reward": self.judge}
         self.max_new_tokens: int = settings.max_new_tokens or (
-            MAX_NEW_TOKENS if task.world is None else task.world.max_new_tokens
+            room_after(self.prompts, readers) if task.world is None else task.world.max_new_tokens
         )
         longest = int(self.prompts.mask.sum(dim=1).max())
-        for name, model in (("model", self.model), ("reference", self.reference), ("reward", self.judge)):
-            context = getattr(getattr(model, "body", model), "context", None)
-            if context is not None and longest + self.max_new_tokens > context:
+        for name, context in _contexts(readers).items():
+            if longest + self.max_new_tokens > context:
                 raise ValueError(
                     f"max_new_tokens is {self.max_new_tokens} and the longest prompt has {longest} tokens; "
                     f"together at most the context of {name}, {context}, are wanted"
@@ -101,18 +104,43 @@ class Sampling(Stage):
 
     def sample(self, prompts: Prompts) -> Completions:
         """A completion of each prompt by the model as it is now, with log π_old of each token."""
-        return generate(
-            self.model,
-            prompts.tokens.to(self.device),
-            prompts.mask.to(self.device),
-            self.max_new_tokens,
-            temperature=self.settings.temperature,
-            generator=self.generator,
-        )
+        return self.drawn(self.model, prompts, self.settings.temperature)
+
+    def drawn(self, model: LanguageModel, prompts: Prompts, temperature: float) -> Completions:
+        """A completion of each prompt by a model, at a temperature.
+
+        All processes draw the random numbers of all rows. So which of them writes a row, and beside which
+        others, does not change what it is.
+        """
+        tokens, mask = prompts.tokens.to(self.device), prompts.mask.to(self.device)
+        shape = len(tokens), self.max_new_tokens
+        numbers = torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.device)
+
+        def written(rows: Tensor) -> Completions:
+            return generate(
+                model,
+                tokens[rows],
+                mask[rows],
+                self.max_new_tokens,
+                temperature=temperature,
+                numbers=numbers[rows],
+            )
+
+        return Completions.join(self.each(len(tokens), written, together=self.together))
 
     def score(self, completions: Completions, columns: Mapping[str, Sequence[Any]]) -> Tensor:
-        """What the reward says of each completion, [B], before KL and penalty."""
-        return self.reward(completions, columns)
+        """What the reward says of each completion, [B], before KL and penalty.
+
+        A function is given all that its process has to score at once, and of a prompt's group the whole.
+        """
+
+        def scored(rows: Tensor) -> Tensor:
+            some = {name: [column[i] for i in rows.tolist()] for name, column in columns.items()}
+            return self.reward(part_of(completions, rows, self.device), some)
+
+        n = len(completions)
+        at_once = n if self.judge is None else None
+        return torch.cat(self.each(n, scored, at_once=at_once, together=self.together))
 
     def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
         """Rewards after `missing_eos_penalty`, where the setting `cut` asks for it."""
@@ -120,11 +148,18 @@ class Sampling(Stage):
             return rewards
         return rewards - self.settings.missing_eos_penalty * (~completions.ended).to(rewards.dtype)
 
-    @torch.no_grad()
     def reference_logp(self, completions: Completions) -> Tensor:
         """log π_ref of each token, [B, T], 0 at padding."""
-        logits = completion_logits(self.reference, completions)
-        return token_logp(logits, completions.tokens, self.settings.temperature, mask=completions.mask)
+        return self.logp_of(self.reference, completions)
+
+    def logp_of(self, model: LanguageModel, completions: Completions) -> Tensor:
+        """log π of each token, [B, T], 0 at padding, without a gradient."""
+
+        def logp(some: Completions) -> Tensor:
+            logits = completion_logits(model, some)
+            return token_logp(logits, some.tokens, self.settings.temperature, mask=some.mask)
+
+        return self.of_each(logp, completions)
 
     def told(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
         """What the history says of a batch that was sampled.
@@ -158,6 +193,37 @@ class Sampling(Stage):
             "length": completions.lengths.float().mean().item(),
             "ended": completions.ended.float().mean().item(),
         }
+
+
+def room_after(prompts: Prompts, readers: Mapping[str, Any]) -> int:
+    """How long a completion may be where nobody says: MAX_NEW_TOKENS, or what has room after the prompts.
+
+    Parameters
+    ----------
+    prompts : Prompts
+    readers : dict
+        Whoever reads prompt and completion, by name; None and what has no context are left out.
+
+    Raises
+    ------
+    ValueError
+        A prompt that fills a context.
+    """
+    longest = int(prompts.mask.sum(dim=1).max())
+    room = MAX_NEW_TOKENS
+    for name, context in _contexts(readers).items():
+        if longest >= context:
+            raise ValueError(
+                f"data has a prompt of {longest} tokens, and the context of {name} is {context}; a shorter "
+                "prompt is wanted, after which something has room"
+            )
+        room = min(room, context - longest)
+    return room
+
+
+def _contexts(readers: Mapping[str, Any]) -> dict[str, int]:
+    found = {name: getattr(getattr(model, "body", model), "context", None) for name, model in readers.items()}
+    return {name: context for name, context in found.items() if context is not None}
 
 
 def kl_estimate(

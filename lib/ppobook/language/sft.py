@@ -31,6 +31,7 @@ from ppobook.language.model import Decoder, DecoderConfig, LanguageModel
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.training import Stage, Task, hold_out, taken
 from ppobook.language.world import World
+from ppobook.objectives import masked_mean
 from ppobook.runs import setting, stream
 
 
@@ -103,9 +104,18 @@ class SFT(Stage):
             grad_norm; tokens; and every `eval_every` updates eval_loss and eval_accuracy, on what was held
             out, after the update.
         """
-        batch = taken(self.examples, self.batches.rows(number), self.device)
-        loss, right = next_token_loss(self.model, batch)
-        row = {"loss": loss.item(), "accuracy": right.item(), "grad_norm": self.descend(loss)}
+        rows = self.batches.rows(number)
+        batch = taken(self.examples, rows, self.device)
+        row: dict[str, Any] = self.learn(
+            rows,
+            part=lambda some: taken(self.examples, some, self.device),
+            read=lambda part: next_token_losses(self.model, part),
+            loss=lambda part, said: (
+                masked_mean(said["loss"], mask=part.mask),
+                {"accuracy": masked_mean(said["right"], mask=part.mask)},
+            ),
+            weight=lambda part: part.mask.sum(),
+        )
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             row |= self._on_held_out(self.held_out)
         return row | {"tokens": int(batch.mask.sum())}
@@ -114,7 +124,7 @@ class SFT(Stage):
     def _on_held_out(self, held_out: Completions) -> dict[str, float]:
         """Means over all tokens that were held out, whichever batch they are in."""
         total = torch.zeros(3, dtype=torch.float64)
-        for rows in torch.arange(len(held_out)).split(self.settings.batch_size):
+        for rows in torch.arange(len(held_out)).split(self.at_once(self.settings.batch_size)):
             batch = taken(held_out, rows, self.device)
             n = int(batch.mask.sum())
             loss, right = next_token_loss(self.model, batch)
@@ -140,13 +150,23 @@ def next_token_loss(model: LanguageModel, completions: Completions) -> tuple[Ten
     accuracy : tensor, scalar
         The share of tokens that are the model's most probable one there. Detached.
     """
+    each = next_token_losses(model, completions)
+    loss, right = (masked_mean(x, mask=completions.mask) for x in each.values())
+    return loss, right
+
+
+def next_token_losses(model: LanguageModel, completions: Completions) -> dict[str, Tensor]:
+    """The same of each token, two tensors [B, T]: its loss, with a gradient, and right, 1 or 0.
+
+    0 at padding.
+    """
     logits = completion_logits(model, completions)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = completions.tokens.masked_fill(~completions.mask, -100)  # which cross_entropy passes over
     # In one kernel. Of a table [B, T, V] of a large vocabulary, each copy more is felt.
-    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    right = (logits.detach().argmax(dim=-1) == targets).sum() / completions.mask.sum()
-    return loss, right
+    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    right = logits.detach().argmax(dim=-1) == targets
+    return {"loss": losses.view_as(targets), "right": right.to(logits.dtype)}
 
 
 def fresh_decoder(world: World | None, settings: Any, seed: int) -> Decoder:

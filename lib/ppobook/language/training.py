@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import importlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -26,15 +26,17 @@ from typing import Any, ClassVar, TypeVar
 import pandas as pd
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from ppobook import _doors, runs
+from ppobook.language import parallel
 from ppobook.language.adam import Adam
 from ppobook.language.data import digest_of
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import Judge, Reward, open_reward
 from ppobook.language.tokens import Completions, Pairs, Tokenizer, WordTokenizer
 from ppobook.language.world import World
-from ppobook.runs import Checkpoint, History, Home, setting
+from ppobook.runs import Checkpoint, History, Home, Interrupted, setting
 
 # Found by name when asked for: this room may not import the stages, which are built on it.
 STAGES = {
@@ -66,6 +68,9 @@ class Settings(runs.Settings):
     lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
     warmup: int = setting(0, "updates over which the learning rate rises to lr", low=0)
     max_grad_norm: float | None = setting(1.0, "a longer gradient is shortened to this", above=0)
+    micro_batch_size: int | None = setting(
+        None, "rows, or pairs, that go through a model at once, to save memory; none: all of them", low=1
+    )
 
 
 @dataclass
@@ -109,7 +114,9 @@ class Stage(runs.Remembering):
         A subclass may put an optimizer of torch in its place.
     generator : torch.Generator
         For whatever is drawn while training: prompts, tokens, minibatches.
-    tokenizer, settings, device
+    tokenizer : Tokenizer
+    settings : Settings
+    device : str
     """
 
     algorithm: ClassVar[str]
@@ -143,15 +150,127 @@ class Stage(runs.Remembering):
         """
         raise NotImplementedError(f"{type(self).__name__} has no method step; one is wanted")
 
+    def learn(
+        self,
+        rows: Tensor,
+        part: Callable[[Tensor], Any],
+        read: Callable[[Any], dict[str, Tensor]],
+        loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
+        weight: Callable[[Any], Any] = len,
+    ) -> dict[str, float]:
+        """One step of the optimizer down a loss that is a mean over rows, or over tokens.
+
+        Of several processes each takes its share of the rows, `micro_batch_size` at a time, and the weighted
+        gradients are summed. What the loss tells of itself is worked out from all rows together.
+
+        Parameters
+        ----------
+        rows : int64, shape (B,)
+            Which rows of the data.
+        part : function of rows
+            What belongs to some of them. Where B rows are padded, the rows of a part are padded to its width.
+        read : function of a part
+            What the model says of it, with a gradient: tensors whose first axis is the rows, and whose
+            second, if there is one, the tokens.
+        loss : function of a part and of what was read
+            The mean over it, and what the history should say.
+        weight : function of a part
+            How much of the mean is the part's: how many rows it has, or tokens.
+
+        Returns
+        -------
+        dict of float
+            loss, what the loss tells, and grad_norm.
+        """
+        self.optimizer.zero_grad()
+        whole = part(rows)
+        total = float(weight(whole))
+
+        def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
+            mine = whole if len(some) == len(rows) else part(rows[some.to(rows.device)])
+            said = read(mine)
+            value, told = loss(mine, said)
+            (value * (float(weight(mine)) / total)).backward()
+            read_off = {name: x.detach() for name, x in said.items()}
+            return read_off, value.item(), {name: float(x) for name, x in told.items()}
+
+        done = self.each(len(rows), one)
+        _, value, told = done[0]
+        if len(done) > 1:
+            said = {name: _side_by_side([each[0][name] for each in done]) for name in done[0][0]}
+            with torch.no_grad():
+                mean, figures = loss(whole, said)
+            value, told = float(mean), {name: float(x) for name, x in figures.items()}
+        parallel.sum_gradients(self._learned())
+        return {"loss": value, **told, "grad_norm": self.take_step()}
+
+    def each(
+        self,
+        n: int,
+        function: Callable[[Tensor], Any],
+        *,
+        at_once: int | None = None,
+        together: int = 1,
+    ) -> list[Any]:
+        """What a function makes of n rows, a part at a time, in their order.
+
+        Of several processes each does its share, and all are told everything. What an exception is in one of
+        them is one in all.
+
+        Parameters
+        ----------
+        n : int
+        function : function of the numbers of some rows, on the stage's device
+            Returns tensors, or what holds them.
+        at_once : int, optional
+            So many rows in a part. Left out: `micro_batch_size`.
+        together : int
+            So many rows side by side belong to one process.
+        """
+        mine = parallel.share(n, together).to(self.device)
+        size = at_once or self.settings.micro_batch_size or n
+        return parallel.gather(
+            lambda: [function(rows) for rows in mine.split(size) if len(rows)], self.device
+        )
+
+    def of_each(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
+        """What a model says of completions, [B] or [B, T…], a part at a time and without a gradient.
+
+        A row's entries beyond the width of its part are 0.
+        """
+
+        @torch.no_grad()
+        def one(rows: Tensor) -> Tensor:
+            some = part_of(completions, rows, self.device)
+            x = function(some)
+            wider = completions.tokens.shape[1] - some.tokens.shape[1]
+            return F.pad(x, (0, wider)) if x.ndim == 2 else x
+
+        return torch.cat(self.each(len(completions), one))
+
+    def at_once(self, most: int) -> int:
+        """How many rows may go through a model at once, without a gradient, of at `most` so many."""
+        return min(most, self.settings.micro_batch_size or most)
+
     def descend(self, loss: Tensor) -> float:
-        """One step of the optimizer down the loss; returns the length that the gradient had."""
+        """One step of the optimizer down a loss of all rows; returns the length that the gradient had.
+
+        Several processes must all have this same loss. `learn` is for each to have a part of it.
+        """
         self.optimizer.zero_grad()
         loss.backward()
-        weights = [p for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        return self.take_step()
+
+    def take_step(self) -> float:
+        """One step of the optimizer against the gradients that are there; returns how long they were."""
+        weights = [p for p in self._learned() if p.grad is not None]
         limit = self.settings.max_grad_norm
         norm = torch.nn.utils.clip_grad_norm_(weights, torch.inf if limit is None else limit)
         self.optimizer.step()
         return float(norm)
+
+    def _learned(self) -> list[nn.Parameter]:
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def rate(self, number: int) -> float:
         """The learning rate of an update, after warm-up; it is put into the optimizer."""
@@ -202,6 +321,19 @@ def taken(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
     )
 
 
+def part_of(completions: Completions, rows: Tensor, device: str = "cpu") -> Completions:
+    """Some rows, as `taken` takes them; of all of them nothing is copied."""
+    return completions if len(rows) == len(completions) else taken(completions, rows, device)
+
+
+def _side_by_side(parts: list[Tensor]) -> Tensor:
+    """One tensor of all rows; those of narrower parts end in zeros."""
+    if parts[0].ndim == 1:
+        return torch.cat(parts)
+    width = max(x.shape[1] for x in parts)
+    return torch.cat([F.pad(x, (0, width - x.shape[1])) for x in parts])
+
+
 def hold_out(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
     """What is to be learned from, and what is held out: `wanted` rows, but at most a tenth of all.
 
@@ -248,8 +380,12 @@ class Run:
             The folder holds something already, or cannot be written.
         """
         home = Home.at("folder", folder)
-        runs.new_folder(home)
-        runs.write_checkpoint(home.folder, self._checkpoint)
+
+        def write() -> None:
+            runs.new_folder(home)
+            runs.write_checkpoint(home.folder, self._checkpoint)
+
+        parallel.first(write)
         return home.folder
 
     def remembered(self, name: str) -> Any:
@@ -306,6 +442,11 @@ def train(
     **settings: Any,
 ) -> Run:
     """Train a language model, in one of the stages.
+
+    Under torchrun, all its processes train one run together, as `ppobook.language.parallel` says: what two
+    CPU processes do has been compared with what one does, several GPUs have not been tried. The
+    `micro_batch_size` that every stage has is for a batch that does not fit into memory; the result is the
+    same but for rounding.
 
     Parameters
     ----------
@@ -366,15 +507,22 @@ def train(
     asked |= {"device": device, "lora": lora, "dtype": dtype}
     asked = {name: value for name, value in asked.items() if value is not None} | settings
     given = Task(model, tokenizer, data, reward, reference)
-    training = runs.carry_out(
-        lambda: _Training.fresh(asked, given),
-        lambda home: _Training.resumed(home, asked, given),
-        out=out,
-        resume=resume,
-        num_threads=num_threads,
-        progress=progress,
-        tensorboard=tensorboard,
-    )
+    parallel.begin()
+    try:
+        training = runs.carry_out(
+            lambda: _Training.fresh(asked, given),
+            lambda home: _Training.resumed(home, asked, given),
+            out=out,
+            resume=resume,
+            num_threads=num_threads,
+            progress=progress if parallel.rank() == 0 else False,
+            tensorboard=tensorboard,
+            writes=parallel.rank() == 0,
+        )
+    except Interrupted:
+        parallel.wait()
+        raise
+    parallel.wait()
     # With the threads that it had: what is brought up to date for the caller is what stands in the folder.
     with runs.threads(num_threads):
         return training.run()
@@ -401,16 +549,22 @@ class _Training(runs.Training):
         }
         how: dict[str, Any] = {name: asked.pop(name) for name in ("lora", "dtype") if name in asked}
         settings = kind.settings_class.make(head["stage"], asked, {})
-        task = open_task(kind, given, head["device"], head["seed"], how)
+        device = parallel.own_device(head["device"])
+        task = open_task(kind, given, device, head["seed"], how)
         config = head | {name: dict(x) if name == "lora" else str(x) for name, x in how.items()}
         config |= {
             "data": _data_config(task.data),
             "reward": None if task.reward is None else task.reward.name,
             **asdict(settings),
         }
-        stage = kind(task, settings, seed=head["seed"], device=head["device"])
+        stage = kind(task, settings, seed=head["seed"], device=device)
         runs.refuse_to_forget(stage)
-        stage.state_dict()  # what no checkpoint can hold is refused before there is a folder
+        state = stage.state_dict()  # what no checkpoint can hold is refused before there is a folder
+        if parallel.world_size() > 1:
+            parallel.same_weights(stage.modules().values())
+            given_away = {*stage.modules(), "optimizer"}
+            drawn = {name: part for name, part in state.items() if name not in given_away}
+            stage.load_state_dict(state | parallel.first(lambda: drawn))
         return cls(config, stage)
 
     @classmethod
@@ -428,11 +582,12 @@ class _Training(runs.Training):
         }
         runs.refuse_other_settings(home, asked, config, settings)
         data = _data_again(home, config, given.data)
+        device = parallel.own_device(config["device"])
         try:
             parts = {name: build(described) for name, described in state["architecture"].items()}
             tokenizer = build_tokenizer(state["tokenizer"])
             for part in parts.values():
-                part.to(config["device"])
+                part.to(device)
             model, reference = parts["model"], parts.get("reference")
         except (KeyError, TypeError, RuntimeError, AttributeError) as error:
             raise checkpoint.damaged(error) from None
@@ -441,7 +596,7 @@ class _Training(runs.Training):
         if reference is not None:
             reference.eval().requires_grad_(False)
         task = Task(model, tokenizer, data, reward, reference)
-        stage = kind(task, settings, seed=config["seed"], device=config["device"])
+        stage = kind(task, settings, seed=config["seed"], device=device)
         try:
             stage.load_state_dict(_on_device(stage, state["stage"], before["device"], checkpoint.update))
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
@@ -452,6 +607,9 @@ class _Training(runs.Training):
                 body.share(bodies[0])
         training = cls(config, stage)
         training.go_on_from(checkpoint)
+        seen = parallel.gather(lambda: [training.update])
+        if len(set(seen)) > 1:
+            raise ValueError(f"{home} is at updates {seen} for the processes; a folder they share is wanted")
         return training
 
     def label(self) -> str:
@@ -461,6 +619,9 @@ class _Training(runs.Training):
         told = [name for name in ("gold", "reward", "loss", "accuracy", "kl_reference") if name in row]
         return {name: f"{row[name]:.3g}" for name in told}
 
+    def agreed(self, stop: bool) -> bool:
+        return any(parallel.gather(lambda: [stop]))
+
     def modules(self) -> list[nn.Module]:
         modules = self.stage.modules().values()
         return [module for module in modules if any(p.requires_grad for p in module.parameters())]
@@ -468,7 +629,7 @@ class _Training(runs.Training):
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
         lr = self.stage.rate(self.update)
-        made = self.stage.step(self.update)
+        made = self._step()
         measured = dict(runs.checked_metrics(f"{type(self.stage).__name__}.step", made, _FILLED))
         tokens = int(measured.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
@@ -478,6 +639,23 @@ class _Training(runs.Training):
             "lr": lr,
             "seconds_update": time.perf_counter() - begin,
         }
+
+    def _step(self) -> Any:
+        """A step. One that fails before it has changed a weight, as a reward may, is taken back."""
+        stage = self.stage
+        before, written = stage.beside_weights(), self._written()
+        try:
+            return stage.step(self.update)
+        except Exception:
+            if self._written() == written:
+                stage.put_back(before)
+                self.untouched = True
+            raise
+
+    def _written(self) -> list[int]:
+        """How often each tensor of the stage's modules has been written to."""
+        modules = self.stage.modules().values()
+        return [x._version for module in modules for x in module.state_dict(keep_vars=True).values()]
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         stage = self.stage
@@ -605,6 +783,15 @@ def open_task(
         from ppobook.language import hf
 
         tokenizer = hf.open_tokenizer(tokenizer)
+    if (
+        tokenizer is not None
+        and not isinstance(tokenizer, WordTokenizer)
+        and not hasattr(tokenizer, "description")
+    ):
+        raise TypeError(
+            f"tokenizer is of type {type(tokenizer).__name__}, which no checkpoint can hold; a "
+            "WordTokenizer, a tokenizer of transformers, or the folder of one is wanted"
+        )
     if origin is not None:
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
         model = (

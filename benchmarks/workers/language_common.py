@@ -1,0 +1,106 @@
+"""What the workers of the language race do alike: where they begin, what a step takes, what memory is used.
+
+All begin from one folder, which `language_start.py` has made: a GPT-2 as transformers saves it, its
+tokenizer, a model of rewards, and the data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import statistics
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+# Completions, and new tokens in each.
+ROWS, NEW_TOKENS = 64, 24
+
+
+def folder(layers: int, width: int) -> Path:
+    """Where the model of this size is, with all that belongs to it."""
+    return Path(__file__).resolve().parents[1] / ".peers" / f"gpt2_{layers}x{width}"
+
+
+def read(job: dict[str, Any]) -> dict[str, Any]:
+    """What is in the folder's data.json."""
+    text = (folder(job["layers"], job["width"]) / "data.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def data(job: dict[str, Any], kind: str) -> list[dict[str, str]]:
+    """Records for as many steps as the job has: `prompts`, `examples` or `pairs`."""
+    return read(job)[kind] * (job["warm_up"] + job["steps"])
+
+
+def different_words(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+    """The reward of GRPO and RLOO: how many different words are said. It costs next to nothing."""
+    return [float(len(set(text.split()))) for text in completions]
+
+
+class Steps:
+    """What each step took, from the end of the one before to its own end, and what memory was needed."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.warm_up, self.wanted = job["warm_up"], job["steps"]
+        self.imported = peak_memory()
+        self.ends: list[tuple[float, float]] = []
+
+    def end(self) -> None:
+        self.ends.append((time.process_time(), time.perf_counter()))
+
+    def result(self, **more: Any) -> dict[str, Any]:
+        """Medians over the steps after the warm-up.
+
+        Raises
+        ------
+        RuntimeError
+            Another number of steps than was asked for.
+        """
+        if len(self.ends) != self.warm_up + self.wanted:
+            raise RuntimeError(f"{len(self.ends)} steps, and not {self.warm_up} + {self.wanted}")
+        timed = self.ends[self.warm_up - 1 :]
+        cpu, wall = ([1e3 * (b[i] - a[i]) for a, b in pairwise(timed)] for i in range(2))
+        return {
+            "milliseconds": statistics.median(cpu),
+            "wall_milliseconds": statistics.median(wall),
+            "peak_mb": peak_memory(),
+            "above_imports_mb": peak_memory() - self.imported,
+            "load": os.getloadavg()[0],
+            **more,
+        }
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held so far, in MB.
+
+    On Linux `ru_maxrss` begins with what the parent held when it started the process; the kernel's own count
+    of the same thing does not.
+    """
+    try:
+        found = re.search(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) / 1024
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def refuse_unless_equal(rows: int, lengths: set[int]) -> None:
+    """Hold that a contestant wrote what all of them should write.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    if rows != ROWS or lengths != {NEW_TOKENS}:
+        raise RuntimeError(f"{rows} completions of {sorted(lengths)} tokens, not {ROWS} of {NEW_TOKENS}")

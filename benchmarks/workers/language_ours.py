@@ -1,0 +1,74 @@
+"""The book's own stages of language models, through the door that everybody uses: `ppobook.language.train`.
+
+`model` of a job is "gpt2", the folder of transformers' model, as it is opened for a user; or "decoder", the
+same weights in the library's own decoder, which is what `ppobook language` trains where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import common
+import language_common
+from language_common import NEW_TOKENS
+
+from ppobook.language import train
+from ppobook.language.model import load_model
+from ppobook.language.rewards import Judge
+from ppobook.language.tokens import WordTokenizer
+from ppobook.language.training import stage_class
+
+SAMPLING = ("grpo", "rloo", "ppo")
+DATA = {"sft": "examples", "dpo": "pairs"} | dict.fromkeys(SAMPLING, "prompts")
+
+
+def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Model, tokenizer and reward of a job; None where the library finds it by itself."""
+    place, algorithm = language_common.folder(job["layers"], job["width"]), job["algorithm"]
+    reward: Any = language_common.different_words if algorithm in ("grpo", "rloo") else None
+    if job["model"] == "gpt2":
+        # Before memory is measured, as for all others.
+        from transformers import AutoTokenizer, GPT2ForSequenceClassification, GPT2LMHeadModel  # noqa: F401
+
+        model = str(place / "sampled" if algorithm in SAMPLING else place)
+        return model, None, str(place / "judge") if algorithm == "ppo" else reward
+    model = load_model(place / ("sampled.pt" if algorithm in SAMPLING else "decoder.pt"))
+    if algorithm == "ppo":
+        scalar = load_model(place / "judge.pt")
+        reward = Judge(scalar.body, "last", bias=False)
+        reward.output.load_state_dict(scalar.output.state_dict())
+    return model, WordTokenizer(language_common.read(job)["words"]), reward
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    kind = stage_class(job["stage"])
+    model, tokenizer, reward = start(job)
+    steps = language_common.Steps(job)
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def step(self, number: int) -> dict[str, Any]:
+            row = super().step(number)
+            steps.end()
+            return row
+
+    done = train(
+        Watched,
+        model,
+        language_common.data(job, DATA[job["algorithm"]]),
+        reward=reward,
+        tokenizer=tokenizer,
+        seed=job["seed"],
+        steps=job["warm_up"] + job["steps"],
+        checkpoint_every=10**6,
+        num_threads=job.get("threads", 1),
+        progress=False,
+        **job["settings"],
+    )
+    if job["algorithm"] in SAMPLING:
+        rows = done.history["tokens"].iloc[-1] / len(done.history) / NEW_TOKENS
+        language_common.refuse_unless_equal(int(rows), {int(x) for x in done.history["length"]})
+    return steps.result()
+
+
+if __name__ == "__main__":
+    common.main(run)
