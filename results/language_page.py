@@ -122,10 +122,11 @@ def judges() -> str:
     every = table_of("language_judges")
     rows = [("pairs", "width", "pooling", "accuracy", "peak of gold", "gold in the end", "KL in the end")]
     rows[0] += ("3 kind words", "6 kind words")
+    every = every.sort_values(["pooling", "width", "pairs"], ascending=[False, False, True])
     for key, some in every.groupby(["pairs", "width", "pooling"], sort=False):
         cells = [_mean(some["accuracy"], 3)]
         cells += [_mean(some[name]) for name in ("peak", "gold", "kl", "kind_3", "kind_6")]
-        rows.append((*(f"{part:,}" if isinstance(part, int) else str(part) for part in key), *cells))
+        rows.append((f"{key[0]:,}", *map(str, key[1:]), *cells))
     return _markdown(rows, left=3)
 
 

@@ -120,9 +120,9 @@ def test_a_number_in_the_prose_is_a_setting():
     methods, judges, curves = map(
         script, ("language_methods", "language_judges", "language_overoptimisation")
     )
-    gold_counts_a_kind_word = 1
+    gold_counts_a_kind_word, per_cent_of_an_interval = 1, 95
     known = {
-        *(FRESH[0], FRESH[-1], 0, 2, gold_counts_a_kind_word),
+        *(FRESH[0], FRESH[-1], 0, 2, gold_counts_a_kind_word, per_cent_of_an_interval),
         *(curves.UPDATES, curves.EVERY * 64, 64),
         *(judges.UPDATES, judges.BETA),
         *(methods.BUDGET, methods.BETA),
