@@ -125,7 +125,8 @@ def judges() -> str:
     every = every.sort_values(["pooling", "width", "pairs"], ascending=[False, False, True])
     for key, some in every.groupby(["pairs", "width", "pooling"], sort=False):
         cells = [_mean(some["accuracy"], 3)]
-        cells += [_mean(some[name]) for name in ("peak", "gold", "kl", "kind_3", "kind_6")]
+        cells += [_mean(some[name]) for name in ("peak", "gold")]
+        cells += [_mean(some["kl"], 1), *(_mean(some[name]) for name in ("kind_3", "kind_6"))]
         rows.append((f"{key[0]:,}", *map(str, key[1:]), *cells))
     return _markdown(rows, left=3)
 
@@ -218,7 +219,7 @@ def figure() -> str:
         "Four panels over the same axis, KL to the reference, its square root to scale. Above, gold: PPO's "
         f"curves by β, means over seeds ({ends}), each run thin behind them; then GRPO's. With both, that of "
         f"best of n, which at n {int(best['n'].iloc[0])} is at {best['gold'].mean():.2f}, "
-        f"KL {best['kl'].mean():.1f}. Below, what the judge says of the same policies: it rises throughout."
+        f"KL {best['kl'].mean():.1f}. Below, what the judge says of the same policies: on average it rises with KL."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
