@@ -219,7 +219,8 @@ def figure() -> str:
         "Four panels over the same axis, KL to the reference, its square root to scale. Above, gold: PPO's "
         f"curves by β, means over seeds ({ends}), each run thin behind them; then GRPO's. With both, that of "
         f"best of n, which at n {int(best['n'].iloc[0])} is at {best['gold'].mean():.2f}, "
-        f"KL {best['kl'].mean():.1f}. Below, what the judge says of the same policies: on average it rises with KL."
+        f"KL {best['kl'].mean():.1f}. Below, what the judge says of the same policies: on average it rises "
+        "with KL."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
