@@ -40,14 +40,15 @@ from ppobook.runs import setting, stream
 class OnlineDPOSettings(training.Settings):
     """The settings of online DPO."""
 
-    lr: float = setting(1e-4, "learning rate of AdamW", above=0, high=1e3)
+    steps: int = setting(60, "updates", low=1)
+    lr: float = setting(3e-4, "learning rate of AdamW", above=0, high=1e3)
     batch_size: int = setting(64, "completions that an update is made from", low=1)
     group_size: int = setting(
         2, "completions of one prompt, the best and the worst of which are a pair; batch_size is a multiple",
         low=2,
     )  # fmt: skip
     loss: str = setting("dpo", "what is made of a pair", choices=("dpo", "ipo"))
-    beta: float = setting(0.1, "β: the larger, the nearer to the reference", above=0)
+    beta: float = setting(0.3, "β: the larger, the nearer to the reference", above=0)
     label_smoothing: float = setting(
         0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
     )
