@@ -758,7 +758,7 @@ def test_a_run_with_a_preference_of_ones_own(base, taught, tmp_path):
 def test_gold_rises(base, case, seed):
     settings = {
         "online_dpo": {"batch_size": 64, "steps": 60},
-        "online_dpo, ipo": {"batch_size": 64, "steps": 60, "loss": "ipo", "group_size": 4},
+        "online_dpo, ipo": {"batch_size": 64, "steps": 60, "loss": "ipo", "beta": 0.1, "group_size": 4},
         "lagged_grpo": {"batch_size": 32, "steps": 30, "lag": 2},
         "lagged_grpo, weighed": {"batch_size": 32, "steps": 30, "lag": 2}
         | {"corrected": False, "max_weight": 2.0},

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ppobook.cli import main
 from ppobook.language import World, train
 from ppobook.language.grpo import VARIANTS
 from ppobook.language.training import STAGES, stage_class
@@ -42,19 +43,25 @@ def run_python(code, folder):
     return done.stdout
 
 
-def run_command(line, folder, *more):
-    programs = {"ppobook": "ppobook", "torchrun": "torch.distributed.run"}
-    program, *words = line.removeprefix("$ ").split()
-    done = subprocess.run(
-        [sys.executable, "-m", programs[program], *words, *more],
-        cwd=folder,
-        env=QUIET,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run_command(tmp_path, monkeypatch, capfd):
+    """A function that runs a line of the page, in a folder of its own, and returns what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line, *more):
+        program, *words = line.removeprefix("$ ").split()
+        if program == "ppobook":  # within this process: to import transformers takes several seconds
+            code = main([*words, *more])
+            said = capfd.readouterr()
+            assert code == 0, said.err
+            return said.out
+        assert program == "torchrun"
+        command = [sys.executable, "-m", "torch.distributed.run", *words, *more]
+        done = subprocess.run(command, env=QUIET, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 def shortened(code):
@@ -68,24 +75,24 @@ def test_the_page_has_no_other_code():
     assert PAGE.count("```") == 2 * (len(BLOCKS) + len(COMMANDS))
 
 
-def test_the_commands_of_the_world_run(tmp_path):
+def test_the_commands_of_the_world_run(run_command):
     for line in COMMANDS[0][:-1]:
-        assert "2 updates" in run_command(line, tmp_path, "--steps", "2", "--quiet")
+        assert "2 updates" in run_command(line, "--steps", "2", "--quiet")
     (shared,) = COMMANDS[2]
-    said = run_command(shared, tmp_path, "--steps", "2", "--batch-size", "32", "--quiet")
+    said = run_command(shared, "--steps", "2", "--batch-size", "32", "--quiet")
     assert said.count("2 updates") == 1
-    said = run_command(COMMANDS[0][-1], tmp_path, "--n", "32")
+    said = run_command(COMMANDS[0][-1], "--n", "32")
     assert {"gold", "reward", "kl_reference", "distinct_2"} <= set(said.splitlines()[0].split())
     assert [line.split()[0] for line in said.splitlines()[1:4]] == ["base", "ppo", "dpo"]
 
 
-def test_the_commands_of_the_readme_run(tmp_path):
+def test_the_commands_of_the_readme_run(run_command):
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^ppobook language [^#\n]*", readme, re.M)
     assert len(lines) == 6
     for line in lines[:-1]:
-        assert "1 update" in run_command(line, tmp_path, "--steps", "1", "--quiet")
-    assert "runs/tuned" in run_command(lines[-1], tmp_path, "--n", "16")
+        assert "1 update" in run_command(line, "--steps", "1", "--quiet")
+    assert "runs/tuned" in run_command(lines[-1], "--n", "16")
 
 
 def test_the_python_of_the_world_runs(tmp_path):
@@ -134,7 +141,7 @@ def test_the_python_of_your_own_model_runs(my_model):
     assert "dead_groups" in run_python("\n".join(code), my_model)
 
 
-def test_the_commands_of_your_own_model_run(my_model):
+def test_the_commands_of_your_own_model_run(my_model, run_command):
     pairs = [
         {"prompt": f"{a} + {b} =", "chosen": f" {a + b}", "rejected": f" {a}"}
         for a in range(4)
@@ -146,7 +153,7 @@ def test_the_commands_of_your_own_model_run(my_model):
     (my_model / "prompts.jsonl").write_text(text, encoding="utf-8")
     for line in COMMANDS[1]:
         trains = line.split()[3] in STAGES
-        run_command(line, my_model, *(["--steps", "1", "--batch-size", "4", "--quiet"] if trains else []))
+        run_command(line, *(["--steps", "1", "--batch-size", "4", "--quiet"] if trains else []))
     assert (my_model / "my-better-model" / "config.json").is_file()
 
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "results"))
 
-import language_page as page  # noqa: E402
+import language_results_page as page  # noqa: E402
 
 RECORDS = sorted(path.stem for path in page.RESULTS.glob("language_*.csv") if "race" not in path.stem)
 FRESH = list(range(100, 110))
@@ -109,7 +109,7 @@ def test_curves_begin_together_and_the_largest_beta_stays_nearest():
 
 def test_the_page_shows_what_is_recorded():
     text = page.PAGE.read_text(encoding="utf-8")
-    assert page.made(text) == text, "python results/language_page.py makes it again"
+    assert page.made(text) == text, "python results/language_results_page.py makes it again"
     assert sorted(page.MADE.findall(text)) == sorted(page.PARTS)
     assert (page.RESULTS / page.FIGURE).is_file()
 
