@@ -1,6 +1,6 @@
 """The site's page "What happens on the tiny world": its tables and figure, from what is recorded here.
 
-    python results/language_results_page.py       # draws results/language_*.svg, writes reference/language_results.md
+    python results/language_results_page.py   # draws its svg, writes reference/language_results.md
 
 The page is a text that people edit. What stands in it between a line ``% made: NAME`` and ``% end`` is
 replaced by what the function of that name below makes; a test holds that the page is as they make it now. No
