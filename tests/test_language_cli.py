@@ -177,7 +177,7 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
     text = said(capsys, "ppo", "--resume", "run", "--steps", 3, "--reward", "my_rewards:short", "--quiet")
     assert "3 updates" in text
-    assert "reward is None" in refused(capsys, "ppo", "--resume", "run", "--steps", 4)
+    assert "wanted: --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--steps", 4)
     assert "no 'long'" in refused(capsys, *words, "--reward", "my_rewards:long")
     assert "is of type int; a function" in refused(capsys, *words, "--reward", "my_rewards:number")
     assert "no module 'nowhere'" in refused(capsys, *words, "--reward", "nowhere:short")
@@ -215,7 +215,7 @@ def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
     words = ["language", "sft", "--world", WORLD, *SMALL, "--steps", "5", "--out", out, "--quiet"]
     assert main(words) == 130
     assert (
-        capsys.readouterr().err == f"ppobook: stopped by Ctrl-C after update 1; go on with resume={out!r}\n"
+        capsys.readouterr().err == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}\n"
     )
     monkeypatch.setattr(sft.SFT, "step", step)
     assert "5 updates" in said(capsys, "sft", "--resume", out, "--quiet")
@@ -353,7 +353,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sft --world nouns=4,nouns=5", "nouns twice"),
         ("sft --data nowhere.jsonl --world nouns=4", "one of them is wanted"),
         ("sft BASE --data nowhere.jsonl", "where there is no file"),
-        ("sft --resume nowhere", "resume='nowhere' is no folder"),
+        ("sft --resume nowhere", "--resume nowhere is no folder"),
         ("ppo --resume BASE", "was trained by 'sft'"),
         ("sft --resume BASE --lr 0.5", "lr"),
         ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
@@ -506,3 +506,25 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
         capsys, "export", runs / "judge", tmp_path / "x"
     )
     assert not (tmp_path / "x").exists()
+
+
+def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "rw.py").write_text(
+        "def brief(prompts, completions):\n    return [-len(x) for x in completions]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
+    assert "dead_groups" in said(capsys, *grpo)
+    sentence = refused(capsys, "grpo", "--resume", "run", "--steps", "3", "--quiet")
+    assert "function brief, which is not in its folder; wanted: --reward MODULE:brief" in sentence
+    again = ["--resume", "run", "--reward", "rw:brief", "--steps", "3", "--quiet"]
+    assert "3 updates" in said(capsys, "grpo", *again)
+    # Its config has what the function was called, and not where it is.
+    like = ["grpo", runs / "base", "--config", "run/config.json"]
+    assert "reward is None" in refused(capsys, *like, "--out", "other", "--quiet")
+    assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
+
+
+def test_settings_by_their_names_in_trl(runs, capsys):
+    sentence = refused(capsys, "grpo", runs / "base", "--reward", "gold", "--learning-rate", "1e-4")
+    assert sentence == "ppobook: --learning-rate: it is called --lr here\n"

@@ -488,7 +488,7 @@ def test_doors(transformers, folders, tmp_path):
     net = net_of("gpt2")
     with pytest.raises(ValueError, match="tokenizer is None; with a model in memory"):
         hf.open_pretrained(net)
-    with pytest.raises(ValueError, match="model is 'no/such', which transformers cannot read"):
+    with pytest.raises(ValueError, match="model is 'no/such', which is no folder here, and which transf"):
         hf.open_pretrained("no/such")
     with pytest.raises(ValueError, match="cannot be read by transformers"):
         hf.open_pretrained(net, tmp_path)

@@ -853,7 +853,7 @@ def by_position(p, q):
         (lambda completions: [0, 0, 1e300, 0, 0, 0], r"returned 1e\+300 for completion 2; finite numbers"),
         (lambda completions: None, "returned a NoneType; a list of 6 numbers is wanted"),
         (lambda completions: 0.5, "returned a float; a list of 6 numbers is wanted"),
-        (lambda completions: ["good"] * 6, "returned a list; a list of 6 numbers is wanted"),
+        (lambda completions: ["good"] * 6, "returned 'good' for completion 0; a number is wanted"),
         (by_position, "reward function by_position takes 'p'; a function of what there is, 'answer', 'compl"),
     ],
 )
@@ -981,3 +981,28 @@ def test_a_tokenizer_that_no_checkpoint_can_hold(tmp_path):
     with pytest.raises(TypeError, match="tokenizer is of type Own, which no checkpoint can hold"):
         train("grpo", decoder(), PROMPTS, reward=long, steps=1, out=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("stage", "theirs", "mine"),
+    [("grpo", "beta", "kl_coef"), ("grpo", "loss_type", "reduction"), ("dpo", "loss_type", "loss")],
+)
+def test_settings_by_their_names_in_trl(stage, theirs, mine):
+    with pytest.raises(
+        ValueError, match=rf"{theirs}=1: {stage} has no such setting; it is called '{mine}' here"
+    ):
+        train(stage, decoder(), PROMPTS, tokenizer=WORLD.tokenizer, reward=long, **{theirs: 1})
+    for names in training.OF_TRL.values():
+        for name in names:
+            stages = (training.stage_class(one).settings_class for one in training.STAGES)
+            assert any(name in kind.__dataclass_fields__ for kind in stages)
+
+
+def test_a_run_is_printed_in_a_line():
+    run = train("sft", data=WORLD, steps=2, examples=30, batch_size=8, progress=False, **SMALL_DECODER)
+    assert repr(run) == "Run(sft, 2 updates, Decoder)"
+
+
+def test_a_function_by_its_name_alone():
+    with pytest.raises(ValueError, match="reward is 'rw:right', and there is no such folder; the function"):
+        train("grpo", decoder(), PROMPTS, tokenizer=WORLD.tokenizer, reward="rw:right")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.rest = rest
         arguments.run(arguments)
     except KeyboardInterrupt as stopped:
-        print(f"ppobook: {str(stopped) or 'stopped by Ctrl-C'}", file=sys.stderr)
+        print(f"ppobook: {_in_options(str(stopped)) or 'stopped by Ctrl-C'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
@@ -68,9 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
-        print(f"ppobook: {error}{remedy}", file=sys.stderr)
+        print(f"ppobook: {_in_options(str(error))}{remedy}", file=sys.stderr)
         return 2
     return 0
+
+
+def _in_options(message: str) -> str:
+    """A sentence of the library, whose resume='folder' is --resume folder here."""
+    return re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ As in `ppobook.cli`, torch is imported by the commands that need it, after the a
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ _ASKED = (
 # Columns whose first and last numbers are told at the end of a run.
 _TOLD = (
     *("gold", "reward", "kl_reference", "length", "ended", "loss", "eval_loss"),
-    *("accuracy", "eval_accuracy", "margin", "fresh_accuracy"),
+    *("accuracy", "eval_accuracy", "margin", "fresh_accuracy", "dead_groups", "tied"),
 )
 
 
@@ -107,7 +108,7 @@ def _add_stage(actions: Any, name: str) -> None:
         description=f"{what[0].upper()}{what[1:]}.",
         epilog=f"Settings are given by name, as in --lr 0.001 --steps 50; ppobook language {name} --list "
         "shows them. What is given here counts before what FILE has, and that before the defaults. A run's "
-        "config.json is such a FILE.",
+        "config.json is such a FILE, but for MODEL and a reward that is not gold.",
         allow_abbrev=False,
     )
     _of_training(command, wants_reward, wants_reference, fresh=name == "sft")
@@ -134,7 +135,9 @@ def _of_training(
         help=f"where to begin, also as a word without --model: {where}"
         + ("; a fresh one, if left out" if fresh else ""),
     )
-    command.add_argument("--data", metavar="FILE", help="JSONL; what the model was trained on, if left out")
+    command.add_argument(
+        "--data", metavar="FILE", help="JSONL; the world that the model was trained on, if left out"
+    )
     command.add_argument(
         "--world", metavar="SIZES", help="a world of these sizes as data, as in nouns=8,places=8"
     )
@@ -301,7 +304,9 @@ def _train(arguments: argparse.Namespace) -> None:
         list_settings(kind.settings_class, _variants() if stage == "grpo" else {})
         return
     given, settings = _given(arguments, stage, words, settings, set(kind.settings_class.__dataclass_fields__))
-    if arguments.resume is None:
+    if arguments.resume is not None:
+        _refuse_without_function(arguments.resume, given)
+    else:
         if not kind.begins_afresh and "model" not in given:
             raise ValueError(f"model is left out; {stage} begins from one: {_called(arguments, stage)} MODEL")
         for option in ("model", "reference"):
@@ -329,6 +334,19 @@ def _train(arguments: argparse.Namespace) -> None:
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), threads)
     folder = arguments.resume or given.get("out")
     print(f"\nsaved in {folder}" if folder else "\nnot saved: --out was not given")
+
+
+def _refuse_without_function(folder: str, given: dict[str, Any]) -> None:
+    """Refuse to resume a run without the function that its reward was: no folder holds that."""
+    try:
+        named = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))["reward"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # no run; what reads it says so
+    if "reward" not in given and isinstance(named, str) and named.startswith("function "):
+        raise ValueError(
+            f"--resume {folder}: the run was made with a {named}, which is not in its folder; wanted: "
+            f"--reward MODULE:{named.removeprefix('function ')} beside it"
+        )
 
 
 def _own(words: list[str]) -> str:
@@ -364,6 +382,8 @@ def _given(
     arguments: argparse.Namespace, stage: str, words: list[str], settings: dict[str, Any], known: set[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the command line and the file say: what is asked for beside settings, and the settings."""
+    from ppobook.language.training import called_here
+
     given = {name: x for name in _ASKED if (x := getattr(arguments, name, None)) is not None}
     for model in words:
         if "model" in given:
@@ -372,6 +392,9 @@ def _given(
     readings.refuse_both(given)
     for name in settings:
         if name not in known:
+            mine = called_here(name, known)
+            if mine is not None:
+                raise ValueError(f"--{name.replace('_', '-')}: it is called --{mine.replace('_', '-')} here")
             options = arguments.options + [f"--{one.replace('_', '-')}" for one in sorted(known)]
             option = f"--{name.replace('_', '-')}"
             raise ValueError(no_such_option(option, arguments.called, options))
@@ -419,6 +442,8 @@ def _said_in(file: str, stage: str) -> dict[str, Any]:
                 "'data', and --data FILE"
             )
         said |= found
+        if said.get("reward") != "gold":  # what it was called, and not where it is
+            said.pop("reward", None)
     readings.refuse_both(said)
     return said
 

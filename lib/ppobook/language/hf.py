@@ -164,8 +164,9 @@ def _net_read(model: str | Path, weights: torch.dtype) -> Any:
             # A model that brings code of its own is not run.
             return getattr(transformers, auto).from_pretrained(model, trust_remote_code=False, **how)
         except (OSError, KeyError, ImportError, ValueError, RuntimeError) as error:
+            here = "" if Path(model).exists() else "is no folder here, and which "
             raise ValueError(
-                f"model is {str(model)!r}, which transformers cannot read ({_doors.reason(error)}); "
+                f"model is {str(model)!r}, which {here}transformers cannot read ({_doors.reason(error)}); "
                 "the folder of a model, or its name on the hub, is wanted"
             ) from None
 

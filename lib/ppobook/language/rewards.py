@@ -156,10 +156,16 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
     try:
         if isinstance(answer, str | Mapping | Set):  # whose entries are no numbers, or in no order
             raise TypeError
-        listed = [float(x) for x in answer]
+        given = list(answer)
     except (TypeError, ValueError, RuntimeError):
         what = type(answer).__name__
         raise TypeError(f"reward {name} returned a {what}; a list of {n} numbers is wanted") from None
+    listed: list[float] = []
+    for i, x in enumerate(given):
+        try:
+            listed.append(float(x))
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"reward {name} returned {x!r} for completion {i}; a number is wanted") from None
     if len(listed) != n:
         raise ValueError(f"reward {name} returned {len(listed)} numbers; {n} are wanted, one a completion")
     rewards = torch.tensor(listed, dtype=torch.float32)

@@ -18,10 +18,10 @@ from __future__ import annotations
 import copy
 import importlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import pandas as pd
 import torch
@@ -71,6 +71,46 @@ class Settings(runs.Settings):
     micro_batch_size: int | None = setting(
         None, "rows, or pairs, that go through a model at once, to save memory; none: all of them", low=1
     )
+
+    @classmethod
+    def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
+        """The settings of a run, as in the base; who names one as TRL does hears what it is called here."""
+        for one in given:
+            mine = called_here(one, cls.__dataclass_fields__)
+            if mine is not None:
+                raise ValueError(
+                    f"{one}={given[one]!r}: {name} has no such setting; it is called {mine!r} here"
+                )
+        return super().make(name, given, preset)
+
+
+# What TRL calls a setting, and what it is called in the stages that have it.
+OF_TRL = {
+    "learning_rate": ("lr",),
+    "max_steps": ("steps",),
+    "warmup_steps": ("warmup",),
+    "per_device_train_batch_size": ("batch_size",),
+    "num_generations": ("group_size",),
+    "max_completion_length": ("max_new_tokens",),
+    "num_iterations": ("epochs",),
+    "num_ppo_epochs": ("epochs",),
+    "num_mini_batches": ("num_minibatches",),
+    "epsilon": ("clip_eps",),
+    "epsilon_high": ("clip_eps_high",),
+    "cliprange": ("clip_eps",),
+    "vf_coef": ("value_coef",),
+    "beta": ("kl_coef",),
+    "scale_rewards": ("scale",),
+    "loss_type": ("reduction", "loss"),
+    "importance_sampling_level": ("surrogate",),
+}
+
+
+def called_here(name: str, known: Collection[str]) -> str | None:
+    """The setting among those known that TRL has under another name; None if this is none such."""
+    if name in known:
+        return None
+    return next((mine for mine in OF_TRL.get(name, ()) if mine in known), None)
 
 
 @dataclass
@@ -350,7 +390,7 @@ def hold_out(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | N
 # ------------------------------------------------------------------------------------------------- a run
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """What training gives back.
 
@@ -369,7 +409,10 @@ class Run:
     tokenizer: Any
     history: pd.DataFrame
     config: dict[str, Any]
-    _checkpoint: Checkpoint = field(repr=False)
+    _checkpoint: Checkpoint
+
+    def __repr__(self) -> str:
+        return f"Run({self.config['stage']}, {len(self.history)} updates, {type(self.model).__name__})"
 
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
@@ -451,7 +494,7 @@ def train(
     Parameters
     ----------
     stage : str or subclass of Stage
-        "sft", "reward", "ppo", "grpo", "dpo", "online_dpo" or "iterative_ppo".
+        "sft", "reward", "ppo", "grpo", "dpo", "online_dpo", "iterative_ppo" or "lagged_grpo".
     model : Run, path, torch module or str, optional
         Where to begin: a run or its folder; a `Decoder`; or a transformers model, the folder of one, or its
         name on the hub. It is copied. Left out: a fresh `Decoder` for the words of the World, which "sft"
@@ -860,6 +903,11 @@ def _judge_in(reward: Any, tokenizer: Any) -> Any:
             from ppobook.language import hf
 
             return hf.open_judge(reward, tokenizer)
+        if ":" in str(reward) and not Path(reward).exists():
+            raise ValueError(
+                f"reward is {str(reward)!r}, and there is no such folder; the function itself is wanted, "
+                "whose name only the command line takes"
+            )
         reward = _load(Home.at("reward", reward), "cpu")
     if not isinstance(reward, Run):
         return copy.deepcopy(reward) if isinstance(reward, Judge) else reward
