@@ -580,7 +580,7 @@ def test_a_real_dataset(tmp_path):
         TypeError, match=r"data is a DatasetDict of 'train'; wanted: one of its splits, data\['train'\]"
     ):
         examples_of(datasets.DatasetDict(train=table), WORDS)
-    with pytest.raises(TypeError, match="data is of type IterableDataset"):
+    with pytest.raises(TypeError, match="data is a IterableDataset, which is read as it comes"):
         examples_of(table.to_iterable_dataset(), WORDS)
 
 

@@ -822,7 +822,10 @@ def test_columns_go_with_their_prompts():
     ("settings", "sentence"),
     [
         ({"batch_size": 13}, r"batch_size is 13 and group_size is 3; a multiple of it is wanted"),
-        ({"num_minibatches": 5}, r"num_minibatches is 5 and a batch has 4 groups of 3; at most one part"),
+        (
+            {"num_minibatches": 5},
+            r"num_minibatches is 5, and batch_size 12 with group_size 3 makes 4; at most one part",
+        ),
         ({"group_size": 1}, r"group_size is 1, and baseline is 'group'; at least 2 are wanted"),
         ({"group_size": 1, "baseline": "batch"}, r"group_size is 1, and scale is 'group'"),
         ({"surrogate": "sequence", "kl_in": "to_go"}, r"kl_in is 'to_go', .*; kl_in='reward' is wanted"),

@@ -65,7 +65,7 @@ BUGS = [
     Bug(
         "ratio by division",
         "objectives.py",
-        "    ratio = (logp - old_logp).exp()\n    clipped =",
+        "    ratio = _ratio_to_clip(logp - old_logp, advantages)\n    clipped =",
         "    ratio = logp / old_logp\n    clipped =",
         "test_objectives.py::test_clipped_surrogate_loss_is_the_sum_of_its_cases",
     ),

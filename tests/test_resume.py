@@ -237,7 +237,7 @@ def test_ctrl_c_saves(tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.startswith("ppobook: stopped by Ctrl-C after update")
-    assert f"resume={str(folder)!r}" in said
+    assert f"--resume {folder}" in said
     kept = load(folder)
     assert len(kept.history) > 0
     same_run(kept, small(total_steps=int(kept.history["steps"].iloc[-1])))
