@@ -494,7 +494,7 @@ def test_the_policys_loss_of_ppo(trl, reference_folder, tmp_path, changes):
     advantages = normalize(torch.randn(mask.shape, generator=seeded(2)), mask)
     loss = theirs._compute_loss(theirs.model, as_theirs(completions, advantages, ref_logp))
     nothing = torch.zeros(mask.shape)
-    mine, told = ours.loss(ppo.Experience(completions, ref_logp, nothing, advantages, nothing))
+    mine, told = ours.loss(ppo.Experience(completions, ref_logp, advantages, nothing, nothing))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     close(told["flat_fraction"], theirs._metrics["train"]["clip_ratio/region_mean"][-1])

@@ -11,7 +11,6 @@ plant it in what stands there now.
 import compileall
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -442,8 +441,7 @@ def test_a_bug_is_found(bug, run, copied):
         path.write_text(text, encoding="utf-8")
     assert code == 1, f"{bug.test} did not fail\n{output}"
     assert f"FAILED tests/{bug.test}" in output, output
-    # A door of the library that refuses what comes of the bug finds it as well as an assertion does.
-    assert re.search(r"^E .*(assert|ValueError: )", output, re.M | re.I), output
+    assert any(line.startswith("E") and "assert" in line.lower() for line in output.splitlines()), output
 
 
 def test_every_pitfall_that_is_an_edit_of_code_is_planted():

@@ -40,8 +40,8 @@ _DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch",
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    parser = _parser()
     given = [_dashed(word) for word in (sys.argv[1:] if argv is None else argv)]
+    parser = _parser(given)
     arguments, rest = parser.parse_known_args(given)
     before = given[: given.index(arguments.command)] if arguments.command else rest
     unknown = [word for word in before if word in rest]
@@ -79,7 +79,7 @@ def _in_options(message: str) -> str:
     return re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog="ppobook",
         description="The command line of the book Steps You Can Trust.",
@@ -215,9 +215,12 @@ def _parser() -> argparse.ArgumentParser:
     for command in (train, evaluate, doctor, compare, watch, export, envs, work, reset):
         remember(command, takes_settings=command is train)
 
-    from ppobook.language.cli import add_commands
+    about = "train a small language model, reward it, and read what it says"
+    language = commands.add_parser("language", help=about, allow_abbrev=False)
+    if "language" in given:  # it has many commands, which nobody else should wait for
+        from ppobook.language.cli import add_commands
 
-    add_commands(commands)
+        add_commands(language, about)
     return parser
 
 

@@ -62,27 +62,26 @@ _TOLD = (
 # ------------------------------------------------------------------------------------------- the commands
 
 
-def add_commands(commands: Any) -> None:
-    """Add the command `language` to those of `ppobook`.
+def add_commands(language: argparse.ArgumentParser, about: str) -> None:
+    """Give the command `language` of `ppobook` its own commands.
 
     Parameters
     ----------
-    commands : what `ArgumentParser.add_subparsers` gave
+    language : ArgumentParser
+    about : str
+        What it is for, as the help of `ppobook` has it.
     """
-    language = commands.add_parser(
-        "language",
-        help="train a small language model, reward it, and read what it says",
-        description="Train a small language model, reward it, and read what it says.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        epilog="examples:\n"
+    language.description = f"{about[0].upper()}{about[1:]}."
+    language.formatter_class = argparse.RawDescriptionHelpFormatter
+    language.epilog = (
+        "examples:\n"
         "  ppobook language sft --out base\n"
         "  ppobook language reward base --out judge\n"
         "  ppobook language ppo base --reward judge --out ppo\n"
         "  ppobook language grpo base --reward judge --variant dr_grpo --out grpo\n"
         "  ppobook language dpo base --out dpo\n"
         "  ppobook language compare base ppo grpo dpo --judge judge --reference base\n"
-        "  ppobook language best_of_n base --judge judge --n 1,4,16,64\n",
+        "  ppobook language best_of_n base --judge judge --n 1,4,16,64\n"
     )
     language.set_defaults(run=lambda _: language.print_help())
     remember(language, takes_settings=False)

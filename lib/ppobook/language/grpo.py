@@ -32,9 +32,9 @@ from torch import Tensor
 from ppobook import _doors
 from ppobook.diagnostics import clip_range, normalize, ratio_means
 from ppobook.language import sampling
-from ppobook.language.sampling import Sampling, kl_estimate
+from ppobook.language.sampling import Experience, Sampling, kl_estimate
 from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
-from ppobook.language.training import Task, taken
+from ppobook.language.training import Task
 from ppobook.objectives import (
     REDUCTIONS,
     cispo_loss,
@@ -275,32 +275,6 @@ def _all_equal(rows: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------- the stage
 
 
-@dataclass
-class Experience:
-    """Completions, and what is to be learned from them. At padding all of it means nothing.
-
-    Attributes
-    ----------
-    completions : Completions
-        B of them, the groups side by side.
-    ref_logp : [B, T]
-    advantages : [B, T]
-    """
-
-    completions: Completions
-    ref_logp: Tensor
-    advantages: Tensor
-
-    def __len__(self) -> int:
-        return len(self.completions)
-
-    def select(self, rows: Tensor) -> Experience:
-        """Some of the completions, with no more columns than the longest of these needs."""
-        completions = taken(self.completions, rows, str(rows.device))
-        width = completions.tokens.shape[1]
-        return Experience(completions, self.ref_logp[rows, :width], self.advantages[rows, :width])
-
-
 class GRPO(Sampling):
     """Group relative policy optimization, and its variants, as `Settings` describe them.
 
@@ -378,7 +352,13 @@ class GRPO(Sampling):
         steps: list[dict[str, float]] = []
         for rows in self.minibatches(len(experience)):
             steps.append(
-                self.learn(rows, part=experience.select, read=self.read, loss=self.loss, weight=self.weight)
+                self.learn(
+                    rows,
+                    part=experience.select,
+                    read=self.read,
+                    loss=self.loss,
+                    weight=lambda some: some.weight(self.settings.reduction),
+                )
             )
         return row | {name: fmean(step[name] for step in steps) for name in steps[0]}
 
@@ -451,11 +431,6 @@ class GRPO(Sampling):
         """The numbers of the completions of some groups."""
         size = self.settings.group_size
         return (groups[:, None] * size + torch.arange(size, device=groups.device)).view(-1)
-
-    def weight(self, experience: Experience) -> int:
-        """How much of a minibatch's loss is that of some of its completions."""
-        by_token = self.settings.reduction == "token"
-        return int(experience.completions.mask.sum()) if by_token else len(experience)
 
     def read(self, experience: Experience) -> dict[str, Tensor]:
         """What the policy says of the completions, [B, T] each; logp with a gradient."""

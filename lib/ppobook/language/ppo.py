@@ -22,7 +22,7 @@ Schulman et al. 2017, "Proximal policy optimization algorithms", equations 7 and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -97,31 +97,11 @@ class Settings(sampling.Settings):
 
 
 @dataclass
-class Experience:
-    """A batch of completions, and what is to be learned from them. At padding all of it means nothing."""
+class Experience(sampling.Experience):
+    """A batch of completions, with what the critic said of them, [B, T], and what it should have said."""
 
-    completions: Completions
-    ref_logp: Tensor
     values: Tensor
-    advantages: Tensor
     returns: Tensor
-
-    def __len__(self) -> int:
-        return len(self.completions)
-
-    def select(self, rows: Tensor) -> Experience:
-        """Some of the completions, with no more columns than the longest of these needs."""
-        c = self.completions
-        width = int(c.lengths[rows].max())
-        completions = Completions(
-            c.prompts[rows],
-            c.prompt_mask[rows],
-            c.tokens[rows, :width],
-            c.mask[rows, :width],
-            c.logp[rows, :width],
-            c.ended[rows],
-        )
-        return Experience(completions, *(getattr(self, one.name)[rows, :width] for one in fields(self)[1:]))
 
 
 class PPO(Sampling):
@@ -199,7 +179,7 @@ class PPO(Sampling):
                         part=minibatch.select,
                         read=self.read,
                         loss=self.loss,
-                        weight=self.weight,
+                        weight=lambda some: some.weight(s.reduction),
                     )
                 )
         row["kl_coef"] = self.kl_coef.value
@@ -219,7 +199,7 @@ class PPO(Sampling):
         row = self.told(completions, rewards, ref_logp)
         said = completions.mask
         row["explained_variance"] = float(explained_variance(values[:, :-1][said], returns[said]))
-        return Experience(completions, ref_logp, values[:, :-1], advantages, returns), row
+        return Experience(completions, ref_logp, advantages, values[:, :-1], returns), row
 
     def token_rewards(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> Tensor:
         """What each token earns, [B, T], 0 at padding."""
@@ -252,11 +232,6 @@ class PPO(Sampling):
         if self.settings.normalize_advantages != "minibatch":
             return some
         return replace(some, advantages=normalize(some.advantages, some.completions.mask))
-
-    def weight(self, experience: Experience) -> int:
-        """How much of a minibatch's loss is that of some of its completions."""
-        by_token = self.settings.reduction == "token"
-        return int(experience.completions.mask.sum()) if by_token else len(experience)
 
     def read(self, experience: Experience) -> dict[str, Tensor]:
         """What policy and critic say of the completions, [B, T] each, with a gradient."""

@@ -15,8 +15,8 @@ no top-k or top-p in training: the ratio would compare with a policy that nothin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from ppobook.language.data import Batches, Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.tokens import Completions, completion_logits, token_logp
-from ppobook.language.training import Stage, Task, part_of
+from ppobook.language.training import Stage, Task, part_of, taken
 from ppobook.runs import setting
 
 # Where neither a setting nor a world says how long a completion may be.
@@ -53,6 +53,37 @@ class Settings(training.Settings):
     missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
     kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
     kl_estimator: str = setting("k1", "how that KL is estimated from samples", choices=tuple(KL_ESTIMATORS))
+
+
+@dataclass
+class Experience:
+    """Completions, and what is to be learned from them. At padding all of it means nothing.
+
+    Attributes
+    ----------
+    completions : Completions
+        B of them.
+    ref_logp : [B, T]
+    advantages : [B, T]
+    """
+
+    completions: Completions
+    ref_logp: Tensor
+    advantages: Tensor
+
+    def __len__(self) -> int:
+        return len(self.completions)
+
+    def select(self, rows: Tensor) -> Self:
+        """Some of the completions, with no more columns than the longest of these needs."""
+        completions = taken(self.completions, rows, str(rows.device))
+        width = completions.tokens.shape[1]
+        others = (f.name for f in fields(self) if f.name != "completions")
+        return type(self)(completions, **{name: getattr(self, name)[rows, :width] for name in others})
+
+    def weight(self, reduction: str) -> int:
+        """How much of a minibatch's loss is that of these: its tokens, or its rows, as `reduction` has it."""
+        return int(self.completions.mask.sum()) if reduction == "token" else len(self)
 
 
 class Sampling(Stage):
