@@ -1,16 +1,13 @@
 """DPO and its family against loops, against enumeration, and against the mistakes that are usual."""
 
 import math
-import types
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
-from torch import nn
+from planting import Bug, planted_beside_tokens
+from small_language import EVERY, Table, rough
 
 from ppobook.language import dpo as room
-from ppobook.language import tokens
 from ppobook.language.model import Decoder, DecoderConfig, generate
 from ppobook.language.tokens import Completions, Pairs, WordTokenizer, right_pad
 from ppobook.language.training import Task, load, train
@@ -38,16 +35,6 @@ LABELLED = [
     for one in PREFERENCES
     for side in ("chosen", "rejected")
 ]
-
-
-def rough(model, seed=0, scale=0.15):
-    """Weights far from their quiet start."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter += scale * noise.to(parameter.dtype)
-    return model
 
 
 def decoder(seed=0, **sizes):
@@ -296,25 +283,6 @@ def test_what_stands_at_padding_changes_nothing(loss):
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
-class Table(nn.Module):
-    """A policy of completions of up to two tokens: logits for the start, and for what follows each token."""
-
-    vocab_size, eos, pad, context, width = 3, 1, 0, 3, 4
-
-    def __init__(self, probabilities):
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(probabilities, dtype=torch.float64).log())
-
-    def hidden(self, ids, mask=None):
-        mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-        state = torch.where(mask.cumsum(1) == 1, 0, 1 + ids.masked_fill(~mask, 0))
-        return nn.functional.one_hot(state, 4).double()
-
-    def head(self, hidden):
-        return hidden @ self.logits
-
-
-EVERY = [[1], *([first, second] for first in (0, 2) for second in (0, 1, 2))]
 # exp(r) of each of them; whole numbers, so that a whole number of pairs is in just the right proportion.
 WORTH = torch.tensor([2.0, 1.0, 3.0, 1.0, 2.0, 3.0, 1.0], dtype=torch.float64)
 POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
@@ -611,16 +579,6 @@ def test_gold_rises(base, loss, seed):
 # --- the usual mistakes --------------------------------------------------------------------------------
 
 
-class Bug(NamedTuple):
-    """A mistake, and where: the text `here`, which `file` has once, becomes `wrong`; `check` must notice."""
-
-    mistake: str
-    file: str
-    here: str
-    wrong: str
-    check: object
-
-
 def check_kto_is_that_of_loops(module):
     check_an_update_is_that_of_loops(module, {"loss": "kto", "beta": 0.5})
 
@@ -744,33 +702,15 @@ BUGS = [
 ]
 
 
-def planted(bug):
-    """A copy of the room with a bug in it, or in the functions that it has from `tokens`."""
-    copies = {}
-    for original in (tokens, room):
-        name = original.__name__.rpartition(".")[2]
-        text = Path(original.__file__).read_text(encoding="utf-8")
-        if name == bug.file:
-            found = text.count(bug.here)
-            assert found == 1, f"{name}.py has this {found} times, and once is wanted: {bug.here!r}"
-            text = text.replace(bug.here, bug.wrong)
-        copies[name] = types.ModuleType(original.__name__)
-        exec(compile(text, original.__file__, "exec"), vars(copies[name]))
-    # Its functions alone: the classes must stay those that everybody has.
-    for name in ("completion_logits", "token_logp"):
-        setattr(copies["dpo"], name, getattr(copies["tokens"], name))
-    return copies["dpo"]
-
-
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.check.__name__}")
 def test_a_planted_mistake_is_found(bug):
     with pytest.raises(AssertionError):
-        bug.check(planted(bug))
+        bug.check(planted_beside_tokens(bug, "dpo"))
 
 
 def test_every_check_passes_on_a_copy_without_a_mistake():
     """Or the copying itself would be what the checks find."""
-    copy = planted(Bug("none", "dpo", "class DPO(Stage):", "class DPO(Stage):", None))
+    copy = planted_beside_tokens(Bug("none", "dpo", "class DPO(Stage):", "class DPO(Stage):", None), "dpo")
     assert copy is not room
     for check in {bug.check for bug in BUGS}:
         check(copy)

@@ -2,9 +2,6 @@
 
 import itertools
 import math
-import sys
-import types
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from planting import Bug, planted_in_chain
+from small_language import EVERY, Told, rough
 from torch import nn
 
-import ppobook.language
 from ppobook.language import grpo as room
 from ppobook.language.grpo import VARIANTS, group_advantages, variants
 from ppobook.language.model import Decoder, DecoderConfig
@@ -25,27 +23,6 @@ from ppobook.language.world import World
 
 TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
 LONGEST = TINY["max_new_tokens"]
-
-
-class Told:
-    """A reward that a function of completions gives."""
-
-    name, module = "told", None
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, completions, columns):
-        return self.function(completions)
-
-
-def rough(model, seed=0, scale=0.15):
-    """Weights far from their quiet start."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
 
 
 def decoder(vocab_size, seed=0, **sizes):
@@ -498,7 +475,6 @@ def test_the_kl_in_the_loss_is_that_of_loops(estimator, weighted):
 # --- what the gradient is on average, by enumeration ---------------------------------------------------
 
 ONE_WORD = WordTokenizer(["a"])
-EVERY = [[1], *([first, second] for first in (0, 2) for second in (0, 1, 2))]
 WORTH = [0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4]
 
 
@@ -903,16 +879,6 @@ def variant_check(variant):
 CHECK = {variant: variant_check(variant) for variant in VARIANTS}
 
 
-class Bug(NamedTuple):
-    """A mistake, and where: the text `here`, which `file` has once, becomes `wrong`; `check` must notice."""
-
-    mistake: str
-    file: str
-    here: str
-    wrong: str
-    check: object
-
-
 HOW = '{"mask": mask, "reduction": s.reduction}'
 BUGS = [
     Bug("mask forgotten", "grpo", HOW, HOW.replace("mask,", "torch.ones_like(mask),"), CHECK["grpo"]),
@@ -1014,33 +980,16 @@ BUGS = [
 FILES = ("tokens", "sampling", "grpo")
 
 
-def planted(bug, monkeypatch):
-    """The room of GRPO with a bug in it, or in a file that it imports."""
-    for name in FILES[FILES.index(bug.file) :]:
-        original = sys.modules[f"ppobook.language.{name}"]
-        text = Path(original.__file__).read_text(encoding="utf-8")
-        if name == bug.file:
-            found = text.count(bug.here)
-            assert found == 1, f"{name}.py has this {found} times, and once is wanted: {bug.here!r}"
-            text = text.replace(bug.here, bug.wrong)
-        copy = types.ModuleType(original.__name__)
-        copy.__file__ = original.__file__
-        monkeypatch.setitem(sys.modules, original.__name__, copy)
-        monkeypatch.setattr(ppobook.language, name, copy)
-        exec(compile(text, original.__file__, "exec"), vars(copy))
-    return copy
-
-
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.file}")
 def test_a_planted_mistake_is_found(bug, monkeypatch):
-    module = planted(bug, monkeypatch)
+    module = planted_in_chain(bug, FILES, monkeypatch)
     with pytest.raises(AssertionError):
         bug.check(module)
 
 
 def test_every_check_passes_on_a_copy_without_a_mistake(monkeypatch):
     """Or the copying itself would be what the checks find."""
-    copy = planted(Bug("none", "tokens", "class Pairs:", "class Pairs:", None), monkeypatch)
+    copy = planted_in_chain(Bug("none", "tokens", "class Pairs:", "class Pairs:", None), FILES, monkeypatch)
     assert copy is not room
     for check in {bug.check for bug in BUGS}:
         check(copy)

@@ -2,16 +2,14 @@
 
 import itertools
 import math
-import types
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
+from planting import Bug, planted_beside_tokens
+from small_language import EVERY, Table, Told, rough
 from torch import nn
 
 from ppobook.language import online as room
-from ppobook.language import tokens
 from ppobook.language.data import Batches
 from ppobook.language.model import Decoder, DecoderConfig, generate
 from ppobook.language.rewards import Judge, LearnedReward
@@ -27,32 +25,10 @@ WORDS = WORLD.tokenizer
 RECORDS = [{"prompt": text} for text in ("tell fox barn :", "the owl", "fox", "by the", ": : :")]
 
 
-class Told:
-    """A reward that a function of completions gives."""
-
-    name, module = "told", None
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, completions, columns):
-        return self.function(completions)
-
-
 def curious(completions):
     """A reward that is another one for every text."""
     numbers = completions.tokens.masked_fill(~completions.mask, 0).double() + 1
     return (numbers * torch.arange(1, 1 + numbers.shape[1]).sqrt()).sum(1).sin()
-
-
-def rough(model, seed=0, scale=0.15):
-    """Weights far from their quiet start."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter += scale * noise.to(parameter.dtype)
-    return model
 
 
 def decoder(seed=0, **sizes):
@@ -277,25 +253,6 @@ def test_online_dpo_refuses(settings, sentence):
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
-class Table(nn.Module):
-    """A policy of completions of up to two tokens: logits for the start, and for what follows each token."""
-
-    vocab_size, eos, pad, context, width = 3, 1, 0, 3, 4
-
-    def __init__(self, probabilities):
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(probabilities, dtype=torch.float64).log())
-
-    def hidden(self, ids, mask=None):
-        mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-        state = torch.where(mask.cumsum(1) == 1, 0, 1 + ids.masked_fill(~mask, 0))
-        return nn.functional.one_hot(state, 4).double()
-
-    def head(self, hidden):
-        return hidden @ self.logits
-
-
-EVERY = [[1], *([first, second] for first in (0, 2) for second in (0, 1, 2))]
 WORTH = torch.tensor([0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4], dtype=torch.float64)
 # In quarters, for exact averages.
 POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
@@ -787,16 +744,6 @@ def test_gold_rises_with_a_judge_that_learns(base, taught, seed):
 # --- the usual mistakes --------------------------------------------------------------------------------
 
 
-class Bug(NamedTuple):
-    """A mistake, and where: the text `here`, which `file` has once, becomes `wrong`; `check` must notice."""
-
-    mistake: str
-    file: str
-    here: str
-    wrong: str
-    check: object
-
-
 BUGS = [
     Bug(
         "chosen and rejected exchanged",
@@ -950,33 +897,17 @@ BUGS = [
 ]
 
 
-def planted(bug):
-    """A copy of the room with a bug in it, or in the functions that it has from `tokens`."""
-    copies = {}
-    for original in (tokens, room):
-        name = original.__name__.rpartition(".")[2]
-        text = Path(original.__file__).read_text(encoding="utf-8")
-        if name == bug.file:
-            found = text.count(bug.here)
-            assert found == 1, f"{name}.py has this {found} times, and once is wanted: {bug.here!r}"
-            text = text.replace(bug.here, bug.wrong)
-        copies[name] = types.ModuleType(original.__name__)
-        exec(compile(text, original.__file__, "exec"), vars(copies[name]))
-    # Its functions alone: the classes must stay those that everybody has.
-    for name in ("completion_logits", "token_logp"):
-        setattr(copies["online"], name, getattr(copies["tokens"], name))
-    return copies["online"]
-
-
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.check.__name__}")
 def test_a_planted_mistake_is_found(bug):
     with pytest.raises(AssertionError):
-        bug.check(planted(bug))
+        bug.check(planted_beside_tokens(bug, "online"))
 
 
 def test_every_check_passes_on_a_copy_without_a_mistake():
     """Or the copying itself would be what the checks find."""
-    fine = planted(Bug("none", "online", "class OnlineDPO(", "class OnlineDPO(", None))
+    fine = planted_beside_tokens(
+        Bug("none", "online", "class OnlineDPO(", "class OnlineDPO(", None), "online"
+    )
     assert fine is not room
     for check in {bug.check for bug in BUGS}:
         check(fine)

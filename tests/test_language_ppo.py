@@ -2,17 +2,14 @@
 
 import itertools
 import math
-import sys
-import types
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from planting import Bug, planted_in_chain
+from small_language import EVERY, Table, Told, rough
 from torch import nn
 
-import ppobook.language
 from ppobook.language import ppo as room
 from ppobook.language import tokens
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
@@ -22,28 +19,6 @@ from ppobook.language.training import Task, train
 from ppobook.language.world import World
 
 TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
-
-
-class Told:
-    """A reward that a function of completions gives."""
-
-    name, module = "told", None
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, completions, columns):
-        return self.function(completions)
-
-
-def rough(model, seed=0, scale=0.15):
-    """Weights far from their quiet start."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter += scale * noise.to(parameter.dtype)
-    return model
 
 
 def decoder(vocab_size, seed=0, **sizes):
@@ -204,36 +179,6 @@ def test_the_loss_of_an_update_is_that_of_loops(settings):
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
-class Table(nn.Module):
-    """A policy of completions of up to two tokens: logits for the start, and for what follows each token."""
-
-    vocab_size, eos, pad, context, width = 3, 1, 0, 3, 4
-
-    def __init__(self, probabilities):
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(probabilities, dtype=torch.float64).log())
-
-    def hidden(self, ids, mask=None):
-        mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-        state = torch.where(mask.cumsum(1) == 1, 0, 1 + ids.masked_fill(~mask, 0))
-        return nn.functional.one_hot(state, 4).double()
-
-    def head(self, hidden):
-        return hidden @ self.logits
-
-    def forward(self, ids, mask=None):
-        return self.head(self.hidden(ids, mask))
-
-    @torch.no_grad()
-    def start_cache(self, ids, mask, room):
-        return self.logits[:1].expand(len(ids), -1).clone(), None
-
-    @torch.no_grad()
-    def step(self, ids, cache):
-        return self.logits[1 + ids]
-
-
-EVERY = [[1], *([first, second] for first in (0, 2) for second in (0, 1, 2))]
 WORTH = torch.tensor([0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4], dtype=torch.float64)
 # After an end nothing is ever asked for, but it has to be there. In quarters, for exact averages.
 POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
@@ -384,8 +329,8 @@ def widened(experience, columns=3):
         filled(c.logp, math.nan),
         c.ended,
     )
-    rest = (experience.ref_logp, experience.values, experience.advantages, experience.returns)
-    return type(experience)(completions, *(filled(x, math.nan) for x in rest))
+    rest = {name: x for name, x in vars(experience).items() if name != "completions"}
+    return type(experience)(completions, **{name: filled(x, math.nan) for name, x in rest.items()})
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
@@ -615,16 +560,6 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, tmp_path):
 # --- the usual mistakes --------------------------------------------------------------------------------
 
 
-class Bug(NamedTuple):
-    """A mistake, and where: the text `here`, which `file` has once, becomes `wrong`; `check` must notice."""
-
-    mistake: str
-    file: str
-    here: str
-    wrong: str
-    check: object
-
-
 BUGS = [
     Bug(
         "mask forgotten",
@@ -721,32 +656,15 @@ BUGS = [
 FILES = ("tokens", "sampling", "ppo")
 
 
-def planted(bug, monkeypatch):
-    """The room of PPO with a bug in it, or in a file that it imports."""
-    for name in FILES[FILES.index(bug.file) :]:
-        original = sys.modules[f"ppobook.language.{name}"]
-        text = Path(original.__file__).read_text(encoding="utf-8")
-        if name == bug.file:
-            found = text.count(bug.here)
-            assert found == 1, f"{name}.py has this {found} times, and once is wanted: {bug.here!r}"
-            text = text.replace(bug.here, bug.wrong)
-        copy = types.ModuleType(original.__name__)
-        copy.__file__ = original.__file__
-        monkeypatch.setitem(sys.modules, original.__name__, copy)
-        monkeypatch.setattr(ppobook.language, name, copy)
-        exec(compile(text, original.__file__, "exec"), vars(copy))
-    return copy
-
-
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.file}")
 def test_a_planted_mistake_is_found(bug, monkeypatch):
     with pytest.raises(AssertionError):
-        bug.check(planted(bug, monkeypatch))
+        bug.check(planted_in_chain(bug, FILES, monkeypatch))
 
 
 def test_every_check_passes_on_a_copy_without_a_mistake(monkeypatch):
     """Or the copying itself would be what the checks find."""
-    copy = planted(Bug("none", "tokens", "class Pairs:", "class Pairs:", None), monkeypatch)
+    copy = planted_in_chain(Bug("none", "tokens", "class Pairs:", "class Pairs:", None), FILES, monkeypatch)
     assert copy is not room
     for check in {bug.check for bug in BUGS}:
         check(copy)
