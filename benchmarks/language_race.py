@@ -17,7 +17,6 @@ is done is kept in benchmarks/.done, and run again when the library has changed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ import harness
 import language_jobs
 import ratios
 from language_jobs import Job, Race
-from race import _finite, as_csv, median, number
+from race import _finite, listed, median, named, number, write
 
 from ppobook.experiments.recording import machine
 
@@ -216,17 +215,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--done", action="store_true", help="run nothing: report what is done so far")
     options = parser.parse_args(arguments)
     races = language_jobs.quick() if options.quick else language_jobs.bench()
-    only = [name for name in options.only.split(",") if name]
-    unknown = sorted(set(only) - {race.name for race in races})
-    if unknown:
-        print(f"--only: there is no row {unknown[0]!r}; there are {', '.join(race.name for race in races)}")
+    chosen = named(races, options.only)
+    if chosen is None:
         return 2
-    races = [race for race in races if not only or race.name in only]
-    races = [replace(race, seeds=race.seeds[: max(1, options.blocks)]) for race in races]
+    races = [replace(race, seeds=race.seeds[: max(1, options.blocks)]) for race in chosen]
     if options.list:
-        for race in races:
-            labels = ", ".join(job["label"] for job in race.jobs(race.seeds[0]))
-            print(f"{race.name}: {race.title}; {labels}; {len(race.seeds)} seeds")
+        print(listed(races))
         return 0
 
     races, skipped = without(races, harness.absent(job["peer"] for race in races for job in race.jobs(0)))
@@ -246,14 +240,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     lines = table(results)
     said = facts(races, results, lines, skipped)
-    where = harness.ROOT / "results" if options.record else harness.ROOT / "_build" / "bench"
-    where.mkdir(parents=True, exist_ok=True)
-    (where / f"{NAME}.csv").write_text(as_csv(lines), encoding="utf-8")
-    (where / f"{NAME}.json").write_text(
-        json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
     print(report(said))
-    print(f"written: {(where / NAME).relative_to(harness.ROOT)}.csv and .json")
+    write(NAME, lines, said, recorded=options.record)
     if options.record:
         import language_page
 

@@ -28,6 +28,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import harness
@@ -361,6 +362,37 @@ def number(x: float | None) -> str:
     return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
+def named(races: Sequence[Any], names: str) -> list[Any] | None:
+    """The rows of these names, or all; None, and a line that says why, where there is no such row."""
+    only = [name for name in names.split(",") if name]
+    unknown = sorted(set(only) - {race.name for race in races})
+    if unknown:
+        print(f"--only: there is no row {unknown[0]!r}; there are {', '.join(race.name for race in races)}")
+        return None
+    return [race for race in races if not only or race.name in only]
+
+
+def listed(races: Sequence[Any]) -> str:
+    """What would run, a line a row."""
+    said = []
+    for race in races:
+        labels = ", ".join(job["label"] for job in race.jobs(race.seeds[0]))
+        said.append(f"{race.name}: {race.title}; {labels}; {len(race.seeds)} seeds")
+    return "\n".join(said)
+
+
+def write(name: str, lines: Sequence[Line], said: dict[str, Any], *, recorded: bool) -> Path:
+    """Write a recording under results/, or what is not to be kept under _build/bench; the folder."""
+    where = harness.ROOT / "results" if recorded else harness.ROOT / "_build" / "bench"
+    where.mkdir(parents=True, exist_ok=True)
+    (where / f"{name}.csv").write_text(as_csv(lines), encoding="utf-8")
+    (where / f"{name}.json").write_text(
+        json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    print(f"written: {(where / name).relative_to(harness.ROOT)}.csv and .json")
+    return where
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="race", description="Race this book's library against its peers.")
     parser.add_argument("--quick", action="store_true", help="two seeds and shorter runs, under five minutes")
@@ -371,19 +403,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--done", action="store_true", help="run nothing: report what is done so far")
     options = parser.parse_args(arguments)
     what = "quick" if options.quick else options.what
-    races = LISTS[what]()
-    only = [name for name in options.only.split(",") if name]
-    unknown = sorted(set(only) - {race.name for race in races})
-    if unknown:
-        print(f"--only: there is no row {unknown[0]!r}; there are {', '.join(race.name for race in races)}")
+    races = named(LISTS[what](), options.only)
+    if races is None:
         return 2
-    races = [race for race in races if not only or race.name in only]
     if options.list:
-        for race in races:
-            print(
-                f"{race.name}: {race.title}; {', '.join(job['label'] for job in race.jobs(race.seeds[0]))};"
-                f" {len(race.seeds)} seeds"
-            )
+        print(listed(races))
         return 0
 
     absent = harness.absent(job["peer"] for race in races for job in race.jobs(race.seeds[0]))
@@ -404,16 +428,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     lines = curve_table(results) if what == "curves" else table(results)
     said = facts(what, races, results, lines, skipped)
-    where = harness.ROOT / "results" if options.record else harness.ROOT / "_build" / "bench"
-    where.mkdir(parents=True, exist_ok=True)
-    name = NAMES[what]
-    (where / f"{name}.csv").write_text(as_csv(lines), encoding="utf-8")
-    (where / f"{name}.json").write_text(
-        json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
     if what != "curves":
         print(report(said))
-    print(f"written: {(where / name).relative_to(harness.ROOT)}.csv and .json")
+    where = write(NAMES[what], lines, said, recorded=options.record)
     import page
 
     page.draw(where, where)

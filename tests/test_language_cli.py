@@ -329,6 +329,8 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ppo", "model is left out"),
         ("ppo BASE", "reward is None"),
         ("ppo BASE --rewrad gold", "did you mean --reward"),
+        ("ppo BASE --judge gold", "did you mean --reward"),
+        ("evaluate BASE --reward gold", "did you mean --judge"),
         (
             "ppo BASE --reward gold --batchsize 8",
             "ppobook language ppo has no such option; did you mean --batch",

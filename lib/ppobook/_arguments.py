@@ -44,6 +44,10 @@ def number(low: int) -> Callable[[str], int]:
     return read
 
 
+# What trains has a reward, and what measures a judge; the two may be the same network.
+_TWINS = {"--reward": "--judge", "--judge": "--reward"}
+
+
 def no_such_option(option: str, command: str, known: Sequence[str]) -> str:
     """A sentence that refuses an option, with what is near to it."""
     hint = hint_of(option, known)
@@ -54,7 +58,7 @@ def hint_of(name: str, known: Sequence[str]) -> str:
     """The question whether something near was meant; empty, if nothing is near."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=2)
+    close = [x for x in known if x == _TWINS.get(name)] or get_close_matches(name, known, n=2)
     return f"did you mean {' or '.join(close)}? " if close else ""
 
 
