@@ -78,6 +78,7 @@ bench: $(VENV)/.all
 
 bench-language: $(VENV)/.all
 	TORCH=$(TORCH) $(BIN)/python benchmarks/language_race.py $(if $(QUICK),--quick) $(if $(RECORD),--record)
+	$(BIN)/python benchmarks/language_where.py $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # --- tests -----------------------------------------------------------------------------------------------------
 

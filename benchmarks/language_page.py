@@ -7,7 +7,9 @@ The page is a text that people edit, as `page.py` describes.
 
 from __future__ import annotations
 
+import csv
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,41 @@ def _steps(facts: Facts, size: tuple[int, int]) -> str:
         )
         before = name
     return _markdown(rows, left=2) if len(rows) > 1 else ABSENT
+
+
+def where(facts: Facts, folder: Path = RESULTS) -> str:
+    """Where our decoder's steps go, and what share of TRL's time their products alone would take."""
+    path = folder / "language_where.csv"
+    if not path.is_file():
+        return ABSENT
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = [
+        (
+            "",
+            "products of matrices",
+            "attention",
+            "each number",
+            "between",
+            "GFLOP of products",
+            "alone, ms",
+            "alone / TRL",
+        )
+    ]
+    for race in dict.fromkeys(line["race"] for line in lines):
+        found: dict[str, list[float]] = {}
+        for line in lines:
+            if line["race"] == race:
+                found.setdefault(line["measure"], []).append(float(line["value"]))
+        m = {measure: statistics.median(values) for measure, values in found.items()}
+        one = next(
+            x for x in facts["comparisons"] if x["race"] == race and x["contestant"] == language_jobs.DECODER
+        )
+        alone = 1e3 * m["gflop"] / m["gflops_of_one_product"]
+        shares = (f"{100 * m[kind]:.0f} %" for kind in ("products", "attention", "each_number", "between"))
+        theirs = one["medians"]["milliseconds"][1]
+        rows.append((one["title"], *shares, _number(m["gflop"]), _number(alone), _number(alone / theirs)))
+    return _markdown(rows, left=1)
 
 
 def _aim(one: Facts) -> str:
@@ -219,7 +256,7 @@ def _drawn(rows: list[tuple[str, str, float, float | None, float | None]]) -> An
 
 PARTS: dict[str, Callable[[Facts], str]] = {
     part.__name__: part
-    for part in (machine, settings, small, large, generation, memory, worse, skipped, figure)
+    for part in (machine, settings, small, large, where, generation, memory, worse, skipped, figure)
 }
 
 

@@ -19,7 +19,9 @@ import language_common  # noqa: E402
 import language_jobs  # noqa: E402
 import language_page  # noqa: E402
 import language_race  # noqa: E402
+import language_where  # noqa: E402
 from language_jobs import DECODER, GPT2, LARGE, SMALL  # noqa: E402
+from race import as_csv  # noqa: E402
 
 from ppobook.language.training import stage_class  # noqa: E402
 
@@ -184,6 +186,21 @@ def test_the_page_tells_what_was_measured(facts):
     facts["races"] = [{"name": one.name, "seeds": list(one.seeds)} for one in language_jobs.bench()]
     assert "not whole" not in language_page.machine(facts)
     assert "50" in language_page.memory(facts)
+
+
+def test_where_a_step_goes_is_told_beside_trls_time(facts, tmp_path):
+    assert language_page.where(facts, tmp_path) == language_page.ABSENT
+    shares = {"products": 0.25, "attention": 0.15, "each_number": 0.2, "between": 0.4}
+    found = {"milliseconds": 30.0, "gflop": 2.0, "gflops_of_one_product": 80.0, **shares}
+    assert sorted(found) == sorted(language_where.MEASURES)
+    lines = [
+        {"race": RACE.name, "contestant": DECODER, "seed": seed, "measure": name, "value": value}
+        for seed in (100, 101)
+        for name, value in found.items()
+    ]
+    (tmp_path / "language_where.csv").write_text(as_csv(lines), encoding="utf-8")
+    # 2 GFLOP at 80 a second are 25 ms, a quarter of TRL's 100.
+    assert language_page.where(facts, tmp_path).endswith("| 25 % | 15 % | 20 % | 40 % | 2 | 25 | 0.25 |")
 
 
 def test_what_is_behind_or_past_its_limit_is_named(facts):
