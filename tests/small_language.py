@@ -1,7 +1,11 @@
 """What tests of the language stages begin from: rough weights, a told reward, a world of three tokens."""
 
+import math
+
 import torch
 from torch import nn
+
+from ppobook.language.tokens import Completions
 
 
 class Told:
@@ -24,6 +28,27 @@ def rough(model, seed=0, scale=0.15):
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter += scale * noise.to(parameter.dtype)
     return model
+
+
+def widened(experience, columns=3):
+    """The same, with more padding, and with rubbish at all of it."""
+    c = experience.completions
+    mask = nn.functional.pad(c.mask, (0, columns))
+
+    def filled(x, rubbish):
+        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, rubbish)
+
+    prompts = nn.functional.pad(c.prompts, (2, 0), value=-7)
+    completions = Completions(
+        prompts,
+        nn.functional.pad(c.prompt_mask, (2, 0)),
+        filled(c.tokens, 10**9),
+        mask,
+        filled(c.logp, math.nan),
+        c.ended,
+    )
+    rest = {name: x for name, x in vars(experience).items() if name != "completions"}
+    return type(experience)(completions, **{name: filled(x, math.nan) for name, x in rest.items()})
 
 
 class Table(nn.Module):

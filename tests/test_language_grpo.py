@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from planting import Bug, planted_in_chain
-from small_language import EVERY, Told, rough
-from torch import nn
+from small_language import EVERY, Told, rough, widened
 
 from ppobook.language import grpo as room
 from ppobook.language.grpo import VARIANTS, group_advantages, variants
@@ -623,26 +622,6 @@ def test_k3_in_the_loss_leads_down_the_kl_the_other_way_round():
 
 
 # --- what is left alone --------------------------------------------------------------------------------
-
-
-def widened(experience, columns=3):
-    """The same, with more padding, and with rubbish at all of it."""
-    c = experience.completions
-    mask = nn.functional.pad(c.mask, (0, columns))
-
-    def filled(x, rubbish):
-        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, rubbish)
-
-    completions = Completions(
-        nn.functional.pad(c.prompts, (2, 0), value=-7),
-        nn.functional.pad(c.prompt_mask, (2, 0)),
-        filled(c.tokens, 10**9),
-        mask,
-        filled(c.logp, math.nan),
-        c.ended,
-    )
-    rest = filled(experience.ref_logp, math.nan), filled(experience.advantages, math.nan)
-    return room.Experience(completions, *rest)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

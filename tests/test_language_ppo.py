@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from planting import Bug, planted_in_chain
-from small_language import EVERY, Table, Told, rough
+from small_language import EVERY, Table, Told, rough, widened
 from torch import nn
 
 from ppobook.language import ppo as room
@@ -310,27 +310,6 @@ def test_it_comes_to_the_exact_optimum_and_with_a_high_price_to_the_reference():
 
 
 # --- what is left alone --------------------------------------------------------------------------------
-
-
-def widened(experience, columns=3):
-    """The same, with more padding, and with rubbish at all of it."""
-    c = experience.completions
-    mask = nn.functional.pad(c.mask, (0, columns))
-
-    def filled(x, rubbish):
-        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, rubbish)
-
-    prompts = nn.functional.pad(c.prompts, (2, 0), value=-7)
-    completions = Completions(
-        prompts,
-        nn.functional.pad(c.prompt_mask, (2, 0)),
-        filled(c.tokens, 10**9),
-        mask,
-        filled(c.logp, math.nan),
-        c.ended,
-    )
-    rest = {name: x for name, x in vars(experience).items() if name != "completions"}
-    return type(experience)(completions, **{name: filled(x, math.nan) for name, x in rest.items()})
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
