@@ -85,7 +85,7 @@ def _steps(facts: Facts, size: tuple[int, int]) -> str:
 
 def where(facts: Facts, folder: Path = RESULTS) -> str:
     """Where our decoder's steps go, and what share of TRL's time their products alone would take."""
-    path = folder / "language_where.csv"
+    path = folder / "language_race_where.csv"
     if not path.is_file():
         return ABSENT
     with path.open(encoding="utf-8", newline="") as file:

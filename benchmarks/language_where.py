@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
+from typing import Any
 
 import harness
 import language_jobs
 from language_jobs import DECODER, LARGE, SMALL
 from language_race import start
-from race import Line, as_csv, number
+from race import Line, number, write
 
-NAME = "language_where"
+from ppobook.experiments.recording import machine
+
+NAME = "language_race_where"
 ALGORITHMS = ("grpo", "ppo", "dpo", "sft")
 SEEDS = range(100, 103)
 MEASURES = (
@@ -32,8 +36,8 @@ MEASURES = (
 )
 
 
-def measured(sizes: list[tuple[int, int]], seeds: range) -> list[Line]:
-    """One number a line, as in the race's own table."""
+def measured(sizes: list[tuple[int, int]], seeds: range) -> tuple[list[Line], dict[str, Any]]:
+    """One number a line, as in the race's own table; and what stands beside that table."""
     races = [one for one in language_jobs.bench() if one.algorithm in ALGORITHMS and one.size in sizes]
     start(races)
     lines = []
@@ -47,7 +51,18 @@ def measured(sizes: list[tuple[int, int]], seeds: range) -> list[Line]:
             )
             who = {"race": race.name, "contestant": DECODER, "seed": seed}
             lines += [{**who, "measure": measure, "value": found[measure]} for measure in MEASURES]
-    return lines
+    facts = {
+        "name": NAME,
+        "note": "One job at a time, each in its own process with one thread. products, attention, "
+        "each_number and between: shares of a step's time, under torch's profiler. gflop: multiplications "
+        "and additions of a step's products. gflops_of_one_product: so many a second of one product alone.",
+        "date": datetime.now(UTC).date().isoformat(),
+        "made_by": "benchmarks/language_where.py",
+        "machine": machine(),
+        "versions": found["versions"],
+        "seeds": list(seeds),
+    }
+    return lines, facts
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,11 +70,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one seed, and the small model only")
     parser.add_argument("--record", action="store_true", help="write to results/, and make the page again")
     options = parser.parse_args(arguments)
-    lines = measured([SMALL], SEEDS[:1]) if options.quick else measured([SMALL, LARGE], SEEDS)
+    lines, facts = measured([SMALL], SEEDS[:1]) if options.quick else measured([SMALL, LARGE], SEEDS)
+    write(NAME, lines, facts, recorded=options.record)
     if options.record:
         import language_page
 
-        (harness.ROOT / "results" / f"{NAME}.csv").write_text(as_csv(lines), encoding="utf-8")
         language_page.write()
     return 0
 

@@ -198,7 +198,7 @@ def test_where_a_step_goes_is_told_beside_trls_time(facts, tmp_path):
         for seed in (100, 101)
         for name, value in found.items()
     ]
-    (tmp_path / "language_where.csv").write_text(as_csv(lines), encoding="utf-8")
+    (tmp_path / "language_race_where.csv").write_text(as_csv(lines), encoding="utf-8")
     # 2 GFLOP at 80 a second are 25 ms, a quarter of TRL's 100.
     assert language_page.where(facts, tmp_path).endswith("| 25 % | 15 % | 20 % | 40 % | 2 | 25 | 0.25 |")
 

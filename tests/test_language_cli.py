@@ -400,6 +400,7 @@ def other(tmp_path_factory):
     ("text", "sentence"),
     [
         ("lr: 0.1\nsteqs: 4\n", "did you mean steps"),
+        ("learning_rate: 0.1\n", "it is called 'lr' here"),
         ("stage: ppo\n", "of the stage 'ppo'"),
         ("data: {digest: 0}\n", "whose data were in memory"),
         ("data: x.jsonl\nworld: nouns=4\n", "one of them is wanted"),

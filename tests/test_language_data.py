@@ -632,7 +632,8 @@ GOOD = {
             r"data\[0\] has the columns 'question' and 'answer'; ",
         ),
         ([{"question": "the"}], ValueError, r"data\[0\] has the column 'question'; '"),
-        ([{}], ValueError, r"data\[0\] has no column; "),
+        ([{}], ValueError, r"data\[0\] has no column with a value; "),
+        ([{"prompt": None}], ValueError, r"data\[0\] has no column with a value; "),
     ],
 )
 def test_what_are_no_records(read, data, error, sentence):

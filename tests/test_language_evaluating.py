@@ -284,3 +284,6 @@ def test_what_cannot_be_evaluated_is_refused(
 def test_nothing_to_compare_is_refused() -> None:
     with pytest.raises(ValueError, match="policies is empty"):
         compare({})
+    for policies in (["run"], "run"):
+        with pytest.raises(TypeError, match=r"policies is of type (list|str); a dict of names and policies"):
+            compare(policies)

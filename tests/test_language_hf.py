@@ -490,6 +490,11 @@ def test_doors(transformers, folders, tmp_path):
         hf.open_pretrained(net)
     with pytest.raises(ValueError, match="model is 'no/such', which is no folder here, and which transf"):
         hf.open_pretrained("no/such")
+    net.save_pretrained(tmp_path / "half")
+    weights = tmp_path / "half" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-500])
+    with pytest.raises(ValueError, match="half', which transformers cannot read"):
+        hf.open_pretrained(tmp_path / "half")
     with pytest.raises(ValueError, match="cannot be read by transformers"):
         hf.open_pretrained(net, tmp_path)
     with pytest.raises(TypeError, match="tokenizer is of type int, which has no vocab_size"):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from spoiling import spoil
 from torch.nn import functional as F  # noqa: N812
 
 from ppobook.language import model as room
@@ -788,6 +789,10 @@ def test_a_file_that_holds_no_model_is_refused(tmp_path, capsys):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="which holds no model"):
+        load_model(path)
+    path.write_bytes(whole)
+    spoil(path)
+    with pytest.raises(ValueError, match=r"which holds no model .* is not what was written"):
         load_model(path)
     with pytest.raises(TypeError, match="model is of type Bigram; a Decoder, or a Scalar on one, is wanted"):
         save_model(Bigram(), path)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from spoiling import spoil
 
 import ppobook
 from ppobook import runs
@@ -580,8 +581,16 @@ class TestDamagedRuns:
         ppobook.train(
             "ppo", env="CartPole-v1", total_steps=32, num_envs=2, num_steps=16, out=tmp_path / "run"
         )
-        with pytest.raises(ValueError, match="in checkpoint format 1; wanted: format language 1"):
+        with pytest.raises(
+            ValueError, match=r"by ppobook\.train, and `ppobook …`.*of ppobook\.language\.train"
+        ):
             fn(tmp_path / "run")
+
+    def test_damaged(self, fn, folder):
+        path, _ = state_of(folder)
+        spoil(path)
+        with pytest.raises(ValueError, match=r"state.pt is .*damaged.*checkpoint-000006, remove"):
+            fn(folder)
 
     @pytest.mark.parametrize("part", ["config", "stage", "architecture", "tokenizer", "history"])
     def test_something_is_missing(self, fn, folder, part):
@@ -960,8 +969,10 @@ class Fails:
 def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
     given = SAMPLED | ({"group_size": 4} if stage == "grpo" else {})
     whole = train(stage, decoder(), PROMPTS, reward=long, steps=5, **given)
-    with pytest.raises(ValueError, match="returned nan for completion 0"):
+    with pytest.raises(ValueError, match="returned nan for completion 0") as failed:
         train(stage, decoder(), PROMPTS, reward=Fails(4), steps=5, out=tmp_path / "run", **given)
+    kept = f"update 3 is saved; go on with resume={str(tmp_path / 'run')!r}, and reward 'function long' again"
+    assert failed.value.__notes__ == [kept]
     assert len(load(tmp_path / "run").history) == 3
     same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
 
@@ -1006,3 +1017,32 @@ def test_a_run_is_printed_in_a_line():
 def test_a_function_by_its_name_alone():
     with pytest.raises(ValueError, match="reward is 'rw:right', and there is no such folder; the function"):
         train("grpo", decoder(), PROMPTS, tokenizer=WORLD.tokenizer, reward="rw:right")
+
+
+ALIKE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "fox"}] * 3
+LIKED = [{"prompt": "tell fox barn :", "completion": "fox", "label": True}] * 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "data", "given", "sentence"),
+    [
+        ("dpo", ALIKE, {}, "data has no pair whose 'chosen' and 'rejected' differ"),
+        ("reward", ALIKE, {}, "data has no pair whose 'chosen' and 'rejected' differ"),
+        ("dpo", LIKED, {"loss": "kto"}, "data has no label that is False; some of both are wanted"),
+        (
+            "dpo",
+            [one | {"label": False} for one in LIKED],
+            {"loss": "kto"},
+            "data has no label that is True; some of both are wanted",
+        ),
+    ],
+)
+def test_data_that_teach_nothing_are_refused(stage, data, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train(stage, decoder(), data, tokenizer=WORLD.tokenizer, progress=False, steps=1, **given)
+
+
+def test_one_pair_of_which_something_is_learned_is_enough():
+    data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
+    run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, steps=1, batch_size=4)
+    assert len(run.history) == 1

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from spoiling import spoil
 from threadpoolctl import threadpool_info
 
 import ppobook
@@ -419,6 +420,11 @@ class TestDamagedRuns:
         with pytest.raises(
             ValueError, match=r"state.pt is cut short.*checkpoint-000006, remove checkpoint-000007"
         ):
+            fn(tmp_path / "run")
+
+    def test_damaged(self, run, fn, tmp_path):
+        spoil(tmp_path / "run" / "checkpoint-000007" / "state.pt")
+        with pytest.raises(ValueError, match=r"state.pt is .*damaged.*checkpoint-000006, remove"):
             fn(tmp_path / "run")
 
     def test_no_permission_is_no_damage(self, run, fn, tmp_path, monkeypatch):

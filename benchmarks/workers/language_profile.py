@@ -6,6 +6,7 @@ takes time itself, most of it between the operations, so that the rest is less t
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import Any
 
@@ -43,10 +44,10 @@ def rate(width: int) -> float:
         a @ b
     times = []
     for _ in range(50):
-        begin = time.perf_counter()
+        begin = time.process_time()
         a @ b
-        times.append(time.perf_counter() - begin)
-    return 2 * a.numel() * 4 * width / sorted(times)[len(times) // 2] / 1e9
+        times.append(time.process_time() - begin)
+    return 2 * a.numel() * 4 * width / statistics.median(times) / 1e9
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -54,29 +55,33 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     model, tokenizer, reward = start(job)
     profiler = profile(activities=[ProfilerActivity.CPU])
     counted: list[float] = []
-    seconds: list[float] = []
-    spent: list[float] = []
+    timed: list[float] = []
+    whole: list[float] = []
 
     class Watched(kind):  # type: ignore[misc, valid-type]
+        done = 0
+
         def step(self, number: int) -> dict[str, Any]:
-            done = len(seconds)
-            if done == WARM_UP:
+            self.done += 1
+            after = self.done - WARM_UP - 1  # steps since the one that is counted
+            if after == 0:
                 with FlopCounterMode(display=False) as counter:
                     row = super().step(number)
                 found = counter.get_flop_counts()["Global"]
                 counted.append(
                     sum(n for op, n in found.items() if str(op).split(".")[-1] in KINDS["products"])
                 )
-                seconds.append(0.0)
                 return row
-            if done == WARM_UP + 1 + TIMED:
+            if after == TIMED + 1:
                 profiler.__enter__()
-            begin = time.process_time()
+            cpu, wall = time.process_time(), time.perf_counter()
             row = super().step(number)
-            seconds.append(time.process_time() - begin)
-            if len(seconds) == WARM_UP + 1 + TIMED + PROFILED:
+            if after > TIMED:
+                whole.append(time.perf_counter() - wall)  # the profiler's own clock
+            elif after > 0:
+                timed.append(time.process_time() - cpu)
+            if after == TIMED + PROFILED:
                 profiler.__exit__(None, None, None)
-                spent.extend(seconds[-PROFILED:])
             return row
 
     train(
@@ -91,12 +96,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         progress=False,
         **job["settings"],
     )
-    whole = sum(spent)
     took = {one.key.removeprefix("aten::"): one.self_cpu_time_total / 1e6 for one in profiler.key_averages()}
-    shares = {name: sum(took.get(op, 0.0) for op in ops) / whole for name, ops in KINDS.items()}
-    timed = sorted(seconds[WARM_UP + 1 : WARM_UP + 1 + TIMED])
+    shares = {name: sum(took.get(op, 0.0) for op in ops) / sum(whole) for name, ops in KINDS.items()}
     return {
-        "milliseconds": 1e3 * timed[len(timed) // 2],
+        "milliseconds": 1e3 * statistics.median(timed),
         "gflop": counted[0] / 1e9,
         "gflops_of_one_product": rate(job["width"]),
         **shares,

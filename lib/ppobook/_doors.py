@@ -244,6 +244,25 @@ def nearest(x: Any, known: Sequence[str], *, show: int = 12) -> str:
     return f"{hint}one of {listed} is wanted"
 
 
+def whole_archive(file: Any) -> None:
+    """Refuse what torch.save wrote and something has changed since. torch reads it without a word.
+
+    Parameters
+    ----------
+    file : path, or a binary file
+
+    Raises
+    ------
+    ValueError, zipfile.BadZipFile
+        An entry does not have the sum that was written beside it; it is no archive.
+    """
+    import zipfile
+
+    with zipfile.ZipFile(file) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"{damaged} is not what was written")
+
+
 def place(bad: Any) -> str:
     """Where the first True of an array stands, as a reader would index it."""
     index = _first(bad)

@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
-        print(f"ppobook: {_in_options(str(error))}{remedy}", file=sys.stderr)
+        kept = "".join(f"; {_in_options(note)}" for note in getattr(error, "__notes__", []))
+        print(f"ppobook: {_in_options(str(error))}{remedy}{kept}", file=sys.stderr)
         return 2
     return 0
 

@@ -606,6 +606,16 @@ def drop_later(folder: Path, update: int) -> None:
             shutil.rmtree(part, ignore_errors=True)
 
 
+# The layouts of checkpoints of the book's own trainers, and who writes and reads them. One in another layout
+# is refused, and not guessed at.
+CONTROL: int | str = 1
+LANGUAGE: int | str = "language 1"
+_TRAINERS = {
+    CONTROL: ("ppobook.train", "`ppobook …`"),
+    LANGUAGE: ("ppobook.language.train", "`ppobook language …`"),
+}
+
+
 def read_checkpoint(
     home: Home,
     *,
@@ -661,13 +671,20 @@ def read_checkpoint(
             f"{where} cannot be read ({error.strerror}); wanted: files that this user may read"
         ) from None
     try:
+        _doors.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception:  # its message has advice in it that is not ours to give
         raise ValueError(
-            f"{where}/state.pt is cut short, or is no checkpoint of this package; "
+            f"{where}/state.pt is cut short or damaged, or is no checkpoint of this package; "
             f"wanted: the file as it was written.{earlier}"
         ) from None
     found = state.get("format") if isinstance(state, dict) else None
+    if found != format and found in _TRAINERS and format in _TRAINERS:
+        trainer, command = _TRAINERS[found]
+        raise ValueError(
+            f"{where} was written by {trainer}, and {command} reads it; "
+            f"wanted: a run of {_TRAINERS[format][0]}"
+        )
     if found != format:
         by = f" by ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
         raise ValueError(
@@ -815,6 +832,10 @@ class Training(abc.ABC):
         """
         return stop
 
+    def to_go_on(self, folder: Path) -> str:
+        """How, for somebody whose run has ended early."""
+        return f"go on with resume={str(folder)!r}"
+
     # What all of them do.
 
     @property
@@ -895,9 +916,12 @@ class Training(abc.ABC):
             while self.position < total and not (stopped := self.agreed(interrupts.asked)):
                 try:
                     row = self._sound_update()
-                except Exception:
-                    if self.untouched and self.saved < self.update:
-                        self.save(home, due=False)
+                except Exception as error:
+                    if self.untouched:
+                        if self.saved < self.update:
+                            self.save(home, due=False)
+                        if folder is not None:
+                            error.add_note(f"update {self.update} is saved; {self.to_go_on(folder)}")
                     raise
                 self.seconds = time.perf_counter() - started
                 row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
@@ -910,11 +934,7 @@ class Training(abc.ABC):
             if self.saved < self.update:
                 self.save(home, due=False)
         if stopped:
-            kept = (
-                f"; go on with resume={str(folder)!r}"
-                if folder is not None
-                else ", and kept nowhere but in .run"
-            )
+            kept = f"; {self.to_go_on(folder)}" if folder is not None else ", and kept nowhere but in .run"
             place = "" if self.counter == "update" else f", {self.position} {self.unit}"
             raise Interrupted(f"stopped by Ctrl-C after update {self.update}{place}{kept}", self.run())
 

@@ -85,9 +85,6 @@ _FILLED = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
 # Layers whose answer to one observation depends on chance, or on the other observations beside it.
 _FICKLE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
-# The layout of a checkpoint. One with another number is refused, and not guessed at.
-FORMAT = 1
-
 # What a checkpoint has beside its state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
@@ -641,7 +638,7 @@ class _Training(runs.Training):
     counter = "steps"
     unit = "steps"
     limit = "total_steps"
-    format = FORMAT
+    format = runs.CONTROL
 
     def __init__(self, config: dict[str, Any], learner: Learner, envs: gym.vector.VectorEnv) -> None:
         super().__init__(config, History.empty(COLUMNS, COUNTS))
@@ -791,7 +788,7 @@ def _read(home: Home, checkpoint: Path | None = None) -> Checkpoint:
     """A checkpoint of a run, the last one if it is not said which."""
     return runs.read_checkpoint(
         home,
-        format=FORMAT,
+        format=runs.CONTROL,
         needs=("spaces", "learner", "collector"),
         files=(_ENVIRONMENTS,),
         checkpoint=checkpoint,

@@ -407,9 +407,10 @@ def _given(
     options = {name for name in _ASKED if hasattr(arguments, name)}
     for name in said:
         if name not in known | options:
+            mine = called_here(name, known)
+            hint = hint_of(name, [*known, *options]) if mine is None else f"it is called {mine!r} here; "
             raise ValueError(
-                f"config={arguments.config!r} has {name!r}, which is no setting of {stage}; "
-                f"{hint_of(name, [*known, *options])}"
+                f"config={arguments.config!r} has {name!r}, which is no setting of {stage}; {hint}"
                 f"{_called(arguments, stage)} --list shows what there is"
             )
     if "data" in given or "world" in given:  # the data are one thing, by whichever name

@@ -283,6 +283,12 @@ def pairs_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) 
     return Pairs(both.select(slice(len(records.rows))), both.select(slice(len(records.rows), None)))
 
 
+def refuse_unless_apart(pairs: Pairs) -> None:
+    """Refuse preferences from which nothing can be learned: in no pair do the two completions differ."""
+    if torch.equal(pairs.chosen.tokens, pairs.rejected.tokens):
+        raise ValueError("data has no pair whose 'chosen' and 'rejected' differ; some that do are wanted")
+
+
 def labelled_of(
     data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> tuple[Completions, Tensor]:

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from ppobook.language import training
-from ppobook.language.data import Batches, labelled_of, pairs_of
+from ppobook.language.data import Batches, labelled_of, pairs_of, refuse_unless_apart
 from ppobook.language.model import LanguageModel
 from ppobook.language.reward import AT_ONCE, SampledPairs, sample_pairs
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
@@ -140,10 +140,15 @@ class DPO(Stage):
         if self.settings.loss == "kto" and not isinstance(data, Pairs):
             completions, self.desirable = labelled_of(data, self.tokenizer, max_length=self.model.context)
             self.pairs = mismatched(completions)
+            if self.desirable.all() or not self.desirable.any():
+                raise ValueError(
+                    f"data has no label that is {not self.desirable[0]}; some of both are wanted"
+                )
             return
         pairs = data
         if not isinstance(data, Pairs):
             pairs = pairs_of(data, self.tokenizer, max_length=self.model.context)
+        refuse_unless_apart(pairs)
         if self.settings.loss == "kto":
             self._unpair(pairs)
         else:

@@ -166,6 +166,10 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
     data, **options
         As for `evaluate`, the same for all of them.
     """
+    if not isinstance(policies, Mapping):
+        raise TypeError(
+            f"policies is of type {type(policies).__name__}; a dict of names and policies is wanted"
+        )
     if not policies:
         raise ValueError("policies is empty; at least one is wanted")
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T

@@ -163,7 +163,7 @@ def _net_read(model: str | Path, weights: torch.dtype) -> Any:
         try:
             # A model that brings code of its own is not run.
             return getattr(transformers, auto).from_pretrained(model, trust_remote_code=False, **how)
-        except (OSError, KeyError, ImportError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of many kinds, by what is missing or damaged
             here = "" if Path(model).exists() else "is no folder here, and which "
             raise ValueError(
                 f"model is {str(model)!r}, which {here}transformers cannot read ({_doors.reason(error)}); "

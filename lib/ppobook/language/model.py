@@ -22,6 +22,7 @@ import copy
 import math
 import os
 import pickle
+import zipfile
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -672,6 +673,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
             f"path is {path}, where there is no file; one that save_model wrote is wanted"
         )
     try:
+        _doors.whole_archive(path)
         content = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(content, dict):
             raise TypeError(f"a {type(content).__name__} and no dict")
@@ -688,6 +690,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
         TypeError,
         ValueError,
         EOFError,
+        zipfile.BadZipFile,
     ) as error:
         raise ValueError(
             f"path is {path}, which holds no model ({_doors.reason(error)}); what save_model wrote is wanted"

@@ -85,7 +85,7 @@ class Records:
 
 def _columns(names: Sequence[str]) -> str:
     if not names:
-        return "no column"
+        return "no column with a value"
     return f"the column{'s' if len(names) > 1 else ''} {_listed(names)}"
 
 

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from ppobook import _doors
 from ppobook.language import training
-from ppobook.language.data import Batches, pairs_of
+from ppobook.language.data import Batches, pairs_of, refuse_unless_apart
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import POOLINGS, Judge
 from ppobook.language.tokens import Completions, Pairs, right_pad
@@ -100,6 +100,7 @@ class RewardModelling(Stage):
             data = task.data
             if not isinstance(data, Pairs):
                 data = pairs_of(data, self.tokenizer, max_length=judge.body.context)
+            refuse_unless_apart(data)
             self.pairs, self.held_out = hold_out(data, settings.eval_pairs, seed)
             number = len(self.pairs)
         elif isinstance(language_model, Judge):

@@ -51,7 +51,6 @@ STAGES = {
 }
 
 # The layout of a checkpoint. One with another number is refused, and not guessed at.
-FORMAT = "language 1"
 
 # Networks that a stage is given, so that they must be there before it is. Others it makes itself.
 _GIVEN = ("model", "reference", "judge")
@@ -575,7 +574,7 @@ class _Training(runs.Training):
     """A run while it runs."""
 
     limit = "steps"
-    format = FORMAT
+    format = runs.LANGUAGE
 
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
         super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))
@@ -658,6 +657,11 @@ class _Training(runs.Training):
     def label(self) -> str:
         return str(self.config["stage"])
 
+    def to_go_on(self, folder: Path) -> str:
+        reward = self.config["reward"]
+        again = f", and reward {reward!r} again" if f"{reward}".startswith("function ") else ""
+        return super().to_go_on(folder) + again
+
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
         told = [name for name in ("gold", "reward", "loss", "accuracy", "kl_reference") if name in row]
         return {name: f"{row[name]:.3g}" for name in told}
@@ -724,7 +728,7 @@ def _run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
 
 
 def _read(home: Home) -> Checkpoint:
-    return runs.read_checkpoint(home, format=FORMAT, needs=("stage", "architecture", "tokenizer"))
+    return runs.read_checkpoint(home, format=runs.LANGUAGE, needs=("stage", "architecture", "tokenizer"))
 
 
 def _name_of(kind: type[Stage]) -> str:
