@@ -90,18 +90,7 @@ def where(facts: Facts, folder: Path = RESULTS) -> str:
         return ABSENT
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
-    rows = [
-        (
-            "",
-            "products of matrices",
-            "attention",
-            "each number",
-            "between",
-            "GFLOP of products",
-            "alone, ms",
-            "alone / TRL",
-        )
-    ]
+    rows = [("", "width", "products", "attention", "each number", "between", "GFLOP", "floor / TRL")]
     for race in dict.fromkeys(line["race"] for line in lines):
         found: dict[str, list[float]] = {}
         for line in lines:
@@ -114,7 +103,8 @@ def where(facts: Facts, folder: Path = RESULTS) -> str:
         alone = 1e3 * m["gflop"] / m["gflops_of_one_product"]
         shares = (f"{100 * m[kind]:.0f} %" for kind in ("products", "attention", "each_number", "between"))
         theirs = one["medians"]["milliseconds"][1]
-        rows.append((one["title"], *shares, _number(m["gflop"]), _number(alone), _number(alone / theirs)))
+        name, width = one["title"].partition(",")[0], one["title"].rpartition(" ")[2]
+        rows.append((name, width, *shares, _number(m["gflop"]), _number(alone / theirs)))
     return _markdown(rows, left=1)
 
 

@@ -200,7 +200,9 @@ def test_where_a_step_goes_is_told_beside_trls_time(facts, tmp_path):
     ]
     (tmp_path / "language_race_where.csv").write_text(as_csv(lines), encoding="utf-8")
     # 2 GFLOP at 80 a second are 25 ms, a quarter of TRL's 100.
-    assert language_page.where(facts, tmp_path).endswith("| 25 % | 15 % | 20 % | 40 % | 2 | 25 | 0.25 |")
+    assert language_page.where(facts, tmp_path).endswith(
+        "| GRPO | 64 | 25 % | 15 % | 20 % | 40 % | 2 | 0.25 |"
+    )
 
 
 def test_what_is_behind_or_past_its_limit_is_named(facts):
