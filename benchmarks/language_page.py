@@ -44,9 +44,9 @@ def machine(facts: Facts) -> str:
     lacking = "" if whole else " **This recording is not whole**: rows are missing, or have too few blocks."
     return (
         f"{facts['date']}, {facts['machine']}; {', '.join(found.values())}; trl {trl} (PPO: the older one). "
-        f"While it ran, {_number(load['median'])} processes wanted a processor at a time (the median over "
-        f"jobs; from {_number(load['least'])} to {_number(load['most'])}), the race's own among "
-        f"them.{lacking}"
+        f"The load while it ran, processes that wanted a processor at a time with the race's own among them: "
+        f"{_number(load['median'])} (the median over jobs; from {_number(load['least'])} to "
+        f"{_number(load['most'])}).{lacking}"
     )
 
 
