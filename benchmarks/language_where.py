@@ -16,15 +16,13 @@ from typing import Any
 
 import harness
 import language_jobs
-from language_jobs import DECODER, LARGE, SMALL
+from language_jobs import DECODER, LARGE, LARGE_SEEDS, SMALL
 from language_race import start
 from race import Line, number, write
 
 from ppobook.experiments.recording import machine
 
 NAME = "language_race_where"
-ALGORITHMS = ("grpo", "ppo", "dpo", "sft")
-SEEDS = range(100, 103)
 MEASURES = (
     "milliseconds",
     "gflop",
@@ -38,7 +36,7 @@ MEASURES = (
 
 def measured(sizes: list[tuple[int, int]], seeds: range) -> tuple[list[Line], dict[str, Any]]:
     """One number a line, as in the race's own table; and what stands beside that table."""
-    races = [one for one in language_jobs.bench() if one.algorithm in ALGORITHMS and one.size in sizes]
+    races = [one for one in language_jobs.bench() if one.goal is not None and one.size in sizes]
     start(races)
     lines = []
     for seed in seeds:
@@ -70,7 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one seed, and the small model only")
     parser.add_argument("--record", action="store_true", help="write to results/, and make the page again")
     options = parser.parse_args(arguments)
-    lines, facts = measured([SMALL], SEEDS[:1]) if options.quick else measured([SMALL, LARGE], SEEDS)
+    lines, facts = (
+        measured([SMALL], LARGE_SEEDS[:1]) if options.quick else measured([SMALL, LARGE], LARGE_SEEDS)
+    )
     write(NAME, lines, facts, recorded=options.record)
     if options.record:
         import language_page

@@ -40,9 +40,27 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
     return model, WordTokenizer(language_common.read(job)["words"]), reward
 
 
+def trained(kind: type[Any], begun: tuple[Any, Any, Any], job: dict[str, Any], steps: int) -> Any:
+    """The run of a job, by a stage that looks at its own steps, from what `start` gave."""
+    model, tokenizer, reward = begun
+    return train(
+        kind,
+        model,
+        language_common.data(job, DATA[job["algorithm"]]),
+        reward=reward,
+        tokenizer=tokenizer,
+        seed=job["seed"],
+        steps=steps,
+        checkpoint_every=10**6,
+        num_threads=job.get("threads", 1),
+        progress=False,
+        **job["settings"],
+    )
+
+
 def run(job: dict[str, Any]) -> dict[str, Any]:
     kind = stage_class(job["stage"])
-    model, tokenizer, reward = start(job)
+    begun = start(job)
     steps = language_common.Steps(job)
 
     class Watched(kind):  # type: ignore[misc, valid-type]
@@ -51,19 +69,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             steps.end()
             return row
 
-    done = train(
-        Watched,
-        model,
-        language_common.data(job, DATA[job["algorithm"]]),
-        reward=reward,
-        tokenizer=tokenizer,
-        seed=job["seed"],
-        steps=job["warm_up"] + job["steps"],
-        checkpoint_every=10**6,
-        num_threads=job.get("threads", 1),
-        progress=False,
-        **job["settings"],
-    )
+    done = trained(Watched, begun, job, job["warm_up"] + job["steps"])
     if job["algorithm"] in SAMPLING:
         rows = done.history["tokens"].iloc[-1] / len(done.history) / NEW_TOKENS
         language_common.refuse_unless_equal(int(rows), {int(x) for x in done.history["length"]})

@@ -11,13 +11,11 @@ import time
 from typing import Any
 
 import common
-import language_common
 import torch
-from language_ours import DATA, start
+from language_ours import start, trained
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from ppobook.language import train
 from ppobook.language.training import stage_class
 
 WARM_UP, TIMED, PROFILED = 2, 3, 2
@@ -52,7 +50,7 @@ def rate(width: int) -> float:
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     kind = stage_class(job["stage"])
-    model, tokenizer, reward = start(job)
+    begun = start(job)
     profiler = profile(activities=[ProfilerActivity.CPU])
     counted: list[float] = []
     timed: list[float] = []
@@ -84,18 +82,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
                 profiler.__exit__(None, None, None)
             return row
 
-    train(
-        Watched,
-        model,
-        language_common.data(job, DATA[job["algorithm"]]),
-        reward=reward,
-        tokenizer=tokenizer,
-        seed=job["seed"],
-        steps=WARM_UP + 1 + TIMED + PROFILED,
-        checkpoint_every=10**6,
-        progress=False,
-        **job["settings"],
-    )
+    trained(Watched, begun, job, WARM_UP + 1 + TIMED + PROFILED)
     took = {one.key.removeprefix("aten::"): one.self_cpu_time_total / 1e6 for one in profiler.key_averages()}
     shares = {name: sum(took.get(op, 0.0) for op in ops) / sum(whole) for name, ops in KINDS.items()}
     return {

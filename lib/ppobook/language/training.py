@@ -50,8 +50,6 @@ STAGES = {
     "lagged_grpo": "ppobook.language.online:LaggedGRPO",
 }
 
-# The layout of a checkpoint. One with another number is refused, and not guessed at.
-
 # Networks that a stage is given, so that they must be there before it is. Others it makes itself.
 _GIVEN = ("model", "reference", "judge")
 
