@@ -6,8 +6,8 @@ wherever a ratio is outside, on the wrong side too.
 
 from ppobook import evaluate, train
 from ppobook.experiments import record
-from ppobook.networks import together
 from ppobook.objectives import value_loss
+from ppobook.policies import together
 from ppobook.ppo import PPO
 
 EPS = 0.2

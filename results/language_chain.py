@@ -14,7 +14,7 @@ import time
 from ppobook.evaluation import aggregate
 from ppobook.experiments import record, results, results_folder
 from ppobook.language import World, evaluate, load, train
-from ppobook.language.training import Run
+from ppobook.language.run import Run
 
 FRESH = range(100, 110)
 PPO = {"lr": 3e-4, "kl_coef": 0.3, "steps": 60}

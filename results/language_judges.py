@@ -2,6 +2,7 @@
 
 Judges that differ in one thing from that of `language_chain.py` (3,000 pairs, width 64, the sum of its
 tokens' numbers): the number of pairs, the width, or the last token's number in place of the sum. All learn
+from ppobook.run.settings import Settings
 from pairs of the same kind, written by the policy of `language_chain.py`; a judge of another width begins
 with an SFT of that width. Batches and updates are the same for all, so with 300 pairs each is seen 32 times
 and with 9,000 about once.
@@ -23,10 +24,11 @@ from language_chain import FRESH, begun, summed_up
 
 from ppobook.experiments import record
 from ppobook.language import Pairs, World, ladder, train
-from ppobook.language.reward import RewardModelling, Settings, all_pooled, sample_pairs
+from ppobook.language.reward import RewardModelling, all_pooled, sample_pairs
 from ppobook.language.rewards import Judge
-from ppobook.language.training import Run, Task
-from ppobook.runs import stream
+from ppobook.language.run import Run
+from ppobook.language.stage import Task
+from ppobook.run.machine import stream
 
 UPDATES, EVERY = 40, 5
 BETA, LR = 0.1, 3e-4

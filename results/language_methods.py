@@ -19,8 +19,11 @@ from language_chain import FRESH, begun, looked_at, summed_up
 
 from ppobook.experiments import record, results
 from ppobook.language import Completions, Pairs, World, generate
-from ppobook.language.training import Run, Task, open_task, stage_class
-from ppobook.runs import stream
+from ppobook.language.opening import open_task
+from ppobook.language.registry import stage_class
+from ppobook.language.run import Run
+from ppobook.language.stage import Task
+from ppobook.run.machine import stream
 
 BUDGET = 60_000
 BETA = 0.3

@@ -15,7 +15,7 @@ from ppobook import trpo, vanilla
 from ppobook.envs import make_env
 from ppobook.experiments import record
 from ppobook.rollouts import Collector
-from ppobook.training import threads
+from ppobook.run.machine import threads
 
 BATCH = {"num_envs": 8, "num_steps": 256}
 CRITIC = {"value_epochs": 20, "value_lr": 0.01}

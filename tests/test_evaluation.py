@@ -12,7 +12,7 @@ from scipy import stats
 
 from ppobook.envs import chain, make_env
 from ppobook.evaluation import aggregate, evaluate
-from ppobook.networks import CategoricalPolicy, TabularPolicy
+from ppobook.policies import CategoricalPolicy, TabularPolicy
 from ppobook.rollouts import Collector
 
 

@@ -24,14 +24,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from ppobook.batches import Batch
 from ppobook.diagnostics import normalize
 from ppobook.envs import make_env
-from ppobook.networks import CategoricalPolicy, GaussianPolicy
-from ppobook.ppo import PPO, Settings
+from ppobook.policies import CategoricalPolicy, GaussianPolicy
+from ppobook.ppo import PPO
 from ppobook.returns import gae
 from ppobook.rollouts import Collector
+from ppobook.run.settings import Settings
 from ppobook.trpo import TRPO
-from ppobook.updates import Batch
 
 sb3 = pytest.importorskip("stable_baselines3")
 sb3_contrib = pytest.importorskip("sb3_contrib")

@@ -10,12 +10,15 @@ import torch
 from gymnasium import spaces
 
 from ppobook import load, train
+from ppobook.adaptive_kl import AdaptiveCoefficient
+from ppobook.batches import Batch
 from ppobook.envs import make_env
-from ppobook.networks import CategoricalPolicy, ValueFunction
 from ppobook.objectives import policy_gradient_loss
-from ppobook.ppo import PPO, PRESETS, Settings
+from ppobook.policies import CategoricalPolicy, ValueFunction
+from ppobook.ppo import PPO
+from ppobook.presets import PPO, PRESETS
 from ppobook.rollouts import Collector
-from ppobook.updates import AdaptiveCoefficient, Batch
+from ppobook.run.settings import Settings
 
 SMALL = {"num_envs": 2, "num_steps": 32, "epochs": 2, "num_minibatches": 4, "hidden": (8,)}
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ppobook.envs import SameStepVectorEnv, env_seeds, make_env
-from ppobook.networks import (
+from ppobook.policies import (
     CategoricalPolicy,
     GaussianPolicy,
     MultiCategoricalPolicy,

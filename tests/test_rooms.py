@@ -49,7 +49,7 @@ MAY_USE = {
     "__init__": {"evaluation", "experiments", "training"},
 }
 # These hold nothing of the subject; every room may use them.
-EVERYWHERE = {"_arguments", "_doors", "_reads"}
+EVERYWHERE = {"_arguments", "validation", "_reads"}
 
 
 def room_of(path: Path) -> str:
@@ -93,7 +93,7 @@ def test_the_reader_of_imports_sees_every_spelling(tmp_path, monkeypatch):
     (tmp_path / "language").mkdir()
     file = tmp_path / "language" / "online.py"
     file.write_text(
-        "import ppobook.envs as e\nfrom ppobook import _doors, ppo\nfrom ppobook.returns import gae\n"
+        "import ppobook.envs as e\nfrom ppobook import validation, ppo\nfrom ppobook.returns import gae\n"
         "from .. import trpo\nfrom ..vanilla import Vanilla\nfrom . import model\n"
         "def f():\n    from ppobook.training import train\n"
     )

@@ -13,8 +13,15 @@ from spoiling import spoil
 from threadpoolctl import threadpool_info
 
 import ppobook
-from ppobook import load, runs, train, training
-from ppobook.networks import Categorical
+from ppobook import load, train
+from ppobook.policies import Categorical
+from ppobook.registry import learner_class
+from ppobook.run.checkpoint import write_bytes
+from ppobook.run.folder import Home, locked
+from ppobook.run.machine import threads
+from ppobook.run.settings import Settings, setting
+from ppobook.spaces import _describe, _space
+from ppobook.training import COLUMNS
 from ppobook.vanilla import Vanilla
 
 SMALL = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "value_epochs": 2}
@@ -61,7 +68,7 @@ gym.register("ppobook-test/Odd-v0", entry_point=Odd, max_episode_steps=20)
 
 def test_the_history_is_a_tidy_table():
     run = small()
-    assert list(run.history.columns) == list(training.COLUMNS)
+    assert list(run.history.columns) == list(COLUMNS)
     history = run.history
     assert (history["update"] == np.arange(1, len(history) + 1)).all()
     assert history["steps"].dtype.kind == "i"
@@ -132,9 +139,9 @@ def test_what_an_update_reports_is_the_mean_over_its_gradient_steps():
 def test_threads_are_given_back():
     before = torch.get_num_threads()
     seen = []
-    with training.threads(2):
+    with threads(2):
         seen.append(torch.get_num_threads())
-        with training.threads(1):
+        with threads(1):
             seen.append(torch.get_num_threads())
             # NumPy's too: the closed form and the quick actor multiply there.
             assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
@@ -181,7 +188,7 @@ def test_the_config_holds_everything_that_was_asked_for():
 
 
 def test_given_beats_preset_beats_default(monkeypatch):
-    from ppobook.vanilla import Settings, Vanilla
+    from ppobook.vanilla import Vanilla
 
     monkeypatch.setattr(Vanilla, "presets", {"CartPole-v1": {"lr": 0.123, "gamma": 0.9}})
     config = small(gamma=0.8).config
@@ -276,7 +283,7 @@ def test_an_error_of_a_learner_whose_networks_are_sound_stays_what_it_is(monkeyp
     def mistaken(self, rollout):
         raise ValueError("a reader's mistake")
 
-    monkeypatch.setattr(training.learner_class("vanilla"), "update", mistaken)
+    monkeypatch.setattr(learner_class("vanilla"), "update", mistaken)
     with pytest.raises(ValueError, match="a reader's mistake"):
         small()
 
@@ -365,9 +372,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path):
 
 def test_one_run_at_a_time_in_a_folder(run, tmp_path):
     pytest.importorskip("fcntl")
-    home = runs.Home("resume", tmp_path / "run")
+    home = Home("resume", tmp_path / "run")
     with (
-        runs.locked(home),
+        locked(home),
         pytest.raises(ValueError, match=r"resume=.*is being trained in already"),
     ):
         train(resume=home.folder)
@@ -390,7 +397,7 @@ def test_a_folder_that_may_not_be_written_is_named_as_it_came(run, tmp_path, mon
 
 
 def test_a_disk_that_fills_up_leaves_the_earlier_checkpoints(tmp_path, monkeypatch):
-    real = runs.write_bytes
+    real = write_bytes
 
     def full(path, content):
         if "000004" in str(path):
@@ -524,8 +531,8 @@ def test_an_environment_state_that_is_cut_short_is_refused(run, tmp_path):
 
 @dataclasses.dataclass(frozen=True)
 class OwnSettings(Vanilla.settings_class):
-    memory: float = training.setting(0.5, "of the average", low=0, high=1)
-    temperature: float | None = training.setting(None, "none for one that is learned", above=0)
+    memory: float = setting(0.5, "of the average", low=0, high=1)
+    temperature: float | None = setting(None, "none for one that is learned", above=0)
     word: str = "plain"  # a field without a door of its own
     pair: tuple[float, ...] = (0.5,)
 
@@ -597,7 +604,7 @@ def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
     assert run.config["algorithm"] == "test_training:Own"
     assert run.config["memory"] == 0.25
     assert run.config["pair"] == (1.0, 0.5)
-    assert list(run.history.columns[: len(training.COLUMNS)]) == list(training.COLUMNS)
+    assert list(run.history.columns[: len(COLUMNS)]) == list(COLUMNS)
     assert run.history["progress"].tolist() == [32 * i / 200 for i in range(7)]
     assert run.history["late"].isna().tolist() == [True] * 4 + [False] * 3
     assert not run.history["average"].equals(own().history["average"])
@@ -734,5 +741,5 @@ def test_settings_of_ones_own_have_doors(name, given, sentence):
     ids=str,
 )
 def test_spaces_are_kept_in_plain_data(space):
-    described = training._describe(space)
-    assert training._space(json.loads(json.dumps(described))) == space
+    described = _describe(space)
+    assert _space(json.loads(json.dumps(described))) == space

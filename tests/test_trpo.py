@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ppobook import evaluate, train
+from ppobook.batches import Batch
 from ppobook.divergences import kl_categorical, kl_gaussian
 from ppobook.envs import chain, gridworld
-from ppobook.networks import (
+from ppobook.policies import (
     Categorical,
     CategoricalPolicy,
     Gaussian,
@@ -26,8 +27,8 @@ from ppobook.networks import (
     actor_critic_for,
 )
 from ppobook.rollouts import Rollout
-from ppobook.trpo import TRPO, Settings, conjugate_gradient, fisher_matrix, fisher_vector_product, line_search
-from ppobook.updates import Batch
+from ppobook.run.settings import Settings
+from ppobook.trpo import TRPO, conjugate_gradient, fisher_matrix, fisher_vector_product, line_search
 
 # ------------------------------------------------------------------------------------ conjugate gradient
 

@@ -9,9 +9,10 @@ from gymnasium import spaces
 
 from ppobook import evaluate, train
 from ppobook.envs import chain, gridworld
+from ppobook.episodes import collect_episodes, episode_starts, whole_episodes
 from ppobook.rollouts import Rollout
-from ppobook.training import collect_episodes, episode_starts, whole_episodes
-from ppobook.vanilla import Settings, Vanilla
+from ppobook.run.settings import Settings
+from ppobook.vanilla import Vanilla
 
 WEIGHTS = ("return", "reward_to_go")
 BASELINES = ("none", "mean", "value")

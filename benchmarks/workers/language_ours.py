@@ -14,9 +14,9 @@ from language_common import NEW_TOKENS
 
 from ppobook.language import train
 from ppobook.language.model import load_model
+from ppobook.language.registry import stage_class
 from ppobook.language.rewards import Judge
 from ppobook.language.tokens import WordTokenizer
-from ppobook.language.training import stage_class
 
 SAMPLING = ("grpo", "rloo", "ppo")
 DATA = {"sft": "examples", "dpo": "pairs"} | dict.fromkeys(SAMPLING, "prompts")

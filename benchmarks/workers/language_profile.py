@@ -16,7 +16,7 @@ from language_ours import start, trained
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from ppobook.language.training import stage_class
+from ppobook.language.registry import stage_class
 
 WARM_UP, TIMED, PROFILED = 2, 3, 2
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ppobook import train
-from ppobook.training import learner_class
+from ppobook.registry import learner_class
 
 
 def actor(policy: Any, space: Any) -> common.Act:

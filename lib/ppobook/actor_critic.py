@@ -5,31 +5,21 @@ They differ in how they use a batch, and that is what their own files say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from ppobook import _doors, training
+from ppobook import validation
+from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
-from ppobook.networks import RunningNorm, actor_critic_for
+from ppobook.episodes import critic_values
+from ppobook.learner import Learner
+from ppobook.policies import RewardScale, RunningNorm, actor_critic_for
 from ppobook.returns import gae
 from ppobook.rollouts import Rollout
-from ppobook.training import Learner, setting
-from ppobook.updates import Batch, RewardScale, Shuffle
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings that both have."""
-
-    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
-    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
-    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
-    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
-    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
+from ppobook.run.machine import stream
 
 
 class ActorCritic(Learner):
@@ -59,7 +49,7 @@ class ActorCritic(Learner):
                 f"normalize_observations is True, and the policy that {type(self).__name__}.networks made "
                 "has no normalizer; a ppobook.networks.RunningNorm is wanted as its .normalizer"
             )
-        self.shuffle = Shuffle(training.stream(seed, "minibatches"))
+        self.shuffle = Shuffle(stream(seed, "minibatches"))
         self.reward_scale: RewardScale | None = None
         if settings.normalize_rewards:
             self.reward_scale = RewardScale(settings.num_envs, settings.gamma).to(self.device)
@@ -88,14 +78,16 @@ class ActorCritic(Learner):
             activation=s.activation,
             initial_std=s.initial_std,
             normalizer=normalizer,
-            seed=training.stream(seed, "actor and critic"),
+            seed=stream(seed, "actor and critic"),
         )
 
     def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
         """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
         s = self.settings
-        values, last_values, final_values = training.critic_values(self.value, rollout)
-        rewards = rollout.rewards if self.reward_scale is None else self.reward_scale(rollout)
+        values, last_values, final_values = critic_values(self.value, rollout)
+        rewards = rollout.rewards
+        if self.reward_scale is not None:
+            rewards = self.reward_scale(rewards, rollout.terminated | rollout.truncated)
         advantages, returns = gae(
             rewards,
             torch.cat([values, last_values[:, None]], dim=1),
@@ -126,7 +118,7 @@ class ActorCritic(Learner):
                     f"{name}.advantages returned {what} of shape {tuple(x.shape)}; {shape} is wanted, "
                     "environments by steps"
                 )
-            _doors.finite(f"{what}, as {name}.advantages returned them,", x)
+            validation.finite(f"{what}, as {name}.advantages returned them,", x)
         advantages, returns, values = (x.detach() for x in made)
         return advantages, returns, values
 

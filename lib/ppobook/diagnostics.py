@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ppobook import _doors
-from ppobook._doors import ArrayT
+from ppobook import validation
+from ppobook.validation import ArrayT
 
 
 def normalize(
@@ -53,21 +53,21 @@ def normalize(
     Ziegler et al. 2019, "Fine-tuning language models from human preferences", whose code whitens rewards
     without shifting their mean.
     """
-    library = _doors.one_library(advantages=advantages, mask=mask)
-    _doors.present(advantages=advantages)
-    x: Any = _doors.floats(advantages=advantages)[0]
-    _doors.not_empty("advantages", x)
-    if _doors.count("ddof", ddof, low=0) > 1:
+    library = validation.one_library(advantages=advantages, mask=mask)
+    validation.present(advantages=advantages)
+    x: Any = validation.floats(advantages=advantages)[0]
+    validation.not_empty("advantages", x)
+    if validation.count("ddof", ddof, low=0) > 1:
         raise ValueError(f"ddof is {ddof}; 0 or 1 is wanted")
     keep, number = None, math.prod(x.shape)
     if mask is not None:
-        keep = _doors.flags("mask", mask, x.shape, "the shape of advantages")
+        keep = validation.flags("mask", mask, x.shape, "the shape of advantages")
         if library is not np:
             keep = library.as_tensor(keep, device=x.device)
         number = int(keep.sum())
         if number == 0:
             raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
-    _doors.finite("advantages", x, where=keep)
+    validation.finite("advantages", x, where=keep)
     if number <= ddof:
         raise ValueError(
             f"ddof is {ddof} and advantages has {number} entry that counts; more than ddof are wanted"
@@ -110,13 +110,13 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
     ValueError, TypeError
         Shapes that differ, no entry, a value that is not finite, arrays and tensors mixed.
     """
-    library = _doors.one_library(values=values, returns=returns)
-    _doors.present(values=values, returns=returns)
-    v, y = (_detached(x) for x in _doors.floats(values=values, returns=returns))
-    _doors.not_empty("values", v)
-    _doors.shape("returns", y, v.shape, "the shape of values")
-    _doors.finite("values", v)
-    _doors.finite("returns", y)
+    library = validation.one_library(values=values, returns=returns)
+    validation.present(values=values, returns=returns)
+    v, y = (_detached(x) for x in validation.floats(values=values, returns=returns))
+    validation.not_empty("values", v)
+    validation.shape("returns", y, v.shape, "the shape of values")
+    validation.finite("values", v)
+    validation.finite("returns", y)
     # In units of the largest, so that no square is beyond the dtype.
     unit = max(float(abs(y).max()), float(abs(v).max())) or 1.0
     y, v = y / unit, v / unit
@@ -151,11 +151,11 @@ def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
     ----------
     Kong 1992, "A note on importance sampling using standardized weights".
     """
-    library = _doors.one_library(log_ratio=log_ratio)
-    _doors.present(log_ratio=log_ratio)
-    log_w = _detached(_doors.floats(log_ratio=log_ratio)[0])
-    _doors.not_empty("log_ratio", log_w)
-    _doors.finite("log_ratio", log_w)
+    library = validation.one_library(log_ratio=log_ratio)
+    validation.present(log_ratio=log_ratio)
+    log_w = _detached(validation.floats(log_ratio=log_ratio)[0])
+    validation.not_empty("log_ratio", log_w)
+    validation.finite("log_ratio", log_w)
     # A common factor of all weights cancels, so the largest may be 1: exp never overflows.
     w = library.exp(log_w - log_w.max())
     return w.sum() ** 2 / (w**2).sum()
@@ -261,7 +261,7 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
 
     `low` and `high` are the ends of the box; what `keep` leaves out must be 0 in both arrays already.
     """
-    library: Any = _doors.one_library(log_ratio=log_ratio)
+    library: Any = validation.one_library(log_ratio=log_ratio)
     if library is not np and log_ratio.device.type == "cpu" and log_ratio.dtype.itemsize >= 4:
         # For a minibatch of the usual size NumPy takes these small steps in less than half of torch's time.
         log_r, a = log_ratio.detach().numpy(), advantages.detach().numpy()
@@ -289,10 +289,10 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
 
 def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
     """The ends of the box that a ratio gains nothing from leaving: 1 − ε and 1 + ε, or 1 + its own ε."""
-    clip_eps = _doors.number("clip_eps", clip_eps, above=0)
+    clip_eps = validation.number("clip_eps", clip_eps, above=0)
     if clip_eps_high is None:
         return 1 - clip_eps, 1 + clip_eps
-    return 1 - clip_eps, 1 + _doors.number("clip_eps_high", clip_eps_high, above=0)
+    return 1 - clip_eps, 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
 
 
 def gradient_variance(gradients: ArrayT) -> ArrayT:
@@ -317,37 +317,37 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
     ValueError, TypeError
         Fewer than 2 samples, a value that is not finite.
     """
-    _doors.present(gradients=gradients)
-    g = _detached(_doors.floats(gradients=gradients)[0])
-    _doors.last_axis("gradients", g, "the components of a gradient")
-    _doors.not_empty("gradients", g)
+    validation.present(gradients=gradients)
+    g = _detached(validation.floats(gradients=gradients)[0])
+    validation.last_axis("gradients", g, "the components of a gradient")
+    validation.not_empty("gradients", g)
     if len(g) < 2:
         raise ValueError(
             f"gradients has shape {tuple(g.shape)}; at least 2 samples (the first axis) are wanted"
         )
-    _doors.finite("gradients", g)
+    validation.finite("gradients", g)
     return ((g - g.mean(0)) ** 2).sum() / (len(g) - 1)
 
 
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
     """The mask as booleans, or None, and the arrays, detached: of one shape and dtype, 0 where masked out."""
-    library = _doors.one_library(**arrays, mask=mask)
-    _doors.present(**arrays)
+    library = validation.one_library(**arrays, mask=mask)
+    validation.present(**arrays)
     first = next(iter(arrays))
-    found: list[Any] = [_detached(x) for x in _doors.floats(**arrays)]
+    found: list[Any] = [_detached(x) for x in validation.floats(**arrays)]
     wanted = found[0].shape
-    _doors.not_empty(first, found[0])
+    validation.not_empty(first, found[0])
     for name, x in zip(arrays, found, strict=True):
-        _doors.shape(name, x, wanted, f"the shape of {first}")
+        validation.shape(name, x, wanted, f"the shape of {first}")
     keep = None
     if mask is not None:
-        keep = _doors.flags("mask", mask, wanted, f"the shape of {first}")
+        keep = validation.flags("mask", mask, wanted, f"the shape of {first}")
         keep = keep if library is np else library.as_tensor(keep, device=found[0].device)
         if not keep.any():
             raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
         found = [library.where(keep, x, 0.0) for x in found]
     for name, x in zip(arrays, found, strict=True):
-        _doors.finite(name, x)
+        validation.finite(name, x)
     return keep, found
 
 
@@ -356,4 +356,4 @@ def _variance(x: Any) -> Any:
 
 
 def _detached(x: Any) -> Any:
-    return x.detach() if _doors.is_tensor(x) else x
+    return x.detach() if validation.is_tensor(x) else x

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ppobook import _doors
-from ppobook._doors import ArrayT
+from ppobook import validation
+from ppobook.validation import ArrayT
 
 
 def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
@@ -45,14 +45,14 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
     ----------
     Kullback and Leibler 1951, "On information and sufficiency", section 2.
     """
-    library = _doors.one_library(logits_q=logits_q, logits_p=logits_p)
+    library = validation.one_library(logits_q=logits_q, logits_p=logits_p)
     logits_q, logits_p = _pair(logits_q=logits_q, logits_p=logits_p)
     logits: dict[str, Any] = {"logits_q": logits_q, "logits_p": logits_p}
     for name, x in logits.items():
-        _doors.last_axis(name, x, "the actions")
-        _doors.not_empty(name, x)
+        validation.last_axis(name, x, "the actions")
+        validation.not_empty(name, x)
         impossible = x == -np.inf
-        _doors.finite(name, x, where=~impossible)
+        validation.finite(name, x, where=~impossible)
         if impossible.all(-1).any():
             raise ValueError(
                 f"{name} is -inf for all actions of a distribution; at least one finite logit is wanted"
@@ -90,17 +90,17 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     ----------
     Kullback 1959, "Information theory and statistics", chapter 9.
     """
-    library = _doors.one_library(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
-    mean_q, std_q, mean_p, std_p = _doors.floats(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
+    library = validation.one_library(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
+    mean_q, std_q, mean_p, std_p = validation.floats(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
     means: dict[str, Any] = {"mean_q": mean_q, "mean_p": mean_p}
     stds: dict[str, Any] = {"std_q": std_q, "std_p": std_p}
     for name, x in means.items():
-        _doors.last_axis(name, x, "the components")
-        _doors.finite(name, x)
-        _doors.shape(name, x, mean_q.shape, "the shape of mean_q")
+        validation.last_axis(name, x, "the components")
+        validation.finite(name, x)
+        validation.shape(name, x, mean_q.shape, "the shape of mean_q")
     for name, x in stds.items():
-        _doors.positive(name, x)
-        _doors.broadcasts(name, x, mean_q.shape, "the shape of mean_q")
+        validation.positive(name, x)
+        validation.broadcasts(name, x, mean_q.shape, "the shape of mean_q")
     ratio, distance = std_q / std_p, (mean_q - mean_p) / std_p
     # log(σ_q/σ_p) is taken of the ratio whose square stands beside it: the two cancel exactly at σ_q = σ_p.
     return (0.5 * (ratio**2 - 1 + distance**2) - library.log(ratio)).sum(-1)
@@ -149,23 +149,23 @@ def k3(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
     """
     log_r: Any = _log_ratio(logp_q, logp_p)
     # expm1: near r = 1, r − 1 would lose its digits.
-    return _doors.one_library(log_r=log_r).expm1(log_r) - log_r
+    return validation.one_library(log_r=log_r).expm1(log_r) - log_r
 
 
 def _log_ratio(logp_q: Any, logp_p: Any) -> Any:
     """log p − log q, after their door."""
     logp_q, logp_p = _pair(logp_q=logp_q, logp_p=logp_p)
-    _doors.finite("logp_q", logp_q)
-    _doors.finite("logp_p", logp_p)
+    validation.finite("logp_q", logp_q)
+    validation.finite("logp_p", logp_p)
     return logp_p - logp_q
 
 
 def _pair(**arrays: Any) -> list[Any]:
     """Two arrays of one dtype, which must be of one shape."""
-    _doors.present(**arrays)
-    x, y = _doors.floats(**arrays)
+    validation.present(**arrays)
+    x, y = validation.floats(**arrays)
     first, second = arrays
-    _doors.shape(second, y, x.shape, f"the shape of {first}")
+    validation.shape(second, y, x.shape, f"the shape of {first}")
     return [x, y]
 
 

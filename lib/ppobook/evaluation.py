@@ -10,9 +10,9 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.envs import make_env
-from ppobook.networks import Policy
+from ppobook.policies import Policy
 from ppobook.rollouts import Collector
 
 # Environments stepped side by side: enough to make the network's share small, few enough to be made quickly.
@@ -59,8 +59,8 @@ def evaluate(
         An unknown environment, a count below 1, an episode that does not end within 20000 steps, a reward or
         observation that is not finite.
     """
-    episodes = _doors.count("episodes", episodes)
-    seed = _doors.count("seed", seed, low=0)
+    episodes = validation.count("episodes", episodes)
+    seed = validation.count("seed", seed, low=0)
     made = isinstance(env, str)
     if not isinstance(env, str | VectorEnv):
         raise TypeError(f"env is {env!r}; the id of an environment, or what make_env returned, is wanted")
@@ -175,16 +175,16 @@ def aggregate(
     table = np.asarray(values, dtype=np.float64)
     if table.ndim == 0 or len(table) < 2:
         raise ValueError(f"values has shape {table.shape}; at least two seeds are wanted, one a row")
-    _doors.finite("values", table)
-    _doors.choice("statistic", statistic, ("mean", "iqm"))
+    validation.finite("values", table)
+    validation.choice("statistic", statistic, ("mean", "iqm"))
     if interval is None:
         interval = "t" if statistic == "mean" else "bootstrap"
-    _doors.choice("interval", interval, ("t", "bootstrap"))
+    validation.choice("interval", interval, ("t", "bootstrap"))
     if interval == "t" and statistic != "mean":
         raise ValueError(
             f"interval is 't' and statistic {statistic!r}; 'bootstrap' is wanted, t is for the mean"
         )
-    level = _doors.number("level", level, above=0, high=1)
+    level = validation.number("level", level, above=0, high=1)
     if level == 1:
         raise ValueError("level is 1; a number strictly between 0 and 1 is wanted")
 
@@ -204,10 +204,10 @@ def aggregate(
             axis=0,
             method="percentile",
             confidence_level=level,
-            n_resamples=_doors.count("resamples", resamples),
+            n_resamples=validation.count("resamples", resamples),
             # So many at a time that a long curve does not need `resamples` copies of itself at once.
             batch=max(1, _AT_ONCE // table.size),
-            rng=np.random.default_rng(_doors.count("seed", seed, low=0)),
+            rng=np.random.default_rng(validation.count("seed", seed, low=0)),
         )
         low, high = found.confidence_interval
     if table.ndim == 1:

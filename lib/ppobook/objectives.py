@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.diagnostics import clip_range, ratio_means
 
 Reduction = Literal["token", "sequence", "constant"]
@@ -237,7 +237,7 @@ def kl_penalized_loss(
     ----------
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 8; how beta adapts: section 4.
     """
-    beta = _doors.number("beta", beta, low=0)
+    beta = validation.number("beta", beta, low=0)
     keep, (logp, old_logp, advantages, kl) = _entries(
         mask, logp=logp, old_logp=old_logp, advantages=advantages, kl=_spread(kl, logp)
     )
@@ -296,7 +296,7 @@ def sequence_surrogate_loss(
     Zheng et al. 2025, "Group sequence policy optimization", equation 5, with the ratio of equation 7.
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    _doors.last_axis("logp", _doors.tensor("logp", logp), "the tokens of a sequence")
+    validation.last_axis("logp", validation.tensor("logp", logp), "the tokens of a sequence")
     keep, (logp, old_logp) = _entries(mask, logp=logp, old_logp=old_logp)
     advantages = _one_a_sequence(advantages, logp, keep)
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
@@ -356,8 +356,8 @@ def cispo_loss(
     MiniMax 2025, "MiniMax-M1: scaling test-time compute efficiently with lightning attention", equations 4
     and 5.
     """
-    high = 1 + _doors.number("clip_eps_high", clip_eps_high, above=0)
-    low = None if clip_eps_low is None else 1 - _doors.number("clip_eps_low", clip_eps_low, above=0)
+    high = 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
+    low = None if clip_eps_low is None else 1 - validation.number("clip_eps_low", clip_eps_low, above=0)
     keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     weight = (logp.detach() - old_logp).exp().clamp(low, high)
     return _reduce(-weight * advantages * logp, keep, reduction, denominator)
@@ -478,15 +478,15 @@ def ppo_loss(
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 9.
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    value_coef = _doors.number("value_coef", value_coef, low=0)
-    entropy_coef = _doors.number("entropy_coef", entropy_coef, low=0)
+    value_coef = validation.number("value_coef", value_coef, low=0)
+    entropy_coef = validation.number("entropy_coef", entropy_coef, low=0)
     tensors = {"logp": logp, "old_logp": old_logp, "advantages": advantages}
     tensors |= {"values": values, "returns": returns, "entropy": entropy}
     tensors |= _old_values("value_clip_eps", value_clip_eps, old_values)
     if (kl is None) != (beta is None):
         raise ValueError("one of kl and beta is None; the penalty wants both, the clip neither")
     if kl is not None:
-        beta = _doors.number("beta", beta, low=0)
+        beta = validation.number("beta", beta, low=0)
         tensors["kl"] = _spread(kl, logp)
     keep, entries = _alike(mask, tensors)
     logp, old_logp, advantages, values, returns, entropy, *optional = entries
@@ -516,7 +516,7 @@ def ppo_loss(
         # each tensor. (The loss alone could hide a log-probability of −∞, whose ratio is 0.)
         if not math.isfinite((loss + diagnostics["approx_kl"]).item()):
             for name, x in zip(tensors, entries, strict=True):
-                _doors.finite(name, x)
+                validation.finite(name, x)
     return loss, diagnostics
 
 
@@ -549,7 +549,7 @@ def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) ->
     """old_values under its name, if a clip is there to read it."""
     if clip_eps is None:
         return {}
-    _doors.number(name, clip_eps, above=0)
+    validation.number(name, clip_eps, above=0)
     if old_values is None:
         raise ValueError(f"{name} is {clip_eps} and old_values is None; a clip wants values to stay near")
     return {"old_values": old_values}
@@ -557,18 +557,18 @@ def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) ->
 
 def _spread(kl: Tensor, logp: Tensor) -> Tensor:
     """A single number as one for every entry."""
-    single = _doors.is_tensor(kl) and _doors.is_tensor(logp) and kl.ndim == 0
+    single = validation.is_tensor(kl) and validation.is_tensor(logp) and kl.ndim == 0
     return kl.expand(logp.shape) if single else kl
 
 
 def _one_a_sequence(advantages: Tensor, logp: Tensor, keep: Tensor | None) -> Tensor:
     """The advantages of whole sequences, finite, 0 for those without a token, in the dtype of logp."""
-    advantages = _doors.tensor("advantages", advantages).detach()
-    _doors.one_library(logp=logp, advantages=advantages)
-    _doors.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
+    advantages = validation.tensor("advantages", advantages).detach()
+    validation.one_library(logp=logp, advantages=advantages)
+    validation.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
     if keep is not None:
         advantages = torch.where(keep.any(dim=-1), advantages, 0.0)
-    _doors.finite("advantages", advantages)
+    validation.finite("advantages", advantages)
     return advantages.to(logp.dtype)
 
 
@@ -580,23 +580,23 @@ def _entries(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, lis
     """`_alike`, and finite."""
     keep, entries = _alike(mask, tensors)
     for name, x in zip(tensors, entries, strict=True):
-        _doors.finite(name, x)
+        validation.finite(name, x)
     return keep, entries
 
 
 def _alike(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | None, list[Tensor]]:
     """The mask as booleans, and the tensors (all of the first one's shape and dtype), 0 where masked out."""
     for name, x in tensors.items():
-        _doors.tensor(name, x)
-    _doors.one_library(**tensors, mask=mask)
+        validation.tensor(name, x)
+    validation.one_library(**tensors, mask=mask)
     first_name, first = next(iter(tensors.items()))
-    _doors.not_empty(first_name, first)
+    validation.not_empty(first_name, first)
     for name, x in tensors.items():
-        _doors.shape(name, x, first.shape, f"the shape of {first_name}")
+        validation.shape(name, x, first.shape, f"the shape of {first_name}")
     entries = [x.detach() if name in _DATA else x for name, x in tensors.items()]
     keep = None
     if mask is not None:
-        keep = _doors.flags("mask", mask, first.shape, f"the shape of {first_name}")
+        keep = validation.flags("mask", mask, first.shape, f"the shape of {first_name}")
         keep = torch.as_tensor(keep, device=first.device)
         if not keep.any():
             raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
@@ -607,7 +607,7 @@ def _alike(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | No
 
 def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominator: float | None) -> Tensor:
     """One number from a loss an entry; what is masked out must be 0 already."""
-    _doors.choice("reduction", reduction, REDUCTIONS)
+    validation.choice("reduction", reduction, REDUCTIONS)
     if reduction == "constant":
         return losses.sum() / _denominator(denominator)
     if denominator is not None:
@@ -620,11 +620,11 @@ def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominat
         return losses.mean()
     if reduction == "token":
         return losses.sum() / keep.sum()
-    _doors.last_axis("mask", keep, "the tokens of a sequence")
+    validation.last_axis("mask", keep, "the tokens of a sequence")
     tokens = keep.sum(dim=-1)
     if (tokens == 0).any():
         raise ValueError(
-            f"mask is 0 in all of row {_doors.place(tokens == 0)}; "
+            f"mask is 0 in all of row {validation.place(tokens == 0)}; "
             f"under reduction='sequence' each sequence needs at least one token"
         )
     return (losses.sum(dim=-1) / tokens).mean()
@@ -633,4 +633,4 @@ def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominat
 def _denominator(denominator: Any) -> float:
     if denominator is None:
         raise ValueError("denominator is None; reduction='constant' wants the number to divide the sum by")
-    return _doors.number("denominator", denominator, above=0)
+    return validation.number("denominator", denominator, above=0)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -24,120 +23,21 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook import actor_critic
 from ppobook.actor_critic import ActorCritic
-from ppobook.closed_form import ClosedForm
+from ppobook.adaptive_kl import AdaptiveCoefficient
+from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.networks import together
+from ppobook.fast.closed_form import ClosedForm
+from ppobook.fast.flat import Adam, clip_gradient, flatten, in_row
 from ppobook.objectives import ppo_loss
+from ppobook.policies import together
+from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
-from ppobook.training import setting
-from ppobook.updates import Adam, AdaptiveCoefficient, Batch, clip_gradient, flatten, in_row
-
-# Picked on seeds below 20 among two to eight rivals each, by how many steps they needed there. A schedule
-# reaches its end at total_steps: 100,000 was given to CartPole, 150,000 to Acrobot, 500,000 to the last two.
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "num_envs": 32,
-        "num_steps": 32,
-        "num_minibatches": 4,
-        "gamma": 0.98,
-        "lam": 0.9,
-        "lr": 1.5e-3,
-        "lr_final": 0.0,
-        "clip_eps_final": 1e-3,
-        "value_coef": 1.0,
-        "entropy_coef": 0.0,
-    },
-    "Acrobot-v1": {
-        "num_envs": 32,
-        "num_steps": 32,
-        "num_minibatches": 4,
-        "lr": 1e-3,
-        "lr_final": 0.0,
-        "value_coef": 1.0,
-        "entropy_coef": 0.0,
-        "normalize_rewards": True,
-    },
-    "Pendulum-v1": {
-        "num_envs": 4,
-        "num_steps": 256,
-        "num_minibatches": 8,
-        "gamma": 0.9,
-        "lr": 2e-3,
-        "value_coef": 1.0,
-        "entropy_coef": 0.0,
-        "normalize_rewards": True,
-    },
-    "LunarLander-v3": {
-        "num_envs": 16,
-        "num_steps": 256,
-        "num_minibatches": 16,
-        "gamma": 0.999,
-        "lam": 0.98,
-        "lr": 1e-3,
-        "lr_final": 0.0,
-        "value_coef": 1.0,
-        "normalize_rewards": True,
-    },
-    "Hopper-v5": {
-        "num_envs": 16,
-        "num_steps": 128,
-        "num_minibatches": 8,
-        "lr": 1e-3,
-        "lr_final": 0.0,
-        "value_coef": 1.0,
-        "entropy_coef": 0.0,
-        "normalize_observations": True,
-        "normalize_rewards": True,
-        "initial_std": 0.5,
-    },
-}
-
-
-@dataclass(frozen=True)
-class Settings(actor_critic.Settings):
-    """The settings of PPO, and their defaults.
-
-    A setting with a `_final` goes from the one to the other in a straight line over `total_steps`.
-    """
-
-    num_steps: int = setting(
-        2048, "steps that each environment takes before an update", low=1, high=1_000_000
-    )
-    epochs: int = setting(10, "passes over one batch", low=1)
-    num_minibatches: int = setting(32, "parts of a batch, each good for one gradient step", low=1)
-    objective: str = setting(
-        "clip",
-        "what keeps a step small: the clip, or a KL penalty, fixed or adapted to kl_coef_target",
-        choices=("clip", "kl", "adaptive_kl"),
-    )
-    clip_eps: float = setting(0.2, "ε: how far the ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
-    clip_eps_final: float | None = setting(None, "ε at the end", above=0)
-    kl_coef: float = setting(1.0, "β of the KL penalty; where it is adapted, the first one", low=0)
-    kl_coef_target: float = setting(0.01, "the KL of an update that β is adapted to, in nats", above=0)
-    target_kl: float | None = setting(
-        None, "no further epoch once the mean KL of one is above this, in nats", above=0
-    )
-    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e37)
-    lr_final: float | None = setting(None, "learning rate at the end", low=0, high=1e37)
-    adam_eps: float = setting(1e-5, "what Adam adds to the deviation that it divides by", above=0)
-    max_grad_norm: float | None = setting(0.5, "a longer gradient is shortened to this", above=0)
-    value_coef: float = setting(0.5, "weight of the critic's half squared error", low=0)
-    value_clip_eps: float | None = setting(None, "how far V may gain from its old value", above=0)
-    entropy_coef: float = setting(0.01, "weight of the entropy bonus", low=0)
-    entropy_coef_final: float | None = setting(None, "weight of the entropy bonus at the end", low=0)
-    normalize_advantages: str = setting(
-        "minibatch",
-        "what advantages are shifted and scaled over, to mean 0 and deviation 1",
-        choices=("minibatch", "batch", "none"),
-    )
-    shared_trunk: bool = setting(False, "one network for policy and critic, but for the last layer")
+from ppobook.settings import PPOSettings
 
 
 class PPO(ActorCritic):
-    """Proximal policy optimization, as `Settings` describe it.
+    """Proximal policy optimization, as `PPOSettings` describe it.
 
     **To extend it**, override one of three methods: `networks` makes policy and critic, `advantages` says how
     much better than expected each action was (both are documented with `ActorCritic`), `loss` is what a
@@ -154,16 +54,16 @@ class PPO(ActorCritic):
     """
 
     algorithm = "ppo"
-    settings_class = Settings
-    presets = PRESETS
+    settings_class = PPOSettings
+    presets = PRESETS["ppo"]
     remembers = (*ActorCritic.remembers, "optimizer", "kl_coef")
 
-    settings: Settings
+    settings: PPOSettings
     # As it was when the rollout was played; kept where the objective, or a loss of one's own, may ask it.
     old_policy: Any = None
 
     def __init__(
-        self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
+        self, observation_space: gym.Space, action_space: gym.Space, settings: PPOSettings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
         s = settings

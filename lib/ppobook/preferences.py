@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.objectives import _entries
 
 Diagnostics = dict[str, Tensor]
@@ -79,7 +79,7 @@ def bradley_terry_loss(
         tensors["margin"] = margin.detach()
         margin = None
     chosen, rejected, *margins = _numbers("pairs", **tensors)
-    apart = 0.0 if margin is None else _doors.number("margin", margin)
+    apart = 0.0 if margin is None else validation.number("margin", margin)
     return -logsigmoid(chosen - rejected - sum(margins, apart)).mean()
 
 
@@ -137,8 +137,8 @@ def dpo_loss(
     Rafailov et al. 2023, "Direct preference optimization: your language model is secretly a reward model",
     equation 7. The smoothing: Mitchell 2023, "A note on DPO with noisy preferences & relationship to IPO".
     """
-    beta = _doors.number("beta", beta, above=0)
-    label_smoothing = _doors.number("label_smoothing", label_smoothing, low=0, high=0.5)
+    beta = validation.number("beta", beta, above=0)
+    label_smoothing = validation.number("label_smoothing", label_smoothing, low=0, high=0.5)
     chosen, rejected, ref_chosen, ref_rejected = _numbers(
         "pairs",
         chosen_logp=chosen_logp,
@@ -201,7 +201,7 @@ def ipo_loss(
     Azar et al. 2023, "A general theoretical paradigm to understand learning from human preferences", equation
     17.
     """
-    beta = _doors.number("beta", beta, above=0)
+    beta = validation.number("beta", beta, above=0)
     chosen, rejected, ref_chosen, ref_rejected = _numbers(
         "pairs",
         chosen_logp=chosen_logp,
@@ -263,8 +263,8 @@ def simpo_loss(
     ----------
     Meng et al. 2024, "SimPO: simple preference optimization with a reference-free reward", equation 6.
     """
-    beta = _doors.number("beta", beta, above=0)
-    gamma = _doors.number("gamma", gamma, low=0)
+    beta = validation.number("beta", beta, above=0)
+    gamma = validation.number("gamma", gamma, low=0)
     chosen, rejected = _numbers("pairs", chosen_logp=chosen_logp, rejected_logp=rejected_logp)
     chosen_reward = beta * chosen / _lengths("chosen_lengths", chosen_lengths, chosen)
     rejected_reward = beta * rejected / _lengths("rejected_lengths", rejected_lengths, chosen)
@@ -335,12 +335,12 @@ def kto_loss(
     Ethayarajh et al. 2024, "KTO: model alignment as prospect theoretic optimization", equation 8 (7 in the
     first version).
     """
-    beta = _doors.number("beta", beta, above=0)
-    desirable_weight = _doors.number("desirable_weight", desirable_weight, low=0)
-    undesirable_weight = _doors.number("undesirable_weight", undesirable_weight, low=0)
+    beta = validation.number("beta", beta, above=0)
+    desirable_weight = validation.number("desirable_weight", desirable_weight, low=0)
+    undesirable_weight = validation.number("undesirable_weight", undesirable_weight, low=0)
     logp, ref_logp = _numbers("completions", logp=logp, ref_logp=ref_logp)
-    _doors.one_library(logp=logp, desirable=desirable)
-    liked = _doors.flags("desirable", desirable, logp.shape, "the shape of logp")
+    validation.one_library(logp=logp, desirable=desirable)
+    liked = validation.flags("desirable", desirable, logp.shape, "the shape of logp")
     liked = torch.as_tensor(liked, device=logp.device)
     z = _reference_point(kl, logp)
 
@@ -362,10 +362,10 @@ def kto_loss(
 def _reference_point(kl: Tensor | float, logp: Tensor) -> Tensor:
     """KTO's z, a single number in the dtype of logp."""
     if not isinstance(kl, Tensor):
-        return logp.new_tensor(_doors.number("kl", kl)).clamp(min=0)
-    _doors.one_library(logp=logp, kl=kl)
-    _doors.not_empty("kl", _doors.tensor("kl", kl))
-    _doors.finite("kl", kl)
+        return logp.new_tensor(validation.number("kl", kl)).clamp(min=0)
+    validation.one_library(logp=logp, kl=kl)
+    validation.not_empty("kl", validation.tensor("kl", kl))
+    validation.finite("kl", kl)
     return kl.detach().mean().clamp(min=0).to(logp.dtype)
 
 
@@ -382,16 +382,16 @@ def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
 
 def _lengths(name: str, lengths: Tensor, logp: Tensor) -> Tensor:
     """Numbers of tokens, at least 1 each, in the dtype of logp."""
-    if not _doors.is_tensor(lengths):
+    if not validation.is_tensor(lengths):
         raise TypeError(f"{name} is of type {type(lengths).__name__}; a torch tensor is wanted")
     if lengths.dtype == torch.bool or lengths.is_complex():
         raise TypeError(f"{name} has dtype {lengths.dtype}; whole numbers are wanted")
-    _doors.one_library(logp=logp, lengths=lengths)
-    _doors.shape(name, lengths, logp.shape, "the shape of chosen_logp")
+    validation.one_library(logp=logp, lengths=lengths)
+    validation.shape(name, lengths, logp.shape, "the shape of chosen_logp")
     bad = ~(torch.isfinite(lengths) & (lengths >= 1) & (lengths == lengths.round()))
     if bad.any():
         raise ValueError(
-            f"{name} is {lengths[bad][0].item():g} at index {_doors.place(bad)}; "
+            f"{name} is {lengths[bad][0].item():g} at index {validation.place(bad)}; "
             f"whole numbers of at least 1 are wanted"
         )
     return lengths.to(logp.dtype)

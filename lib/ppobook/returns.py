@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ppobook import _doors
-from ppobook._doors import ArrayT
+from ppobook import validation
+from ppobook.validation import ArrayT
 
 
 def discounted_returns(
@@ -64,25 +64,25 @@ def discounted_returns(
     ----------
     Sutton and Barto 2018, "Reinforcement learning: an introduction", equations 3.8 and 3.9.
     """
-    gamma = _doors.number("gamma", gamma, low=0, high=1)
+    gamma = validation.number("gamma", gamma, low=0, high=1)
     given = {"rewards": rewards, "last_values": last_values, "final_values": final_values}
-    _doors.one_library(**given, terminated=terminated, truncated=truncated)
-    _doors.present(rewards=rewards)
-    r, last, final = _doors.floats(**given)
-    _doors.last_axis("rewards", r, "time")
-    _doors.finite("rewards", r)
+    validation.one_library(**given, terminated=terminated, truncated=truncated)
+    validation.present(rewards=rewards)
+    r, last, final = validation.floats(**given)
+    validation.last_axis("rewards", r, "time")
+    validation.finite("rewards", r)
     layout = _Layout(r, gamma)
     ends = _Ends(layout, terminated, truncated)
 
     follows = np.zeros((layout.steps, layout.rollouts), layout.dtype)
     if last is not None:
         wanted = layout.shape[:-1]
-        _doors.shape("last_values", last, wanted, "one value a rollout, for what follows its last step")
+        validation.shape("last_values", last, wanted, "one value a rollout, for what follows its last step")
         if layout.steps > 0:
             open_ended = ~(ends.terminated | ends.truncated)[-1]
             follows[-1] = layout.rows(last[..., None])[0]
             if not np.isfinite(follows[-1][open_ended]).all():
-                _doors.finite(
+                validation.finite(
                     "last_values",
                     layout.rows(last[..., None]).reshape(wanted),
                     where=open_ended.reshape(wanted),
@@ -133,8 +133,8 @@ def n_step_advantages(
     Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning", section 4. Schulman et al. 2016,
     "High-dimensional continuous control using generalized advantage estimation", equation 14.
     """
-    gamma = _doors.number("gamma", gamma, low=0, high=1)
-    n = _doors.count("n", n)
+    gamma = validation.number("gamma", gamma, low=0, high=1)
+    n = validation.count("n", n)
     layout, ends, _, deltas = _td_errors(rewards, values, terminated, truncated, final_values, gamma, gamma)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
     advantages, carry = deltas.copy(), ends.carry(gamma)
@@ -191,8 +191,8 @@ def gae(
     Schulman et al. 2016, "High-dimensional continuous control using generalized advantage estimation",
     equations 11 and 16.
     """
-    gamma = _doors.number("gamma", gamma, low=0, high=1)
-    lam = _doors.number("lam", lam, low=0, high=1)
+    gamma = validation.number("gamma", gamma, low=0, high=1)
+    lam = validation.number("lam", lam, low=0, high=1)
     layout, ends, v, deltas = _td_errors(
         rewards, values, terminated, truncated, final_values, gamma, gamma * lam
     )
@@ -214,13 +214,15 @@ def _td_errors(
     `memory` is what a later δ counts in the sum a step earlier.
     """
     given = {"rewards": rewards, "values": values, "final_values": final_values}
-    _doors.one_library(**given, terminated=terminated, truncated=truncated)
-    _doors.present(rewards=rewards, values=values, terminated=terminated)
-    r, v, final = _doors.floats(**given)
-    _doors.last_axis("rewards", r, "time")
+    validation.one_library(**given, terminated=terminated, truncated=truncated)
+    validation.present(rewards=rewards, values=values, terminated=terminated)
+    r, v, final = validation.floats(**given)
+    validation.last_axis("rewards", r, "time")
     layout = _Layout(r, memory)
     wanted = (*layout.shape[:-1], layout.steps + 1)
-    _doors.shape("values", v, wanted, "one more than there are rewards: the last is for what follows them")
+    validation.shape(
+        "values", v, wanted, "one more than there are rewards: the last is for what follows them"
+    )
     ends = _Ends(layout, terminated, truncated)
     final = ends.final_values(final, required=True)
 
@@ -233,8 +235,8 @@ def _td_errors(
         # Each number that was read is in a δ, or in the last row of values: if these are finite, all are.
         # A sum of squares looks at them in the least time; one that is not finite may have overflowed.
         if not math.isfinite(_squares(deltas) + _squares(value[-1])):
-            _doors.finite("rewards", r)
-            _doors.finite("values", v)
+            validation.finite("rewards", r)
+            validation.finite("values", v)
     return layout, ends, value, deltas
 
 
@@ -260,7 +262,7 @@ class _Layout:
 
     def rows(self, x: Any) -> np.ndarray:
         """x, of shape [..., T'], as [T', M]; a view where that is possible."""
-        if _doors.is_tensor(x):
+        if validation.is_tensor(x):
             x = x.detach().cpu()
             x = x.numpy() if x.dtype.itemsize != 2 else x.float().numpy()  # NumPy has no bfloat16
         x = x.T if x.ndim == 2 else np.moveaxis(x, -1, 0)
@@ -274,7 +276,7 @@ class _Layout:
         """x, [T, M], in the shape, kind, dtype and device of the rewards, and in their order in memory."""
         r = self.rewards
         x = x.T if r.ndim == 2 else np.moveaxis(x.reshape(self.steps, *self.shape[:-1]), 0, -1)
-        if not _doors.is_tensor(r):
+        if not validation.is_tensor(r):
             return np.array(x, dtype=r.dtype, order="C" if r.flags.c_contiguous else "K", copy=None)
         import torch
 
@@ -297,23 +299,25 @@ class _Ends:
     def _flags(self, name: str, x: Any) -> np.ndarray:
         if x is None:
             return np.zeros((self.layout.steps, self.layout.rollouts), dtype=bool)
-        return self.layout.time_first(_doors.flags(name, x, self.layout.shape, "one flag a reward"), bool)
+        return self.layout.time_first(validation.flags(name, x, self.layout.shape, "one flag a reward"), bool)
 
     def final_values(self, final: Any, *, required: bool) -> Any:
         """The final values where episodes were truncated, one for each of `truncated_at`."""
         if final is not None:
-            _doors.shape("final_values", final, self.layout.shape, "one value a reward, read where truncated")
+            validation.shape(
+                "final_values", final, self.layout.shape, "one value a reward, read where truncated"
+            )
             if len(self.truncated_at) == 0:
                 return 0.0
             found = self.layout.rows(final)[divmod(self.truncated_at, self.layout.rollouts)]
             if not np.isfinite(found).all():
                 # where= keeps an unread NaN out: multiplying by a mask would not.
-                _doors.finite("final_values", final, where=self._where_truncated(final))
+                validation.finite("final_values", final, where=self._where_truncated(final))
             return found
         if required and len(self.truncated_at):
             where = self._where_truncated(None)
             raise ValueError(
-                f"final_values is missing, and truncated is set at index {_doors.place(where)}; "
+                f"final_values is missing, and truncated is set at index {validation.place(where)}; "
                 f"the value of the observation that the episode was cut at is wanted there"
             )
         return 0.0
@@ -336,7 +340,7 @@ class _Ends:
         layout = self.layout
         where = (self.truncated & ~self.terminated).reshape(layout.steps, *layout.shape[:-1])
         where = np.moveaxis(where, 0, -1)
-        if not _doors.is_tensor(like):
+        if not validation.is_tensor(like):
             return where
         import torch
 

@@ -21,9 +21,10 @@ from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.envs import SameStepVectorEnv, env_seeds
-from ppobook.networks import Act, Policy
+from ppobook.policies import Policy
+from ppobook.policies.policies import Act
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Collector:
             self.generator.seed()
         else:
             # Environments take a seed of any size, torch one of 64 bits.
-            self.generator.manual_seed(_doors.count("seed", seed, low=0) % 2**64)
+            self.generator.manual_seed(validation.count("seed", seed, low=0) % 2**64)
         self.reset(seed)
 
     def reset(self, seed: int | None = None) -> None:
@@ -155,7 +156,9 @@ class Collector:
         if seed is None:
             observations, _ = self.envs.reset()
         else:
-            seeds: Any = env_seeds(_doors.count("seed", seed, low=0), n)  # gymnasium's annotation omits lists
+            seeds: Any = env_seeds(
+                validation.count("seed", seed, low=0), n
+            )  # gymnasium's annotation omits lists
             observations, _ = self.envs.reset(seed=seeds)
         self._seen = self._array(observations)
         self._refuse_unless_finite("observation", self._seen, range(n), self._steps)
@@ -182,7 +185,7 @@ class Collector:
             A count below 1; an observation or a reward that is not finite, naming environment and step; a
             policy whose numbers are not.
         """
-        steps = _doors.count("steps", steps)
+        steps = validation.count("steps", steps)
         # Time comes first in storage: a step writes one row of each array.
         observations = np.empty((steps + 1, *self._seen.shape), dtype=self._seen.dtype)
         rewards = np.empty((steps, self.envs.num_envs))

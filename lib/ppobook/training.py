@@ -1,29 +1,14 @@
-"""What the trainers of policies share: the loop of rollout and update, its history, loading and resuming.
-
-An algorithm is a `Learner`: it says how it gathers a batch and what it does with it. What is the same
-whatever is trained stands in `ppobook.runs`, all the rest here, so that an algorithm's own file holds the
-algorithm and nothing else.
-
-The folder of a run is that of `ppobook.runs`, and in a checkpoint of it, where environments can be saved::
-
-    environments.pkl          the environments in mid-episode, pickled; only resuming reads it
-
-**Trust.** A pickle can run code when it is read. `load` does not unpickle `environments.pkl`, and
-`state.pt` is read in torch's restricted mode, so a stranger's run is safe to load. Resume only runs that
-you would also execute; without its `environments.pkl` a run can still be resumed, with new episodes.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import math
-import re
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -31,29 +16,25 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from ppobook import _doors, runs
+from ppobook import validation
 from ppobook.divergences import k3
-from ppobook.envs import MOST_ENVS, make_env
-from ppobook.networks import Policy, policy_for, value_for
-from ppobook.returns import discounted_returns
+from ppobook.envs import make_env
+from ppobook.episodes import _episodes, mean
+from ppobook.learner import AnyPolicy, AnyValue, Learner
+from ppobook.registry import _learner_of_run, learner_class, learner_name, short_name
 from ppobook.rollouts import Collector, Rollout
-from ppobook.runs import Checkpoint, History, Home, setting, stream
+from ppobook.run.checkpoint import CONTROL, Checkpoint, read_checkpoint, write_checkpoint
+from ppobook.run.folder import Home, checkpoints, new_folder, update_of
+from ppobook.run.history import History, checked_metrics
 
 # These are at hand here too, for whoever has a run in hand.
-from ppobook.runs import Interrupted as Interrupted
-from ppobook.runs import threads as threads
-
-# A policy is a module with the methods of `networks.Policy`; ours and a user's own are treated alike, so
-# nothing more is said of its type.
-AnyPolicy = Any
-AnyValue = nn.Module
-
-# Found by name when asked for: this room may not import the trainers, which are built on it.
-ALGORITHMS = {
-    "vanilla": "ppobook.vanilla:Vanilla",
-    "trpo": "ppobook.trpo:TRPO",
-    "ppo": "ppobook.ppo:PPO",
-}
+from ppobook.run.interrupts import Interrupted as Interrupted
+from ppobook.run.loop import TrainingLoop, carry_out
+from ppobook.run.machine import checked_device, stream
+from ppobook.run.machine import threads as threads
+from ppobook.run.settings import refuse_other_settings, whole
+from ppobook.run.state import refuse_to_forget
+from ppobook.spaces import _describe, _space
 
 # What every run records of an update, in this order; an algorithm may add to it.
 COLUMNS = (
@@ -76,363 +57,17 @@ COLUMNS = (
     "seconds",
 )
 
+
 # These are whole numbers; all others are floats.
 COUNTS = ("update", "steps", "episodes")
+
 
 # The columns that no algorithm may fill.
 _FILLED = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
 
-# Layers whose answer to one observation depends on chance, or on the other observations beside it.
-_FICKLE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 # What a checkpoint has beside its state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
-
-# Without a critic a batch holds whole episodes. A world that shows no end for so long has none.
-_ENDLESS = 100_000
-
-
-# ---------------------------------------------------------------------------------------------- settings
-
-
-@dataclass(frozen=True)
-class Settings(runs.Settings):
-    """The settings that every algorithm has."""
-
-    num_envs: int = setting(8, "environments stepped side by side", low=1, high=MOST_ENVS)
-    num_steps: int = setting(128, "steps that each environment takes before an update", low=1, high=1_000_000)
-    gamma: float = setting(0.99, "discount of rewards that come a step later", low=0, high=1)
-    hidden: tuple[int, ...] = setting(
-        (64, 64), "widths of the hidden layers, of policy and critic alike", low=1, high=8192
-    )
-    env_kwargs: dict[str, Any] = setting({}, "keyword arguments of the environment")  # noqa: RUF009
-
-    @classmethod
-    def checked(cls, name: str, value: Any) -> Any:
-        """A setting's value in its type, after its door."""
-        return _keywords(name, value) if name == "env_kwargs" else super().checked(name, value)
-
-
-def _keywords(name: str, value: Any) -> dict[str, Any]:
-    """Keyword arguments of an environment, in plain data: a checkpoint must hold them."""
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{name} is {value!r}; a dict of keyword arguments is wanted")
-    taken = sorted({"env_id", "num_envs", "seed", "id", "disable_env_checker"} & value.keys())
-    if taken:
-        raise ValueError(
-            f"{name} holds {taken[0]!r}, which training sets itself; arguments of the environment are wanted"
-        )
-    plain: dict[str, Any] = runs.storable(name, value)
-    return plain
-
-
-# ---------------------------------------------------------------------------------------------- learners
-
-
-class Learner(runs.Remembering):
-    """An algorithm, for one environment's kind of observations and actions.
-
-    A subclass names its `settings_class` and `presets`, makes what it needs in `__init__`, lists in
-    `remembers` the attributes that a checkpoint must hold, and writes `update`. The loop does the rest. What
-    is to differ from an algorithm of the book is written as a subclass of it, given to `train`, and to `load`
-    in order to read its runs::
-
-        @dataclass(frozen=True)
-        class MySettings(PPO.settings_class):
-            memory: float = setting(0.9, "share of the old average that is kept", low=0, high=1)
-
-        class MyPPO(PPO):
-            settings_class = MySettings
-            remembers = (*PPO.remembers, "average")         # else a resumed run would begin with 0 again
-
-            def __init__(self, observation_space, action_space, settings, **kwargs):
-                super().__init__(observation_space, action_space, settings, **kwargs)
-                self.average = 0.0
-
-            def networks(self, observation_space, action_space, seed):
-                policy, value = super().networks(observation_space, action_space, seed)
-                return MyPolicy(observation_space, action_space), value
-
-        run = train(MyPPO, env="CartPole-v1", memory=0.95, out="run")
-        run = load("run", learner=MyPPO)
-
-    A checkpoint holds the name of the class and not its code, so that reading a stranger's run never runs a
-    stranger's module; whoever has the class hands it over. The class may stand in a notebook, and may move
-    to a module later: only its own name must stay. On the command line it is `my_module:MyPPO`.
-
-    Attributes
-    ----------
-    policy : torch module with the methods of `ppobook.networks.Policy`
-        It need not be a class of the book's.
-    value : torch module or None
-        Observations [..., obs] to values [...].
-    settings : Settings
-    device : str
-    progress : float
-        The share of `total_steps` done before the present update, from 0 to below 1: for schedules.
-
-    Notes
-    -----
-    What may stand in `remembers` is said at `ppobook.runs.Remembering`. An attribute that is a random
-    generator, or has `state_dict` and `load_state_dict`, and is not listed is refused when training begins.
-    """
-
-    algorithm: ClassVar[str]
-    settings_class: ClassVar[type[Settings]] = Settings
-    presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    remembers: ClassVar[tuple[str, ...]] = ("policy", "value")
-
-    policy: AnyPolicy
-    value: AnyValue | None
-    progress: float = 0.0
-
-    def __init__(
-        self,
-        observation_space: gym.Space,
-        action_space: gym.Space,
-        settings: Any,
-        *,
-        seed: int = 0,
-        device: str = "cpu",
-        critic: bool = True,
-    ) -> None:
-        """Fresh networks on the device; without `critic`, only the policy is kept."""
-        self.settings = settings
-        self.device = device
-        self.spaces = observation_space, action_space
-        # Layers of torch draw their first weights from its global generator. A user's network is made of
-        # them, and has to be the same when the seed is.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream(seed, "networks"))
-            made = self.networks(observation_space, action_space, seed)
-        policy, value = _checked_networks(type(self).__name__, made, critic)
-        self.policy = policy.to(device)
-        self.value = value.to(device) if critic and value is not None else None
-
-    def networks(
-        self, observation_space: gym.Space, action_space: gym.Space, seed: int
-    ) -> tuple[AnyPolicy, AnyValue | None]:
-        """A fresh policy and critic: what a subclass overrides to bring its own.
-
-        Parameters
-        ----------
-        observation_space, action_space : gymnasium.Space
-            Of a single environment.
-        seed : int
-            The run's. Modules that draw from torch's global generator need not look at it: the generator is
-            seeded before the call and put back after it.
-
-        Returns
-        -------
-        policy : torch module with the methods of `ppobook.networks.Policy`
-        value : torch module, or None for an algorithm without a critic
-            The two may share modules.
-        """
-        hidden = self.settings.hidden
-        policy = policy_for(observation_space, action_space, hidden, seed=stream(seed, "policy"))
-        return policy, value_for(observation_space, hidden, seed=stream(seed, "critic"))
-
-    def collect(self, collector: Collector) -> Rollout:
-        """The batch of one update."""
-        return collector.collect(self.settings.num_steps)
-
-    def used(self, rollout: Rollout) -> Tensor | None:
-        """Which steps of the batch count, [N, T] bool; None if all of them do."""
-        return None
-
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from a batch; return what the history should say about it.
-
-        A name of `COLUMNS` fills that column, any other one adds a column. An algorithm that measures
-        `entropy` and `approx_kl` itself returns them, and spares the loop a pass through the networks. The
-        names that the loop fills are refused: `update`, `steps`, `episodes`, `length_mean`, and all that
-        begin with `return_` or `seconds`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no method update; one is wanted")
-
-    def begin_afresh(self) -> None:
-        """Forget what was kept of the episodes under way: the environments have been reset."""
-
-
-def _checked_networks(learner: str, made: Any, critic: bool) -> tuple[AnyPolicy, AnyValue | None]:
-    """What `networks` returned, after the door."""
-    if not isinstance(made, tuple) or len(made) != 2:
-        raise TypeError(
-            f"{learner}.networks returned {type(made).__name__}; a pair (policy, value) is wanted"
-        )
-    policy, value = made
-    if not isinstance(policy, nn.Module) or not (value is None or isinstance(value, nn.Module)):
-        wrong, x = ("policy", policy) if not isinstance(policy, nn.Module) else ("value", value)
-        raise TypeError(
-            f"{learner}.networks returned a {wrong} of type {type(x).__name__}; a torch.nn.Module is wanted"
-        )
-    lacking = [name for name in vars(Policy) if not name.startswith("_") and not hasattr(policy, name)]
-    if lacking:
-        raise TypeError(
-            f"{learner}.networks returned a policy of type {type(policy).__name__}, which has no "
-            f"{' and no '.join(lacking)}; the methods of ppobook.networks.Policy are wanted"
-        )
-    for network in (policy, value):
-        for part in [] if network is None else network.modules():
-            if isinstance(part, _FICKLE):
-                raise ValueError(
-                    f"{learner}.networks returned a network with a {type(part).__name__}, which answers "
-                    "differently in training, so that a ratio to its own past would mean nothing; LayerNorm, "
-                    "or none, is wanted"
-                )
-    if critic and value is None:
-        raise TypeError(
-            f"{learner}.networks returned no value, and this algorithm has a critic; "
-            "a torch.nn.Module is wanted"
-        )
-    return policy, value
-
-
-def learner_class(algorithm: Any) -> type[Learner]:
-    """The learner of this name; a subclass of `Learner` stands for itself."""
-    if isinstance(algorithm, type) and issubclass(algorithm, Learner):
-        return algorithm
-    if isinstance(algorithm, type):
-        raise TypeError(f"algorithm is the class {algorithm.__name__}; a subclass of Learner is wanted")
-    module, _, name = ALGORITHMS[_doors.choice("algorithm", algorithm, ALGORITHMS)].partition(":")
-    found: type[Learner] = getattr(importlib.import_module(module), name)
-    return found
-
-
-def learner_name(kind: type[Learner]) -> str:
-    """What a run's config calls a learner: "ppo", or "my_module:MyPPO" for a user's own."""
-    place = f"{kind.__module__}:{kind.__qualname__}"
-    short = {where: name for name, where in ALGORITHMS.items()}
-    return short.get(place, place)
-
-
-def short_name(algorithm: str) -> str:
-    """For people: "ppo", and "MyPPO" for "my_module:MyPPO"."""
-    return re.split(r"[:.]", algorithm)[-1]
-
-
-def _learner_of_run(config: dict[str, Any], learner: Any) -> type[Learner]:
-    """The class that a run was trained by. One of the user's own is never imported, only taken."""
-    named = config["algorithm"]
-    if learner is None:
-        if isinstance(named, str) and ":" in named:
-            short = short_name(named)
-            raise ValueError(
-                f"the run was trained by {named!r}, a class that is not ppobook's; wanted: the class itself, "
-                f"as in load(folder, learner={short}) or train({short}, resume=folder); on the command line "
-                f"my_module:{short}"
-            )
-        return learner_class(named)
-    if not isinstance(learner, type):
-        raise TypeError(f"learner is {learner!r}; the class itself is wanted, and not its name")
-    kind = learner_class(learner)
-    if learner_name(kind) != named and not (":" in named and kind.__name__ == short_name(named)):
-        raise ValueError(
-            f"learner is {learner_name(kind)!r}, and the run was trained by {named!r}, which is wanted"
-        )
-    return kind
-
-
-def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-    """One step of the optimizer down the loss; returns the length of the gradient."""
-    optimizer.zero_grad()
-    loss.backward()
-    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
-    optimizer.step()
-    return norm.item()
-
-
-@torch.no_grad()
-def critic_values(value: nn.Module, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-    """What the critic expects at every place where a rollout can go on or stop.
-
-    Returns
-    -------
-    values : [N, T]
-        V of the observation that each action was taken in.
-    last_values : [N]
-        V of what each environment shows after the last step: an unfinished episode goes on from there.
-    final_values : [N, T]
-        V of the observation at which an episode was truncated; NaN at all other steps.
-    """
-    values = value(rollout.observations)
-    if values.shape != rollout.rewards.shape:
-        raise ValueError(
-            f"the critic gave values of shape {tuple(values.shape)} for observations of shape "
-            f"{tuple(rollout.observations.shape)}; {tuple(rollout.rewards.shape)} is wanted, one number an "
-            "observation (.squeeze(-1) takes away a last axis of 1)"
-        )
-    final_values = torch.full_like(rollout.rewards, torch.nan)
-    cut = rollout.truncated & ~rollout.terminated
-    if cut.any():
-        final_values[cut] = value(rollout.final_observations)
-    return values, value(rollout.last_observations), final_values
-
-
-def collect_episodes(collector: Collector, at_least: int) -> Rollout:
-    """Whole episodes: from a reset, `at_least` steps in each environment, and on until all have ended.
-
-    An environment that has ended goes on stepping while others are waited for. Those steps are in the
-    rollout, and cost what steps cost; `whole_episodes` says which ones count.
-
-    Raises
-    ------
-    ValueError
-        An environment shows no end.
-    """
-    collector.reset()
-    parts = [collector.collect(at_least)]
-    waiting = ~_ended(parts[0])[:, -1]
-    while waiting.any():
-        parts.append(collector.collect(max(1, at_least // 16)))
-        waiting = waiting & ~_ended(parts[-1]).any(1)
-        if sum(part.rewards.shape[1] for part in parts) > at_least + _ENDLESS:
-            raise ValueError(
-                f"an episode has gone on for {_ENDLESS} steps; without a critic whole episodes are needed; "
-                'wanted: baseline="value", or an environment with a time limit'
-            )
-    return Rollout.join(parts)
-
-
-def whole_episodes(rollout: Rollout, at_least: int) -> Tensor:
-    """The steps of a rollout from `collect_episodes` that belong to its batch, [N, T] bool.
-
-    In each environment: everything up to the first end of an episode at step `at_least` or later. Whether
-    another episode belongs to the batch is so decided before it begins, and never by how it turns out; that
-    is what makes the sum over a batch's episodes right on average (Wald's identity). To keep just the
-    episodes that happen to be over after a fixed number of steps would prefer short ones.
-    """
-    ended = _ended(rollout).clone()
-    ended[:, : at_least - 1] = False
-    over_before = ended.cumsum(1) - ended.int()
-    return over_before == 0
-
-
-def episode_starts(rollout: Rollout) -> Tensor:
-    """For each step the index of the first step of its episode in this rollout, [N, T] int64."""
-    first = torch.zeros_like(rollout.terminated, dtype=torch.int64)
-    first[:, 1:] = torch.where(
-        _ended(rollout)[:, :-1], torch.arange(1, first.shape[1], device=first.device), 0
-    )
-    return first.cummax(1).values
-
-
-def _ended(rollout: Rollout) -> Tensor:
-    return rollout.terminated | rollout.truncated
-
-
-def _episodes(rollout: Rollout, used: Tensor | None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns and lengths of the episodes that ended in this batch."""
-    if used is None:
-        return np.asarray(rollout.episode_returns, float), np.asarray(rollout.episode_lengths, float)
-    first = used & (episode_starts(rollout) == torch.arange(used.shape[1], device=used.device))
-    played = rollout.rewards.double(), rollout.terminated, rollout.truncated
-    length = discounted_returns(torch.ones_like(played[0]), *played[1:], gamma=1.0)
-    return discounted_returns(*played, gamma=1.0)[first].cpu().numpy(), length[first].cpu().numpy()
-
-
-# ------------------------------------------------------------------------------------------------- a run
 
 
 @dataclass
@@ -466,8 +101,8 @@ class Run:
             The folder holds something already, or cannot be written.
         """
         home = Home.at("folder", folder)
-        runs.new_folder(home)
-        runs.write_checkpoint(home.folder, self._checkpoint)
+        new_folder(home)
+        write_checkpoint(home.folder, self._checkpoint)
         return home.folder
 
 
@@ -494,7 +129,7 @@ def load(folder: str | Path, learner: type[Learner] | None = None, device: str |
     checkpoint = _read(Home.at("folder", folder))
     if device is None:
         with contextlib.suppress(ValueError):
-            device = runs.device(checkpoint.state["config"].get("device", "cpu"))
+            device = checked_device(checkpoint.state["config"].get("device", "cpu"))
     return _run_of(_learner_of(checkpoint, learner, device or "cpu"), checkpoint)
 
 
@@ -619,8 +254,8 @@ def train(
     }
     asked = {name: value for name, value in given.items() if value is not None} | settings
     if total_steps is not None:
-        total_steps = runs.whole("total_steps", total_steps)
-    training = runs.carry_out(
+        total_steps = whole("total_steps", total_steps)
+    training = carry_out(
         lambda: _Training.fresh(asked, total_steps),
         lambda home: _Training.resumed(home, asked, total_steps),
         out=out,
@@ -632,13 +267,13 @@ def train(
     return training.run()
 
 
-class _Training(runs.Training):
+class _Training(TrainingLoop):
     """A run while it runs."""
 
     counter = "steps"
     unit = "steps"
     limit = "total_steps"
-    format = runs.CONTROL
+    format = CONTROL
 
     def __init__(self, config: dict[str, Any], learner: Learner, envs: gym.vector.VectorEnv) -> None:
         super().__init__(config, History.empty(COLUMNS, COUNTS))
@@ -656,10 +291,10 @@ class _Training(runs.Training):
         config: dict[str, Any] = {
             "algorithm": learner_name(kind),
             "env": str(asked.pop("env")),
-            "seed": _doors.count("seed", asked.pop("seed", 0), low=0),
+            "seed": validation.count("seed", asked.pop("seed", 0), low=0),
             "total_steps": total_steps or 100_000,
-            "checkpoint_every": _doors.count("checkpoint_every", asked.pop("checkpoint_every", 10)),
-            "device": runs.device(asked.pop("device", "cpu")),
+            "checkpoint_every": validation.count("checkpoint_every", asked.pop("checkpoint_every", 10)),
+            "device": checked_device(asked.pop("device", "cpu")),
         }
         called = short_name(config["algorithm"])
         settings = kind.settings_class.make(called, asked, kind.presets.get(config["env"], {}))
@@ -668,7 +303,7 @@ class _Training(runs.Training):
         spaces = envs.single_observation_space, envs.single_action_space
         try:
             learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
-            runs.refuse_to_forget(learner)
+            refuse_to_forget(learner)
             learner.state_dict()
         except BaseException:
             envs.close()
@@ -680,15 +315,15 @@ class _Training(runs.Training):
         checkpoint = _read(home)
         given = asked.pop("algorithm") if isinstance(asked.get("algorithm"), type) else None
         if "device" in asked:  # the only setting that says nothing about what is learned
-            checkpoint.state["config"]["device"] = runs.device(asked.pop("device"))
+            checkpoint.state["config"]["device"] = checked_device(asked.pop("device"))
         learner = _learner_of(checkpoint, given)
         config = checkpoint.state["config"]
-        runs.refuse_other_settings(home, asked, config, learner.settings)
+        refuse_other_settings(home, asked, config, learner.settings)
         total_steps = total_steps or config["total_steps"]
         steps = checkpoint.state["history"]["steps"]
         if checkpoint.update and steps[-1] < total_steps and not checkpoint.files:
             due = _last_due(home.folder, config["checkpoint_every"])
-            if due is not None and runs.update_of(due) < checkpoint.update:
+            if due is not None and update_of(due) < checkpoint.update:
                 device = config["device"]
                 checkpoint = _read(home, due)
                 checkpoint.state["config"]["device"] = device
@@ -729,7 +364,7 @@ class _Training(runs.Training):
                 "wanted"
             )
         between = time.perf_counter()
-        measured = runs.checked_metrics(f"{type(learner).__name__}.update", learner.update(rollout), _FILLED)
+        measured = checked_metrics(f"{type(learner).__name__}.update", learner.update(rollout), _FILLED)
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= measured.keys():
             measured = _after(learner.policy, rollout, used) | measured
@@ -771,7 +406,7 @@ class _Training(runs.Training):
         except Exception as error:  # unpickling what was cut short can raise nearly anything
             raise ValueError(
                 f"{checkpoint.where}/{_ENVIRONMENTS} is cut short, or was written with other versions "
-                f"({_doors.reason(error)}); wanted: the file as it was written, or none: without it the run "
+                f"({validation.reason(error)}); wanted: the file as it was written, or none: without it the run "
                 "goes on with new episodes"
             ) from None
 
@@ -781,14 +416,11 @@ class _Training(runs.Training):
         self.learner.begin_afresh()
 
 
-# ------------------------------------------------------------------------------------------- checkpoints
-
-
 def _read(home: Home, checkpoint: Path | None = None) -> Checkpoint:
     """A checkpoint of a run, the last one if it is not said which."""
-    return runs.read_checkpoint(
+    return read_checkpoint(
         home,
-        format=runs.CONTROL,
+        format=CONTROL,
         needs=("spaces", "learner", "collector"),
         files=(_ENVIRONMENTS,),
         checkpoint=checkpoint,
@@ -800,8 +432,8 @@ def _last_due(folder: Path, every: int) -> Path | None:
     # One that has them is not read here: whoever removed a stranger's pickle did not mean the one before.
     due = [
         path
-        for path in runs.checkpoints(folder)
-        if runs.update_of(path) % every == 0 and not (path / _ENVIRONMENTS).exists()
+        for path in checkpoints(folder)
+        if update_of(path) % every == 0 and not (path / _ENVIRONMENTS).exists()
     ]
     return due[-1] if due else None
 
@@ -821,7 +453,7 @@ def _learner_of(checkpoint: Checkpoint, given: Any = None, device: str | None = 
             )
         settings = kind.settings_class(**{name: config[name] for name in names})
         observations, actions = (_space(description) for description in state["spaces"])
-        device = runs.device(config["device"] if device is None else device)
+        device = checked_device(config["device"] if device is None else device)
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])
         History(state["history"])
@@ -838,52 +470,6 @@ def _run_of(learner: Learner, checkpoint: Checkpoint) -> Run:
     # vector, with all of which a caller's torch.save would fill a file.
     policy, value = copy.deepcopy((learner.policy, learner.value))
     return Run(policy, history, dict(checkpoint.state["config"]), value, checkpoint)
-
-
-def _describe(space: gym.Space) -> dict[str, Any]:
-    """A space in plain data, so that loading a policy needs neither its environment nor a pickle."""
-    if isinstance(space, gym.spaces.Discrete):
-        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
-    if isinstance(space, gym.spaces.Box):
-        return {
-            "kind": "Box",
-            "low": space.low.tolist(),
-            "high": space.high.tolist(),
-            "dtype": space.dtype.name,
-        }
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        return {
-            "kind": "MultiDiscrete",
-            "nvec": space.nvec.tolist(),
-            "start": space.start.tolist(),
-            "dtype": space.dtype.name,
-        }
-    if isinstance(space, gym.spaces.MultiBinary):
-        return {"kind": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
-    raise ValueError(
-        f"space {space}: no checkpoint can hold it; Discrete, MultiDiscrete, MultiBinary or Box is wanted"
-    )
-
-
-def _space(description: dict[str, Any]) -> gym.Space:
-    kind = description["kind"]
-    if kind == "Discrete":
-        return gym.spaces.Discrete(description["n"], start=description["start"])
-    if kind == "MultiDiscrete":
-        dtype = np.dtype(description["dtype"]).type
-        return gym.spaces.MultiDiscrete(description["nvec"], start=description["start"], dtype=dtype)
-    if kind == "MultiBinary":
-        return gym.spaces.MultiBinary(description["n"])
-    low, high = (np.array(description[name], description["dtype"]) for name in ("low", "high"))
-    return gym.spaces.Box(low, high, dtype=low.dtype.type)
-
-
-# ----------------------------------------------------------------------------------------- small helpers
-
-
-def mean(x: Tensor, mask: Tensor | None) -> Tensor:
-    """The mean of the entries that count."""
-    return x.mean() if mask is None else torch.where(mask, x, 0.0).sum() / mask.sum()
 
 
 @torch.no_grad()

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -29,60 +28,16 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook import _doors, actor_critic
+from ppobook import validation
 from ppobook.actor_critic import ActorCritic
-from ppobook.closed_form import ClosedFormValue
+from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
+from ppobook.fast.closed_form import ClosedFormValue
+from ppobook.fast.flat import Adam, flatten
 from ppobook.objectives import surrogate_loss, value_loss
+from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
-from ppobook.training import setting
-from ppobook.updates import Adam, Batch, flatten
-
-# Picked on seeds 0 to 4 (CartPole: 0 to 9) among four to nine rivals, by the steps until 100 episodes of
-# the stochastic policy have a mean of 475, -100 and -200; the small worlds by how near a best one they come.
-_SMALL = {
-    "num_steps": 32,
-    "gamma": 0.95,
-    "max_kl": 0.03,
-    "cg_damping": 0.01,
-    "value_lr": 0.1,
-    "value_minibatches": 1,
-}
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {"num_steps": 128, "max_kl": 0.05, "value_lr": 3e-3, "value_minibatches": 4},
-    "Acrobot-v1": {"num_steps": 128, "max_kl": 0.05, "value_lr": 3e-3, "value_minibatches": 4},
-    "Pendulum-v1": {
-        "num_envs": 4,
-        "gamma": 0.9,
-        "max_kl": 0.05,
-        "value_lr": 1e-2,
-        "value_minibatches": 8,
-        "normalize_rewards": True,
-    },
-    "ppobook/Chain-v0": _SMALL,
-    "ppobook/Gridworld-v0": _SMALL,
-}
-
-
-@dataclass(frozen=True)
-class Settings(actor_critic.Settings):
-    """The settings of TRPO, and their defaults."""
-
-    num_steps: int = setting(256, "steps that each environment takes before an update", low=1, high=1_000_000)
-    max_kl: float = setting(0.01, "δ: the mean KL that a step may have, in nats", above=0)
-    fisher_share: float = setting(
-        1.0, "share of the batch that the Fisher matrix is a mean over", above=0, high=1
-    )
-    cg_iterations: int = setting(10, "products F v that the direction may cost", low=1)
-    cg_damping: float = setting(0.1, "added to the diagonal of F", low=0)
-    line_search_steps: int = setting(10, "lengths of a step to try before giving up", low=1)
-    backtrack: float = setting(0.8, "α: each of them as a share of the one before", above=0, high=0.99)
-    normalize_advantages: bool = setting(
-        True, "shift and scale the advantages of a batch to mean 0, deviation 1"
-    )
-    value_lr: float = setting(1e-3, "learning rate of the critic", above=0, high=1e37)
-    value_epochs: int = setting(10, "passes of the critic over one batch", low=1)
-    value_minibatches: int = setting(16, "parts of a batch, each good for one of its gradient steps", low=1)
+from ppobook.settings import TRPOSettings
 
 
 class TRPO(ActorCritic):
@@ -107,14 +62,14 @@ class TRPO(ActorCritic):
     """
 
     algorithm = "trpo"
-    settings_class = Settings
-    presets = PRESETS
+    settings_class = TRPOSettings
+    presets = PRESETS["trpo"]
     remembers = (*ActorCritic.remembers, "value_optimizer")
 
-    settings: Settings
+    settings: TRPOSettings
 
     def __init__(
-        self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
+        self, observation_space: gym.Space, action_space: gym.Space, settings: TRPOSettings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
         self.refuse_unless_parts("value_minibatches")
@@ -255,7 +210,7 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
 
 def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) -> Callable[[Tensor], Tensor]:
     """v ↦ `fisher_vector_product`: the same for many v, for which ∇KL is then found only once."""
-    damping = _doors.number("damping", damping, low=0)
+    damping = validation.number("damping", damping, low=0)
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError("policy has no parameter that is trained; at least one is wanted")
@@ -264,8 +219,8 @@ def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) ->
     slope = _row(torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True))
 
     def product(v: Tensor) -> Tensor:
-        _doors.shape("v", _doors.tensor("v", v), slope.shape, "one entry a parameter")
-        _doors.finite("v", v)
+        validation.shape("v", validation.tensor("v", v), slope.shape, "one entry a parameter")
+        validation.finite("v", v)
         curved = torch.autograd.grad(slope @ v, parameters, retain_graph=True, materialize_grads=True)
         return _row(curved) + damping * v
 
@@ -308,22 +263,22 @@ def conjugate_gradient(
     ----------
     Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
     """
-    b = _doors.tensor("b", b).detach()
+    b = validation.tensor("b", b).detach()
     if b.ndim != 1:
         raise ValueError(f"b has shape {tuple(b.shape)}; a vector is wanted")
-    _doors.not_empty("b", b)
-    _doors.finite("b", b)
-    iterations = _doors.count("iterations", iterations)
-    enough = (_doors.number("tolerance", tolerance, low=0) * b.norm()) ** 2
+    validation.not_empty("b", b)
+    validation.finite("b", b)
+    iterations = validation.count("iterations", iterations)
+    enough = (validation.number("tolerance", tolerance, low=0) * b.norm()) ** 2
 
     x, r, p = torch.zeros_like(b), b, b
     missing = r @ r
     for _ in range(iterations):
         if missing <= enough:
             break
-        product = _doors.tensor("matvec(v)", matvec(p)).detach()
-        _doors.shape("matvec(v)", product, b.shape, "the shape of b")
-        _doors.finite("matvec(v)", product)
+        product = validation.tensor("matvec(v)", matvec(p)).detach()
+        validation.shape("matvec(v)", product, b.shape, "the shape of b")
+        validation.finite("matvec(v)", product)
         curvature = p @ product
         rounding = torch.finfo(b.dtype).eps ** 0.5 * p.norm() * product.norm()
         if curvature < -rounding:
@@ -406,11 +361,11 @@ def line_search(
     Lipschitz continuous first partial derivatives".
     """
     for name, x in {"start": start, "step": step}.items():
-        _doors.shape(name, _doors.tensor(name, x), (start.numel(),), "one entry a parameter")
-        _doors.finite(name, x)
-    max_kl = _doors.number("max_kl", max_kl, above=0)
-    steps = _doors.count("steps", steps)
-    backtrack = _doors.number("backtrack", backtrack, above=0, high=1)
+        validation.shape(name, validation.tensor(name, x), (start.numel(),), "one entry a parameter")
+        validation.finite(name, x)
+    max_kl = validation.number("max_kl", max_kl, above=0)
+    steps = validation.count("steps", steps)
+    backtrack = validation.number("backtrack", backtrack, above=0, high=1)
 
     for tried in range(1, steps + 1):
         share = backtrack ** (tried - 1)

@@ -16,7 +16,6 @@ approximation".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -24,46 +23,16 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook import training
 from ppobook.diagnostics import explained_variance, normalize
+from ppobook.episodes import collect_episodes, critic_values, episode_starts, mean, whole_episodes
+from ppobook.learner import Learner, gradient_step
 from ppobook.objectives import policy_gradient_loss, value_loss
+from ppobook.presets import PRESETS
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
-from ppobook.training import Learner, gradient_step, setting
+from ppobook.settings import VanillaSettings
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-
-# Picked on seeds 0 to 4, by what a few rivals did there.
-PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {"num_envs": 8, "num_steps": 128, "lr": 3e-3, "value_lr": 3e-3, "value_epochs": 20},
-    "ppobook/Chain-v0": {"num_steps": 32, "lr": 0.1, "value_lr": 0.1, "gamma": 0.95},
-    "ppobook/Gridworld-v0": {"num_steps": 32, "lr": 0.1, "value_lr": 0.1, "gamma": 0.95},
-}
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings of vanilla policy gradient, and their defaults."""
-
-    weight: str = setting(
-        "reward_to_go",
-        "what followed an action: its whole episode, or what came after",
-        choices=("return", "reward_to_go"),
-    )
-    baseline: str = setting(
-        "value",
-        "what was expected: nothing, the batch's mean, or a learned V(s)",
-        choices=("none", "mean", "value"),
-    )
-    optimizer: str = setting("adam", "of policy and critic", choices=tuple(OPTIMIZERS))
-    lr: float = setting(3e-3, "learning rate of the policy", above=0, high=1e37)
-    epochs: int = setting(1, "gradient steps on one batch; only the first is on the policy's own data", low=1)
-    entropy_coef: float = setting(0.0, "weight of an entropy bonus", low=0)
-    normalize_advantages: bool = setting(
-        False, "shift and scale the weights of a batch to mean 0, deviation 1"
-    )
-    value_lr: float = setting(3e-3, "learning rate of the critic", above=0, high=1e37)
-    value_epochs: int = setting(20, "gradient steps of the critic on one batch", low=1)
 
 
 class Vanilla(Learner):
@@ -84,12 +53,12 @@ class Vanilla(Learner):
     """
 
     algorithm = "vanilla"
-    settings_class = Settings
-    presets = PRESETS
+    settings_class = VanillaSettings
+    presets = PRESETS["vanilla"]
     remembers = ("policy", "value", "policy_optimizer", "value_optimizer")
 
     def __init__(
-        self, observation_space: gym.Space, action_space: gym.Space, settings: Settings, **kwargs: Any
+        self, observation_space: gym.Space, action_space: gym.Space, settings: VanillaSettings, **kwargs: Any
     ) -> None:
         super().__init__(
             observation_space, action_space, settings, critic=settings.baseline == "value", **kwargs
@@ -102,18 +71,18 @@ class Vanilla(Learner):
 
     def collect(self, collector: Collector) -> Rollout:
         if self.value is None:
-            return training.collect_episodes(collector, self.settings.num_steps)
+            return collect_episodes(collector, self.settings.num_steps)
         return super().collect(collector)
 
     def used(self, rollout: Rollout) -> Tensor | None:
-        return training.whole_episodes(rollout, self.settings.num_steps) if self.value is None else None
+        return whole_episodes(rollout, self.settings.num_steps) if self.value is None else None
 
     def weigh(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
         """What followed each action, what was expected, and the weight Ψ of its score; each [N, T]."""
         s, used = self.settings, self.used(rollout)
         rewards, terminated, truncated = rollout.rewards, rollout.terminated, rollout.truncated
         if self.value is not None:
-            expected, last_values, final_values = training.critic_values(self.value, rollout)
+            expected, last_values, final_values = critic_values(self.value, rollout)
         else:
             expected, last_values, final_values = torch.zeros_like(rewards), None, None
         followed = discounted_returns(
@@ -121,9 +90,9 @@ class Vanilla(Learner):
         )
         psi = followed - expected
         if s.weight == "return":  # every action of an episode is credited with all of it
-            psi = psi.gather(1, training.episode_starts(rollout))
+            psi = psi.gather(1, episode_starts(rollout))
         if s.baseline == "mean":
-            psi = psi - training.mean(psi, used)
+            psi = psi - mean(psi, used)
         if s.normalize_advantages:
             psi = normalize(psi, used)
         return followed, expected, psi
@@ -138,7 +107,7 @@ class Vanilla(Learner):
             loss = policy_gradient_loss(self.policy.logp(observations, actions), psi, mask=used)
             losses.append(loss.item())
             if s.entropy_coef:
-                loss = loss - s.entropy_coef * training.mean(self.policy.entropy(observations), used)
+                loss = loss - s.entropy_coef * mean(self.policy.entropy(observations), used)
             norms.append(gradient_step(self.policy_optimizer, loss))
         metrics = {"policy_loss": fmean(losses), "grad_norm": fmean(norms)}
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     )
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import Judge
+    from ppobook.language.run import Run, load
+    from ppobook.language.stage import Stage, Task
     from ppobook.language.tokens import (
         Completions,
         Pairs,
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
         token_entropy,
         token_logp,
     )
-    from ppobook.language.training import Run, Stage, Task, load, train
+    from ppobook.language.training import train
     from ppobook.language.world import World
 
 _NAMES = {
@@ -77,7 +79,9 @@ _NAMES = {
         "token_entropy",
         "token_logp",
     ],
-    "training": ["Run", "Stage", "Task", "load", "train"],
+    "run": ["Run", "load"],
+    "stage": ["Stage", "Task"],
+    "training": ["train"],
     "world": ["World"],
 }
 _HOME = {name: room for room, names in _NAMES.items() for name in names}

@@ -27,7 +27,7 @@ import torch
 from scipy.special import gammaln
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.data import Prompts
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import Reward
@@ -62,7 +62,7 @@ def best_of_n(
     completions : Completions, N rows
     rewards : tensor, shape (N,)
     """
-    n = _doors.count("n", n)
+    n = validation.count("n", n)
     many = prompts.repeat(n)
     drawn = generate(
         model,
@@ -83,7 +83,7 @@ def best_of_n_kl(n: int) -> float:
 
     An upper bound where some have.
     """
-    n = _doors.count("n", n)
+    n = validation.count("n", n)
     return math.log(n) - (n - 1) / n
 
 
@@ -108,13 +108,13 @@ def best_of_n_kl_exact(probs: Any, rewards: Any, n: int) -> float:
     ValueError
         Shapes that differ, numbers that are not finite, probabilities that are none.
     """
-    n = _doors.count("n", n)
+    n = validation.count("n", n)
     p, r = np.asarray(probs, np.float64), np.asarray(rewards, np.float64)
     if p.ndim != 1 or len(p) == 0:
         raise ValueError(f"probs has shape {p.shape}; one axis is wanted, a number a completion")
-    _doors.shape("rewards", r, p.shape, "the shape of probs")
-    _doors.finite("probs", p)
-    _doors.finite("rewards", r)
+    validation.shape("rewards", r, p.shape, "the shape of probs")
+    validation.finite("probs", p)
+    validation.finite("rewards", r)
     if (p < 0).any() or not math.isclose(p.sum(), 1, abs_tol=1e-6):
         raise ValueError(f"probs sums to {p.sum():g} with a least of {p.min():g}; probabilities are wanted")
     _, level = np.unique(r, return_inverse=True)
@@ -160,14 +160,14 @@ def best_of_n_curve(
         raise ValueError(f"scores has shape {score.shape}; (prompts, draws) is wanted")
     known = {"score": score} | {name: np.asarray(x, np.float64) for name, x in (measured or {}).items()}
     for name, x in known.items():
-        _doors.shape(name, x, score.shape, "the shape of scores")
-        _doors.finite(name, x)
+        validation.shape(name, x, score.shape, "the shape of scores")
+        validation.finite(name, x)
     draws = score.shape[1]
     order = score.argsort(axis=1, kind="stable")
     ranked = {name: _ties_shared(score, x, order) for name, x in known.items()}
     rows = []
     for n in ns:
-        n = _doors.count("ns", n, high=draws)
+        n = validation.count("ns", n, high=draws)
         weights = _chance_of_best(draws, n)
         kl = np.mean([best_of_n_kl_exact(np.full(draws, 1 / draws), row, n) for row in score])
         means = {name: float((x @ weights).mean()) for name, x in ranked.items()}

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.records import EmptyError, Record, Records, digest_of, records_of
 from ppobook.language.tokens import (
     Completions,
@@ -43,7 +43,7 @@ from ppobook.language.tokens import (
     refuse_unless_padded,
 )
 from ppobook.language.world import World
-from ppobook.runs import stream
+from ppobook.run.machine import stream
 
 __all__ = [
     "Batches",
@@ -89,7 +89,7 @@ class Prompts:
 
     def __post_init__(self) -> None:
         refuse_unless_ids("tokens", self.tokens)
-        _doors.shape("mask", self.mask, self.tokens.shape, "the shape of tokens")
+        validation.shape("mask", self.mask, self.tokens.shape, "the shape of tokens")
         if self.mask.dtype != torch.bool:
             raise TypeError(f"mask has dtype {self.mask.dtype}; torch.bool is wanted")
         refuse_unless_padded("mask", self.mask, left=True)
@@ -119,7 +119,7 @@ class Prompts:
 
     def repeat(self, k: int) -> Prompts:
         """Each prompt k times in a row, with its columns: the k of a group stand side by side."""
-        k = _doors.count("k", k)
+        k = validation.count("k", k)
         columns = {name: [x for x in column for _ in range(k)] for name, column in self.columns.items()}
         return Prompts(
             self.tokens.repeat_interleave(k, dim=0), self.mask.repeat_interleave(k, dim=0), columns
@@ -143,13 +143,13 @@ class Batches:
     """
 
     def __init__(self, n: int, size: int, seed: int) -> None:
-        self.n = _doors.count("n", n)
-        self.size = _doors.count("size", size)
-        self.seed = _doors.count("seed", seed, low=0)
+        self.n = validation.count("n", n)
+        self.size = validation.count("size", size)
+        self.seed = validation.count("seed", seed, low=0)
 
     def rows(self, k: int) -> Tensor:
         """The row numbers of batch k, counted from 0, [size] int64."""
-        begin = _doors.count("k", k, low=0) * self.size
+        begin = validation.count("k", k, low=0) * self.size
         first, last = begin // self.n, (begin + self.size - 1) // self.n
         orders = torch.cat([self._order(epoch) for epoch in range(first, last + 1)])
         begin -= first * self.n
@@ -439,7 +439,7 @@ class _Encoder:
         try:
             ids = template(messages, tokenize=True, **how, **extra)
         except Exception as error:  # a template's own, of whatever kind
-            raise ValueError(f"{name} is refused by the chat template ({_doors.reason(error)})") from None
+            raise ValueError(f"{name} is refused by the chat template ({validation.reason(error)})") from None
         return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
     def _refuse_padding(self, name: str, ids: list[int]) -> None:
@@ -505,7 +505,7 @@ def _says_something(message: dict[str, Any]) -> bool:
 
 def _label(record: Record) -> bool:
     label = record["label"]
-    return bool(label) if type(label) is int and label in (0, 1) else _doors.flag("label", label)
+    return bool(label) if type(label) is int and label in (0, 1) else validation.flag("label", label)
 
 
 def _kind(text: Text) -> str:
@@ -557,7 +557,7 @@ def _refuse_long(records: Records, rows: list[tuple[list[int], list[int]]], max_
     """Refuse data of which something is longer than the model can read."""
     if max_length is None:
         return
-    max_length = _doors.count("max_length", max_length)
+    max_length = validation.count("max_length", max_length)
     lengths = [len(prompt) + len(ids) for prompt, ids in rows]
     # What was chosen and what was rejected are rows of one record.
     n = len(records.rows)

@@ -27,48 +27,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook.language import training
 from ppobook.language.data import Batches, labelled_of, pairs_of, refuse_unless_apart
 from ppobook.language.model import LanguageModel
 from ppobook.language.reward import AT_ONCE, SampledPairs, sample_pairs
+from ppobook.language.settings import BETA, DPOSettings
+from ppobook.language.stage import Stage, Task
+from ppobook.language.stored import hold_out, taken
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
-from ppobook.language.training import Stage, Task, hold_out, taken
 from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
-from ppobook.runs import setting, stream
-
-# The family. β is in another unit in each of them; where none is given, it is this. The papers of DPO and KTO
-# have 0.1 for most of their models; in the World that leads further away than it is worth.
-BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings of DPO and its family."""
-
-    steps: int = setting(100, "updates", low=1)
-    lr: float = setting(2e-4, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "pairs an update; for kto, completions", low=1)
-    loss: str = setting("dpo", "which of the family", choices=tuple(BETA))
-    beta: float | None = setting(
-        None, "β, in another unit in each loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
-    )
-    label_smoothing: float = setting(
-        0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
-    )
-    gamma: float = setting(0.5, "simpo: the margin that a pair should have", low=0)
-    desirable_weight: float = setting(1.0, "kto: weight of completions that were liked", low=0)
-    undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
-    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
-    # Of pairs at two temperatures, as a judge has them, a policy learns chiefly not to be the hotter one.
-    temperatures: tuple[float, ...] = setting(
-        (1.0, 1.0), "of a pair's first completion and its second, in a World", above=0
-    )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    eval_every: int = setting(25, "updates from one look at pairs held out to the next", low=1)
-    eval_pairs: int = setting(
-        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
-    )
+from ppobook.run.machine import stream
 
 
 class DPO(Stage):
@@ -97,17 +64,17 @@ class DPO(Stage):
     """
 
     algorithm = "dpo"
-    settings_class = Settings
+    settings_class = DPOSettings
     remembers = (*Stage.remembers, "ref_logp", "sampled")
     wants_reference = True
 
-    settings: Settings
+    settings: DPOSettings
     ref_logp: Tensor | None = None
     sampled: SampledPairs | None = None
     desirable: Tensor | None = None
     held_out: Pairs | None = None
 
-    def __init__(self, task: Task, settings: Settings, *, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, task: Task, settings: DPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(replace(task, reference=None), settings, seed=seed, device=device)
         self.beta = BETA[settings.loss] if settings.beta is None else settings.beta
         # A run that is resumed has no reference any more; what was read of it is in the checkpoint.

@@ -10,14 +10,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import FunctionReward, Judge, LearnedReward, Reward
+from ppobook.language.run import Run, load
 from ppobook.language.sampling import room_after
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
-from ppobook.language.training import Run, load
 from ppobook.language.world import World
 
 # Completions that are written at a time.
@@ -48,7 +48,7 @@ class Evaluation:
 
     def samples(self, n: int = 5) -> str:
         """The first completion of each of n prompts, as lines to read."""
-        n = _doors.count("n", n)
+        n = validation.count("n", n)
         seen: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
             seen.setdefault(prompt, i)
@@ -130,8 +130,8 @@ def evaluate(
     if max_new_tokens is None:
         readers = {"policy": model, "judge": getattr(score, "module", None), "reference": base}
         max_new_tokens = room_after(prompts, readers) if world is None else world.max_new_tokens
-    rows = torch.arange(_doors.count("n", n)) % len(prompts)
-    generator = torch.Generator(_device(model)).manual_seed(_doors.count("seed", seed, low=0))
+    rows = torch.arange(validation.count("n", n)) % len(prompts)
+    generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
     asked = [prompts.select(some) for some in rows.split(AT_ONCE)]
     parts = [_written(model, some, max_new_tokens, settings) for some in asked]
@@ -199,7 +199,7 @@ def distinct(completions: Completions, n: int) -> float:
     Li et al. 2016, "A diversity-promoting objective function for neural conversation models", there
     divided by the number of words. It falls as more is written, so compare equal amounts.
     """
-    n = _doors.count("n", n)
+    n = validation.count("n", n)
     seen: set[tuple[int, ...]] = set()
     number = 0
     for row, length in zip(completions.tokens.tolist(), completions.lengths.tolist(), strict=True):

@@ -21,60 +21,25 @@ section 4.1.1, equations 3 and 4; the advantages: section 4.1.2. What others hav
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.diagnostics import clip_range, normalize, ratio_means
-from ppobook.language import sampling
 from ppobook.language.sampling import Experience, Sampling, kl_estimate
+from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
+from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
-from ppobook.language.training import Task
 from ppobook.objectives import (
-    REDUCTIONS,
     cispo_loss,
     clipped_surrogate_loss,
     masked_mean,
     sequence_surrogate_loss,
 )
-from ppobook.runs import setting
-
-BASELINES = ("group", "leave_one_out", "batch")
-SCALES = ("group", "batch", "none")
-
-# -------------------------------------------------------------------------------------------- the variants
-
-# What each sets. GRPO itself is the defaults of `Settings`.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "grpo": {},
-    "dr_grpo": {"scale": "none", "reduction": "constant", "kl_coef": 0.0},
-    "dapo": {"clip_eps_high": 0.28, "reduction": "token", "kl_coef": 0.0}
-    | {"filter_groups": True, "overlong": 0.2},
-    "gspo": {"surrogate": "sequence", "clip_eps": 3e-4, "clip_eps_high": 4e-4, "kl_coef": 0.0},
-    "cispo": {"surrogate": "cispo", "clip_eps": 1.0, "clip_eps_high": 4.0, "reduction": "token"}
-    | {"kl_coef": 0.0, "filter_groups": True, "overlong": 0.2},
-    "rloo": {"baseline": "leave_one_out", "scale": "none", "kl_in": "reward", "kl_estimator": "k1"}
-    | {"reduction": "constant", "length": 1.0, "epochs": 1, "num_minibatches": 1},
-    "reinforce++": {"group_size": 1, "baseline": "batch", "scale": "none", "normalize_advantages": True}
-    | {"kl_in": "to_go", "kl_estimator": "k1"},
-    "reinforce++_baseline": {"scale": "none", "normalize_advantages": True, "kl_estimator": "k2"},
-}
-
-PAPERS = {
-    "grpo": "Shao et al. 2024, arXiv 2402.03300, equations 3 and 4",
-    "dr_grpo": "Liu et al. 2025, arXiv 2503.20783, section 3.2",
-    "dapo": "Yu et al. 2025, arXiv 2503.14476, equations 8, 9, 11 and 13",
-    "gspo": "Zheng et al. 2025, arXiv 2507.18071, equations 5 to 7",
-    "cispo": "MiniMax 2025, arXiv 2506.13585, equations 4 and 5",
-    "rloo": "Ahmadian et al. 2024, arXiv 2402.14740",
-    "reinforce++": "Hu et al. 2025, arXiv 2501.03262v9, equations 1, 4 and 5",
-    "reinforce++_baseline": "Hu et al. 2025, arXiv 2501.03262v9, equations 6 to 8",
-}
 
 
 def variants() -> pd.DataFrame:
@@ -106,79 +71,13 @@ def variants() -> pd.DataFrame:
     DataFrame
         Indexed by the variant's name; the last column is its paper.
     """
-    names = [name for name in Settings.__dataclass_fields__ if any(name in v for v in VARIANTS.values())]
-    made = {variant: Settings.make("grpo", {"variant": variant}, {}) for variant in VARIANTS}
+    names = [name for name in GRPOSettings.__dataclass_fields__ if any(name in v for v in VARIANTS.values())]
+    made = {variant: GRPOSettings.make("grpo", {"variant": variant}, {}) for variant in VARIANTS}
     rows = [
         {name: getattr(settings, name) for name in names} | {"paper": PAPERS[variant]}
         for variant, settings in made.items()
     ]
     return pd.DataFrame(rows, index=pd.Index(made, name="variant"), dtype=object)
-
-
-@dataclass(frozen=True)
-class Settings(sampling.Settings):
-    """The settings of GRPO, and their defaults: those of the paper where it says, but for three.
-
-    steps, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
-    (`results/language_settle`). The paper has 1e-6 and 0.04, for a model of 7 billion.
-    """
-
-    variant: str = setting("grpo", "a row of variants(), where settings begin", choices=tuple(VARIANTS))
-    group_size: int = setting(8, "G: completions of one prompt; batch_size is a multiple of it", low=1)
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW", above=0, high=1e3)
-    epochs: int = setting(2, "passes over one batch", low=1)
-    num_minibatches: int = setting(2, "parts of a batch, of whole groups, one gradient step each", low=1)
-    baseline: str = setting(
-        "group",
-        "what is taken off a reward: the mean of its group, of the others of its group, or of the batch",
-        choices=BASELINES,
-    )
-    scale: str = setting("group", "whose deviation of rewards divides an advantage", choices=SCALES)
-    normalize_advantages: bool = setting(
-        False, "then bring all the tokens' advantages, over the batch, to mean 0 and deviation 1"
-    )
-    surrogate: str = setting(
-        "clip",
-        "what is made of ratios: PPO's clip of each token, one clip of the whole sequence (GSPO), or weights "
-        "that are clipped (CISPO)",
-        choices=("clip", "sequence", "cispo"),
-    )
-    clip_eps: float = setting(0.2, "ε: how far a ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
-    reduction: str = setting(
-        "sequence", "what the loss is a mean over; constant: rows times length", choices=REDUCTIONS
-    )
-    length: float | None = setting(
-        None, "what reduction='constant' takes for a completion's length; none: max_new_tokens", above=0
-    )
-    kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
-    kl_estimator: str = setting(
-        "k3", "how that KL is estimated from samples", choices=tuple(sampling.KL_ESTIMATORS)
-    )
-    kl_in: str = setting(
-        "loss",
-        "where the KL is charged: a term of the loss; the reward of the whole, before the baseline; or each "
-        "token's advantage, for itself and what comes after it",
-        choices=("loss", "reward", "to_go"),
-    )
-    kl_weighted: bool = setting(False, "in the loss: times the ratio, without which only k2 is right")
-    filter_groups: bool = setting(
-        False, "groups whose rewards are all equal are left out, and others sampled in their place"
-    )
-    max_rounds: int = setting(4, "how often filter_groups may sample for one update", low=1)
-    overlong: float = setting(
-        0.0,
-        "the last share of max_new_tokens, over which a completion's reward falls by up to 1",
-        low=0,
-        high=1,
-    )
-
-    @classmethod
-    def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
-        """The settings of a run: what was given, else what its variant sets, else the defaults."""
-        variant = _doors.choice("variant", given.get("variant", preset.get("variant", "grpo")), VARIANTS)
-        return super().make(name, given, preset | VARIANTS[variant])
 
 
 # ----------------------------------------------------------------------------------------- the advantages
@@ -234,17 +133,17 @@ def group_advantages(
     Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE samples, get a
     baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1 and eps.
     """
-    rewards = _doors.tensor("rewards", rewards).detach()
-    group_size = _doors.count("group_size", group_size)
-    _doors.choice("baseline", baseline, BASELINES)
-    _doors.choice("scale", scale, SCALES)
-    eps = _doors.number("eps", eps, low=0)
+    rewards = validation.tensor("rewards", rewards).detach()
+    group_size = validation.count("group_size", group_size)
+    validation.choice("baseline", baseline, BASELINES)
+    validation.choice("scale", scale, SCALES)
+    eps = validation.number("eps", eps, low=0)
     if rewards.ndim != 1 or len(rewards) == 0 or len(rewards) % group_size:
         raise ValueError(
             f"rewards has shape {tuple(rewards.shape)} and group_size is {group_size}; one number a "
             "completion, and whole groups of them, are wanted"
         )
-    _doors.finite("rewards", rewards)
+    validation.finite("rewards", rewards)
     if group_size == 1 and (baseline != "batch" or scale == "group"):
         name = "baseline" if baseline != "batch" else "scale"
         raise ValueError(
@@ -276,7 +175,7 @@ def _all_equal(rows: Tensor) -> Tensor:
 
 
 class GRPO(Sampling):
-    """Group relative policy optimization, and its variants, as `Settings` describe them.
+    """Group relative policy optimization, and its variants, as `GRPOSettings` describe them.
 
     **There is no critic.** All tokens of a completion share its advantage, but for `kl_in="to_go"`.
 
@@ -317,12 +216,12 @@ class GRPO(Sampling):
     """
 
     algorithm = "grpo"
-    settings_class = Settings
+    settings_class = GRPOSettings
     remembers = (*Sampling.remembers, "rounds")
 
-    settings: Settings
+    settings: GRPOSettings
 
-    def __init__(self, task: Task, settings: Settings, *, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, task: Task, settings: GRPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
         s = settings
         if s.batch_size % s.group_size:

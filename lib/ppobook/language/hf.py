@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook import _doors, runs
+from ppobook import validation
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.pretrained import (
     Pretrained,
@@ -38,6 +38,7 @@ from ppobook.language.pretrained import (
 )
 from ppobook.language.rewards import Judge
 from ppobook.language.tokens import Completions, Tokenizer, WordTokenizer
+from ppobook.run.folder import Home, new_folder
 
 __all__ = [
     "Pretrained",
@@ -166,7 +167,7 @@ def _net_read(model: str | Path, weights: torch.dtype) -> Any:
         except Exception as error:  # of many kinds, by what is missing or damaged
             here = "" if Path(model).exists() else "is no folder here, and which "
             raise ValueError(
-                f"model is {str(model)!r}, which {here}transformers cannot read ({_doors.reason(error)}); "
+                f"model is {str(model)!r}, which {here}transformers cannot read ({validation.reason(error)}); "
                 "the folder of a model, or its name on the hub, is wanted"
             ) from None
 
@@ -203,7 +204,7 @@ def _net_copied(model: nn.Module, weights: torch.dtype) -> Any:
         net.load_state_dict(model.state_dict())
     except (KeyError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"model is a {name} that cannot be made again from its config ({_doors.reason(error)}); "
+            f"model is a {name} that cannot be made again from its config ({validation.reason(error)}); "
             "a causal model as transformers has it is wanted"
         ) from None
     if hasattr(model, "generation_config"):
@@ -384,7 +385,7 @@ def open_tokenizer(tokenizer: Any) -> Tokenizer:
             tokenizer = auto.from_pretrained(tokenizer, trust_remote_code=False)
         except Exception as error:  # of many kinds, by what is missing
             raise ValueError(
-                f"tokenizer of {str(tokenizer)!r} cannot be read by transformers ({_doors.reason(error)}); "
+                f"tokenizer of {str(tokenizer)!r} cannot be read by transformers ({validation.reason(error)}); "
                 "a folder with a tokenizer's files, or a name on the hub, is wanted"
             ) from None
     if hasattr(tokenizer, "eos_token_id"):
@@ -460,8 +461,8 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         tokenizer = tokenizer.tokenizer
     if body is not model and body.pad == body.eos and not hasattr(tokenizer, "add_special_tokens"):
         raise ValueError("tokenizer is None; to give the model of rewards a pad of its own, one is wanted")
-    home = runs.Home.at("folder", folder)
-    runs.new_folder(home)
+    home = Home.at("folder", folder)
+    new_folder(home)
     if ours:
         tokenizer = _save_decoder(model, home.folder, tokenizer)
     elif not merge:

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.tokens import (
     Completions,
     mask_of,
@@ -99,9 +99,9 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context", "layers", "width", "heads"):
-            _doors.count(name, getattr(self, name))
+            validation.count(name, getattr(self, name))
         for name in ("eos", "pad"):
-            _doors.count(name, getattr(self, name), low=0, high=self.vocab_size - 1)
+            validation.count(name, getattr(self, name), low=0, high=self.vocab_size - 1)
         if self.width % self.heads:
             raise ValueError(
                 f"width is {self.width} and heads is {self.heads}; a multiple of heads is wanted"
@@ -136,7 +136,7 @@ class Decoder(nn.Module):
         self.ln_f = nn.LayerNorm(config.width)
 
         if not isinstance(seed, torch.Generator):
-            seed = torch.Generator().manual_seed(_doors.count("seed", seed, low=0))
+            seed = torch.Generator().manual_seed(validation.count("seed", seed, low=0))
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -191,7 +191,7 @@ class Decoder(nn.Module):
         cache : Cache
             For `step`. It belongs to this batch and to these weights.
         """
-        room = _doors.count("room", room, low=0)
+        room = validation.count("room", room, low=0)
         with torch.inference_mode():
             x, bias, positions = self._read(tokens, mask)
             cache = Cache(self, tokens, mask, positions, room)
@@ -448,7 +448,7 @@ class Scalar(nn.Module):
         self.body = body.headless() if hasattr(body, "headless") else copy.deepcopy(body)
         like = next(self.body.parameters())
         self.output = nn.utils.skip_init(
-            nn.Linear, body.width, 1, bias=_doors.flag("bias", bias), dtype=like.dtype, device=like.device
+            nn.Linear, body.width, 1, bias=validation.flag("bias", bias), dtype=like.dtype, device=like.device
         )
         for parameter in self.output.parameters():
             nn.init.zeros_(parameter)
@@ -528,12 +528,12 @@ def generate(
     curious case of neural text degeneration", section 3.1, for top_p.
     """
     prompts, prompt_mask = _prompts(model, prompts, prompt_mask, max_new_tokens)
-    temperature = _doors.number("temperature", temperature, low=0)
-    top_k = None if top_k is None else _doors.count("top_k", top_k)
-    top_p = None if top_p is None else _doors.number("top_p", top_p, above=0, high=1)
+    temperature = validation.number("temperature", temperature, low=0)
+    top_k = None if top_k is None else validation.count("top_k", top_k)
+    top_p = None if top_p is None else validation.number("top_p", top_p, above=0, high=1)
     rows, device = len(prompts), prompts.device
     if numbers is not None:
-        _doors.shape("numbers", numbers, (rows, max_new_tokens), "a number a row and a new token")
+        validation.shape("numbers", numbers, (rows, max_new_tokens), "a number a row and a new token")
     elif temperature > 0 and not isinstance(generator, torch.Generator):
         raise TypeError(
             f"generator is {generator!r}; a torch.Generator to draw from is wanted, but at temperature 0"
@@ -541,7 +541,7 @@ def generate(
 
     elif temperature > 0:
         numbers = torch.rand(rows, max_new_tokens, generator=generator, dtype=torch.float64, device=device)
-    if at_once is not None and rows > _doors.count("at_once", at_once):
+    if at_once is not None and rows > validation.count("at_once", at_once):
         how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         return Completions.join(
             [
@@ -625,7 +625,7 @@ def _prompts(
     low, high = int(prompts.min()), int(prompts.max())
     if low < 0 or high >= model.vocab_size:
         raise ValueError(f"prompts holds ids from {low} to {high}; 0 to {model.vocab_size - 1} are wanted")
-    max_new_tokens = _doors.count("max_new_tokens", max_new_tokens)
+    max_new_tokens = validation.count("max_new_tokens", max_new_tokens)
     longest = int(prompt_mask.sum(dim=1).max())
     if longest + max_new_tokens > model.context:
         raise ValueError(
@@ -673,7 +673,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
             f"path is {path}, where there is no file; one that save_model wrote is wanted"
         )
     try:
-        _doors.whole_archive(path)
+        validation.whole_archive(path)
         content = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(content, dict):
             raise TypeError(f"a {type(content).__name__} and no dict")
@@ -693,6 +693,6 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
         zipfile.BadZipFile,
     ) as error:
         raise ValueError(
-            f"path is {path}, which holds no model ({_doors.reason(error)}); what save_model wrote is wanted"
+            f"path is {path}, which holds no model ({validation.reason(error)}); what save_model wrote is wanted"
         ) from None
     return model

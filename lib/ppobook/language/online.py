@@ -14,57 +14,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ppobook import _doors, divergences
-from ppobook.language import grpo, parallel, ppo, reward, training
+from ppobook import divergences, validation
+from ppobook.language import grpo, parallel, reward
 from ppobook.language.data import Prompts
 from ppobook.language.grpo import GRPO
 from ppobook.language.ppo import PPO
 from ppobook.language.reward import AT_ONCE, RewardModelling, SampledPairs
 from ppobook.language.rewards import Judge
 from ppobook.language.sampling import Sampling
+from ppobook.language.settings import IterativePPOSettings, LaggedGRPOSettings, OnlineDPOSettings
+from ppobook.language.stage import Task
+from ppobook.language.stored import part_of, taken
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_entropy, token_logp
-from ppobook.language.training import Task, part_of, taken
 from ppobook.preferences import dpo_loss, ipo_loss
-from ppobook.runs import setting, stream
-
-# --------------------------------------------------------------------------------------------- online DPO
-
-
-@dataclass(frozen=True)
-class OnlineDPOSettings(training.Settings):
-    """The settings of online DPO."""
-
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW", above=0, high=1e3)
-    batch_size: int = setting(64, "completions that an update is made from", low=1)
-    group_size: int = setting(
-        2, "completions of one prompt, the best and the worst of which are a pair; batch_size is a multiple",
-        low=2,
-    )  # fmt: skip
-    loss: str = setting("dpo", "what is made of a pair", choices=("dpo", "ipo"))
-    beta: float = setting(0.3, "β: the larger, the nearer to the reference", above=0)
-    label_smoothing: float = setting(
-        0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
-    )
-    noise: float = setting(
-        0.0, "rewards apart by this much are told apart in 73 of 100 pairs; 0: whenever they differ", low=0
-    )
-    temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
-    max_new_tokens: int | None = setting(
-        None, "the longest completion; none: the world's, else 64 or what has room", low=1
-    )
-    cut: str = setting(
-        "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
-        choices=("end", "penalty"),
-    )
-    missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
+from ppobook.run.machine import stream
 
 
 class OnlineDPO(Sampling):
@@ -205,13 +174,16 @@ def best_and_worst(
     best, worst : int64, shape (B / group_size,)
         Row numbers; never the same one.
     """
-    group_size, noise = _doors.count("group_size", group_size, low=2), _doors.number("noise", noise, low=0)
+    group_size, noise = (
+        validation.count("group_size", group_size, low=2),
+        validation.number("noise", noise, low=0),
+    )
     if rewards.ndim != 1 or len(rewards) == 0 or len(rewards) % group_size:
         raise ValueError(
             f"rewards has shape {tuple(rewards.shape)} and group_size is {group_size}; one number a "
             "completion, and whole groups of them, are wanted"
         )
-    _doors.finite("rewards", rewards)
+    validation.finite("rewards", rewards)
     liking = rewards.double().view(-1, group_size)
     luck = torch.rand(liking.shape, generator=generator, dtype=torch.float64, device=rewards.device)
     if noise > 0:
@@ -221,25 +193,6 @@ def best_and_worst(
     order = shuffled.gather(1, liking.gather(1, shuffled).argsort(dim=1, stable=True))
     first = torch.arange(0, len(rewards), group_size, device=rewards.device)
     return first + order[:, -1], first + order[:, 0]
-
-
-# ------------------------------------------------------------------------------------------ iterative PPO
-
-
-@dataclass(frozen=True)
-class IterativePPOSettings(ppo.Settings):
-    """The settings of PPO, and those of the judge's further lessons."""
-
-    refresh_every: int = setting(20, "updates from one lesson of the judge to the next", low=1)
-    pairs: int = setting(500, "preferences that are asked for at each", low=1)
-    keep_old: bool = setting(True, "those of earlier lessons are learned from again")
-    temperatures: tuple[float, ...] = setting(
-        (1.0, 1.0), "of a pair's first completion and its second", above=0
-    )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    judge_epochs: int = setting(1, "passes over the pairs in a lesson", low=1)
-    judge_batch_size: int = setting(64, "pairs of one gradient step", low=1)
-    judge_lr: float = setting(3e-4, "learning rate of AdamW, for the judge", above=0, high=1e3)
 
 
 class IterativePPO(PPO):
@@ -394,7 +347,7 @@ def by_answers(answers: Any, first: Completions, second: Completions) -> Pairs:
     n = len(first)
     if not isinstance(answers, Iterable):
         raise TypeError(f"prefer returned a {type(answers).__name__}; a list of {n} is wanted")
-    listed = [_doors.flag(f"prefer's answer {i}", answer) for i, answer in enumerate(answers)]
+    listed = [validation.flag(f"prefer's answer {i}", answer) for i, answer in enumerate(answers)]
     if len(listed) != n:
         raise ValueError(f"prefer returned {len(listed)} answers; {n} are wanted, one a pair")
     both, rows = Completions.join([first, second]), torch.arange(n)
@@ -402,22 +355,6 @@ def by_answers(answers: Any, first: Completions, second: Completions) -> Pairs:
     return Pairs(
         both.select(torch.where(takes_first, rows, rows + n)),
         both.select(torch.where(takes_first, rows + n, rows)),
-    )
-
-
-# ------------------------------------------------------------------------------------- a sampler that lags
-
-
-@dataclass(frozen=True)
-class LaggedGRPOSettings(grpo.Settings):
-    """The settings of GRPO, and those of the lag."""
-
-    lag: int = setting(1, "k: the sampler is the policy as it was k updates ago", low=0)
-    corrected: bool = setting(
-        True, "ratios are to the sampler; else to the policy at the begin of the update, as if it had sampled"
-    )
-    max_weight: float | None = setting(
-        None, "C, where not corrected: a token's advantage is weighed by min(π / π_sampler, C)", above=0
     )
 
 

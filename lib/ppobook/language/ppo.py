@@ -34,6 +34,8 @@ from ppobook.language import sampling
 from ppobook.language.model import Scalar
 from ppobook.language.rewards import Judge
 from ppobook.language.sampling import Sampling, kl_estimate
+from ppobook.language.settings import PPOSettings
+from ppobook.language.stage import Task
 from ppobook.language.tokens import (
     Completions,
     completion_logits,
@@ -41,59 +43,8 @@ from ppobook.language.tokens import (
     token_entropy,
     token_logp,
 )
-from ppobook.language.training import Task
-from ppobook.objectives import REDUCTIONS, masked_mean, ppo_loss
+from ppobook.objectives import masked_mean, ppo_loss
 from ppobook.returns import gae
-from ppobook.runs import setting
-
-
-@dataclass(frozen=True)
-class Settings(sampling.Settings):
-    """The settings of PPO on tokens, and their defaults.
-
-    steps, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
-    (`results/language_settle`). A large pretrained model wants a learning rate of 1e-6 to 1e-5.
-    """
-
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW, for policy and critic", above=0, high=1e3)
-    epochs: int = setting(2, "passes over one batch", low=1)
-    num_minibatches: int = setting(2, "parts of a batch, each good for one gradient step", low=1)
-    clip_eps: float = setting(0.2, "ε: how far a token's ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
-    gamma: float = setting(1.0, "γ: what the next token's worth counts in this one's", low=0, high=1)
-    lam: float = setting(0.95, "λ of GAE", low=0, high=1)
-    value_coef: float = setting(0.5, "weight of the critic's half squared error", low=0)
-    value_clip_eps: float | None = setting(None, "how far V may gain from its old value", above=0)
-    entropy_coef: float = setting(0.0, "weight of the entropy bonus", low=0)
-    reduction: str = setting(
-        "token", "what the loss is a mean over; constant: rows times max_new_tokens", choices=REDUCTIONS
-    )
-    kl_in: str = setting("reward", "where the KL to the reference is charged", choices=("reward", "loss"))
-    kl_weighted: bool = setting(True, "in the loss: times the ratio, without which only k2 is right")
-    kl_target: float | None = setting(
-        None, "β follows this KL of a completion, in nats; none: it is fixed", above=0
-    )
-    kl_horizon: int = setting(640, "completions over which β may grow by a fifth", low=1)
-    cut: str = setting(
-        "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less, or for "
-        "what the critic expects of its rest",
-        choices=("end", "penalty", "bootstrap"),
-    )
-    normalize_advantages: str = setting(
-        "batch",
-        "the tokens over which advantages are shifted and scaled, to mean 0 and deviation 1",
-        choices=("batch", "minibatch", "none"),
-    )
-    normalize_rewards: bool = setting(
-        False, "rewards of tokens divided by their deviation over the batch, their mean kept"
-    )
-    critic_from: str | None = setting(
-        None,
-        "the body that the critic begins with; none: the judge's, if there is one",
-        choices=("judge", "policy"),
-    )
 
 
 @dataclass
@@ -105,7 +56,7 @@ class Experience(sampling.Experience):
 
 
 class PPO(Sampling):
-    """Proximal policy optimization of a language model, as `Settings` describe it.
+    """Proximal policy optimization of a language model, as `PPOSettings` describe it.
 
     **Where the reward goes.** That of the whole is paid at the last token of the completion, its end of
     sequence if it has one. γ is 1: a completion is worth what it is worth, however long it takes to say.
@@ -142,12 +93,12 @@ class PPO(Sampling):
     """
 
     algorithm = "ppo"
-    settings_class = Settings
+    settings_class = PPOSettings
     remembers = (*Sampling.remembers, "critic", "kl_coef")
 
-    settings: Settings
+    settings: PPOSettings
 
-    def __init__(self, task: Task, settings: Settings, *, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(self, task: Task, settings: PPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
         s = settings
         if s.num_minibatches > s.batch_size:

@@ -30,9 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook import _doors
+from ppobook import validation
+from ppobook.fast.gpt2 import Borrowed, borrowed
 from ppobook.language import model as decoders
-from ppobook.language.gpt2 import Borrowed, borrowed
 from ppobook.language.tokens import mask_of, refuse_unless_ids
 
 DTYPES = ("float32", "bfloat16", "float64")
@@ -99,8 +99,8 @@ class Pretrained(nn.Module):
             self.output = net
         # Where positions are made by a formula, nothing may say how many there are.
         self.context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
-        self.eos = _doors.count("eos", eos, low=0, high=self.vocab_size - 1)
-        self.pad = _doors.count("pad", pad, low=0, high=self.vocab_size - 1)
+        self.eos = validation.count("eos", eos, low=0, high=self.vocab_size - 1)
+        self.pad = validation.count("pad", pad, low=0, high=self.vocab_size - 1)
         self.dtype = dtype_name(dtype)
         # What padding is filled with: an id that transformers does not warn of.
         self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
@@ -177,7 +177,7 @@ class Pretrained(nn.Module):
         """
         if self.ours is not None and self.output is not None:
             return self.ours.start_cache(tokens, mask, room)
-        room = _doors.count("room", room, low=0)
+        room = validation.count("room", room, low=0)
         tokens, real = self._read(tokens, mask, room)
         with torch.inference_mode():
             hidden, past = self._decode(tokens, use_cache=True, **self._placed(real))
@@ -303,7 +303,7 @@ class Pretrained(nn.Module):
             with own_randomness(seed):
                 peft.inject_adapter_in_model(config, self.decoder)
         except ValueError as error:
-            raise ValueError(f"lora does not fit the model ({_doors.reason(error)})") from None
+            raise ValueError(f"lora does not fit the model ({validation.reason(error)})") from None
         for module in self.modules():
             for name, parameter in list(module._parameters.items()):
                 if id(parameter) in base:
@@ -454,11 +454,11 @@ def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(lora, Mapping):
         raise TypeError(f"lora is {lora!r}; a dict is wanted, such as {{'r': 8, 'alpha': 16}}")
     for name in lora:
-        _doors.choice("lora has a setting which", name, LORA)
+        validation.choice("lora has a setting which", name, LORA)
     made = LORA | dict(lora)
     for name in ("r", "alpha"):
-        _doors.count(f"lora[{name!r}]", made[name])
-    _doors.flag("lora['use_rslora']", made["use_rslora"])
+        validation.count(f"lora[{name!r}]", made[name])
+    validation.flag("lora['use_rslora']", made["use_rslora"])
     names = made["target_modules"]
     if not isinstance(names, str):
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -493,7 +493,7 @@ def build(described: dict[str, Any]) -> Pretrained:
 
 def dtype_name(dtype: Any) -> str:
     """A dtype that matrices may be multiplied in, by its name."""
-    return _doors.choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
+    return validation.choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
 
 
 def weights_dtype(dtype: str, lora: Any) -> torch.dtype:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.world import World
 
 Record = Mapping[str, Any]
@@ -120,7 +120,7 @@ def records_of(data: Any) -> Records:
     if isinstance(data, World):
         raise TypeError(f"data is {data!r}; records are wanted, such as its corpus(1000)")
     if isinstance(data, str | os.PathLike):
-        records = _read_file(Path(_doors.path("data", data)))
+        records = _read_file(Path(validation.path("data", data)))
     elif isinstance(data, Mapping):
         splits = [name for name, part in data.items() if hasattr(part, "column_names")]
         hint = f"one of its splits, data[{splits[0]!r}]" if splits else "a list of dicts, one a record"

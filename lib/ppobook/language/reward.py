@@ -21,7 +21,7 @@ too, so that texts which people wrote have a mean of 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,44 +29,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook import _doors
-from ppobook.language import training
+from ppobook import validation
 from ppobook.language.data import Batches, pairs_of, refuse_unless_apart
 from ppobook.language.model import LanguageModel, generate
-from ppobook.language.rewards import POOLINGS, Judge
+from ppobook.language.records import digest_of
+from ppobook.language.rewards import Judge
+from ppobook.language.run import Run
+from ppobook.language.settings import RewardSettings
+from ppobook.language.stage import Stage, Task
+from ppobook.language.stored import hold_out, taken
 from ppobook.language.tokens import Completions, Pairs, right_pad
-from ppobook.language.training import Run, Stage, Task, hold_out, taken
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
-from ppobook.runs import setting, stream
+from ppobook.run.machine import stream
 
 # Completions that are sampled, or read without a gradient, at a time.
 AT_ONCE = 500
 # Pairs whose completions have a mean reward of 0 in the end: all 3,000 would cost as much as ten updates.
 CENTRED_ON = 500
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings of a model of rewards."""
-
-    steps: int = setting(150, "updates", low=1)
-    lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "pairs an update", low=1)
-    pooling: str = setting(
-        "sum", "a completion's reward: of all its tokens together, or the last one's", choices=POOLINGS
-    )
-    centre: bool = setting(True, "shift rewards to a mean of 0 over the completions it was trained on")
-    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
-    temperatures: tuple[float, ...] = setting(
-        (1.0, 1.5), "of a pair's first completion and its second, in a World", above=0
-    )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    eval_every: int = setting(50, "updates from one look at pairs held out to the next", low=1)
-    eval_pairs: int = setting(
-        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
-    )
 
 
 class RewardModelling(Stage):
@@ -84,7 +64,7 @@ class RewardModelling(Stage):
     """
 
     algorithm = "reward"
-    settings_class = Settings
+    settings_class = RewardSettings
     remembers = (*Stage.remembers, "sampled")
     begins_from_judge = True
     pairs: Pairs
@@ -259,7 +239,7 @@ def sample_pairs(
     prompts, mask = (x.to(device) for x in world.prompt_tokens())
     first: list[Completions] = []
     second: list[Completions] = []
-    for k in range(0, _doors.count("n", n), AT_ONCE):
+    for k in range(0, validation.count("n", n), AT_ONCE):
         rows = torch.randint(len(prompts), (min(AT_ONCE, n - k),), generator=generator, device=device)
         for part, temperature in zip((first, second), temperatures, strict=True):
             part.append(
@@ -322,7 +302,7 @@ def held_out(run: Run, data: Any = None) -> Pairs | None:
         raise ValueError(f"run is one of {run.config['stage']!r}; one of 'reward' is wanted")
     wanted = run.config["eval_pairs"]
     if run.world is None:
-        if data is None or training.digest_of(data) != run.config["data"]["digest"]:
+        if data is None or digest_of(data) != run.config["data"]["digest"]:
             what = "is None, and the run" if data is None else "differ from those of the run, which"
             raise ValueError(f"data {what} was not trained on a World; its own data are wanted again")
         pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
@@ -363,7 +343,7 @@ def calibration(judge: Judge, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
 
 def _reliability(gap: Tensor, bins: int = 10) -> pd.DataFrame:
     """The table of `calibration`, from r(x, y_w) − r(x, y_l) of each pair."""
-    edges = np.linspace(0.5, 1.0, _doors.count("bins", bins) + 1)
+    edges = np.linspace(0.5, 1.0, validation.count("bins", bins) + 1)
     p = torch.sigmoid(gap.double().abs()).numpy()
     right = (0.5 + 0.5 * gap.sign()).double().numpy()
     # A p on an edge belongs to the bin above it, but for 1.
@@ -418,11 +398,11 @@ def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int =
     ValueError
         The texts are longer than the world's completions may be.
     """
-    top = _doors.count("top", top)
-    rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+    top = validation.count("top", top)
+    rng = np.random.default_rng(validation.count("seed", seed, low=0))
     rungs = []
     for kind in range(top + 1):
-        prompts = [prompt for prompt in world.prompts for _ in range(_doors.count("texts", texts))]
+        prompts = [prompt for prompt in world.prompts for _ in range(validation.count("texts", texts))]
         written = [_with_kind_words(world, prompt, kind, rng) for prompt in prompts]
         rung = _completions_of(world, prompts, written)
         proxy = all_pooled(judge, rung).double() - judge.zero.double().cpu()

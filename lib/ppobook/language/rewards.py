@@ -18,14 +18,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.model import Scalar
+from ppobook.language.settings import POOLINGS
 from ppobook.language.tokens import Completions, Tokenizer, completion_values
 from ppobook.language.world import World
 
 Columns = Mapping[str, Sequence[Any]]
-
-POOLINGS = ("sum", "last")
 
 
 class Reward(Protocol):
@@ -68,7 +67,7 @@ class Judge(Scalar):
 
     def __init__(self, body: Any, pooling: str = "sum", bias: bool = True) -> None:
         super().__init__(body, bias)
-        self.pooling = _doors.choice("pooling", pooling, POOLINGS)
+        self.pooling = validation.choice("pooling", pooling, POOLINGS)
         self.register_buffer("zero", self.output.weight.new_zeros(()))
 
     def rewards(self, completions: Completions) -> Tensor:

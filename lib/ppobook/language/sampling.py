@@ -21,38 +21,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ppobook import _doors, divergences
-from ppobook.language import training
+from ppobook import divergences, validation
 from ppobook.language.data import Batches, Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import GoldReward, Reward
+from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
+from ppobook.language.stage import Stage, Task
+from ppobook.language.stored import part_of, taken
 from ppobook.language.tokens import Completions, completion_logits, token_logp
-from ppobook.language.training import Stage, Task, part_of, taken
-from ppobook.runs import setting
-
-# Where neither a setting nor a world says how long a completion may be.
-MAX_NEW_TOKENS = 64
 
 KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k3}
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings of every stage that samples."""
-
-    batch_size: int = setting(64, "completions that an update is made from", low=1)
-    temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
-    max_new_tokens: int | None = setting(
-        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS} or what has room", low=1
-    )
-    cut: str = setting(
-        "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
-        choices=("end", "penalty"),
-    )
-    missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
-    kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
-    kl_estimator: str = setting("k1", "how that KL is estimated from samples", choices=tuple(KL_ESTIMATORS))
 
 
 @dataclass
@@ -104,7 +82,7 @@ class Sampling(Stage):
     """
 
     together = 1
-    settings_class = Settings
+    settings_class = SamplingSettings
     remembers = (*Stage.remembers, "reference", "judge")
     wants_reward = True
     wants_reference = True
@@ -307,7 +285,7 @@ def kl_estimate(
     gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
     to gradient optimization".
     """
-    estimate = KL_ESTIMATORS[_doors.choice("kl_estimator", estimator, KL_ESTIMATORS)]
+    estimate = KL_ESTIMATORS[validation.choice("kl_estimator", estimator, KL_ESTIMATORS)]
     weight = None if old_logp is None else logp - old_logp.detach()
     if mask is not None:
         # Before any arithmetic: a NaN in the padding would reach the gradient as 0 · NaN.

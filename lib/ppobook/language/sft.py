@@ -18,46 +18,22 @@ equation 1, of completions only. As the first of three steps to a policy that pe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook.language import training
 from ppobook.language.data import Batches, examples_of
 from ppobook.language.model import Decoder, DecoderConfig, LanguageModel
+from ppobook.language.settings import SFTSettings
+from ppobook.language.stage import Stage, Task
+from ppobook.language.stored import hold_out, taken
 from ppobook.language.tokens import Completions, completion_logits
-from ppobook.language.training import Stage, Task, hold_out, taken
 from ppobook.language.world import World
 from ppobook.objectives import masked_mean
-from ppobook.runs import setting, stream
-
-
-@dataclass(frozen=True)
-class Settings(training.Settings):
-    """The settings of supervised fine-tuning.
-
-    The defaults are for the World's fresh decoder: five passes over 3,000 texts. A model that knows its
-    language already wants an lr that is smaller by a hundred, or more.
-    """
-
-    steps: int = setting(240, "updates", low=1)
-    lr: float = setting(3e-3, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "examples an update", low=1)
-    examples: int = setting(3000, "texts of a World's corpus", low=1)
-    eval_every: int = setting(40, "updates from one look at examples held out to the next", low=1)
-    eval_examples: int = setting(
-        256, "examples held out: more of a World's, else at most a tenth of the data", low=0
-    )
-    layers: int = setting(2, "of a fresh decoder", low=1)
-    width: int = setting(64, "of a fresh decoder", low=1)
-    heads: int = setting(4, "of a fresh decoder", low=1)
-    context: int | None = setting(
-        None, "of a fresh decoder; none: a World's prompt and max_new_tokens together", low=1
-    )
+from ppobook.run.machine import stream
 
 
 class SFT(Stage):
@@ -72,7 +48,7 @@ class SFT(Stage):
     """
 
     algorithm = "sft"
-    settings_class = Settings
+    settings_class = SFTSettings
     begins_afresh = True
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 
 if TYPE_CHECKING:
     from ppobook.language.model import LanguageModel, Scalar
@@ -102,7 +102,7 @@ class WordTokenizer:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
             unknown = error.args[0]
-        raise ValueError(f"text holds the word {unknown!r}; {_doors.nearest(unknown, self.words[1:])}")
+        raise ValueError(f"text holds the word {unknown!r}; {validation.nearest(unknown, self.words[1:])}")
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, with a space between two of them; padding is left out."""
@@ -144,8 +144,8 @@ def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 
 def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Tensor, Tensor]:
-    pad = _doors.count("pad", pad, low=0)
-    listed = [[_doors.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(rows)]
+    pad = validation.count("pad", pad, low=0)
+    listed = [[validation.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(rows)]
     if not listed:
         raise ValueError("rows is empty; at least one row is wanted")
     for b, row in enumerate(listed):
@@ -163,8 +163,10 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Tensor
 
 def mask_of(name: str, mask: Any, tokens: Tensor) -> Tensor:
     """The mask as booleans; it must be of the shape of these tokens, and bool or 0/1."""
-    _doors.present(**{name: mask})
-    return torch.as_tensor(_doors.flags(name, mask, tokens.shape, "one entry a token"), device=tokens.device)
+    validation.present(**{name: mask})
+    return torch.as_tensor(
+        validation.flags(name, mask, tokens.shape, "one entry a token"), device=tokens.device
+    )
 
 
 def refuse_unless_ids(name: str, tokens: Any) -> None:
@@ -175,7 +177,7 @@ def refuse_unless_ids(name: str, tokens: Any) -> None:
         raise TypeError(f"{name} has dtype {tokens.dtype}; torch.int64 is wanted")
     if tokens.ndim != 2:
         raise ValueError(f"{name} has shape {tuple(tokens.shape)}; one row of tokens a sequence is wanted")
-    _doors.not_empty(name, tokens)
+    validation.not_empty(name, tokens)
 
 
 def refuse_unless_padded(name: str, mask: Tensor, *, left: bool) -> None:
@@ -230,11 +232,11 @@ class Completions:
         refuse_unless_ids("prompts", self.prompts)
         refuse_unless_ids("tokens", self.tokens)
         rows, columns = self.tokens.shape
-        _doors.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row a completion")
-        _doors.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
-        _doors.shape("mask", self.mask, (rows, columns), "the shape of tokens")
-        _doors.shape("logp", _doors.tensor("logp", self.logp), (rows, columns), "the shape of tokens")
-        _doors.shape("ended", self.ended, (rows,), "one entry a completion")
+        validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row a completion")
+        validation.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
+        validation.shape("mask", self.mask, (rows, columns), "the shape of tokens")
+        validation.shape("logp", validation.tensor("logp", self.logp), (rows, columns), "the shape of tokens")
+        validation.shape("ended", self.ended, (rows,), "one entry a completion")
         for name, x in (("prompt_mask", self.prompt_mask), ("mask", self.mask), ("ended", self.ended)):
             if x.dtype != torch.bool:
                 raise TypeError(f"{name} has dtype {x.dtype}; torch.bool is wanted")
@@ -422,7 +424,7 @@ def token_logp(
         Shapes that do not fit, a token that is no column of logits, a temperature that is not above 0.
     """
     logits = _tempered(logits, temperature)
-    _doors.shape("tokens", tokens, logits.shape[:-1], "the shape of logits without its last axis")
+    validation.shape("tokens", tokens, logits.shape[:-1], "the shape of logits without its last axis")
     if mask is not None:
         mask = mask_of("mask", mask, tokens)
         logits, tokens = logits.masked_fill(~mask[..., None], 0.0), tokens.masked_fill(~mask, 0)
@@ -455,8 +457,8 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    _doors.last_axis("logits", _doors.tensor("logits", logits), "the vocabulary")
-    temperature = _doors.number("temperature", temperature, above=0)
+    validation.last_axis("logits", validation.tensor("logits", logits), "the vocabulary")
+    temperature = validation.number("temperature", temperature, above=0)
     # Of a logarithm in half precision, two or three digits would be left.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return logits if temperature == 1 else logits / temperature

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ppobook import _doors
+from ppobook import validation
 from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, right_pad
 
 
@@ -129,12 +129,12 @@ class World:
     ) -> None:
         # In plain data, whatever kind of whole number came: a run's config is made of it.
         self.config: dict[str, Any] = {
-            "nouns": _doors.count("nouns", nouns, low=2, high=len(NOUNS)),
-            "places": _doors.count("places", places, low=2, high=len(PLACES)),
-            "verbs": _doors.count("verbs", verbs, high=len(VERBS)),
-            "adjectives": _doors.count("adjectives", adjectives, high=len(KIND)),
+            "nouns": validation.count("nouns", nouns, low=2, high=len(NOUNS)),
+            "places": validation.count("places", places, low=2, high=len(PLACES)),
+            "verbs": validation.count("verbs", verbs, high=len(VERBS)),
+            "adjectives": validation.count("adjectives", adjectives, high=len(KIND)),
             "clauses": _probabilities("clauses", clauses),
-            "max_new_tokens": _doors.count("max_new_tokens", max_new_tokens),
+            "max_new_tokens": validation.count("max_new_tokens", max_new_tokens),
         }
         self.nouns, self.places, self.verbs = NOUNS[:nouns], PLACES[:places], VERBS[:verbs]
         self.kind, self.grim = KIND[:adjectives], GRIM[:adjectives]
@@ -178,9 +178,9 @@ class World:
         ValueError
             Next to no text is short enough for `max_new_tokens`.
         """
-        rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+        rng = np.random.default_rng(validation.count("seed", seed, low=0))
         records = []
-        for _ in range(_doors.count("n", n)):
+        for _ in range(validation.count("n", n)):
             noun, place = _one_of(self.nouns, rng), _one_of(self.places, rng)
             records.append({"prompt": f"tell {noun} {place} :", "completion": self._text(rng, noun, place)})
         return records
@@ -268,7 +268,7 @@ class World:
     def read(self, prompt: str, completion: str) -> Completions:
         """One text as completions, to ask for its gold: ``<eos>`` at its end, or it counts as cut."""
         if prompt not in self.prompts:
-            raise ValueError(f"prompt is {prompt!r}; {_doors.nearest(prompt, self.prompts, show=3)}")
+            raise ValueError(f"prompt is {prompt!r}; {validation.nearest(prompt, self.prompts, show=3)}")
         prompts, prompt_mask = self.prompt_tokens([prompt])
         ids = self.tokenizer.encode(completion)
         if not ids:
@@ -365,14 +365,14 @@ class World:
         Pairs
             As many as there were rows.
         """
-        noise = _doors.number("noise", noise, low=0)
+        noise = validation.number("noise", noise, low=0)
         if not torch.equal(first.prompts, second.prompts):
             raise ValueError(
                 "second has other prompts than first; completions of the same prompts are wanted"
             )
         gap = (self.gold(first) - self.gold(second)).double().cpu()
         chance = torch.sigmoid(gap / noise) if noise > 0 else 0.5 + 0.5 * gap.sign()
-        rng = np.random.default_rng(_doors.count("seed", seed, low=0))
+        rng = np.random.default_rng(validation.count("seed", seed, low=0))
         takes_first = torch.from_numpy(rng.random(len(first))) < chance
         both, n = Completions.join([first, second]), len(first)
         rows = torch.arange(n)
@@ -391,7 +391,7 @@ def _probabilities(name: str, given: Any) -> list[float]:
     """Numbers of at least 0 that sum to 1, or nearly: they may have been rounded."""
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{name} is {given!r}; a list of probabilities is wanted")
-    listed = [_doors.number(f"{name}[{i}]", p, low=0, high=1) for i, p in enumerate(given)]
+    listed = [validation.number(f"{name}[{i}]", p, low=0, high=1) for i, p in enumerate(given)]
     total = sum(listed)
     if abs(total - 1) > 1e-6:
         raise ValueError(f"{name} is {listed}, which sums to {total:g}; 1 is wanted")

@@ -1,0 +1,5 @@
+"""`ppobook …` on the command line."""
+
+from ppobook.cli.control import main
+
+__all__ = ["main"]

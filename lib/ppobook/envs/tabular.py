@@ -1,0 +1,383 @@
+"""Environments: any Gymnasium id as a seeded vector of environments, and small worlds that are known exactly.
+
+A learner sees a world through samples only. To judge what it learns, the book keeps two worlds, a chain and
+a gridworld, whose values, gradients, visits and best policies are computed by linear algebra (`TabularMDP`).
+The same two worlds are registered with Gymnasium as ``ppobook/Chain-v0`` and ``ppobook/Gridworld-v0``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ppobook import validation
+
+if TYPE_CHECKING:
+    pass
+
+# An episode of a sampled world that is longer than this never ends, as far as anybody can tell.
+_ENDLESS = 100_000
+
+
+class Episodes(NamedTuple):
+    """Sampled episodes, one a row, padded with zeros to the longest.
+
+    Attributes
+    ----------
+    states, actions : int64, shape (B, T)
+        The state at each step and the action taken there.
+    rewards : float64, shape (B, T)
+        What that action earned.
+    mask : bool, shape (B, T)
+        True where the episode was still going on. Everything else is padding.
+    """
+
+    states: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    mask: np.ndarray
+
+
+class TabularMDP:
+    """A world of finitely many states and actions, known exactly.
+
+    What a policy gradient method estimates from samples is computed here from the tables:
+
+        V = R_π + γ P_π V                                   the policy's values (Bellman)
+        Q(s, a) = R(s, a) + γ Σ_s' P(s' | s, a) V(s')
+        J = Σ_s start(s) V(s)                               what the policy is worth
+        d(s) = Σ_t γ^t Pr(S_t = s)                          discounted visits
+        ∂J/∂θ(s, a) = d(s) π(a | s) (Q(s, a) − V(s))        for a softmax over the logits θ(s, ·)
+
+    An episode ends on entering a terminal state: nothing is earned from there on, so its value is 0.
+
+    Parameters
+    ----------
+    P : array, shape (S, A, S)
+        P[s, a, s'] is the probability of getting to s' by action a in s. Terminal states' rows are not read.
+    R : array, shape (S, A) or (S, A, S)
+        The reward of action a in s; with three axes, of getting from s to s' by it.
+    gamma : float in [0, 1]
+        The discount. With 1, a policy must reach a terminal state from everywhere, or its value is refused.
+    start : array, shape (S,)
+        The distribution of the first state. None of it on a terminal state.
+    terminal : array of bool, shape (S,), optional
+        Which states end an episode. None of them, if left out.
+    state_names, action_names : sequences of str, optional
+    positions : array, shape (S, 2), optional
+        Row and column of each state, for drawing.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, a row of P or a start that is no distribution, a value that is not finite,
+        a gamma outside [0, 1].
+
+    References
+    ----------
+    Sutton, McAllester, Singh and Mansour 2000, "Policy gradient methods for reinforcement learning with
+    function approximation", theorem 1.
+    """
+
+    def __init__(
+        self,
+        P: Any,  # noqa: N803 - the field's name
+        R: Any,  # noqa: N803
+        gamma: float,
+        start: Any,
+        terminal: Any = None,
+        *,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        positions: Any = None,
+    ) -> None:
+        transitions = np.array(P, dtype=np.float64)
+        if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
+            raise ValueError(f"P has shape {transitions.shape}; (S, A, S) is wanted")
+        n_states, n_actions, _ = transitions.shape
+
+        ends = np.zeros(n_states, dtype=bool) if terminal is None else np.array(terminal)
+        if ends.shape != (n_states,) or ends.dtype != bool:
+            raise ValueError(
+                f"terminal has shape {ends.shape} and dtype {ends.dtype}; one bool for each of the "
+                f"{n_states} states is wanted"
+            )
+        # A terminal state keeps to itself and earns nothing, whatever its rows say.
+        transitions[ends] = 0
+        transitions[ends, :, np.flatnonzero(ends)] = 1
+
+        rewards = np.array(R, dtype=np.float64)
+        if rewards.shape == (n_states, n_actions):
+            rewards = np.repeat(rewards[:, :, None], n_states, axis=2)
+        if rewards.shape != transitions.shape:
+            raise ValueError(
+                f"R has shape {rewards.shape}; {(n_states, n_actions)} or {transitions.shape} is wanted, "
+                "to go with P"
+            )
+        rewards[ends] = 0
+        validation.finite("R", rewards)
+
+        _refuse_unless_distributions("P", transitions, ", for each state and action")
+        gamma = validation.number("gamma", gamma, low=0, high=1)
+        first = np.array(start, dtype=np.float64)
+        if first.shape != (n_states,):
+            raise ValueError(f"start has shape {first.shape}; ({n_states},) is wanted, to go with P")
+        _refuse_unless_distributions("start", first, "")
+        if first[ends].any():
+            raise ValueError(
+                "start puts probability on a terminal state; an episode is wanted to begin elsewhere"
+            )
+
+        self.P = transitions
+        self.R = (transitions * rewards).sum(axis=2)
+        self.rewards = rewards
+        self.gamma = gamma
+        self.start = first
+        self.terminal = ends
+        self.n_states = n_states
+        self.n_actions = n_actions
+        self.state_names = tuple(state_names or map(str, range(n_states)))
+        self.action_names = tuple(action_names or map(str, range(n_actions)))
+        self.positions = None if positions is None else np.array(positions)
+
+    def __repr__(self) -> str:
+        return f"TabularMDP({self.n_states} states, {self.n_actions} actions, gamma={self.gamma})"
+
+    # Exact quantities. Each takes an array and returns arrays, or takes a tensor and returns tensors through
+    # which gradients flow.
+
+    def policy_value(self, probs: Any) -> Any:
+        """The value of every state under a policy, by solving V = R_π + γ P_π V.
+
+        Parameters
+        ----------
+        probs : array or tensor, shape (S, A)
+            probs[s, a] = π(a | s).
+
+        Returns
+        -------
+        V : shape (S,); 0 at terminal states
+
+        Raises
+        ------
+        ValueError
+            If probs is not a policy, or if gamma is 1 and the policy may go on for ever.
+        """
+        between, rewards = self._under(probs)
+        return _solve(self._like(np.eye(self.n_states), probs) - self.gamma * between, rewards)
+
+    def q_values(self, probs: Any) -> Any:
+        """Q(s, a) = R(s, a) + γ Σ_s' P(s' | s, a) V(s'), shape (S, A), for a policy as in `policy_value`."""
+        values = self.policy_value(probs)
+        return self._like(self.R, probs) + self.gamma * (self._like(self.P, probs) @ values)
+
+    def advantages(self, probs: Any) -> Any:
+        """A(s, a) = Q(s, a) − V(s), shape (S, A): how much better than usual an action is."""
+        return self.q_values(probs) - self.policy_value(probs)[:, None]
+
+    def objective(self, probs: Any) -> Any:
+        """J = Σ_s start(s) V(s), the expected discounted return of an episode.
+
+        A float for an array. For a tensor a scalar tensor, so that
+        ``mdp.objective(logits.softmax(-1)).backward()`` leaves the exact policy gradient in ``logits.grad``.
+        """
+        value = self._like(self.start, probs) @ self.policy_value(probs)
+        return value if validation.is_tensor(probs) else float(value)
+
+    def state_occupancy(self, probs: Any) -> Any:
+        """d(s) = Σ_t γ^t Pr(S_t = s): how often a state is visited in an episode, late visits counting less.
+
+        Shape (S,), 0 at terminal states, where no action is taken. It adds up to the expected length of an
+        episode if gamma is 1, and to at most 1 / (1 − γ) otherwise; so it is no distribution.
+        """
+        between, _ = self._under(probs)
+        arrivals = _solve(
+            self._like(np.eye(self.n_states), probs) - self.gamma * between.T, self._like(self.start, probs)
+        )
+        return arrivals * self._like(~self.terminal, probs)
+
+    def policy_gradient(self, logits: Any) -> Any:
+        """The exact gradient of J by the logits of a softmax policy, π(· | s) = softmax(logits[s]).
+
+            ∂J/∂θ(s, a) = d(s) π(a | s) A(s, a)
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (S, A)
+
+        Returns
+        -------
+        gradient : shape (S, A), detached; 0 at terminal states
+
+        References
+        ----------
+        Sutton et al. 2000, theorem 1; Agarwal et al. 2021, "On the theory of policy gradient methods:
+        optimality, approximation, and distribution shift", lemma C.1 (there with normalised visits).
+        """
+        table = _as_array(logits)
+        self._refuse_unless_table("logits", table)
+        probs = np.exp(table - table.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+        gradient = self.state_occupancy(probs)[:, None] * probs * self.advantages(probs)
+        return self._like(gradient, logits)
+
+    def optimal_policy(self) -> np.ndarray:
+        """A best policy, by policy iteration: shape (S, A), one 1 in each row.
+
+        Of several equally good actions it takes one. `policy_value` of it gives the optimal values.
+
+        References
+        ----------
+        Howard 1960, "Dynamic programming and Markov processes".
+        """
+        probs = np.full((self.n_states, self.n_actions), 1 / self.n_actions)
+        while True:
+            q = self.q_values(probs)
+            # Rounding must not make two equally good actions take turns for ever.
+            better = q.max(axis=1) > (probs * q).sum(axis=1) + 1e-10 * (1 + np.abs(q).max())
+            undecided = probs.max(axis=1) < 1
+            if not (better | undecided).any():
+                return probs
+            probs = np.where((better | undecided)[:, None], np.eye(self.n_actions)[q.argmax(axis=1)], probs)
+
+    # Samples.
+
+    def sample_episodes(
+        self,
+        probs: Any,
+        episodes: int,
+        seed: int | np.random.Generator | None = None,
+        *,
+        max_steps: int | None = None,
+    ) -> Episodes:
+        """Play episodes, all at once, from start to terminal state.
+
+        Parameters
+        ----------
+        probs : array or tensor, shape (S, A)
+        episodes : int
+            How many, B.
+        seed : int or numpy Generator, optional
+        max_steps : int, optional
+            Cut an episode after so many steps. What it would have earned afterwards is then missing from its
+            return. If left out, every episode is played to its end.
+
+        Returns
+        -------
+        Episodes
+            states, actions, rewards and mask, each of shape (B, T), T being the longest episode's length.
+
+        Raises
+        ------
+        ValueError
+            If probs is not a policy, a count is below 1, or an episode does not end.
+        """
+        policy = _as_array(probs)
+        self._refuse_unless_policy(policy)
+        episodes = validation.count("episodes", episodes)
+        if max_steps is not None:
+            max_steps = validation.count("max_steps", max_steps)
+        rng = np.random.default_rng(seed)
+        choose_action, choose_next = _cumulative(policy), _cumulative(self.P)
+
+        state = _draw(np.broadcast_to(_cumulative(self.start), (episodes, self.n_states)), rng)
+        playing = np.arange(episodes)
+        columns: list[tuple[np.ndarray, ...]] = []
+        while len(playing) and len(columns) != max_steps:
+            if len(columns) == _ENDLESS:
+                raise ValueError(
+                    f"probs: an episode had not ended after {_ENDLESS} steps; a policy that reaches a "
+                    "terminal state is wanted, or max_steps, to cut episodes"
+                )
+            action = _draw(choose_action[state], rng)
+            following = _draw(choose_next[state, action], rng)
+            columns.append((playing, state, action, self.rewards[state, action, following]))
+            going = ~self.terminal[following]
+            playing, state = playing[going], following[going]
+
+        shape = (episodes, len(columns))
+        batch = Episodes(np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape), np.zeros(shape, bool))
+        for step, (who, state, action, reward) in enumerate(columns):
+            batch.states[who, step] = state
+            batch.actions[who, step] = action
+            batch.rewards[who, step] = reward
+            batch.mask[who, step] = True
+        return batch
+
+    # Inside.
+
+    def _under(self, probs: Any) -> tuple[Any, Any]:
+        """P_π and R_π, with nothing after a terminal state: its row of P_π is 0, and so is its value."""
+        self._refuse_unless_policy(_as_array(probs))
+        probs = probs if validation.is_tensor(probs) else np.asarray(probs)
+        onward = self._like(self.P * ~self.terminal[:, None, None], probs)
+        return (onward * probs[:, :, None]).sum(1), (self._like(self.R, probs) * probs).sum(1)
+
+    def _like(self, table: np.ndarray, given: Any) -> Any:
+        """A table as the caller's kind of thing: an array, or a tensor of the same dtype and device."""
+        if not validation.is_tensor(given):
+            return table
+        import torch
+
+        dtype = given.dtype if given.is_floating_point() else torch.float64
+        return torch.as_tensor(table, dtype=dtype, device=given.device)
+
+    def _refuse_unless_table(self, name: str, table: np.ndarray) -> None:
+        validation.shape(name, table, (self.n_states, self.n_actions), "a row a state and a column an action")
+        validation.finite(name, table)
+
+    def _refuse_unless_policy(self, probs: np.ndarray) -> None:
+        self._refuse_unless_table("probs", probs)
+        _refuse_unless_distributions(
+            "probs", probs, ", for each state (logits.softmax(-1) makes probabilities)", tolerance=1e-4
+        )
+        if self.gamma == 1:
+            # Who gets to a terminal state? Walk backwards from those until nobody new turns up.
+            one_step = (self.P * probs[:, :, None]).sum(axis=1) > 0
+            arrives = self.terminal
+            for _ in range(self.n_states):
+                arrives = arrives | one_step[:, arrives].any(axis=1)
+            if not arrives.all():
+                name = self.state_names[int(np.flatnonzero(~arrives)[0])]
+                raise ValueError(
+                    f"probs goes on for ever from state {name}; with gamma = 1 a policy that reaches a "
+                    "terminal state from everywhere is wanted, such as one that tries every action"
+                )
+
+
+def _as_array(value: Any) -> np.ndarray:
+    return np.asarray(value.detach().cpu() if validation.is_tensor(value) else value, dtype=np.float64)
+
+
+def _solve(matrix: Any, right: Any) -> Any:
+    if validation.is_tensor(matrix):
+        import torch
+
+        return torch.linalg.solve(matrix, right)
+    return np.linalg.solve(matrix, right)
+
+
+def _cumulative(probs: np.ndarray) -> np.ndarray:
+    """Running sums along the last axis that end in exactly 1."""
+    sums = probs.cumsum(axis=-1)
+    return sums / sums[..., -1:]
+
+
+def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One index for each row of running sums. What has probability 0 is never drawn."""
+    return (rng.random((len(cumulative), 1)) >= cumulative).sum(axis=1)
+
+
+def _refuse_unless_distributions(name: str, probs: np.ndarray, why: str, tolerance: float = 1e-8) -> None:
+    validation.finite(name, probs)
+    if (probs < 0).any():
+        raise ValueError(
+            f"{name} is {probs.min():g} at index {validation.place(probs < 0)}; probabilities are wanted"
+        )
+    totals = probs.sum(axis=-1)
+    off = np.abs(totals - 1) > tolerance
+    if off.any():
+        where = f" at index {validation.place(off)}" if off.ndim else ""
+        raise ValueError(f"{name} adds up to {totals[off].flat[0]:g}{where}; 1 is wanted{why}")

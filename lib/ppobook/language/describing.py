@@ -1,0 +1,58 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import nn
+
+from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.rewards import Judge
+from ppobook.language.tokens import WordTokenizer
+
+
+def describe(model: nn.Module) -> dict[str, Any]:
+    """A model without its weights, in plain data, for a checkpoint."""
+    if isinstance(model, Decoder):
+        dtype = str(model.wte.weight.dtype).removeprefix("torch.")
+        return {"kind": "decoder", "dtype": dtype, **asdict(model.config)}
+    if isinstance(model, Judge):
+        return {
+            "kind": "judge",
+            "body": describe(model.body),
+            "bias": model.output.bias is not None,
+            "pooling": model.pooling,
+        }
+    described: dict[str, Any] = model.description()  # type: ignore[operator]
+    return described
+
+
+def build(described: dict[str, Any]) -> Any:
+    """The model that `describe` described, with weights of no meaning."""
+    sizes = dict(described)
+    kind = sizes.pop("kind")
+    if kind == "decoder":
+        dtype = getattr(torch, sizes.pop("dtype"))
+        return Decoder(DecoderConfig(**sizes)).to(dtype)
+    if kind == "judge":
+        return Judge(build(sizes["body"]), sizes["pooling"], bias=sizes["bias"])
+    from ppobook.language import hf
+
+    return hf.build(described)
+
+
+def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    if isinstance(tokenizer, WordTokenizer):
+        return {"kind": "words", "words": list(tokenizer.words[2:])}
+    described: dict[str, Any] = tokenizer.description()
+    return described
+
+
+def build_tokenizer(described: dict[str, Any]) -> Any:
+    if described["kind"] == "words":
+        return WordTokenizer(described["words"])
+    from ppobook.language import hf
+
+    return hf.build_tokenizer(described)

@@ -1,0 +1,50 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, Self
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during training. The update under way was finished first and, given a folder, saved.
+
+    Attributes
+    ----------
+    run : Run
+        As far as it came.
+    """
+
+    def __init__(self, message: str, run: Any) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class Interrupts:
+    """Ctrl-C waits for the update under way: half of one could not be resumed. A second one does not wait.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether it was pressed inside the `with` block.
+    """
+
+    asked = False
+
+    def __enter__(self) -> Self:
+        # Only the main thread may say what a signal does; elsewhere nothing changes.
+        self.mine = threading.current_thread() is threading.main_thread()
+        if self.mine:
+            self.before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.mine:
+            signal.signal(signal.SIGINT, self.before)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

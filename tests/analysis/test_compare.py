@@ -1,0 +1,222 @@
+"""Runs side by side: who is grouped with whom, what is summed up, and how it is drawn."""
+
+import dataclasses
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from test_training import SMALL
+
+from ppobook import train
+from ppobook.analysis.compare import Record, _colours, compare
+from ppobook.cli import main
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Six small runs: three seeds of one thing, two of another, one elsewhere."""
+    home = tmp_path_factory.mktemp("runs")
+    small = {**SMALL, "total_steps": 600}
+    for seed in range(3):
+        train("vanilla", **small, seed=seed, out=home / f"a{seed}", checkpoint_every=3 + seed)
+    for seed in range(2):
+        train("vanilla", **small, seed=seed, lr=0.01, out=home / f"b{seed}")
+    train("vanilla", **{**small, "env": "ppobook/Chain-v0"}, out=home / "chain")
+    return home
+
+
+def test_groups_and_their_labels(runs):
+    found = compare([runs / name for name in ("a0", "b0", "a1", "b1", "a2", "chain")])
+    assert [(group.label, group.env, group.seeds) for group in found.groups] == [
+        ("vanilla lr 0.003", "CartPole-v1", (0, 1, 2)),
+        ("vanilla lr 0.01", "CartPole-v1", (0, 1)),
+        ("vanilla", "ppobook/Chain-v0", (0,)),
+    ]
+    table = found.table
+    assert table["runs"].tolist() == [3, 2, 1]
+    assert table["steps"].tolist() == [608, 608, 608]
+    assert (table["low"][:2] <= table["return_mean"][:2]).all()
+    assert (table["return_mean"][:2] <= table["high"][:2]).all()
+    assert table[["low", "high"]].iloc[2].isna().all()
+    assert [group.label for group in compare([runs / "a0", runs / "a1"]).groups] == ["vanilla"]
+
+
+def history(steps, values):
+    return pd.DataFrame({"update": np.arange(len(steps)) + 1, "steps": steps, "return_mean": values})
+
+
+def test_a_result_is_the_mean_over_the_last_tenth(monkeypatch):
+    steps = np.arange(1, 101) * 10
+    tables = {
+        "one": history(steps, np.arange(100.0)),
+        "two": history(np.append(steps, 1010), np.append(np.full(100, 7.0), 1e9)),  # longer: cut
+    }
+    fake(monkeypatch, tables)
+    (group,) = compare(["one", "two"]).groups
+    assert group.end == 1000
+    assert group.results.tolist() == [94.5, 7.0]
+    assert group.curves.shape == (2, 50)
+    np.testing.assert_allclose(group.curves[0], np.arange(50) * 2 + 0.5)
+    np.testing.assert_allclose(group.steps, np.arange(50) * 20 + 10)
+    assert (group.curves[1] == 7).all()
+
+
+def test_where_nothing_was_measured_the_curve_goes_straight_on(monkeypatch):
+    values = np.array([np.nan, 1.0, np.nan, np.nan, 4.0, np.nan])
+    fake(monkeypatch, {"one": history(np.arange(1, 7) * 10, values)})
+    (group,) = compare(["one"]).groups
+    assert group.curves.tolist() == [[1, 1, 2, 3, 4, 4]]
+    assert group.results.tolist() == [4.0]  # the last that was measured
+
+
+def fake(monkeypatch, tables):
+    config = {"algorithm": "ppo", "env": "E", "lr": 1.0}
+
+    def record(folder, name):
+        seed = list(tables).index(str(folder))
+        return Record(tables[str(folder)], {**config, "seed": seed}, None, None)
+
+    monkeypatch.setattr(comparing, "read_record", record)
+
+
+def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
+    tables = {str(i): history([10, 20], [0.0, float(i)]) for i in range(5)}
+    fake(monkeypatch, tables)
+    row = compare(list(tables)).table.iloc[0]
+    assert row["return_mean"] == 2
+    draws = np.random.default_rng(0).integers(5, size=(50_000, 5)).mean(1)
+    assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "sentence"),
+    [
+        ([], {}, "at least one run's folder is wanted"),
+        (["a0", "a0"], {}, "folders has the same run twice"),
+        (["nothing"], {}, "is no folder"),
+        (["a0"], {"metric": "return_men"}, "did you mean 'return_mean'"),
+        (["a0"], {"metric": "update"}, "metric is 'update'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(runs, names, given, sentence):
+    with pytest.raises((ValueError, OSError), match=sentence):
+        compare([runs / name for name in names], **given)
+
+
+def test_the_same_seed_twice_is_no_second_seed(runs, tmp_path):
+    from ppobook import load
+
+    copy = load(runs / "a0").save(tmp_path / "copy")
+    with pytest.raises(ValueError, match="the same settings with the same seed 0; different seeds"):
+        compare([runs / "a0", copy])
+    with pytest.raises(ValueError, match="at least one run's folder is wanted, in a list"):
+        compare(str(copy))
+
+
+def test_a_metric_that_was_never_measured(tmp_path):
+    train("vanilla", **SMALL, baseline="none", total_steps=64, out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"'value_loss', which .*run' never measured"):
+        compare([tmp_path / "run"], "value_loss")
+
+
+def test_a_class_of_a_users_own_is_not_needed(tmp_path):
+    """Nor imported: only its name is read."""
+    train("vanilla", **SMALL, total_steps=64, out=tmp_path / "run")
+    path = max((tmp_path / "run").glob("checkpoint-*")) / "state.pt"
+    state = torch.load(path, weights_only=True)
+    state["config"]["algorithm"] = "not_there:Own"
+    torch.save(state, path)
+    assert compare([tmp_path / "run"]).groups[0].label == "Own"
+
+
+# ---------------------------------------------------------------------------------------------- the picture
+
+
+def test_the_picture(runs, tmp_path):
+    found = compare([runs / name for name in ("a0", "a1", "a2", "b0", "b1", "chain")])
+    path = found.plot(tmp_path / "out.svg")
+    root = ET.parse(path).getroot()
+    assert root.tag.endswith("svg")
+    assert [p.name for p in tmp_path.iterdir()] == ["out.svg"]
+    figure = found.figure()
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["CartPole-v1", "ppobook/Chain-v0"]
+    first, second = figure.axes
+    # Three seeds and their mean, two seeds and theirs; each group in a colour of its own.
+    assert len(first.lines) == 4 + 3
+    assert len({line.get_color() for line in first.lines}) == 2
+    assert [text.get_text() for text in first.texts] == ["vanilla lr 0.003", "vanilla lr 0.01"] or len(
+        first.texts
+    ) == 2
+    assert len(second.lines) == 2
+    found.plot(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == path.read_bytes()
+    for kind in ("png", "pdf"):
+        assert found.plot(tmp_path / f"out.{kind}").stat().st_size > 1000
+
+
+def test_many_groups_have_a_legend_and_colours(runs):
+    one = compare([runs / "a0", runs / "a1"])
+    groups = tuple(dataclasses.replace(one.groups[0], label=f"vanilla lr {i}") for i in range(9))
+    many = dataclasses.replace(one, groups=groups)
+    (ax,) = many.figure().axes
+    assert len(ax.get_legend().get_texts()) == 9
+    colours = _colours(groups)
+    assert colours["vanilla lr 0"] == "vanilla"
+    assert len(set(colours.values())) == 7
+
+
+def test_a_picture_appears_whole_or_not_at_all(runs, tmp_path, monkeypatch):
+    found = compare([runs / "a0"])
+    (tmp_path / "old.svg").write_text("old")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    with pytest.raises(OSError, match=r"old.svg' cannot be written \(No space left on device\)"):
+        found.plot(tmp_path / "old.svg")
+    assert [p.name for p in tmp_path.iterdir()] == ["old.svg"]
+    assert (tmp_path / "old.svg").read_text() == "old"
+    with pytest.raises(ValueError, match=r"a file ending in .svg, .png, .pdf"):
+        found.plot(tmp_path / "old.txt")
+
+
+def test_without_matplotlib_a_sentence(runs, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ValueError, match=r"pip install 'ppobook\[plot\]'"):
+        compare([runs / "a0"]).plot(tmp_path / "x.svg")
+
+
+# ---------------------------------------------------------------------------------------- the command line
+
+
+def test_on_the_command_line(runs, tmp_path, capsys):
+    folders = [str(runs / name) for name in ("a0", "a1", "b0", "b1")]
+    out = tmp_path / "picture.png"
+    assert main(["compare", *folders, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "vanilla lr 0.003" in said
+    assert "return_mean" in said
+    assert f"drawn in {out}" in said
+    assert out.stat().st_size > 1000
+    assert main(["compare", folders[0], "--metric", "entropy"]) == 0
+    said = capsys.readouterr().out
+    assert "entropy" in said
+    assert " - " in said  # one run has no interval
+    assert main(["compare", folders[0], "--out", str(tmp_path / "nowhere" / "x.svg")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_table_alone_needs_no_matplotlib(runs):
+    code = f"""
+import sys
+sys.modules["matplotlib"] = None
+from ppobook.cli import main
+sys.exit(main(["compare", {str(runs / "a0")!r}, {str(runs / "a1")!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,259 @@
+"""The doctor: each disease is found where it was planted, and nothing is found in health."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_training import SMALL, small
+
+import ppobook
+from ppobook import train
+from ppobook.analysis.doctor import RULES, examine
+from ppobook.registry import learner_class
+
+N = 60
+
+
+def healthy(**columns):
+    """A run as one would wish it: the return rises, and everything else keeps still."""
+    rng = np.random.default_rng(0)
+    t = np.arange(N)
+    table = {
+        "update": t + 1,
+        "steps": (t + 1) * 256,
+        "return_mean": 500 / (1 + np.exp(-(t - 25) / 5)) + rng.normal(0, 10, N),
+        "policy_loss": rng.normal(0, 0.01, N),
+        "value_loss": rng.uniform(1, 9, N),
+        "grad_norm": rng.uniform(0.1, 0.5, N),
+        "entropy": 0.69 - 0.002 * t,
+        "explained_variance": 1 - 1.5 * np.exp(-t / 10),
+        "approx_kl": rng.uniform(0.002, 0.02, N),
+        "clip_fraction": rng.uniform(0.02, 0.25, N),
+        "accepted": np.ones(N),
+    }
+    return pd.DataFrame({**table, **columns})
+
+
+def names(history, *args, **kwargs):
+    return [finding.name for finding in examine(history, *args, **kwargs)]
+
+
+def where(*updates, inside, outside):
+    column = np.full(N, outside, float)
+    column[[update - 1 for update in updates]] = inside
+    return column
+
+
+def test_health_is_left_in_peace():
+    assert names(healthy()) == []
+    assert names(healthy().tail(3)) == []
+    assert names(healthy()[["update"]]) == []
+    assert names(healthy(), {"lr": 1e-3}, action_dims=0) == []
+
+
+rng = np.random.default_rng(1)
+falls = np.r_[np.linspace(20, 480, 30), np.linspace(480, 30, 30)] + rng.normal(0, 5, N)
+SICK = {
+    "KL explodes": {"approx_kl": where(*range(3, 12), inside=0.3, outside=0.01)},
+    "clip fraction near 1": {"clip_fraction": where(*range(1, 50), inside=0.93, outside=0.2)},
+    "clip fraction 0": {"clip_fraction": np.zeros(N)},
+    "explained variance negative": {"explained_variance": np.full(N, -0.6)},
+    "entropy gone too fast": {"entropy": 0.69 * np.exp(-np.arange(N) / 3)},
+    "the line search fails": {"accepted": where(*range(10, 30), inside=0, outside=1)},
+    "the return collapses": {"return_mean": falls},
+    "no learning": {"return_mean": 20 + rng.normal(0, 3, N)},
+    "not a number": {"value_loss": where(7, inside=np.inf, outside=1)},
+}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_each_disease_alone(name):
+    found = examine(healthy(**SICK[name]))
+    assert [finding.name for finding in found] == [name]
+    assert found[0].updates
+    assert all((found[0].evidence, found[0].causes, found[0].remedy))
+
+
+def test_the_evidence_says_which_updates_and_which_numbers():
+    (found,) = examine(healthy(**SICK["KL explodes"]), {"lr": 0.03, "epochs": 10})
+    assert found.evidence == "approx_kl above 0.05 in 9 of 60 updates (3, 4, 5, …); at most 0.3, in update 3"
+    assert found.updates == tuple(range(3, 12))
+    assert found.remedy == "a smaller lr (now 0.03); fewer epochs (now 10)"  # the run has no target_kl
+    (found,) = examine(healthy(**SICK["not a number"]))
+    assert found.evidence == "value_loss not finite; value_loss first, in update 7"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"approx_kl": where(3, 9, inside=0.2, outside=0.01)},  # two bad updates in sixty
+        {"clip_fraction": where(3, 4, inside=0.7, outside=0.1)},
+        {"explained_variance": where(*range(1, 16), inside=-5, outside=0.5)},  # while the critic is new
+        {"explained_variance": rng.normal(0, 0.03, N)},  # it knows nothing, and misleads nobody
+        {"entropy": np.r_[np.full(40, 0.6), np.full(20, 0.01)]},  # late, and it may be done
+        {"accepted": where(50, 55, 58, inside=0, outside=1)},
+        {"value_loss": np.full(N, np.nan), "explained_variance": np.full(N, np.nan)},  # no critic
+        {"return_mean": np.where(np.arange(N) % 2, np.nan, healthy()["return_mean"])},  # long episodes
+        {"return_mean": np.r_[np.linspace(20, 480, 50), np.full(10, 400)]},  # a dip
+    ],
+)
+def test_what_is_no_disease(columns):
+    assert names(healthy(**columns)) == []
+
+
+def test_one_wild_update_is_enough():
+    assert names(healthy(approx_kl=where(30, inside=4.0, outside=0.01))) == ["KL explodes"]
+
+
+def test_the_exact_kl_counts_where_it_is_recorded():
+    """And a trust region that was meant to be large is no disease."""
+    sampled = SICK["KL explodes"]
+    assert names(healthy(**sampled, step_kl=np.full(N, 0.03))) == []
+    wide = healthy(step_kl=np.full(N, 0.08))
+    assert names(wide, {"max_kl": 0.01}) == ["KL explodes"]
+    assert names(wide, {"max_kl": 0.05}) == []
+    assert "step_kl above 0.05" in examine(wide)[0].evidence
+
+
+def test_a_gaussians_entropy_is_judged_by_its_deviations():
+    falling = healthy(entropy=np.r_[1.4, np.full(N - 1, -1.5)])
+    assert names(falling) == []  # nobody said how many numbers it acts with
+    assert names(falling, action_dims=1) == ["entropy gone too fast"]
+    assert names(falling, action_dims=6) == []
+
+
+def test_early_is_said_of_the_whole_run():
+    """A run that was stopped early has not had a quarter of its steps."""
+    gone = healthy(entropy=np.r_[np.full(40, 0.6), np.full(20, 0.01)])
+    assert names(gone, {"total_steps": 256 * N}) == []
+    assert names(gone, {"total_steps": 256 * 1000}) == ["entropy gone too fast"]
+
+
+def test_a_reward_that_is_never_met():
+    (found,) = examine(healthy(return_mean=np.full(N, -200.0)))
+    assert found.name == "no learning"
+    assert "return_mean is -200 in every update" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("history", "sentence"),
+    [
+        ({"update": [1]}, "history is of type dict; a DataFrame is wanted"),
+        (pd.DataFrame({"steps": [1]}), "history has no column 'update'"),
+        (pd.DataFrame({"update": []}), "history has no row"),
+    ],
+)
+def test_what_is_no_history_is_refused(history, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        examine(history)
+
+
+def test_every_threshold_has_a_name_and_every_rule_a_case():
+    assert len(RULES) == len(SICK)
+
+
+# ------------------------------------------------------------------------------------------------ real runs
+
+
+@pytest.mark.parametrize(
+    ("case", "least"),
+    [
+        # case of chapter 1, and the least of its ten seeds that each finding must be made in
+        ("SGD", {"KL explodes": 8}),
+        ("V(s), long steps", {"KL explodes": 8, "entropy gone too fast": 8}),
+        ("Adam, many steps a batch", {"KL explodes": 8, "entropy gone too fast": 5}),
+    ],
+)
+def test_the_recorded_collapses_of_chapter_1(case, least):
+    table = ppobook.results("vanilla_collapse").query("case == @case and pay == 1")
+    found = [name for _, run in table.groupby("seed") for name in names(run)]
+    for name, at_least in least.items():
+        assert found.count(name) >= at_least
+
+
+def test_the_sound_runs_of_chapter_1():
+    table = ppobook.results("vanilla_cartpole").query("case == 'minus V(s)'")
+    assert [name for _, run in table.groupby("seed") for name in names(run)] == []
+
+
+def test_vanilla_with_a_hundred_times_its_step():
+    run = train("vanilla", **{**SMALL, "num_envs": 8, "num_steps": 64, "lr": 0.3, "total_steps": 30 * 512})
+    assert "KL explodes" in names(run.history, run.config)
+    assert "lr (now 0.3)" in examine(run.history, run.config)[0].remedy
+
+
+def test_a_short_run_says_nothing():
+    assert names(small().history) == []
+
+
+CARTPOLE = {
+    "env": "CartPole-v1",
+    "num_envs": 8,
+    "num_steps": 32,
+    "num_minibatches": 1,
+    "lr": 1e-3,
+    "epochs": 10,
+}
+
+
+def ppo(kind="ppo", updates=60, **changes):
+    return train(kind, **{**CARTPOLE, "total_steps": updates * 256, "gamma": 0.98, "lam": 0.8, **changes})
+
+
+def diagnosed(run):
+    return names(run.history, run.config, action_dims=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ppo_as_it_should_be(seed):
+    """With its preset. A run may well lose on the way what it had, and then the doctor is right to say so."""
+    assert diagnosed(train("ppo", env="CartPole-v1", seed=seed, total_steps=50_000)) == []
+
+
+def test_ppo_with_a_hundred_times_its_step():
+    found = diagnosed(ppo(lr=0.1))
+    assert "KL explodes" in found
+    assert "clip fraction near 1" in found
+
+
+def test_ppo_with_a_thousandth_of_its_step():
+    assert "clip fraction 0" in diagnosed(ppo(lr=1e-6))
+
+
+def test_ppo_that_is_paid_for_being_sure():
+    """The sign of the entropy term is wrong, as in a loss of one's own."""
+
+    class Sure(learner_class("ppo")):
+        def loss(self, batch):
+            loss, diagnostics = super().loss(batch)
+            return loss + 2 * self.policy.distribution(batch.observations).entropy().mean(), diagnostics
+
+    assert "entropy gone too fast" in diagnosed(ppo(Sure, lr=3e-3))
+
+
+def test_ppo_whose_critic_is_given_the_wrong_sign():
+    class Wrong(learner_class("ppo")):
+        def loss(self, batch):
+            return super().loss(dataclasses.replace(batch, returns=-batch.returns))
+
+    run = ppo(Wrong, env="Pendulum-v1", num_steps=64)
+    assert "explained variance negative" in names(run.history, run.config, action_dims=1)
+
+
+def test_ppo_with_the_log_probabilities_of_other_steps():
+    class Wrong(learner_class("ppo")):
+        def loss(self, batch):
+            return super().loss(dataclasses.replace(batch, old_logp=batch.old_logp.roll(1)))
+
+    run = ppo(Wrong, env="Pendulum-v1")
+    assert "clip fraction near 1" in names(run.history, run.config, action_dims=1)
+
+
+def test_trpo_whose_steps_are_never_accepted():
+    class Stuck(learner_class("trpo")):
+        def update(self, rollout):
+            return super().update(rollout) | {"accepted": 0.0}
+
+    run = train(Stuck, env="CartPole-v1", num_envs=4, num_steps=32, total_steps=128 * 5)
+    assert names(run.history, run.config) == ["the line search fails"]

@@ -1,0 +1,347 @@
+"""The command line: what it prints, what it refuses, and its exit codes."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ppobook.cli import main
+from ppobook.presets import PRESETS
+from ppobook.run.settings import Settings
+
+SMALL = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--hidden", "8,8", "--quiet"]
+
+
+def refused(capsys, *argv):
+    """The one sentence on stderr, with exit code 2."""
+    try:
+        code = main(argv)
+    except SystemExit as stop:
+        code = stop.code
+    said = capsys.readouterr()
+    assert code == 2
+    assert said.out == ""
+    assert said.err.startswith("ppobook")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    return said.err
+
+
+def test_train_resume_evaluate(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert main(["train", "vanilla", *SMALL, "--seed", "1", "--total-steps", "1e2", "--out", folder]) == 0
+    said = capsys.readouterr().out
+    assert "vanilla on CartPole-v1, seed 1" in said
+    assert "128 steps, 4 updates" in said
+    assert f"saved in {folder}" in said
+    assert main(["train", "--resume", folder, "--total-steps", "200", "--quiet"]) == 0
+    assert "224 steps, 7 updates" in capsys.readouterr().out
+    assert main(["evaluate", folder, "--episodes", "5", "--seed", "9" * 23]) == 0
+    said = capsys.readouterr().out
+    assert "5 episodes" in said
+    assert "return: mean" in said
+
+
+def test_settings_reach_the_trainer(tmp_path):
+    import json
+
+    folder = tmp_path / "run"
+    options = ["--lr=0.01", "--weight", "return", "--baseline", "none", "--normalize-advantages", "true"]
+    chain = ["--env", "ppobook/Chain-v0", "--env-kwargs", "{'length': 3}"]
+    assert (
+        main(["train", "vanilla", *SMALL, *chain, *options, "--total-steps", "32", "--out", str(folder)]) == 0
+    )
+    config = json.loads((folder / "config.json").read_text())
+    assert config["lr"] == 0.01
+    assert config["weight"] == "return"
+    assert config["normalize_advantages"] is True
+    assert config["hidden"] == [8, 8]
+    assert config["env_kwargs"] == {"length": 3}
+
+
+def test_names_with_underscores_and_settings_before_the_algorithm(capsys):
+    before = ["--lr", "0.01", "--hidden", "1e1", "--num_envs", "2", "--num-steps=16", "vanilla", "--quiet"]
+    assert main(["train", *before, "--env", "CartPole-v1", "--total_steps", "64", "--seed", "1" * 30]) == 0
+    assert "64 steps, 2 updates" in capsys.readouterr().out
+
+
+def test_ctrl_c_before_training_says_so(monkeypatch, capsys):
+
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", pressed)
+    assert main(["train", "vanilla", *SMALL]) == 130
+    assert capsys.readouterr().err == "ppobook: stopped by Ctrl-C\n"
+
+
+def test_envs_and_settings_are_listed(capsys):
+    assert main(["envs"]) == 0
+    listed = capsys.readouterr().out
+    assert "CartPole-v1" in listed
+    assert "ppobook/Chain-v0" in listed
+    assert main(["train", "vanilla", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert "--reward-to-go" not in listed
+    assert "--value-epochs" in listed
+    assert "return, reward_to_go" in listed
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["trane"], "trane"),
+        (["train"], "algorithm is None"),
+        (["train", "vanila", "--env", "CartPole-v1"], "did you mean 'vanilla'"),
+        (["train", "vanilla"], "env is None"),
+        (["train", "vanilla", "--env", "Cartpole-v1"], "CartPole-v1"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--lam", "1.5"], "--lam: ppobook train has no such"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--totl_steps", "5"], "did you mean --total-steps"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--progress", "1"], "--progress: ppobook train has no"),
+        (["train", "--algorithm", "vanilla"], "--algorithm: ppobook train has no such option"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--out", ""], "out is ''"),
+        (["train", "--resume", ""], "resume is ''"),
+        (["train", "--resume", "nowhere", "--lr", "0.1"], "--resume nowhere is no folder"),
+        (["--foo"], "--foo"),
+        (["--foo", "train", "vanilla"], "--foo: there is no such option"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--gamma", "1.5"], "gamma is 1.5"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--lr", "-1"], "lr is -1"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--lr"], "--lr came without a value"),
+        (["train", "vanilla", "--env", "CartPole-v1", "extra"], "'extra' was not expected"),
+        (["train", "vanilla", "--env", "CartPole-v1", "--total-steps", "1.5"], "at least 1 is wanted"),
+        (["train", "vanilla", "--seed", "x"], "--seed: it is 'x'; a whole number of at least 0 is wanted"),
+        (["train", "--resume", "nowhere"], "--resume nowhere is no folder"),
+        (["evaluate", "nowhere"], "folder='nowhere' is no folder"),
+        (["evaluate"], "RUN"),
+        (["evaluate", "nowhere", "--learner", "mine"], "--learner mine: a class is wanted"),
+        (["train", "nowhere_at_all:Mine", "--env", "CartPole-v1"], "there is no module 'nowhere_at_all'"),
+        (["train", "mine.py:Mine", "--env", "CartPole-v1"], "a module is wanted, as in my_module:MyPPO"),
+        (["train", "json:Mine", "--env", "CartPole-v1"], "json has no 'Mine'"),
+        (["train", "json:dumps", "--env", "CartPole-v1"], "'json:dumps' is of type function"),
+        (
+            ["train", "json:JSONDecoder", "--env", "CartPole-v1"],
+            "the class JSONDecoder; a subclass of Learner",
+        ),
+        (
+            ["train", "vanilla", "--config", "nowhere.yml"],
+            "config='nowhere.yml' cannot be read (No such file",
+        ),
+        (["train", "--resume", "nowhere", "--config", "x.yml"], "a resumed run keeps its settings"),
+        (["doctor", "nowhere"], "folder='nowhere' is no folder"),
+        (["doctor"], "RUN"),
+        (["compare", "nowhere"], "folders='nowhere' is no folder"),
+        (["compare"], "RUN"),
+        (["compare", "nowhere", "--out", "x.bmp"], "out is 'x.bmp'; a file ending in .svg, .png, .pdf"),
+        (["watch", "nowhere", "--out", "x.gif"], "folder='nowhere' is no folder"),
+        (["watch", "nowhere"], "--out"),
+        (["export", "nowhere", "x.onnx"], "folder='nowhere' is no folder"),
+        (["export", "nowhere"], "FILE.onnx"),
+        (["envs", "--all"], "--all"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(argv, sentence, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(capsys, *argv)
+
+
+def test_a_run_is_not_overwritten_nor_read_when_cut_short(tmp_path, capsys):
+    folder = tmp_path / "run"
+    main(["train", "vanilla", *SMALL, "--total-steps", "32", "--out", str(folder)])
+    capsys.readouterr()
+    assert "holds a run already" in refused(capsys, "train", "vanilla", *SMALL, "--out", str(folder))
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refused(
+        capsys, "train", "vanilla", *SMALL, "--out", str(tmp_path / "file" / "run")
+    )
+    state = folder / "checkpoint-000001" / "state.pt"
+    state.write_bytes(state.read_bytes()[:-9])
+    assert "cut short" in refused(capsys, "evaluate", str(folder))
+    assert "cut short" in refused(capsys, "train", "--resume", str(folder))
+
+
+# ----------------------------------------------------------------------------------------- settings in a file
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_settings_from_a_file_and_which_counts(tmp_path, capsys):
+    """The command line before the file, the file before the preset, the preset before the defaults."""
+
+    file = tmp_path / "settings.yml"
+    file.write_text(
+        "algorithm: vanilla\nenv: CartPole-v1\nseed: 3\ntotal_steps: 1e2\nhidden: [8, 8]\n"
+        "num-envs: 2\nnum_steps: 16\ngamma: 0.9\nvalue_lr: 2e-3\nbaseline: none\nenv_kwargs: {}\n"
+    )
+    folder = tmp_path / "run"
+    given = ["--config", str(file), "--gamma", "0.8", "--seed", "4", "--out", str(folder), "--quiet"]
+    assert main(["train", *given]) == 0
+    config = config_of(folder)
+    assert (config["gamma"], config["seed"]) == (0.8, 4)  # the command line
+    assert (config["value_lr"], config["hidden"], config["num_envs"]) == (2e-3, [8, 8], 2)  # the file
+    assert (config["baseline"], config["total_steps"]) == ("none", 100)
+    assert config["value_epochs"] == PRESETS["CartPole-v1"]["value_epochs"]  # the preset
+    assert config["entropy_coef"] == Settings().entropy_coef  # the default
+    assert "seed 4" in capsys.readouterr().out
+
+
+def test_a_runs_config_is_such_a_file(tmp_path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    assert main(["train", "vanilla", *SMALL, "--total-steps", "64", "--out", str(first)]) == 0
+    given = ["--config", str(first / "config.json"), "--out", str(again), "--quiet"]
+    assert main(["train", *given]) == 0
+    assert config_of(first) == config_of(again)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("- 1\n- 2", "holds no settings by name"),
+        ("", "holds no settings by name"),
+        ("1: 2", "holds no settings by name"),
+        ("lr: [", "is no YAML"),
+        ("lrr: 0.1", "has 'lrr', which is no setting of vanilla; did you mean lr?"),
+        ("total_step: 9", "did you mean total_steps?"),
+        ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "has 'lr' twice; each setting once is wanted"),
+        ("num-envs: 2\nnum_envs: 4", "has 'num_envs' twice"),
+        ("lr: fast", "lr is 'fast'"),
+        ("gamma: 1.5", "gamma is 1.5"),
+        (
+            "env: my_worlds:World-v0",
+            "has the env 'my_worlds:World-v0', and a module that a file names is not",
+        ),
+        ("progress: true", "has 'progress', which is no setting"),
+    ],
+)
+def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):
+    (tmp_path / "bad.yml").write_text(text)
+    env = [] if text.startswith("env") else ["--env", "CartPole-v1"]
+    assert sentence in refused(capsys, "train", "vanilla", "--config", str(tmp_path / "bad.yml"), *env)
+
+
+def test_a_file_names_no_class(tmp_path, capsys):
+    (tmp_path / "own.yml").write_text("algorithm: mine:Mine\nenv: CartPole-v1\n")
+    said = refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
+    assert "has the algorithm 'mine:Mine', and a module that a file names is not imported unasked" in said
+
+
+# ------------------------------------------------------------------------------------------ what users bring
+
+
+OWN = """
+import gymnasium as gym
+from ppobook.vanilla import Vanilla
+
+class Mine(Vanilla):
+    def update(self, rollout):
+        return {**super().update(rollout), "mine": 1.0}
+
+class World(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (3,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action):
+        self.t += 1
+        return self.observation_space.sample() * 0, float(action), self.t == 5, False, {}
+
+gym.register("World-v0", World)
+"""
+
+
+def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
+    """In a process of its own, as somebody does it who has written one file."""
+    (tmp_path / "own_things.py").write_text(OWN)
+
+    def ppobook(*argv, code=0):
+        command = [sys.executable, "-m", "ppobook.cli", *argv]
+        # -P: the folder is not on the path, as it is not for the installed command.
+        command.insert(1, "-P")
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    small = ["--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet", "--total-steps", "64"]
+    world = ["--env", "own_things:World-v0"]
+    said = ppobook("train", "own_things:Mine", *world, *small, "--out", "run")
+    assert "Mine on own_things:World-v0" in said
+    said = ppobook("evaluate", "run", code=2)
+    assert "trained by 'own_things:Mine', a class that is not ppobook's; wanted: --learner" in said
+    learner = ["--learner", "own_things:Mine"]
+    said = ppobook("evaluate", "run", *learner, code=2)
+    assert (
+        "'own_things:World-v0', and a module that a run names is not imported unasked; wanted: --env" in said
+    )
+    assert "return: mean" in ppobook("evaluate", "run", *learner, *world, "--episodes", "3")
+    assert "trained by 'own_things:Mine'" in ppobook("train", "--resume", "run", code=2)
+    assert "4 updates" in ppobook(
+        "train", "own_things:Mine", "--resume", "run", "--total-steps", "128", "--quiet"
+    )
+    assert "4 updates" in ppobook("doctor", "run")  # reads no class
+    assert "Mine" in ppobook("compare", "run", "--metric", "mine")
+    assert "draws no pictures" in ppobook("watch", "run", *learner, *world, "--out", "x.gif", code=2)
+    assert "--value-epochs" in ppobook("train", "own_things:Mine", "--list")
+
+
+def test_traceback_on_request():
+    with pytest.raises(OSError, match="is no folder"):
+        main(["--traceback", "evaluate", "nowhere"])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--help"], ["train", "--help"], ["--version"]]
+    + [[command, "--help"] for command in ("evaluate", "doctor", "compare", "watch", "export")],
+)
+def test_help_is_quick_and_loads_no_torch(argv):
+    code = f"""
+import sys
+from ppobook.cli import main
+try:
+    main({argv!r})
+finally:
+    assert not {{"torch", "numpy", "pandas"}} & set(sys.modules)
+"""
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - begin < 2  # 0.1 s on an idle machine
+
+
+def test_the_command_itself_ends_without_a_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "ppobook.cli", "train", "vanilla", "--env", "Nothing-v0"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):
+    # As after `make book`, which installs only what the site needs.
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "ppobook.envs", raising=False)
+    assert main(["envs"]) == 2
+    assert "make lab" in capsys.readouterr().err
+
+
+def test_a_run_that_is_past_what_is_asked_says_so(tmp_path, capsys):
+    run = str(tmp_path / "run")
+    small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet"]
+    assert main(["train", "vanilla", *small, "--total-steps", "96", "--out", run]) == 0
+    assert "nothing was trained" not in capsys.readouterr().out
+    assert main(["train", "--resume", run, "--total-steps", "32", "--quiet"]) == 0
+    assert "past 32 steps already: nothing was trained" in capsys.readouterr().out

@@ -1,0 +1,533 @@
+"""`ppobook language …`: each command from its words to what it prints, and what it refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ppobook.language as language
+from ppobook.cli import main
+from ppobook.cli.language import STAGES
+
+WORLD = "nouns=2,places=2,verbs=2,adjectives=1,clauses=(1.0,),max_new_tokens=18"
+SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--examples", "64", "--eval-examples", "16"]
+FEW = ["--pairs", "32", "--eval-pairs", "16", "--steps", "2", "--eval-every", "2", "--batch-size", "8"]
+# Settings with which two updates of each stage are a matter of a moment.
+QUICK = {
+    "sft": ["--steps", "2", "--batch-size", "8", "--examples", "32", "--eval-examples", "8"],
+    "reward": FEW,
+    "ppo": ["--steps", "2", "--batch-size", "8"],
+    "grpo": ["--steps", "2", "--batch-size", "8", "--group-size", "4"],
+    "dpo": FEW,
+    "online_dpo": ["--steps", "2", "--batch-size", "8"],
+    "iterative_ppo": ["--steps", "2", "--batch-size", "8", "--pairs", "8"],
+    "lagged_grpo": ["--steps", "2", "--batch-size", "8", "--group-size", "4"],
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with a base, a judge, and data as files."""
+    folder = tmp_path_factory.mktemp("runs")
+    base, judge = str(folder / "base"), str(folder / "judge")
+    words = ["sft", "--world", WORLD, *SMALL, "--steps", "40", "--lr", "0.01", "--batch-size", "32"]
+    assert main(["language", *words, "--out", base, "--quiet"]) == 0
+    assert main(["language", "reward", base, *FEW, "--out", judge, "--quiet"]) == 0
+    world = language.load(base).world
+    corpus = world.corpus(40, 3)
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    pairs = [
+        {"prompt": a["prompt"], "chosen": a["completion"], "rejected": b["completion"] + " ."}
+        for a, b in zip(corpus, reversed(corpus), strict=True)
+    ]
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    return folder
+
+
+def said(capsys, *argv):
+    """What a command that succeeds prints."""
+    capsys.readouterr()
+    code = main(["language", *map(str, argv)])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def refused(capsys, *argv):
+    """The one sentence on stderr, with exit code 2."""
+    capsys.readouterr()
+    try:
+        code = main(["language", *map(str, argv)])
+    except SystemExit as stop:
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert err.startswith("ppobook")
+    assert err.count("\n") == 1
+    return err
+
+
+def row(text, name):
+    """The numbers of a printed table's row."""
+    (line,) = [line for line in text.splitlines() if line.split()[:1] == [name]]
+    return [float(x) for x in line.split()[1:]]
+
+
+# ---------------------------------------------------------------------------------------------- training
+
+
+def test_the_names_of_the_stages_are_told_once():
+    from ppobook.language.registry import STAGES, stage_class
+
+    assert list(STAGES) == list(STAGES)
+    for name, (_, wants_reward, wants_reference) in STAGES.items():
+        kind = stage_class(name)
+        assert (kind.wants_reward, kind.wants_reference) == (wants_reward, wants_reference)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, capsys):
+    out = tmp_path / "run"
+    reward = ["--reward", runs / "judge"] if STAGES[stage][1] else []
+    text = said(capsys, stage, runs / "base", *reward, *QUICK[stage], "--out", out, "--seed", 3, "--quiet")
+    assert text.startswith(f"{stage} from {runs / 'base'}, seed 3\n2 updates, ")
+    assert text.endswith(f"saved in {out}\n")
+    run = language.load(out)
+    assert run.config["stage"] == stage
+    assert run.config["seed"] == 3
+    history = run.history
+    for name in {"gold", "reward", "kl_reference", "length", "loss"} & set(history):
+        assert row(text, name) == pytest.approx([history[name].iloc[0], history[name].iloc[-1]], abs=6e-4)
+    assert {"gold", "reward", "kl_reference", "length"} <= set(history) or not STAGES[stage][1]
+    if stage == "reward":
+        assert "16 pairs held out: accuracy" in text
+        assert "kind words: the " in text
+    else:
+        samples = [line for line in text.splitlines() if line.startswith("tell ")]
+        assert len(samples) == 3
+        assert all("gold" in line and ("reward" in line) == STAGES[stage][1] for line in samples)
+
+
+def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = said(capsys, "sft", *SMALL, "--steps", 1, "--batch_size", 8, "--quiet")
+    assert text.startswith("sft, seed 0\n1 update, ")
+    assert text.endswith("not saved: --out was not given\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_accuracy_at_the_end_is_that_of_the_history(runs, capsys):
+    found = language.load(runs / "judge").history.iloc[-1]
+    text = said(capsys, "evaluate", runs / "judge")
+    accuracy, error = re.search(r"16 pairs held out: accuracy (\S+), calibration error (\S+)", text).groups()
+    assert float(accuracy) == pytest.approx(found["eval_accuracy"], abs=6e-4)
+    assert float(error) == pytest.approx(found["eval_calibration_error"], abs=6e-4)
+    text = said(capsys, "evaluate", runs / "judge", "--data", runs / "pairs.jsonl")
+    assert "\n40 pairs: accuracy" in text
+
+
+def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
+    file = tmp_path / "grpo.yaml"
+    file.write_text(
+        "variant: dr_grpo\nlr: 1e-3\nbatch-size: 8\ngroup_size: 2\nsteps: 1\nseed: 5\nreward: gold\n"
+    )
+    out = tmp_path / "out"
+    words = ["grpo", "--config", file, "--lr=0.01", "--model", runs / "base", "--out", out, "--quiet"]
+    said(capsys, *words)
+    config = json.loads((out / "config.json").read_text())
+    wanted = {"variant": "dr_grpo", "lr": 0.01, "scale": "none", "seed": 5, "reward": "gold", "steps": 1}
+    assert {name: config[name] for name in wanted} == wanted
+    again = tmp_path / "again"
+    said(capsys, "grpo", runs / "base", "--config", out / "config.json", "--out", again, "--quiet")
+    assert json.loads((again / "config.json").read_text()) == config
+
+
+def test_data_of_ones_own(runs, tmp_path, capsys):
+    corpus, pairs = runs / "corpus.jsonl", runs / "pairs.jsonl"
+    tuned = tmp_path / "tuned"
+    few = ["--steps", 2, "--batch-size", 4, "--quiet"]
+    text = said(capsys, "sft", runs / "base", "--data", corpus, *few, "--out", tuned)
+    assert "gold" not in text
+    assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
+    text = said(capsys, "reward", tuned, "--data", pairs, *few, "--out", tmp_path / "judge")
+    assert "4 pairs held out: accuracy" in text
+    assert "kind words" not in text
+    assert "eval_accuracy" not in text
+    text = said(capsys, "dpo", tuned, "--data", pairs, *few)
+    assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
+    (tmp_path / "text.jsonl").write_text('{"text": "the fox sits by the hill ."}\n')
+    text = said(capsys, "sft", runs / "base", "--data", tmp_path / "text.jsonl", *few)
+    assert "no samples: " in text
+    curve = said(capsys, "best_of_n", tuned, "--judge", tmp_path / "judge", "--n", "1,2", "--prompts", 3)
+    assert "4 draws of 3 prompts" in curve
+
+
+def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_rewards.py").write_text(
+        "number = 3\ndef short(prompts, completions):\n    return [-len(c.split()) for c in completions]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["ppo", runs / "base", *QUICK["ppo"], "--quiet"]
+    text = said(capsys, *words, "--reward", "my_rewards:short", "--out", "run")
+    assert row(text, "reward")[0] < 0
+    assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
+    text = said(capsys, "ppo", "--resume", "run", "--steps", 3, "--reward", "my_rewards:short", "--quiet")
+    assert "3 updates" in text
+    assert "wanted: --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--steps", 4)
+    assert "no 'long'" in refused(capsys, *words, "--reward", "my_rewards:long")
+    assert "is of type int; a function" in refused(capsys, *words, "--reward", "my_rewards:number")
+    assert "no module 'nowhere'" in refused(capsys, *words, "--reward", "nowhere:short")
+    Path("file.yaml").write_text("reward: my_rewards:short\n")
+    assert "imported unasked" in refused(capsys, *words, "--config", "file.yaml")
+
+
+def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
+    words = ["ppo", runs / "base", "--reward", runs / "judge", "--batch-size", 8, "--quiet"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    said(capsys, *words, "--steps", 3, "--out", whole)
+    said(capsys, *words, "--steps", 1, "--out", parts)
+    text = said(capsys, "ppo", "--resume", parts, "--steps", 3, "--quiet")
+    assert text.startswith("ppo, seed 0\n3 updates, ")
+    assert text.endswith(f"saved in {parts}\n")
+    mine, other = (language.load(x) for x in (parts, whole))
+    assert all(a.equal(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
+    text = said(capsys, "ppo", "--resume", parts, "--steps", 2, "--quiet")
+    assert text.startswith("the run had 3 updates already: nothing was trained\n")
+
+
+def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
+    from ppobook.language import sft
+
+    step = sft.SFT.step
+
+    def pressed(self, number):
+        import signal
+
+        signal.raise_signal(signal.SIGINT)
+        return step(self, number)
+
+    monkeypatch.setattr(sft.SFT, "step", pressed)
+    out = str(tmp_path / "run")
+    words = ["language", "sft", "--world", WORLD, *SMALL, "--steps", "5", "--out", out, "--quiet"]
+    assert main(words) == 130
+    assert (
+        capsys.readouterr().err == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}\n"
+    )
+    monkeypatch.setattr(sft.SFT, "step", step)
+    assert "5 updates" in said(capsys, "sft", "--resume", out, "--quiet")
+
+
+def test_the_bar_counts_updates(runs):
+    code = "import sys; sys.stderr.isatty = lambda: True\nfrom ppobook.cli import main; sys.exit(main())"
+    words = ["language", "sft", str(runs / "base"), *QUICK["sft"]]
+    found = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert "sft: 100%" in found.stderr
+    assert "loss=" in found.stderr
+    assert "\nnot saved" in found.stdout
+
+
+# ----------------------------------------------------------------------------------------------- readings
+
+
+def test_sample_evaluate(runs, capsys):
+    base, judge = runs / "base", runs / "judge"
+    lines = said(capsys, "sample", base, "--n", 3).splitlines()
+    assert len(lines) == 3
+    assert len({line.partition(" :")[0] for line in lines}) == 3
+    assert said(capsys, "sample", base, "--n", 9).count("\n") == 9
+    one = said(capsys, "sample", base, "--prompt", "tell owl hill :", "--n", 2, "--temperature", 0)
+    first, second = one.splitlines()
+    assert first == second
+    assert first.startswith("tell owl hill : ")
+    text = said(capsys, "evaluate", base, "--judge", judge, "--reference", base, "--n", 64, "--seed", 2)
+    found = language.evaluate(str(base), judge=str(judge), reference=str(base), n=64, seed=2)
+    assert {name: row(text, name)[0] for name in found.numbers} == pytest.approx(found.numbers, abs=6e-4)
+    assert row(text, "kl_reference") == [0.0]
+
+
+def test_compare(runs, capsys):
+    base, judge = runs / "base", runs / "judge"
+    words = ["compare", base, runs / "tuned", "--judge", judge, "--reference", base, "--n", 32]
+    tuned = said(capsys, "sft", base, *QUICK["sft"], "--lr", 0.01, "--out", runs / "tuned", "--quiet")
+    assert "2 updates" in tuned
+    text = said(capsys, *words)
+    table = language.compare(
+        {str(x): str(x) for x in (base, runs / "tuned")}, judge=str(judge), reference=str(base), n=32
+    )
+    assert text.split("\n")[0].split() == list(table.columns)
+    for name in table.index:
+        (numbers,) = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
+        assert list(map(float, numbers)) == pytest.approx(table.loc[name].tolist(), abs=6e-4)
+    assert text.count("\n  tell ") == 4
+
+
+def test_best_of_n(runs, capsys):
+    text = said(capsys, "best_of_n", runs / "base", "--n", "1,2,8", "--draws", 16)
+    assert "best of n by gold, 16 draws of 4 prompts" in text
+    header, *_ = [line for line in text.splitlines() if "kl_bound" in line]
+    assert header.split() == ["n", "kl", "kl_bound", "gold"]
+    gold = [row(text, n)[-1] for n in ("1", "2", "8")]
+    assert gold == sorted(gold)
+    assert len(set(gold)) == 3
+    assert len(re.findall(r"\(gold (\S+)\)", text)) == 3
+    # Of all that were drawn: the texts below the table are those that its last line is a mean of.
+    text = said(capsys, "best_of_n", runs / "base", "--n", 8, "--draws", 8, "--samples", 4)
+    best = [float(gold) for gold in re.findall(r"\(gold (\S+)\)", text)]
+    assert len(best) == 4
+    assert sum(best) / 4 == pytest.approx(row(text, "8")[-1], abs=6e-3)
+    text = said(capsys, "best_of_n", runs / "base", "--judge", runs / "judge", "--n", 4)
+    assert ["n", "kl", "kl_bound", "reward", "gold"] in [line.split() for line in text.splitlines()]
+    assert "8 draws" in text
+
+
+def test_ladder(runs, capsys):
+    text = said(capsys, "ladder", runs / "judge", "--top", 2)
+    judge = language.load(runs / "judge")
+    table = language.ladder(judge.model, judge.world, top=2)
+    for kind, rung in table.iterrows():
+        assert row(text, str(kind)) == pytest.approx(
+            [rung["gold"], rung["proxy"], rung["proxy_std"]], abs=6e-4
+        )
+    assert text.rstrip().endswith(table["text"].iloc[-1])
+    assert said(capsys, "ladder", runs / "judge").count("\n") == 6  # up to 3 kind words have room
+
+
+# ------------------------------------------------------------------------------------ lists and refusals
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_settings_of_each_stage_are_listed(stage, capsys):
+    from dataclasses import fields
+
+    from ppobook.language.registry import stage_class
+
+    text = said(capsys, stage, "--list")
+    for f in fields(stage_class(stage).settings_class):
+        assert f"--{f.name.replace('_', '-')}\n    {f.metadata['help']}" in text
+    assert ("--variant rloo has\n    --baseline leave_one_out" in text) == (stage == "grpo")
+
+
+def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
+    assert "ppobook language sft --out base" in said(capsys)
+    code = (
+        "import sys\nfrom ppobook.cli import main\n"
+        "try: main(['language', 'ppo', '--help'])\nexcept SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--reward" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ("prediction", "'prediction'"),
+        ("ppo", "model is left out"),
+        ("ppo BASE", "reward is None"),
+        ("ppo BASE --rewrad gold", "did you mean --reward"),
+        ("ppo BASE --judge gold", "did you mean --reward"),
+        ("evaluate BASE --reward gold", "did you mean --judge"),
+        (
+            "ppo BASE --reward gold --batchsize 8",
+            "ppobook language ppo has no such option; did you mean --batch",
+        ),
+        ("sft --reward gold", "--reward: ppobook language sft has no such option"),
+        ("ppo BASE --reward gold --lr -1", "lr is -1"),
+        ("ppo BASE --reward gold --lr", "--lr came without a value"),
+        ("ppo BASE BASE --reward gold", "was not expected"),
+        ("ppo BASE --model BASE --reward gold", "one model to begin from is wanted"),
+        ("ppo ./nowhere --reward gold", "'./nowhere', and there is no such folder"),
+        ("ppo BASE --reward gold --reference ./nowhere", "reference is './nowhere', and there is no such"),
+        ("ppo FOLDER --reward gold", "a folder without a run in it"),
+        ("ppo BASE --reward nowhere", "reward is 'nowhere', and there is no such folder"),
+        ("ppo BASE --reward BASE", "reward is a run of 'sft'"),
+        ("ppo JUDGE --reward gold", "model is a model of rewards"),
+        ("ppo BASE --reward gold --world nouns=3,places=2", "data has a vocabulary"),
+        ("ppo BASE --reward gold --seed x", "--seed: it is 'x'"),
+        ("iterative_ppo BASE --reward gold", "which learns nothing"),
+        ("sft --world nouns=1", "nouns is 1"),
+        ("sft --world noun=4", "did you mean 'nouns'"),
+        ("sft --world nouns", "names with a number each are wanted"),
+        ("sft --world nouns=4,nouns=5", "nouns twice"),
+        ("sft --data nowhere.jsonl --world nouns=4", "one of them is wanted"),
+        ("sft BASE --data nowhere.jsonl", "where there is no file"),
+        ("sft --resume nowhere", "--resume nowhere is no folder"),
+        ("ppo --resume BASE", "was trained by 'sft'"),
+        ("sft --resume BASE --lr 0.5", "lr"),
+        ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
+        ("sft --config nowhere.yaml", "cannot be read"),
+        ("grpo BASE --reward gold --batch-size 9", "batch_size is 9 and group_size is 8"),
+        ("sft BASE --lora r=8", "lora was given, and is for models of transformers"),
+        ("sft --lora 8", "as in r=8,alpha=16"),
+        ("sample", "MODEL"),
+        ("sample JUDGE", "a model of rewards; a language model is wanted"),
+        ("sample BASE --n 0", "at least 1 is wanted"),
+        ("sample BASE --steps 3", "--steps: ppobook language sample has no such option"),
+        ("sample BASE --prompt dog", "'dog'"),
+        ("sample BASE --prompt x --world nouns=4", "one of them is wanted"),
+        ("sample BASE --top-p 2", "top_p is 2"),
+        ("sample BASE --tokenizer x", "has its own"),
+        ("evaluate BASE --judge BASE", "judge is '"),
+        ("compare BASE JUDGE", "a language model is wanted"),
+        ("compare BASE OTHER", "were trained on different data"),
+        ("compare BASE OTHER --world nouns=2,places=2", "data has a vocabulary"),
+        ("best_of_n BASE --n 1,x", "--n: it is 'x'"),
+        ("best_of_n BASE --n 4 --draws 2", "at least 4 draws"),
+        ("ladder BASE", "a run of 'sft'; one of 'reward' is wanted"),
+        ("ladder nowhere", "no folder of a run"),
+        ("ladder JUDGE --top 9", "a smaller top"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
+    names = {"BASE": runs / "base", "JUDGE": runs / "judge", "FOLDER": runs, "OTHER": other}
+    assert sentence in refused(capsys, *(names.get(word, word) for word in argv.split()))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A run in another world."""
+    out = str(tmp_path_factory.mktemp("other") / "run")
+    words = ["--world", WORLD.replace("nouns=2", "nouns=3"), *SMALL, "--steps", "1", "--out", out, "--quiet"]
+    assert main(["language", "sft", *words]) == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("lr: 0.1\nsteqs: 4\n", "did you mean steps"),
+        ("learning_rate: 0.1\n", "it is called 'lr' here"),
+        ("stage: ppo\n", "of the stage 'ppo'"),
+        ("data: {digest: 0}\n", "whose data were in memory"),
+        ("data: x.jsonl\nworld: nouns=4\n", "one of them is wanted"),
+        ("world: {noun: 4}\n", "did you mean 'nouns'"),
+        ("lr: 0.1\nlr: 0.2\n", "'lr' twice"),
+        ("reward: gold\n", "'reward', which is no setting of sft"),
+    ],
+)
+def test_what_a_file_may_not_say(text, sentence, tmp_path, capsys):
+    file = tmp_path / "file.yaml"
+    file.write_text(text)
+    assert sentence in refused(capsys, "sft", "--config", file)
+
+
+def test_every_name_of_the_package_is_found():
+    assert all(getattr(language, name) is not None for name in language.__all__)
+    assert {"train", "load", "evaluate", "compare", "World"} <= set(dir(language))
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = language.trian
+    code = "import sys, ppobook.language.cli; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --------------------------------------------------------------------------------- what users bring, and take
+
+
+OWN = """
+from ppobook.language.sft import SFT
+
+class Mine(SFT):
+    def step(self, number):
+        return {**super().step(number), "mine": 1.0}
+
+number = 3
+class Other: pass
+"""
+
+
+def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_stages.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    few = ["--steps", 2, "--batch-size", 8, "--quiet"]
+    text = said(capsys, "train", "--lr", 0.01, "own_stages:Mine", runs / "base", *few, "--out", "run")
+    assert text.startswith(f"own_stages:Mine from {runs / 'base'}, seed 0\n2 updates, ")
+    run = language.load("run")
+    assert run.config["lr"] == 0.01
+    assert run.history["mine"].tolist() == [1.0, 1.0]
+    text = said(capsys, "train", "own_stages:Mine", "--resume", "run", "--steps", 3, "--quiet")
+    assert "3 updates" in text
+    again = ["--config", "run/config.json", "--out", "again", "--quiet"]
+    said(capsys, "train", "own_stages:Mine", runs / "base", *again)
+    assert language.load("again").config == run.config | {"steps": 3}
+    assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
+    assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
+    assert "was trained by 'own_stages:Mine', which is wanted" in refused(capsys, "sft", "--resume", "run")
+    for words, sentence in (
+        ([], "the stage is left out; MODULE:CLASS is wanted"),
+        (["sft"], "'sft' is no stage of your own; ppobook language sft is wanted"),
+        (["Mine"], "'Mine' names no class"),
+        (["own_stages:number"], "is of type int; a Stage is wanted, a class"),
+        (["own_stages:Other"], "'own_stages:Other' is no Stage"),
+        (["own_stages:Mine", runs / "base", "again"], "'again' was not expected here"),
+        (["own_stages:Mine", "--reward", "gold"], "reward was given"),
+        (["own_stages:Mine", "--stesp", "2"], "did you mean --steps"),
+    ):
+        assert sentence in refused(capsys, "train", *words)
+
+
+def test_a_reward_function_judges(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "judges.py").write_text(
+        "def level(prompts, completions, **columns):\n    return [len(p) for p in prompts]\nnumber = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    corpus, base = runs / "corpus.jsonl", runs / "base"
+    prompts = [json.loads(line)["prompt"] for line in corpus.read_text().splitlines()]
+    text = said(capsys, "evaluate", base, "--data", corpus, "--judge", "judges:level", "--n", 40)
+    assert row(text, "reward") == pytest.approx([sum(map(len, prompts)) / 40], abs=6e-4)
+    assert "gold" not in text
+    text = said(capsys, "best_of_n", base, "--data", corpus, "--judge", "judges:level", "--n", "1,2")
+    assert row(text, "1")[-1] == row(text, "2")[-1]
+    assert "a function is wanted" in refused(capsys, "evaluate", base, "--judge", "judges:number")
+    assert "and only a World has" in refused(capsys, "best_of_n", base, "--data", corpus)
+
+
+def test_what_a_model_writes_stays_in_its_line():
+    from ppobook.cli.readings import _in_one_line
+
+    assert _in_one_line("a\nb\x1b[31m\té ⏎") == "a\\nb\\x1b[31m\\té ⏎"
+
+
+def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
+    transformers = pytest.importorskip("transformers")
+    out = tmp_path / "exported"
+    text = said(capsys, "export", runs / "base", out)
+    assert text == f"saved in {out}, for transformers.AutoModelForCausalLM.from_pretrained('{out}')\n"
+    net = transformers.AutoModelForCausalLM.from_pretrained(out)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    run = language.load(runs / "base")
+    ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
+    assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
+    assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
+    assert "already; wanted: a new folder" in refused(capsys, "export", runs / "base", out)
+    assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
+    assert "is no folder" in refused(capsys, "export", "nowhere", tmp_path / "x")
+    assert "a Judge of a Decoder; a language model" in refused(
+        capsys, "export", runs / "judge", tmp_path / "x"
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "rw.py").write_text(
+        "def brief(prompts, completions):\n    return [-len(x) for x in completions]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
+    assert "dead_groups" in said(capsys, *grpo)
+    sentence = refused(capsys, "grpo", "--resume", "run", "--steps", "3", "--quiet")
+    assert "function brief, which is not in its folder; wanted: --reward MODULE:brief" in sentence
+    again = ["--resume", "run", "--reward", "rw:brief", "--steps", "3", "--quiet"]
+    assert "3 updates" in said(capsys, "grpo", *again)
+    # Its config has what the function was called, and not where it is.
+    like = ["grpo", runs / "base", "--config", "run/config.json"]
+    assert "reward is None" in refused(capsys, *like, "--out", "other", "--quiet")
+    assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
+
+
+def test_settings_by_their_names_in_trl(runs, capsys):
+    sentence = refused(capsys, "grpo", runs / "base", "--reward", "gold", "--learning-rate", "1e-4")
+    assert sentence == "ppobook: --learning-rate: it is called --lr here\n"

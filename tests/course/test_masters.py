@@ -1,0 +1,294 @@
+"""From a master to a reader's notebook and back; the rules, each broken once; every master of the book."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from tiny_book import MASTER, write_book
+
+import notebooks
+from ppobook.course import masters
+from ppobook.course.masters import MasterError, Solution
+
+REPOSITORY = Path(__file__).parents[2]
+MASTERS = sorted((REPOSITORY / "exercises" / "masters").glob("*.md"))
+
+
+def master(tmp_path, *edits):
+    """The tiny master, with (old, new) edits in its text."""
+    text = MASTER
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "01_tiny.md"
+    path.write_text(text, encoding="utf-8")
+    return masters.read(path)
+
+
+# --- there and back -----------------------------------------------------------------------------------------
+
+
+def test_the_reader_gets_blanks_and_nothing_hidden(tmp_path):
+    solution, test, why, manual = masters.reader(master(tmp_path))["cells"][3:]
+    assert solution["source"] == (
+        'def double(x):\n    """Twice x."""\n    raise NotImplementedError("not yet: double")'
+    )
+    assert test["source"] == 'check("double", double)'
+    assert test["metadata"]["tags"] == ["test:double:2", "raises-exception"]
+    assert "Why does it work?" in why["source"]
+    assert manual["source"] == masters.ANSWER_HERE
+
+
+def test_the_master_is_not_changed_by_making_the_readers_notebook(tmp_path):
+    notebook = master(tmp_path)
+    before = copy.deepcopy(notebook)
+    masters.reader(notebook)
+    assert notebook == before
+
+
+def test_what_stands_above_a_model_answer_is_the_readers(tmp_path):
+    notebook = masters.reader(master(tmp_path, ("<!-- solution -->", "Begin so: …\n\n<!-- solution -->")))
+    assert notebook["cells"][-1]["source"] == "Begin so: …"
+
+
+def test_a_blank_keeps_what_stands_above_it_and_raises_where_the_solution_stood():
+    source = (
+        "def f(x):\n    y = abs(x)\n    for i in range(3):\n        # solution\n        y += 1\n    return y"
+    )
+    space = {}
+    exec(masters.blank(source, "sine"), space)
+    with pytest.raises(NotImplementedError, match=r"^not yet: sine$"):
+        space["f"](1.0)
+
+
+def test_solutions_are_the_cells_without_their_marker_and_the_model_answers(tmp_path):
+    found = masters.solutions(master(tmp_path))
+    assert found["double"].kind == "code"
+    assert found["double"].source == 'def double(x):\n    """Twice x."""\n    return x + x  # the secret'
+    assert found["why"].kind == "text"
+    assert found["why"].source == "The model answer: addition."
+
+
+def test_the_executed_master_gives_the_same_solutions_as_its_text(tmp_path):
+    root = write_book(tmp_path)
+    target = notebooks.targets(root)[1]
+    notebooks.write({**notebooks.draft(target)}, target.notebook)
+    from_text, from_notebook = masters.solutions(target.source), masters.solutions(target.notebook)
+    assert {n: (s.kind, s.source) for n, s in from_text.items()} == {
+        n: (s.kind, s.source) for n, s in from_notebook.items()
+    }
+    assert from_notebook["double"].cell_id == "solution-double"
+
+
+def test_solutions_fill_the_blanks(tmp_path):
+    notebook = master(tmp_path)
+    filled = masters.fill(masters.reader(notebook), masters.solutions(notebook))
+    space = {}
+    exec(filled["cells"][3]["source"], space)
+    assert space["double"](4) == 8
+    assert "addition" in filled["cells"][-1]["source"]
+
+
+def test_one_answer_of_a_readers_own_fills_one_blank(tmp_path):
+    blank = masters.reader(master(tmp_path))
+    filled = masters.fill(blank, {"double": "double = lambda x: x << 1"})
+    assert filled["cells"][3]["source"] == "double = lambda x: x << 1"
+    assert [c for i, c in enumerate(filled["cells"]) if i != 3] == [
+        c for i, c in enumerate(blank["cells"]) if i != 3
+    ]
+    with pytest.raises(ValueError, match="'triple', and the notebook asks for double, why"):
+        masters.fill(blank, {"triple": Solution("triple", "code", "", "")})
+
+
+def test_the_exercises_of_a_master_and_of_its_readers_notebook(tmp_path):
+    notebook = master(tmp_path)
+    for version in (notebook, masters.reader(notebook)):
+        double, why = masters.exercises(version)
+        assert (double.label, double.title, double.kind) == ("double", "Doubling", "Build")
+        assert (double.difficulty, double.minutes, double.outcome) == (1, 5, "double-it")
+        assert [(p.role, p.name, p.points) for p in double.parts] == [
+            ("solution", "double", None),
+            ("test", "double", 2.0),
+        ]
+        assert (double.start, double.stop, why.start, why.stop) == (2, 5, 5, 7)
+        assert why.parts[0].points == 1.5
+
+
+def test_an_exercise_ends_where_a_section_begins(tmp_path):
+    notebook = master(
+        tmp_path, (":::{exercise} Why", "## A section\n\nIt has text.\n\n+++\n\n:::{exercise} Why")
+    )
+    double, why = masters.exercises(notebook)
+    assert (double.stop, why.start) == (5, 6)
+
+
+def test_what_is_no_notebook_is_refused(tmp_path):
+    (tmp_path / "x.ipynb").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"x\.ipynb is not a notebook"):
+        masters.read(tmp_path / "x.ipynb")
+    with pytest.raises(ValueError, match=r"x\.txt: a master is a \.md or an \.ipynb file"):
+        masters.read(tmp_path / "x.txt")
+
+
+# --- the rules ----------------------------------------------------------------------------------------------
+
+CODE = "# solution\n    return x + x  # the secret"
+BROKEN = {
+    "unknown tag": ("nbval-check-output]", "nbval_check_output]", "the tag 'nbval_check_output' is unknown"),
+    "no points": ("test:double:2", "test:double", "malformed; it has the form test:NAME:POINTS"),
+    "points for a solution": ("solution:double]", "'solution:double:2']", "it has the form solution:NAME"),
+    "points not a number": ("test:double:2", "test:double:many", "its points are 'many', which is not"),
+    "points not finite": ("test:double:2", "test:double:nan", "its points are 'nan', which is not a number"),
+    "manual points": ("manual:why:1.5", "manual:why:1/2", "its points are '1/2', which is not a number"),
+    "name": ("solution:double]", "solution:Double_it]", "'Double_it' is no name"),
+    "two roles": ('"test:double:2"', '"test:double:2", "solution:x"', "it has more than one role"),
+    "no marker": (CODE, "return x + x", "it has 0 lines '# solution' and needs one"),
+    "two markers": (CODE, "# solution\n    x = x\n    # solution\n    return x", "it has 2 lines"),
+    "nothing below": (CODE, "return x + x\n    # solution", "there is no solution below its line"),
+    "outside a function": (
+        'def double(x):\n    """Twice x."""\n    ' + CODE,
+        "# solution\ndouble = lambda x: x + x",
+        "is not inside a function, so the blank would stop 'Run all'",
+    ),
+    "inside an if": (
+        'def double(x):\n    """Twice x."""\n    ' + CODE,
+        "if True:\n    # solution\n    double = lambda x: x + x",
+        "is not inside a function",
+    ),
+    "code below the function": (
+        CODE,
+        CODE + "\n\ntriple = 3",
+        "what follows the function with the line '# solution' would vanish",
+    ),
+    "a method below": (
+        'def double(x):\n    """Twice x."""\n    ' + CODE,
+        "class D:\n    def f(x):\n        # solution\n        return x\n\n    def g(x):\n        return x",
+        "would vanish from the reader's notebook",
+    ),
+    "a blank in the middle of an expression": (
+        CODE,
+        "return sum([\n        x,\n        # solution\n        x])",
+        "what the reader would get is no Python",
+    ),
+    "no Python": ("return x + x", "return x +* x", "it is no Python: invalid syntax, in its line 4"),
+    "marker without its tag": (":tags: [solution:double]\n", "", "without the tag solution:…, so"),
+    "hidden without its tag": (
+        ':tags: ["test:double:2", nbval-check-output]\n',
+        "",
+        "'# hidden' without the tag test:…, so readers would see",
+    ),
+    "answer without its tag": (' {"tags": ["manual:why:1.5"]}', "", "without the tag manual:…, so"),
+    "manual without an answer": ("<!-- solution -->\n\n", "", "needs one line '<!-- solution -->'"),
+    "empty answer": ("\n\nThe model answer: addition.", "", "needs one line '<!-- solution -->'"),
+    "code as text": ("solution:double]", "'manual:double:1']", "a manual cell holds text, and this"),
+    "text as code": ("manual:why:1.5", "test:why:1.5", "a test cell holds code, and this one holds text"),
+    "no check": ('check("double", double)', "assert double(2) == 4", "it has to call check('double', …)"),
+    "check of another": ('check("double"', 'check("triple"', "it has to call check('double', …)"),
+    "check below hidden": (
+        'check("double", double)\n# hidden',
+        '# hidden\ncheck("double", double)',
+        "it has to call check('double', …), above the line '# hidden'",
+    ),
+    "no label": (":label: ex-double\n", "", "it needs a line ':label: ex-NAME'"),
+    "a label without ex-": (":label: ex-double", ":label: double", "it needs a line ':label: ex-NAME'"),
+    "the same label": (":label: ex-why", ":label: ex-double", "its label was already used in cell 3"),
+    "no facts": ("*Build · difficulty 1 of 5 · 5 minutes", "*Do it", "it lacks its line '*Build · "),
+    "kind": ("*Build ·", "*Fill ·", "its kind is 'Fill'; the kinds are Prove, Build, Hunt, Reflect"),
+    "difficulty": ("difficulty 1", "difficulty 6", "its difficulty is '6'; it is a whole number from 1 to 5"),
+    "minutes": ("· 5 minutes", "· few minutes", "its minutes are 'few'"),
+    "outcome": (
+        "5 minutes · outcome: double-it",
+        "5 minutes · outcome: triple-it",
+        "its outcome 'triple-it'",
+    ),
+    "two exercises in a cell": (
+        ":::{exercise} Doubling",
+        ":::{exercise} Before\n:::\n:::{exercise} Doubling",
+        "it begins more than one exercise; separate them",
+    ),
+    "an exercise with nothing to do": (
+        '+++ {"tags": ["manual:why:1.5"]}\n\n<!-- solution -->\n\nThe model answer: addition.',
+        "",
+        "so there is nothing to do",
+    ),
+    "a part outside": (
+        '+++ {"tags": ["manual:why:1.5"]}',
+        '+++\n\n## A section\n\n+++ {"tags": ["manual:why:1.5"]}',
+        "(manual:why): it belongs to no exercise",
+    ),
+}
+SECOND = "\n```{code-cell} ipython3\n:tags: [TAG]\n\ndef double(x):\n    # solution\n    return x\n```\n"
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_rule_is_told_in_a_sentence(tmp_path, case):
+    old, new, sentence = BROKEN[case]
+    said = masters.problems(master(tmp_path, (old, new)), outcomes=["double-it"])
+    assert any(sentence in line for line in said), said
+    assert all(line.startswith("cell ") and line.endswith((".", "'.")) for line in said)
+    with pytest.raises(MasterError):
+        masters.validate(master(tmp_path, (old, new)), outcomes=["double-it"])
+
+
+def test_a_master_that_keeps_the_rules_is_told_nothing(tmp_path):
+    assert masters.problems(master(tmp_path), outcomes=["double-it"]) == []
+
+
+def test_a_name_used_twice_and_halves_of_a_pair_are_found(tmp_path):
+    def said(*edits):
+        return "\n".join(masters.problems(master(tmp_path, *edits)))
+
+    end = "The model answer: addition.\n"
+    assert "the name double was already used in cell 4" in said(
+        (end, end + SECOND.replace("TAG", "solution:double"))
+    )
+    assert "the name why was already used in cell 7" in said(
+        (end, end + SECOND.replace("TAG", "solution:why"))
+    )
+    assert "there is no test:other:POINTS" in said((end, end + SECOND.replace("TAG", "solution:other")))
+    assert "there is no solution:triple" in said(("test:double:2", "test:triple:2"))
+    test = '```{code-cell} ipython3\n:tags: ["test:double:2"]\n\ncheck("double", double)\n```\n\n'
+    early = (":::{exercise} Doubling", test + ":::{exercise} Doubling")
+    assert "the test stands before its solution" in said(early)
+
+
+# --- the book's own -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
+def test_each_check_says_not_yet_on_the_blank_and_right_on_the_solution(path):
+    target = next(t for t in notebooks.targets(REPOSITORY) if t.kind == "reader" and t.source == path)
+    blank = notebooks.draft(target)
+    solved = masters.fill(blank, masters.solutions(path))
+    for cell in solved["cells"]:
+        # From here on a failing check stops the run.
+        cell["metadata"]["tags"] = [tag for tag in masters.tags(cell) if tag != "raises-exception"]
+        cell["id"] += "-solved"
+    count = len(blank["cells"])
+    both = {**blank, "cells": [*blank["cells"], *solved["cells"]]}
+    ran = notebooks.execute(both, REPOSITORY).notebook["cells"]
+    tests = [part for part in masters.parts(blank) if part.role == "test"]
+    assert tests
+    for part in tests:
+        (output,) = ran[part.index]["outputs"]
+        assert output["output_type"] == "error"
+        assert output["ename"] == "NotYet"
+        assert "Not yet" in output["evalue"]
+        # What a notebook shows is the message alone, without a traceback.
+        assert output["traceback"] == output["evalue"].splitlines()
+        printed = "".join(o.get("text", "") for o in ran[count + part.index]["outputs"])
+        assert "✓" in printed, part.name
+
+
+@pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
+def test_a_readers_notebook_of_the_book_has_blanks_and_no_model_answer(path):
+    notebook = masters.read(path)
+    cells = masters.reader(notebook)["cells"]
+    shown = "\n".join(cell["source"] for cell in cells)
+    assert "# solution" not in shown
+    assert "# hidden" not in shown
+    for name, solution in masters.solutions(notebook).items():
+        if solution.kind == "code":
+            assert f'raise NotImplementedError("not yet: {name}")' in shown
+        else:
+            assert solution.source not in shown

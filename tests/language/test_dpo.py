@@ -1,0 +1,718 @@
+"""DPO and its family against loops, against enumeration, and against the mistakes that are usual."""
+
+import math
+
+import pytest
+import torch
+from planting import Bug, planted_beside_tokens
+from small_language import EVERY, Table, rough
+
+from ppobook.language import dpo as room
+from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.run import load
+from ppobook.language.stage import Task
+from ppobook.language.tokens import Completions, Pairs, WordTokenizer, right_pad
+from ppobook.language.training import train
+from ppobook.language.world import World
+
+TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
+WORLD = World(**TINY)
+WORDS = WORLD.tokenizer
+
+# Prompts of one, two and four words, and what was said of another length on either side.
+PREFERENCES = [
+    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+    for prompt, chosen, rejected in (
+        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
+        ("the owl", "sits .", "sits by the barn and the fox runs ."),
+        ("fox", "runs", "runs runs runs runs"),
+        ("tell owl hill :", "the kind owl runs by the hill .", "the grim fox sits ."),
+        ("the barn", "by the hill", "."),
+        ("tell fox hill :", "fox .", "the fox and the owl and the fox"),
+        (": :", "bright fox", "grim fox"),
+    )
+]
+LABELLED = [
+    {"prompt": one["prompt"], "completion": one[side], "label": side == "chosen"}
+    for one in PREFERENCES
+    for side in ("chosen", "rejected")
+]
+
+
+def decoder(seed=0, **sizes):
+    given = {"vocab_size": WORDS.vocab_size, "context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
+    config = DecoderConfig(**given, eos=WORDS.eos, pad=WORDS.pad)
+    return rough(Decoder(config, seed=seed).double(), seed + 1)
+
+
+def stage(module=room, *, data=PREFERENCES, model=None, reference=None, tokenizer=WORDS, seed=3, **settings):
+    """A stage that learns from preferences: a rough decoder, and another one as reference."""
+    reference = (reference or decoder(seed=5)).eval().requires_grad_(False)
+    task = Task(model or decoder(), tokenizer, data, None, reference)
+    small = {"batch_size": 5, "pairs": 12, "eval_pairs": 0, "warmup": 0}
+    made = module.DPO(task, module.Settings.make("dpo", small | settings, {}), seed=seed)
+    # What moves no weight by the size of its gradient would hide a factor.
+    made.optimizer = torch.optim.SGD(made.model.parameters(), lr=0.1)
+    return made
+
+
+# --- one update against loops --------------------------------------------------------------------------
+
+
+def slow_logp(model, prompt, said):
+    """log π(y | x), one row without padding, one token at a time."""
+    log_p = model(torch.tensor([prompt + said]))[0].log_softmax(-1)
+    return sum(log_p[len(prompt) - 1 + t, y] for t, y in enumerate(said))
+
+
+def ids(text, end=True):
+    return [*WORDS.encode(text), *([WORDS.eos] if end else [])]
+
+
+def sides(one):
+    prompt = ids(one["prompt"], end=False)
+    return prompt, ids(one["chosen"]), ids(one["rejected"])
+
+
+def log_sigmoid(x):
+    return -math.log1p(math.exp(-x)) if not isinstance(x, torch.Tensor) else -torch.log1p(torch.exp(-x))
+
+
+def slow_pair_loss(s, beta, model, reference, one):
+    """A pair's loss, and its two rewards."""
+    prompt, won, lost = sides(one)
+    p = [slow_logp(model, prompt, said) for said in (won, lost)]
+    if s.loss == "simpo":
+        r = [beta * p[0] / len(won), beta * p[1] / len(lost)]
+        return -log_sigmoid(r[0] - r[1] - s.gamma), r
+    with torch.no_grad():
+        ref = [slow_logp(reference, prompt, said) for said in (won, lost)]
+    h = (p[0] - ref[0]) - (p[1] - ref[1])
+    r = [beta * (p[i] - ref[i]) for i in (0, 1)]
+    if s.loss == "ipo":
+        return (h - 1 / (2 * beta)) ** 2, r
+    e = s.label_smoothing
+    return -(1 - e) * log_sigmoid(beta * h) - e * log_sigmoid(-beta * h), r
+
+
+def slow_kto_loss(s, beta, model, reference, rows):
+    """A batch's loss. Each row also has what was said to another prompt."""
+    gaps = []
+    for one in rows:
+        prompt, other = ids(one["prompt"], end=False), ids(one["other"])
+        gaps.append((slow_logp(model, prompt, other) - slow_logp(reference, prompt, other)).item())
+    z = max(0.0, sum(gaps) / len(gaps))
+    losses = []
+    for one in rows:
+        prompt, said = ids(one["prompt"], end=False), ids(one["completion"])
+        with torch.no_grad():
+            ref = slow_logp(reference, prompt, said)
+        gain = beta * (slow_logp(model, prompt, said) - ref - z)
+        if one["label"]:
+            losses.append(s.desirable_weight * (1 - torch.sigmoid(gain)))
+        else:
+            losses.append(s.undesirable_weight * (1 - torch.sigmoid(-gain)))
+    return sum(losses) / len(losses), z
+
+
+def with_others(rows, shift=1):
+    return [one | {"other": rows[(i + shift) % len(rows)]["completion"]} for i, one in enumerate(rows)]
+
+
+VARIANTS = [
+    {"loss": "dpo"},
+    {"loss": "dpo", "beta": 0.7, "label_smoothing": 0.2},
+    {"loss": "ipo"},
+    {"loss": "ipo", "beta": 0.4},
+    {"loss": "simpo"},
+    {"loss": "simpo", "beta": 3.5, "gamma": 0.0},
+    {"loss": "kto"},
+    {"loss": "kto", "beta": 0.5, "desirable_weight": 1.5, "undesirable_weight": 0.4},
+]
+BETAS = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
+
+
+def check_an_update_is_that_of_loops(module, settings=None):
+    """What is told of an update, and where it leaves the weights."""
+    settings = settings or {"loss": "dpo"}
+    kto = settings["loss"] == "kto"
+    # Each prompt has two rows side by side, so the completion of another one stands two further on.
+    data = LABELLED if kto else PREFERENCES
+    made = stage(module, data=data, max_grad_norm=None, **settings)
+    beta = settings.get("beta", BETAS[settings["loss"]])
+    reference = decoder(seed=5)
+    # The policy has moved since the reference was read, as it has from the second update on.
+    rough(made.model, seed=20, scale=0.05)
+    rows = room.Batches(len(data), 5, 3).rows(4).tolist()
+    s = made.settings
+    if kto:
+        found = with_others(LABELLED, 2)
+        batch = [found[i] for i in rows]
+        assert {one["label"] for one in batch} == {True, False}
+        loss, z = slow_kto_loss(s, beta, made.model, reference, batch)
+    else:
+        losses, rewards = zip(
+            *(slow_pair_loss(s, beta, made.model, reference, data[i]) for i in rows), strict=True
+        )
+        loss = sum(losses) / len(losses)
+    weights = dict(made.model.named_parameters())
+    gradient = torch.autograd.grad(loss, list(weights.values()))
+    norm = sum(float(g.square().sum()) for g in gradient) ** 0.5
+    assert norm > 1e-3
+    wanted = {name: w.detach() - 0.1 * g for (name, w), g in zip(weights.items(), gradient, strict=True)}
+
+    row = made.step(4)
+    close = {"rel": 1e-9, "abs": 1e-9}
+    assert row["loss"] == pytest.approx(loss.item(), **close)
+    assert row["grad_norm"] == pytest.approx(norm, rel=1e-7)
+    for name, w in made.model.named_parameters():
+        torch.testing.assert_close(w.detach(), wanted[name], rtol=1e-7, atol=1e-9)
+    if kto:
+        assert row["kl"] == pytest.approx(z, **close)
+        assert row["tokens"] == sum(len(ids(one["completion"])) for one in batch)
+        return
+    gaps = [(won - lost).item() for won, lost in rewards]
+    assert row["margin"] == pytest.approx(sum(gaps) / len(gaps), **close)
+    assert row["accuracy"] == sum(gap > 0 for gap in gaps) / len(gaps)
+    assert row["chosen_reward"] == pytest.approx(sum(r[0].item() for r in rewards) / len(gaps), **close)
+    assert row["rejected_reward"] == pytest.approx(sum(r[1].item() for r in rewards) / len(gaps), **close)
+    assert row["tokens"] == sum(len(said) for i in rows for said in sides(data[i])[1:])
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_an_update_is_that_of_loops(settings):
+    check_an_update_is_that_of_loops(room, settings)
+
+
+def check_log_probabilities_are_sums_over_the_completion(module):
+    made = stage(module)
+    for side, name in ((made.pairs.chosen, "chosen"), (made.pairs.rejected, "rejected")):
+        found = module.sequence_logp(made.model, side)
+        wanted = [slow_logp(made.model, ids(one["prompt"], end=False), ids(one[name])) for one in PREFERENCES]
+        torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-9, atol=1e-9)
+
+
+def test_log_probabilities_are_sums_over_the_completion():
+    check_log_probabilities_are_sums_over_the_completion(room)
+
+
+# --- the reference -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["dpo", "ipo", "kto"])
+def test_the_reference_is_read_once_and_stays(loss):
+    reference = decoder(seed=5)
+    made = stage(loss=loss, reference=reference)
+    rows = LABELLED[::2] + LABELLED[1::2]  # all that was chosen, then all that was rejected
+    if loss == "kto":
+        wanted = [
+            [slow_logp(reference, ids(one["prompt"], end=False), ids(one[side])) for side in columns]
+            for columns in [("completion", "other")]
+            for one in with_others(rows)
+        ]
+    else:
+        wanted = [
+            [slow_logp(reference, prompt, said) for said in both] for prompt, *both in map(sides, PREFERENCES)
+        ]
+    wanted = torch.tensor([[x.item() for x in row] for row in wanted], dtype=torch.float64)
+    torch.testing.assert_close(made.ref_logp, wanted, rtol=1e-9, atol=1e-9)
+    kept = made.ref_logp.clone()
+    weights = {name: x.clone() for name, x in reference.state_dict().items()}
+    for k in range(3):
+        made.step(k)
+    assert torch.equal(made.ref_logp, kept)
+    assert all(torch.equal(x, weights[name]) for name, x in reference.state_dict().items())
+    assert made.task.reference is None
+
+
+def test_only_simpo_has_none():
+    assert stage(loss="simpo").ref_logp is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "start"), [("dpo", math.log(2)), ("ipo", 25.0), ("kto", 0.5)], ids=lambda x: str(x)
+)
+def test_a_policy_that_is_its_reference_has_no_margin(loss, start):
+    row = stage(loss=loss, model=decoder(), reference=decoder()).step(0)
+    assert row["loss"] == pytest.approx(start, rel=1e-9)
+    if loss != "kto":
+        assert row["margin"] == pytest.approx(0.0, abs=1e-9)
+
+
+# --- padding -------------------------------------------------------------------------------------------
+
+
+def widened(completions):
+    """The same with rubbish at all padding, and more of it."""
+
+    def odd(x, mask, rubbish, left):
+        filled = x.masked_fill(~mask, rubbish)
+        more = torch.full((len(x), 2), rubbish, dtype=x.dtype)
+        return torch.cat([more, filled] if left else [filled, more], dim=1)
+
+    c = completions
+    return Completions(
+        odd(c.prompts, c.prompt_mask, -7, True),
+        odd(c.prompt_mask, c.prompt_mask, False, True),
+        odd(c.tokens, c.mask, 10**9, False),
+        odd(c.mask, c.mask, False, False),
+        odd(c.logp, c.mask, math.nan, False),
+        c.ended,
+    )
+
+
+def check_what_stands_at_padding_changes_nothing(module, loss="dpo"):
+    plain, odd = stage(module, loss=loss), stage(module, loss=loss)
+    odd.pairs = Pairs(widened(odd.pairs.chosen), widened(odd.pairs.rejected))
+    rows = torch.arange(len(plain.pairs))
+    results = []
+    for made in (plain, odd):
+        loss, told = made.loss(made.pairs, rows)
+        gradient = torch.autograd.grad(loss, list(made.model.parameters()))
+        results.append([loss, *told.values(), *gradient])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
+    again = module.pair_logp(decoder(seed=5), odd.pairs)
+    torch.testing.assert_close(again, module.pair_logp(decoder(seed=5), plain.pairs), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(odd.step(0)["loss"], plain.step(0)["loss"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["dpo", "ipo", "simpo", "kto"])
+def test_what_stands_at_padding_changes_nothing(loss):
+    check_what_stands_at_padding_changes_nothing(room, loss)
+
+
+# --- a world of three tokens, where everything can be enumerated ---------------------------------------
+
+
+# exp(r) of each of them; whole numbers, so that a whole number of pairs is in just the right proportion.
+WORTH = torch.tensor([2.0, 1.0, 3.0, 1.0, 2.0, 3.0, 1.0], dtype=torch.float64)
+POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
+REFERENCE = [[0.6, 0.2, 0.2], [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]]
+
+
+def of_table(model):
+    """log π of each completion that there is, [7]."""
+    log_p = model.logits.log_softmax(-1)
+    return torch.stack(
+        [sum(log_p[0 if t == 0 else 1 + row[0], y] for t, y in enumerate(row)) for row in EVERY]
+    )
+
+
+def every_preference():
+    """Each pair of completions as often as Bradley and Terry say, 60 times in all."""
+    order = [
+        (i, j)
+        for i in range(7)
+        for j in range(7)
+        if i != j
+        for _ in range(round(60 * float(WORTH[i] / (WORTH[i] + WORTH[j]))))
+    ]
+    assert len(order) == 60 * 21
+
+    def side(rows):
+        said, mask = right_pad([EVERY[i] for i in rows], 0)
+        prompts = torch.full((len(rows), 1), 2)
+        ended = torch.tensor([EVERY[i][-1] == 1 for i in rows])
+        return Completions(
+            prompts, torch.ones_like(prompts, dtype=torch.bool), said, mask, torch.zeros(said.shape), ended
+        )
+
+    return Pairs(side([i for i, _ in order]), side([j for _, j in order]))
+
+
+def check_the_optimum_is_the_regularised_one(module, beta=0.5):
+    """π ∝ π_ref exp(r / β): what reinforcement learning with a KL penalty would come to."""
+    made = stage(
+        module,
+        data=every_preference(),
+        model=Table(POLICY),
+        reference=Table(REFERENCE),
+        tokenizer=WordTokenizer(["a"]),
+        beta=beta,
+    )
+    optimizer = torch.optim.LBFGS(
+        made.model.parameters(),
+        max_iter=200,
+        tolerance_grad=1e-12,
+        tolerance_change=1e-16,
+        line_search_fn="strong_wolfe",
+    )
+    rows = torch.arange(len(made.pairs))
+
+    def closure():
+        optimizer.zero_grad()
+        loss, _ = made.loss(made.pairs, rows)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    with torch.no_grad():
+        optimum = of_table(Table(REFERENCE)).exp() * WORTH ** (1 / beta)
+        optimum /= optimum.sum()
+        found = of_table(made.model).exp()
+        assert (of_table(Table(POLICY)).exp() - optimum).abs().max() > 0.1
+    torch.testing.assert_close(found, optimum, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_the_optimum_on_all_preferences_is_the_regularised_one(beta):
+    check_the_optimum_is_the_regularised_one(room, beta)
+
+
+# --- what it learns from -------------------------------------------------------------------------------
+
+
+def check_a_world_chooses_what_is_better(module):
+    for loss in ("dpo", "kto"):
+        made = stage(module, data=WORLD, loss=loss, pairs=20, noise=0.0)
+        if loss == "dpo":
+            won, lost = WORLD.gold(made.pairs.chosen), WORLD.gold(made.pairs.rejected)
+            assert len(made.pairs) == 20
+        else:
+            assert len(made.pairs) == 40
+            gold = WORLD.gold(made.pairs.chosen)
+            won, lost = gold[made.desirable], gold[~made.desirable]
+        assert bool((won >= lost).all())
+        assert (won > lost).sum() > 15
+
+
+def test_a_world_chooses_what_is_better():
+    check_a_world_chooses_what_is_better(room)
+
+
+def test_a_worlds_pairs_are_sampled_from_the_model_as_it_begins():
+    one, same, other = stage(data=WORLD), stage(data=WORLD), stage(data=WORLD, model=decoder(seed=8))
+    assert torch.equal(one.pairs.chosen.tokens, same.pairs.chosen.tokens)
+    assert not torch.equal(one.pairs.chosen.tokens[:, :4], other.pairs.chosen.tokens[:, :4])
+
+
+def test_preferences_of_ones_own():
+    made = stage()
+    assert made.pairs.chosen.texts(WORDS) == [one["chosen"] for one in PREFERENCES]
+    assert made.pairs.rejected.texts(WORDS) == [one["rejected"] for one in PREFERENCES]
+    assert made.pairs.chosen.prompt_texts(WORDS) == [one["prompt"] for one in PREFERENCES]
+
+
+def test_kto_takes_pairs_and_labels_alike():
+    pairs, labelled = stage(loss="kto"), stage(loss="kto", data=LABELLED)
+    told = []
+    for made in (pairs, labelled):
+        texts = made.pairs.chosen.texts(WORDS)
+        rows = zip(made.pairs.chosen.prompt_texts(WORDS), texts, made.desirable.tolist(), strict=True)
+        told.append({(prompt, text): liked for prompt, text, liked in rows})
+        assert len(texts) == 14
+        assert made.held_out is None
+    assert told[0] == told[1]
+    assert told[0]["fox", "runs"] is True
+    assert told[0]["fox", "runs runs runs runs"] is False
+
+
+@pytest.mark.parametrize(
+    ("prompts", "wanted"),
+    [
+        ("abcde", [1, 2, 3, 4, 0]),
+        ("aabbcc", [2, 3, 4, 5, 0, 1]),
+        ("abbbcd", [3, 4, 5, 0, 1, 2]),
+        ("aaa", [1, 2, 0]),
+        ("ab", [1, 0]),
+    ],
+)
+def test_a_mismatched_completion_is_that_of_another_prompt(prompts, wanted):
+    said = torch.arange(len(prompts))[:, None]
+    begin = torch.tensor([[99, ord(c)] for c in prompts])
+    mask = torch.tensor([[c in "bd", True] for c in prompts])
+    # What stands at padding makes no prompt another one.
+    begin[:, 0] += torch.arange(len(prompts)) * ~mask[:, 0]
+    ones = torch.ones_like(said, dtype=torch.bool)
+    found = room.mismatched(
+        Completions(begin, mask, said, ones, torch.zeros(said.shape), torch.arange(len(prompts)) % 2 == 0)
+    )
+    assert found.chosen.tokens[:, 0].tolist() == list(range(len(prompts)))
+    assert found.rejected.tokens[:, 0].tolist() == wanted
+    assert found.rejected.ended.tolist() == [i % 2 == 0 for i in wanted]
+    assert torch.equal(found.rejected.prompts, begin)
+
+
+def check_what_is_held_out_is_measured(module):
+    """On pairs that are not learned, after the update, and only every so often."""
+    made = stage(module, data=WORLD, pairs=9, eval_pairs=6, eval_every=2, loss="dpo", lr=0.5)
+    assert len(made.pairs) == 9
+    assert len(made.held_out) == 6
+    reference, beta = decoder(seed=5), 0.3
+    rows = [made.step(k) for k in range(4)]
+    assert [("eval_loss" in row, "eval_accuracy" in row) for row in rows] == [(False,) * 2, (True,) * 2] * 2
+    held = made.held_out
+    gaps = []
+    for b in range(6):
+        p = []
+        for side in (held.chosen, held.rejected):
+            prompt = side.prompts[b][side.prompt_mask[b]].tolist()
+            said = side.tokens[b][side.mask[b]].tolist()
+            p.append((slow_logp(made.model, prompt, said) - slow_logp(reference, prompt, said)).item())
+        gaps.append(beta * (p[0] - p[1]))
+    wanted = {
+        "eval_loss": -sum(map(log_sigmoid, gaps)) / 6,
+        "eval_accuracy": sum(gap > 0 for gap in gaps) / 6,
+        "eval_margin": sum(gaps) / 6,
+    }
+    for name, x in wanted.items():
+        assert rows[-1][name] == pytest.approx(x, rel=1e-9, abs=1e-9)
+
+
+def test_what_is_held_out_is_measured():
+    check_what_is_held_out_is_measured(room)
+
+
+def test_how_much_is_held_out():
+    many = [
+        one | {"prompt": f"{one['prompt']} {word}"} for one in PREFERENCES for word in ("fox", "owl", ":")
+    ]
+    made = stage(data=many, eval_pairs=500)
+    assert (len(made.pairs), len(made.held_out)) == (19, 2)
+    texts = [*made.pairs.chosen.prompt_texts(WORDS), *made.held_out.chosen.prompt_texts(WORDS)]
+    assert sorted(texts) == sorted(one["prompt"] for one in many)
+    assert stage(eval_pairs=500).held_out is None
+    assert stage(data=WORLD, eval_pairs=4, loss="kto").held_out is None
+
+
+# --- a run ---------------------------------------------------------------------------------------------
+
+QUIET = {"progress": False, "batch_size": 6, "eval_every": 2, "checkpoint_every": 2, "seed": 7}
+
+
+def same_run(a, b):
+    columns = [name for name in a.history if not name.startswith("seconds")]
+    assert a.history[columns].equals(b.history[columns])
+    assert all(torch.equal(x, b.model.state_dict()[name]) for name, x in a.model.state_dict().items())
+
+
+@pytest.mark.parametrize("loss", ["dpo", "ipo", "kto", "simpo"])
+@pytest.mark.parametrize("data", ["world", "own"])
+def test_a_run_that_goes_on_is_the_run_that_did_not_stop(loss, data, tmp_path):
+    given = {"tokenizer": WORDS, "loss": loss, **QUIET}
+    given |= {"reference": None if loss == "simpo" else decoder(seed=9).float()}
+    given |= {"data": WORLD, "pairs": 15, "eval_pairs": 5} if data == "world" else {"data": PREFERENCES * 3}
+    again = {} if data == "world" else {"data": PREFERENCES * 3}
+    whole = train("dpo", decoder().float(), steps=5, **given)
+    train("dpo", decoder().float(), steps=2, out=tmp_path / "run", **given)
+    resumed = train(resume=tmp_path / "run", steps=5, progress=False, **again)
+    same_run(resumed, whole)
+    same_run(load(tmp_path / "run"), whole)
+    if loss != "kto":
+        assert whole.history["eval_loss"].notna().tolist() == [False, True, False, True, False]
+
+
+# --- what is refused -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"loss": "dop"}, r"loss is 'dop'; did you mean 'dpo'"),
+        ({"beta": 0.0}, r"beta is 0.0; a number above 0"),
+        ({"label_smoothing": 0.7}, r"label_smoothing is 0.7; a number in \[0, 0.5\]"),
+        ({"gamma": -1.0}, r"gamma is -1.0; a number of at least 0"),
+        ({"temperatures": (1.0,)}, r"temperatures is \(1.0,\); two are wanted"),
+        ({"beat": 0.1}, r"beat=0.1: dpo has no such setting; did you mean 'beta'"),
+        ({"reward": "gold"}, r"reward was given, and 'dpo' has no use for one"),
+        ({"model": None}, r"model is None; 'dpo' wants a run"),
+        ({"reference": decoder(vocab_size=30)}, r"reference has a vocabulary of 30 tokens and the model one"),
+        ({"data": []}, r"data is empty; at least one record"),
+        ({"data": [{"prompt": "fox", "chosen": "runs"}]}, r"'rejected'"),
+        (
+            {"data": [{"prompt": "fox", "chosen": "runs", "rejected": " "}]},
+            r"rejected is ' ', which is empty",
+        ),
+        ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, r"the word 'flies'"),
+        (
+            {"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]},
+            r"1 of 1 records have more than max_length = 20 tokens",
+        ),
+        ({"data": LABELLED}, r"'chosen'"),
+        ({"data": LABELLED[:1], "loss": "kto"}, r"data has a single completion; at least two"),
+        ({"data": [LABELLED[0] | {"label": "yes"}], "loss": "kto"}, r"label is 'yes'; True or False"),
+    ],
+    ids=str,
+)
+def test_bad_input_gets_a_sentence(settings, sentence):
+    given = {"model": decoder(), "data": WORLD, "tokenizer": WORDS, "steps": 1, "progress": False}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        train("dpo", **given | {"pairs": 4, "eval_pairs": 0} | settings)
+
+
+# --- learning ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base():
+    """A model that has read a tiny world's texts for a second or two.
+
+    One that knows its grammar less well learns from its own samples to leave out half of a text.
+    """
+    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 300, "examples": 600, "eval_examples": 0}
+    world = World(**TINY | {"max_new_tokens": 14})
+    return train("sft", data=world, progress=False, seed=1, **sizes)
+
+
+def gold(model, world):
+    prompts, mask = (x.repeat(100, 1) for x in world.prompt_tokens())
+    generator = torch.Generator().manual_seed(0)
+    said = generate(model, prompts, mask, world.max_new_tokens, generator=generator)
+    return world.gold(said).mean().item()
+
+
+@pytest.mark.parametrize(
+    ("loss", "seed"), [("dpo", 0), ("dpo", 1), ("dpo", 2), ("ipo", 0), ("kto", 0), ("simpo", 0)]
+)
+def test_gold_rises(base, loss, seed):
+    given = {"pairs": 600, "noise": 0.1, "eval_pairs": 100, "eval_every": 20, "lr": 3e-4, "progress": False}
+    # Without a reference nothing holds a policy back.
+    run = train("dpo", base, loss=loss, seed=seed, steps=40 if loss == "simpo" else 80, **given)
+    begin, end = (gold(model, run.world) for model in (base.model, run.model))
+    print(f"{loss} {seed}: gold {begin:.2f} to {end:.2f}")
+    assert end > begin + 0.15
+    if loss != "kto":
+        last = run.history.dropna().iloc[-1]
+        assert last["eval_accuracy"] > 0.6
+        assert last["margin"] > 0
+
+
+# --- the usual mistakes --------------------------------------------------------------------------------
+
+
+def check_kto_is_that_of_loops(module):
+    check_an_update_is_that_of_loops(module, {"loss": "kto", "beta": 0.5})
+
+
+def check_simpo_is_that_of_loops(module):
+    check_an_update_is_that_of_loops(module, {"loss": "simpo"})
+
+
+BUGS = [
+    Bug(
+        "chosen and rejected exchanged",
+        "dpo",
+        "model, Completions.join([pairs.chosen, pairs.rejected])",
+        "model, Completions.join([pairs.rejected, pairs.chosen])",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "chosen and rejected exchanged",
+        "dpo",
+        "model, Completions.join([pairs.chosen, pairs.rejected])",
+        "model, Completions.join([pairs.rejected, pairs.chosen])",
+        check_the_optimum_is_the_regularised_one,
+    ),
+    Bug(
+        "chosen and rejected exchanged",
+        "dpo",
+        "torch.arange(2 * len(pairs)) < len(pairs)",
+        "torch.arange(2 * len(pairs)) >= len(pairs)",
+        check_a_world_chooses_what_is_better,
+    ),
+    Bug(
+        "reference trained",
+        "dpo",
+        "        ref_chosen, ref_rejected = self._reference_of(rows)",
+        "        ref_chosen, ref_rejected = pair_logp(self.model, pairs).unbind(1)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "reference trained",
+        "dpo",
+        "pair_logp(task.reference, pairs, at_once) for",
+        "pair_logp(task.model, pairs, at_once) for",
+        check_the_optimum_is_the_regularised_one,
+    ),
+    Bug(
+        "the reference of other pairs",
+        "dpo",
+        "rows + len(self.pairs))",
+        "rows)",
+        check_what_is_held_out_is_measured,
+    ),
+    Bug(
+        "own and mismatched reference exchanged",
+        "dpo",
+        "self._reference_of(rows)[0]",
+        "self._reference_of(rows)[1]",
+        check_kto_is_that_of_loops,
+    ),
+    Bug(
+        "mismatched with the same prompt",
+        "dpo",
+        "(shift if shift < len(c) else 1)",
+        "1",
+        check_kto_is_that_of_loops,
+    ),
+    Bug(
+        "mask forgotten",
+        "dpo",
+        "completions.tokens, mask=completions.mask)",
+        "completions.tokens)",
+        check_log_probabilities_are_sums_over_the_completion,
+    ),
+    Bug(
+        "mask forgotten",
+        "dpo",
+        "completions.tokens, mask=completions.mask)",
+        "completions.tokens)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "the end not counted",
+        "dpo",
+        "mask=completions.mask).sum(dim=1)",
+        "mask=completions.mask & ~completions.terminated).sum(dim=1)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "a mean in the place of a sum",
+        "dpo",
+        "mask=completions.mask).sum(dim=1)",
+        "mask=completions.mask).sum(dim=1) / completions.lengths",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "shift by one token",
+        "tokens",
+        "    hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])\n"
+        "    return model.head(hidden[:, start:])",
+        "    hidden = model.hidden(completions.inputs, completions.input_mask)\n"
+        "    return model.head(hidden[:, start + 1 :])",
+        check_an_update_is_that_of_loops,
+    ),
+    *(
+        Bug(
+            "the prompt's tokens counted",
+            "dpo",
+            "    logits = completion_logits(model, completions)\n"
+            "    return token_logp(logits, completions.tokens, mask=completions.mask)",
+            "    c = completions\n"
+            "    logits = model.head(model.hidden(c.inputs, c.input_mask))[:, :-1]\n"
+            "    return token_logp(logits, c.inputs[:, 1:], mask=c.input_mask[:, 1:])",
+            check,
+        )
+        # In a pair's margin they cancel, as both sides have the same prompt. Not so in a mean, nor alone.
+        for check in (
+            check_log_probabilities_are_sums_over_the_completion,
+            check_simpo_is_that_of_loops,
+            check_kto_is_that_of_loops,
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.check.__name__}")
+def test_a_planted_mistake_is_found(bug):
+    with pytest.raises(AssertionError):
+        bug.check(planted_beside_tokens(bug, "dpo"))
+
+
+def test_every_check_passes_on_a_copy_without_a_mistake():
+    """Or the copying itself would be what the checks find."""
+    copy = planted_beside_tokens(Bug("none", "dpo", "class DPO(Stage):", "class DPO(Stage):", None), "dpo")
+    assert copy is not room
+    for check in {bug.check for bug in BUGS}:
+        check(copy)

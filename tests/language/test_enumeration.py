@@ -1,0 +1,83 @@
+"""A world of three tokens, where all that can be said is listed: whatever is trained, its optimum is known.
+
+π* ∝ π_ref exp(R / β) is what E[R] − β KL(π, π_ref) is largest at. That PPO comes to it stands in
+`test_language_ppo.py`, that DPO's loss on all preferences is least at it in `test_language_dpo.py`, and that
+GRPO's gradient is on average a policy gradient in `test_language_grpo.py`. Here the other two roads to it are
+gone by the real stages: leave-one-out, and online DPO of preferences that are Bradley and Terry's.
+"""
+
+import math
+
+import pytest
+import test_language_ppo as world
+import torch
+
+from ppobook.language import grpo, online
+from ppobook.language.stage import Task
+from ppobook.language.tokens import Completions
+
+SAMPLED = {"batch_size": 64, "max_new_tokens": 2, "max_grad_norm": None}
+
+
+def three_tokens(kind, **settings):
+    reference = world.Table(world.REFERENCE).requires_grad_(False)
+    worth = world.three_tokens().reward
+    task = Task(world.Table(world.POLICY), world.ONE_WORD, [{"prompt": "a"}], worth, reference)
+    return kind(task, kind.settings_class.make(kind.algorithm, SAMPLED | settings, {}), seed=3)
+
+
+def trained(made, steps, lr=0.1):
+    """With steps that become small, for at the end samples alone would make it stray."""
+    for k in range(steps):
+        for group in made.optimizer.param_groups:
+            group["lr"] = lr * (1 - k / steps) + 1e-3
+        made.step(k)
+    return made
+
+
+@pytest.mark.parametrize("beta", [0.4, 1.0])
+def test_leave_one_out_comes_to_the_exact_optimum(beta):
+    made = three_tokens(grpo.GRPO, variant="rloo", group_size=64, kl_coef=beta)
+    before, _ = world.far_from_optimum(made, beta)
+    trained(made, 120)
+    after, from_reference = world.far_from_optimum(made, beta)
+    print(
+        f"beta {beta}: KL to the optimum {before:.4f} to {after:.5f}, to the reference {from_reference:.4f}"
+    )
+    assert after < 4e-3 < 0.05 < before
+
+
+def test_online_dpo_comes_to_the_optimum_of_rewards_in_units_of_its_noise():
+    """Bradley and Terry's of R / noise; so β noise stands where β stood."""
+    made = three_tokens(online.OnlineDPO, beta=0.5, noise=2.0)
+    before, _ = world.far_from_optimum(made, 1.0)
+    trained(made, 200)
+    after, from_reference = world.far_from_optimum(made, 1.0)
+    print(f"KL to the optimum {before:.4f} to {after:.5f}, to the reference {from_reference:.4f}")
+    assert after < 0.02 < 0.05 < before
+
+
+@pytest.mark.parametrize("loss", ["dpo", "ipo"])
+def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
+    made = three_tokens(online.OnlineDPO, loss=loss)
+    completions, ref_logp, _ = made.gather(0)
+    mask = torch.nn.functional.pad(completions.mask, (0, 2))
+    assert not mask[:, :2].all()
+
+    def wider(x, rubbish):
+        return torch.nn.functional.pad(x, (0, 2)).masked_fill(~mask, rubbish)
+
+    odd = Completions(
+        torch.nn.functional.pad(completions.prompts, (1, 0), value=-7),
+        torch.nn.functional.pad(completions.prompt_mask, (1, 0)),
+        wider(completions.tokens, 10**9),
+        mask,
+        wider(completions.logp, math.nan),
+        completions.ended,
+    )
+    results = []
+    for given in (completions, odd):
+        value, told = made.loss(given, ref_logp)
+        results.append([value, *told.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
+    for plain, other in zip(*results, strict=True):
+        torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,915 @@
+"""The online loops against loops, against enumeration, and against the mistakes that are usual with them."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from planting import Bug, planted_beside_tokens
+from small_language import EVERY, Table, Told, rough
+from torch import nn
+
+from ppobook.language import online as room
+from ppobook.language.data import Batches
+from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.run import load
+from ppobook.language.stage import Task
+from ppobook.language.tokens import Completions, WordTokenizer, right_pad
+from ppobook.language.training import train
+from ppobook.language.world import World
+from ppobook.run.machine import stream
+
+TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
+WORLD = World(**TINY)
+WORDS = WORLD.tokenizer
+# Prompts of several lengths.
+RECORDS = [{"prompt": text} for text in ("tell fox barn :", "the owl", "fox", "by the", ": : :")]
+
+
+def curious(completions):
+    """A reward that is another one for every text."""
+    numbers = completions.tokens.masked_fill(~completions.mask, 0).double() + 1
+    return (numbers * torch.arange(1, 1 + numbers.shape[1]).sqrt()).sum(1).sin()
+
+
+def decoder(seed=0, **sizes):
+    given = {"vocab_size": WORDS.vocab_size, "context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
+    config = DecoderConfig(**given, eos=WORDS.eos, pad=WORDS.pad)
+    model = rough(Decoder(config, seed=seed).double(), seed + 1)
+    with torch.no_grad():  # some of its completions are to end before they are cut
+        model.ln_f.bias += model.wte.weight[1] / model.wte.weight[1].norm() ** 2
+    return model
+
+
+def judge(seed=40, pooling="sum"):
+    made = Judge(decoder(seed=seed), pooling, bias=False).double()
+    return rough(made, seed=seed, scale=0.05)
+
+
+def stage(kind, *, model=None, reward=None, data=WORLD, tokenizer=WORDS, reference=None, **settings):
+    """A stage on what is at hand: a rough decoder, and another one as reference."""
+    reference = reference or decoder(seed=5)
+    task = Task(model or decoder(), tokenizer, data, reward or Told(curious), reference.requires_grad_(False))
+    given = kind.settings_class.make(kind.algorithm, {"batch_size": 12} | settings, {})
+    return kind(task, given, seed=3)
+
+
+def online(module=room, **given):
+    made = stage(module.OnlineDPO, **given)
+    # What moves no weight by the size of its gradient would hide a factor.
+    made.optimizer = torch.optim.SGD(made.model.parameters(), lr=0.1)
+    return made
+
+
+def iterative(module=room, kind=None, **given):
+    small = {"pairs": 7, "judge_batch_size": 3, "refresh_every": 2}
+    return stage(kind or module.IterativePPO, **{"reward": LearnedReward(judge())} | small | given)
+
+
+def lagged(module=room, **given):
+    return stage(module.LaggedGRPO, **{"group_size": 4, "lr": 1e-2} | given)
+
+
+def slow_log_probs(model, prompt, said, temperature=1.0):
+    """Of each token of a completion, one row without padding."""
+    log_p = (model(torch.tensor([prompt + said]))[0] / temperature).log_softmax(-1)
+    return [log_p[len(prompt) - 1 + t, y] for t, y in enumerate(said)]
+
+
+def listed(completions):
+    """Prompts and completions as lists of ids."""
+    return [
+        (
+            completions.prompts[b][completions.prompt_mask[b]].tolist(),
+            completions.tokens[b][completions.mask[b]].tolist(),
+        )
+        for b in range(len(completions))
+    ]
+
+
+def weights_of(module):
+    return {name: x.clone() for name, x in module.state_dict().items()}
+
+
+def same(a, b):
+    return all(torch.equal(x, b[name]) for name, x in a.items())
+
+
+# --- online DPO ----------------------------------------------------------------------------------------
+
+VARIANTS = [
+    {},
+    {"loss": "ipo", "beta": 0.4, "temperature": 0.7},
+    {"group_size": 4, "beta": 0.3, "label_smoothing": 0.1},
+    {"data": RECORDS, "max_new_tokens": 6, "cut": "penalty", "missing_eos_penalty": 5.0, "group_size": 3},
+]
+
+
+def check_an_update_is_that_of_loops(module, settings=None):
+    """What is told of an update, and where it leaves the weights."""
+    settings = settings or {"group_size": 3, "beta": 0.3, "temperature": 0.8}
+    made, twin = online(module, **settings), online(**settings)
+    s, k, n = made.settings, made.settings.group_size, 12 // made.settings.group_size
+    said = twin.sample(twin.draw_prompts(2, n).repeat(k))
+    given = curious(said)
+    worth = given - (s.missing_eos_penalty * ~said.ended if s.cut == "penalty" else 0.0)
+    assert said.mask.sum(1).unique().numel() > 2
+    rows = listed(said)
+    reference = decoder(seed=5)
+
+    losses, margins, tied = [], [], 0
+    for group in range(n):
+        mine = range(k * group, k * group + k)
+        assert len({tuple(rows[i][0]) for i in mine}) == 1
+        won, lost = max(mine, key=lambda i: worth[i]), min(mine, key=lambda i: worth[i])
+        tied += bool(worth[won] == worth[lost])
+        h = 0
+        for i, sign in ((won, 1), (lost, -1)):
+            ref = sum(slow_log_probs(reference, *rows[i], s.temperature)).item()
+            h = h + sign * (sum(slow_log_probs(made.model, *rows[i], s.temperature)) - ref)
+        if s.loss == "ipo":
+            losses.append((h - 1 / (2 * s.beta)) ** 2)
+        else:
+            e, margin = s.label_smoothing, s.beta * h
+            losses.append((1 - e) * torch.log1p((-margin).exp()) + e * torch.log1p(margin.exp()))
+        margins.append(s.beta * h.item())
+    loss = sum(losses) / n
+    gradient = torch.autograd.grad(loss, list(made.model.parameters()))
+    norm = sum(g.square().sum().item() for g in gradient) ** 0.5
+    step = 0.1 * min(1.0, 1 / (norm + 1e-6))
+    wanted = [w.detach() - step * g for w, g in zip(made.model.parameters(), gradient, strict=True)]
+
+    row = made.step(2)
+    close = {"rel": 1e-9, "abs": 1e-9}
+    assert row["loss"] == pytest.approx(loss.item(), **close)
+    assert row["margin"] == pytest.approx(sum(margins) / n, **close)
+    assert row["reward"] == pytest.approx(given.mean().item(), **close)
+    assert row["tokens"] == sum(len(y) for _, y in rows)
+    assert row["tied"] == pytest.approx(tied / n)
+    for w, x in zip(made.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(w.detach(), x, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_an_update_is_that_of_loops(settings):
+    check_an_update_is_that_of_loops(room, settings)
+
+
+def test_the_reference_stays_and_every_update_samples_anew():
+    made = online()
+    before, seen = weights_of(made.reference), []
+    sample = made.sample
+    made.sample = lambda prompts: seen.append(sample(prompts)) or seen[-1]
+    for k in range(2):
+        made.step(k)
+    assert same(before, made.reference.state_dict())
+    assert listed(seen[0]) != listed(seen[1])
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def check_the_best_and_the_worst_of_each_group(module):
+    rewards = torch.tensor([3.0, 1.0, 2.0, -5.0, 7.0, 0.0])
+    for size, best, worst in ((2, [0, 2, 4], [1, 3, 5]), (3, [0, 4], [1, 3]), (6, [4], [3])):
+        found = module.best_and_worst(rewards, size, generator=generator())
+        assert [x.tolist() for x in found] == [best, worst]
+
+
+def test_the_best_and_the_worst_of_each_group():
+    check_the_best_and_the_worst_of_each_group(room)
+
+
+def test_of_equal_rewards_either_is_the_better_one():
+    best, worst = room.best_and_worst(torch.zeros(9000), 3, generator=generator())
+    assert not (best == worst).any()
+    for rows in (best, worst):
+        shares = (rows % 3).bincount(minlength=3) / 3000
+        assert (shares - 1 / 3).abs().max() < 0.03
+    # Two of three share the first place.
+    best, worst = room.best_and_worst(torch.tensor([1.0, 0.0, 1.0]).repeat(3000), 3, generator=generator(1))
+    assert set((worst % 3).tolist()) == {1}
+    assert ((best % 3) == 0).float().mean().item() == pytest.approx(0.5, abs=0.03)
+
+
+def check_noise_is_bradley_terrys(module):
+    """Of two: the share in which the first wins. A deviation of these shares is at most 0.0025."""
+    for gap, noise in ((0.7, 0.5), (-2.0, 1.5), (0.0, 1.0), (3.0, 0.5)):
+        rewards = torch.tensor([gap + 10, 10.0]).repeat(40_000)
+        best, worst = module.best_and_worst(rewards, 2, noise=noise, generator=generator())
+        assert (best + worst == 4 * torch.arange(40_000) + 1).all()
+        share = (best % 2 == 0).float().mean().item()
+        assert abs(share - 1 / (1 + math.exp(-gap / noise))) < 0.0125
+
+
+def test_noise_is_bradley_terrys():
+    check_noise_is_bradley_terrys(room)
+
+
+def test_of_three_the_order_is_plackett_and_luces():
+    rewards, noise = [0.4, 0.0, -0.9], 0.8
+    best, worst = room.best_and_worst(
+        torch.tensor(rewards).repeat(40_000), 3, noise=noise, generator=generator()
+    )
+    weight = [math.exp(r / noise) for r in rewards]
+    for first, middle, last in itertools.permutations(range(3)):
+        chance = weight[first] / sum(weight) * weight[middle] / (weight[middle] + weight[last])
+        share = ((best % 3 == first) & (worst % 3 == last)).float().mean().item()
+        assert abs(share - chance) < 0.0125
+
+
+@pytest.mark.parametrize(
+    ("rewards", "changes", "sentence"),
+    [
+        (torch.zeros(5), {}, r"rewards has shape \(5,\) and group_size is 2"),
+        (torch.zeros(2, 2), {}, r"rewards has shape \(2, 2\)"),
+        (torch.tensor([0.0, math.nan]), {}, r"rewards is nan at index 1"),
+        (torch.zeros(4), {"group_size": 1}, r"group_size is 1; a whole number of at least 2"),
+        (torch.zeros(4), {"noise": -1.0}, r"noise is -1.0"),
+    ],
+    ids=str,
+)
+def test_best_and_worst_refuses(rewards, changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        room.best_and_worst(rewards, **{"group_size": 2, "generator": generator()} | changes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"group_size": 5}, r"batch_size is 12 and group_size is 5; a multiple of it"),
+        ({"group_size": 1}, r"group_size is 1; a whole number of at least 2"),
+        ({"loss": "kto"}, r"loss is 'kto'"),
+        ({"kl_coef": 0.1}, r"kl_coef=0.1: online_dpo has no such setting"),
+        ({"max_new_tokens": 17}, r"max_new_tokens is 17 and the longest prompt has 4 tokens"),
+    ],
+    ids=str,
+)
+def test_online_dpo_refuses(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        online(**settings)
+
+
+# --- a world of three tokens, where everything can be enumerated ---------------------------------------
+
+
+WORTH = torch.tensor([0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4], dtype=torch.float64)
+# In quarters, for exact averages.
+POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
+REFERENCE = [[0.6, 0.2, 0.2], [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]]
+ONE_WORD = WordTokenizer(["a"])
+
+
+def of_table(model):
+    """Log-probability of each of the completions that there are, [7]."""
+    log_p = model.logits.log_softmax(-1)
+    return torch.stack(
+        [sum(log_p[0 if t == 0 else 1 + row[0], y] for t, y in enumerate(row)) for row in EVERY]
+    )
+
+
+def completions_of(rows, model=None):
+    """Completions from rows of tokens, with the log-probabilities that a table gives them."""
+    said, mask = right_pad(rows, 0)
+    prompts = torch.full((len(rows), 1), 2)
+    logp = torch.zeros(said.shape, dtype=torch.float64)
+    if model is not None:
+        log_p = model.logits.detach().log_softmax(-1)
+        for b, row in enumerate(rows):
+            for t, y in enumerate(row):
+                logp[b, t] = log_p[0 if t == 0 else 1 + row[0], y]
+    ended = torch.tensor([row[-1] == 1 for row in rows])
+    return Completions(prompts, torch.ones_like(prompts, dtype=torch.bool), said, mask, logp, ended)
+
+
+def three_tokens(kind, **settings):
+    given = {"max_new_tokens": 2, "data": [{"prompt": "a"}], "tokenizer": ONE_WORD} | settings
+    return stage(kind, **{"model": Table(POLICY), "reference": Table(REFERENCE)} | given)
+
+
+def test_the_regularised_optimum_is_at_rest():
+    """π ∝ π_ref exp(R / (noise β)): there no pair that the policy samples pulls it anywhere, on average."""
+    beta, noise = 0.4, 1.5
+    made = three_tokens(room.OnlineDPO, beta=beta, noise=noise, batch_size=2)
+    reference = of_table(made.reference).detach()
+    pairs = [(i, j) for i in range(7) for j in range(7) if i != j]
+
+    def pull(model):
+        """The expected gradient, over two samples of the policy, and who is preferred."""
+        made.model = model
+        p = of_table(model).exp().detach()
+        total = 0
+        for i, j in pairs:
+            loss, _ = made.loss(completions_of([EVERY[i], EVERY[j]]), reference[[i, j]])
+            total = total + p[i] * p[j] * torch.sigmoid((WORTH[i] - WORTH[j]) / noise) * loss
+        return torch.autograd.grad(total, [model.logits])[0]
+
+    weight = of_table(made.reference).exp().detach() * (WORTH / (noise * beta)).exp()
+    optimum = weight / weight.sum()
+    # Its table: the first token, then the second one after each that does not end.
+    first = [optimum[1:4].sum(), optimum[0], optimum[4:].sum()]
+    rows = [first, (optimum[1:4] / first[0]).tolist(), [1 / 3] * 3, (optimum[4:] / first[2]).tolist()]
+    best = Table([[float(x) for x in row] for row in rows])
+    torch.testing.assert_close(of_table(best).exp(), optimum, rtol=1e-12, atol=1e-12)
+    assert pull(best).abs().max() < 1e-12
+    assert pull(Table(POLICY)).abs().max() > 1e-3
+
+
+# --- iterative PPO -------------------------------------------------------------------------------------
+
+
+def slow_reward(model, prompt, said):
+    """A reward before it is centred: the sum, or the last, of the numbers of the completion's tokens."""
+    numbers = model(torch.tensor([prompt + said]))[0, len(prompt) :]
+    return numbers.sum() if model.pooling == "sum" else numbers[-1]
+
+
+def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
+    """The judge after its first two lessons, and what is told of them."""
+    given = {"reward": LearnedReward(judge(pooling=pooling)), "judge_epochs": 2} | settings
+    made, twin = iterative(module, **given), iterative(**given)
+    mine = judge(pooling=pooling)
+    before = [weights_of(x) for x in (made.model, made.critic, made.reference)]
+    old = []
+    for number in (0, 4):
+        # What the policy says now, by the same numbers.
+        twin.generator.set_state(made.generator.get_state())
+        rows = torch.randint(4, (7,), generator=twin.generator)
+        prompts = WORLD.prompt_tokens()[0][rows]
+        sides = [
+            generate(made.model, prompts, None, 10, temperature=t, generator=twin.generator)
+            for t in made.settings.temperatures
+        ]
+        seed = stream(3, f"preferences {number}")
+        pairs = WORLD.prefer(*sides, noise=made.settings.noise, seed=seed)
+        new = list(zip(listed(pairs.chosen), listed(pairs.rejected), strict=True))
+
+        def guessed(new=new):
+            gaps = [(slow_reward(mine, *won) - slow_reward(mine, *lost)).item() for won, lost in new]
+            return sum(0.5 if gap == 0 else gap > 0 for gap in gaps) / len(gaps)
+
+        accuracy = guessed()
+        learned = old + new if made.settings.keep_old else new
+        optimizer = torch.optim.AdamW(mine.parameters(), lr=made.settings.judge_lr, weight_decay=0.0)
+        batches = Batches(len(learned), 3, stream(3, f"lesson {number}"))
+        for k in range(2 * math.ceil(len(learned) / 3)):
+            losses = []
+            for i in batches.rows(k).tolist():
+                won, lost = learned[i]
+                losses.append(torch.log1p((slow_reward(mine, *lost) - slow_reward(mine, *won)).exp()))
+            optimizer.zero_grad()
+            (sum(losses) / len(losses)).backward()
+            nn.utils.clip_grad_norm_(mine.parameters(), 1.0)
+            optimizer.step()
+        with torch.no_grad():
+            rewards = [float(slow_reward(mine, *one)) for pair in learned for one in pair]
+            mine.zero.fill_(sum(rewards) / len(rewards))
+
+        row = made.refresh(number)
+        assert row["fresh_accuracy"] == pytest.approx(accuracy)
+        assert row["fresh_accuracy_after"] == pytest.approx(guessed())
+        assert row["preferences"] == len(learned)
+        assert row["tokens"] == sum(len(said) for pair in new for _, said in pair)
+        for name, x in made.judge.state_dict().items():
+            torch.testing.assert_close(x, mine.state_dict()[name], rtol=1e-6, atol=1e-8)
+        assert not any(p.requires_grad for p in made.judge.parameters())
+        old += new
+    for part, was in zip((made.model, made.critic, made.reference), before, strict=True):
+        assert same(was, part.state_dict())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"pooling": "last", "temperatures": (0.7, 1.6)},
+        {"keep_old": False, "noise": 0.0, "judge_lr": 1e-3},
+    ],
+    ids=str,
+)
+def test_a_lesson_is_that_of_loops(settings):
+    check_a_lesson_is_that_of_loops(room, **settings)
+
+
+def check_new_preferences_are_the_policys_own(module):
+    """After the policy has changed, it is the new one that is asked about."""
+    heard = []
+
+    class Asked(module.IterativePPO):
+        def prefer(self, prompts, first, second):
+            heard.append(first)
+            return [True] * len(first)
+
+    made = iterative(module, Asked, data=RECORDS, max_new_tokens=3, pairs=20)
+    made.refresh(0)
+    word = WORDS.encode("owl")[0]
+    with torch.no_grad():  # from now on it says one word only
+        for parameter in made.model.parameters():
+            parameter.zero_()
+        made.model.ln_f.bias[0] = 1.0
+        made.model.wte.weight[word, 0] = 100.0
+    made.refresh(1)
+    assert set(heard[1]) == {"owl owl owl"}
+    assert "owl owl owl" not in heard[0]
+
+
+def test_new_preferences_are_the_policys_own():
+    check_new_preferences_are_the_policys_own(room)
+
+
+def test_lessons_come_before_the_updates_that_they_are_for():
+    made = iterative(refresh_every=3)
+    seen, rows, score = [], [], made.score
+
+    def noted(completions, columns):
+        seen.append(weights_of(made.judge))
+        return score(completions, columns)
+
+    made.score = noted
+    begin = weights_of(made.judge)
+    for k in range(5):
+        rows.append(made.step(k))
+    assert ["fresh_accuracy" in row for row in rows] == [True, False, False, True, False]
+    assert [same(a, b) for a, b in itertools.pairwise([begin, *seen])] == [False, True, True, False, True]
+    assert made.reward.module is made.judge
+    assert [row.get("preferences") for row in rows] == [7, None, None, 14, None]
+    assert rows[0]["tokens"] > rows[1]["tokens"]
+    policy_and_critic = {id(p) for p in [*made.model.parameters(), *made.critic.parameters()]}
+    assert {id(p) for group in made.optimizer.param_groups for p in group["params"]} == policy_and_critic
+
+
+class Longer(room.IterativePPO):
+    """Somebody who prefers the longer text."""
+
+    def prefer(self, prompts, first, second):
+        assert all(text in {one["prompt"] for one in RECORDS} for text in prompts)
+        return [len(a.split()) > len(b.split()) for a, b in zip(first, second, strict=True)]
+
+
+def test_a_preference_of_ones_own():
+    made = iterative(kind=Longer, data=RECORDS, max_new_tokens=6, pairs=30)
+    made.refresh(0)
+    pairs = made.asked.pairs
+    assert len(pairs) == 30
+    lengths = [side.lengths - side.ended.long() for side in (pairs.chosen, pairs.rejected)]
+    assert (lengths[0] >= lengths[1]).all()
+    assert (lengths[0] > lengths[1]).sum() > 5
+    # In a World too, a preference of one's own counts for more than the world's.
+    made = iterative(kind=Longer, data=RECORDS[:1], max_new_tokens=6, pairs=30)
+    assert not made.asks_world
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (lambda n: [True] * (n - 1), r"prefer returned 6 answers; 7 are wanted, one a pair"),
+        (lambda n: [0.5] * n, r"prefer's answer 0 is 0.5; True or False is wanted"),
+        (lambda n: None, r"prefer returned a NoneType; a list of 7 is wanted"),
+    ],
+)
+def test_answers_that_are_none(answers, sentence):
+    class Wrong(room.IterativePPO):
+        def prefer(self, prompts, first, second):
+            return answers(len(prompts))
+
+    made = iterative(kind=Wrong)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        made.refresh(0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"reward": Told(curious)}, r"reward is 'told', which learns nothing; a model of rewards is wanted"),
+        ({"data": RECORDS, "max_new_tokens": 5}, r"data is no World, .* a class with a method prefer"),
+        ({"temperatures": (1.0, 1.0, 1.0)}, r"temperatures is \(1.0, 1.0, 1.0\); two are wanted"),
+        ({"refresh_every": 0}, r"refresh_every is 0; a whole number of at least 1"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_iterative_ppo_refuses(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        iterative(**given)
+
+
+# --- a sampler that lags -------------------------------------------------------------------------------
+
+
+def check_the_sampler_is_the_policy_of_some_updates_ago(module):
+    for lag in (0, 1, 3):
+        made = lagged(module, lag=lag)
+        begun, sampled = [], []
+        sample = made.sample
+
+        def noted(prompts, made=made, sample=sample, sampled=sampled):
+            before = made.generator.get_state()
+            found = sample(prompts)
+            again = generate(
+                made.sampler, prompts.tokens, prompts.mask, 10, generator=made.generator.set_state(before)
+            )
+            assert torch.equal(found.tokens, again.tokens)
+            assert torch.equal(found.logp, again.logp)
+            sampled.append(weights_of(made.sampler))
+            return found
+
+        made.sample = noted
+        for k in range(6):
+            begun.append(weights_of(made.model))
+            made.step(k)
+        assert not same(begun[0], begun[1])
+        for k in range(6):
+            assert same(sampled[k], begun[max(0, k - lag)])
+        assert not any(p.requires_grad for p in made.sampler.parameters())
+
+
+def test_the_sampler_is_the_policy_of_some_updates_ago():
+    check_the_sampler_is_the_policy_of_some_updates_ago(room)
+
+
+def check_what_ratios_are_to(module, temperature=0.8):
+    """Old log-probabilities, advantages and the KL of the lag, one row and one token at a time."""
+    found = {}
+    modes = {
+        "ratio": {},
+        "none": {"corrected": False},
+        "weight": {"corrected": False, "max_weight": 1.02},
+    }
+    for mode, settings in modes.items():
+        made = lagged(module, lag=2, temperature=temperature, **settings)
+        rough(made.model, seed=20, scale=0.05)
+        found[mode] = made, *made.gather()
+    made, row, experience = found["ratio"]
+    c = experience.completions
+    late, now = (
+        [slow_log_probs(model, *one, temperature) for one in listed(c)]
+        for model in (made.sampler, made.model)
+    )
+
+    def flat(rows):
+        return torch.stack([x for row in rows for x in row]).detach()
+
+    late, now = flat(late), flat(now)
+    assert (late - now).abs().max() > 0.05
+    log_ratio = now - late
+    kl = (log_ratio.exp() - 1 - log_ratio).mean().item()
+    weight = log_ratio.exp().clamp(max=1.02)
+    assert 0.1 < (weight < 1.02).float().mean().item() < 0.9
+    close = {"rtol": 1e-9, "atol": 1e-9}
+    for mode, (_, row, other) in found.items():
+        assert torch.equal(other.completions.tokens, c.tokens)
+        old = other.completions.logp[c.mask]
+        torch.testing.assert_close(old, late if mode == "ratio" else now, **close)
+        plain = experience.advantages[c.mask]
+        torch.testing.assert_close(
+            other.advantages[c.mask], plain * weight if mode == "weight" else plain, **close
+        )
+        assert not other.completions.logp[~c.mask].any()
+        assert row["lag_kl"] == pytest.approx(kl, rel=1e-9)
+        # What is told of the samples is of the one who wrote them.
+        with torch.no_grad():
+            ref = flat([slow_log_probs(made.reference, *one, temperature) for one in listed(c)])
+        assert row["kl_reference"] == pytest.approx((late - ref).sum().item() / len(c), rel=1e-9)
+
+
+def test_what_ratios_are_to():
+    check_what_ratios_are_to(room)
+
+
+def check_the_expected_gradient(module):
+    """Of completions of one token: right where the lag is corrected, and another one where it is not.
+
+    The sampler's table is in quarters, and the batch has its completions in just these shares.
+    """
+    sampler, policy = Table(POLICY), [[0.5, 0.3, 0.2], *POLICY[1:]]
+    rows = [[y] for y, share in enumerate(POLICY[0]) for _ in range(round(4 * share))]
+    given = {"group_size": 1, "baseline": "batch", "scale": "none", "kl_coef": 0.0, "clip_eps": 50.0}
+    worth = torch.tensor([0.9, -0.4, 0.2], dtype=torch.float64)
+    found = {}
+    for mode, settings in {
+        "ratio": {},
+        "none": {"corrected": False},
+        "weight": {"corrected": False, "max_weight": 100.0},
+        "cut off": {"corrected": False, "max_weight": 1.1},
+    }.items():
+        made = three_tokens(
+            module.LaggedGRPO,
+            model=Table(policy),
+            reward=Told(lambda completions: worth[completions.tokens[:, 0]]),
+            max_new_tokens=1,
+            batch_size=4,
+            **given,
+            **settings,
+        )
+        made.sample = lambda prompts: completions_of(rows, sampler)
+        _, experience = made.gather()
+        found[mode] = torch.autograd.grad(made.loss(experience)[0], [made.model.logits])[0]
+    model = Table(policy)
+    objective = (model.logits[0].softmax(-1) * worth).sum()
+    (wanted,) = torch.autograd.grad(-objective, [model.logits])
+    assert wanted.abs().max() > 0.05
+    torch.testing.assert_close(found["ratio"], wanted, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found["weight"], wanted, rtol=1e-9, atol=1e-12)
+    for mode in ("none", "cut off"):
+        assert (found[mode] - wanted).abs().max() > 0.01
+
+
+def test_the_expected_gradient():
+    check_the_expected_gradient(room)
+
+
+def test_without_a_lag_it_is_grpo(base):
+    given = {"reward": "gold", "batch_size": 16, "steps": 3, "seed": 2, "progress": False}
+    plain = train("grpo", base, **given)
+    for settings in ({}, {"corrected": False}, {"corrected": False, "max_weight": 2.0}):
+        run = train("lagged_grpo", base, lag=0, **given, **settings)
+        columns = [name for name in plain.history if not name.startswith("seconds")]
+        close = {"rtol": 1e-4, "atol": 1e-5} if settings else {"rtol": 0, "atol": 0}
+        for name in columns:
+            torch.testing.assert_close(
+                torch.tensor(run.history[name]), torch.tensor(plain.history[name]), **close, equal_nan=True
+            )
+        assert run.history["lag_kl"].abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"lag": -1}, r"lag is -1; a whole number of at least 0"),
+        ({"max_weight": 2.0}, r"max_weight is 2 and corrected is True"),
+        ({"max_weight": 2.0, "corrected": False, "surrogate": "sequence"}, r"surrogate is 'sequence'"),
+        ({"corrected": "no"}, r"corrected is 'no'; True or False"),
+        ({"lagg": 1}, r"lagg=1: lagged_grpo has no such setting; did you mean 'lag'"),
+    ],
+    ids=str,
+)
+def test_lagged_grpo_refuses(settings, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        lagged(**settings)
+
+
+# --- a run ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base():
+    """A model that has read a tiny world's texts for a second or two."""
+    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 120, "examples": 600, "eval_examples": 0}
+    return train("sft", data=World(**TINY | {"max_new_tokens": 14}), progress=False, seed=1, **sizes)
+
+
+@pytest.fixture(scope="module")
+def taught(base):
+    """A model of rewards that knows little."""
+    small = {"pairs": 200, "eval_pairs": 0, "steps": 20, "batch_size": 32}
+    return train("reward", base, progress=False, seed=1, **small)
+
+
+SMALL = {"batch_size": 16, "progress": False, "seed": 7, "checkpoint_every": 1}
+RUNS = {
+    "online_dpo": {"noise": 0.3, "group_size": 4, "reward": "gold"},
+    "online_dpo, a judge": {"reward": "taught"},
+    "iterative_ppo": {"reward": "taught", "pairs": 20, "refresh_every": 2},
+    "iterative_ppo, new alone": {"reward": "taught", "pairs": 20, "refresh_every": 2, "keep_old": False},
+    "lagged_grpo": {"reward": "gold", "lag": 2, "lr": 1e-3},
+    "lagged_grpo, not corrected": {"reward": "gold", "lag": 1, "corrected": False, "lr": 1e-3},
+}
+
+
+def same_run(a, b):
+    columns = [name for name in a.history if not name.startswith("seconds")]
+    assert a.history[columns].equals(b.history[columns])
+    assert same(a.model.state_dict(), b.model.state_dict())
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, taught, case, tmp_path):
+    settings = SMALL | RUNS[case]
+    if settings["reward"] == "taught":
+        settings["reward"] = taught
+    name = case.partition(",")[0]
+    whole = train(name, base, steps=6, **settings)
+    for stop in (1, 3):
+        train(name, base, steps=stop, out=tmp_path / str(stop), **settings)
+        same_run(train(resume=tmp_path / str(stop), steps=6, progress=False), whole)
+    same_run(load(tmp_path / "3"), whole)
+
+
+def test_a_run_with_a_preference_of_ones_own(base, taught, tmp_path):
+    given = {"data": RECORDS[:3], "tokenizer": base.tokenizer, "reward": taught, "max_new_tokens": 8}
+    given |= SMALL | {"pairs": 15, "refresh_every": 2}
+    whole = train(Longer, base, steps=4, **given)
+    assert whole.config["stage"].endswith("test_language_online:Longer")
+    train(Longer, base, steps=1, out=tmp_path / "run", **given)
+    resumed = train(Longer, resume=tmp_path / "run", data=RECORDS[:3], steps=4, progress=False)
+    same_run(resumed, whole)
+
+
+# --- learning ------------------------------------------------------------------------------------------
+
+
+# Chosen on seeds 0 to 3, where the least that gold rose by was 1.0 (lagged) and 1.3 (the others).
+
+
+@pytest.mark.parametrize("seed", [10, 11, 12])
+@pytest.mark.parametrize("case", ["online_dpo", "online_dpo, ipo", "lagged_grpo", "lagged_grpo, weighed"])
+def test_gold_rises(base, case, seed):
+    settings = {
+        "online_dpo": {"batch_size": 64, "steps": 60},
+        "online_dpo, ipo": {"batch_size": 64, "steps": 60, "loss": "ipo", "beta": 0.1, "group_size": 4},
+        "lagged_grpo": {"batch_size": 32, "steps": 30, "lag": 2},
+        "lagged_grpo, weighed": {"batch_size": 32, "steps": 30, "lag": 2}
+        | {"corrected": False, "max_weight": 2.0},
+    }[case]
+    name = case.partition(",")[0]
+    given = {"reward": "gold", "lr": 1e-3, "progress": False}
+    history = train(name, base, seed=seed, **given, **settings).history
+    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
+    print(f"{case} {seed}: gold {start:.2f} to {end:.2f}, KL {history['kl_reference'].iloc[-1]:.2f}")
+    assert end > start + 0.6
+
+
+@pytest.mark.parametrize("seed", [10, 11, 12])
+def test_gold_rises_with_a_judge_that_learns(base, taught, seed):
+    given = {"batch_size": 64, "lr": 1e-3, "steps": 40, "progress": False}
+    given |= {"pairs": 300, "refresh_every": 8, "judge_lr": 1e-3, "judge_epochs": 3, "noise": 0.1}
+    history = train("iterative_ppo", base, reward=taught, seed=seed, **given).history
+    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
+    print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::8].round(2))
+    assert end > start + 0.8
+    lessons = history.dropna()
+    assert len(lessons) == 5
+    assert (lessons["fresh_accuracy_after"] > lessons["fresh_accuracy"]).sum() >= 4
+
+
+# --- the usual mistakes --------------------------------------------------------------------------------
+
+
+BUGS = [
+    Bug(
+        "chosen and rejected exchanged",
+        "online",
+        "return first + order[:, -1], first + order[:, 0]",
+        "return first + order[:, 0], first + order[:, -1]",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "group mixed up",
+        "online",
+        "liking = rewards.double().view(-1, group_size)",
+        "liking = rewards.double().view(group_size, -1).T",
+        check_the_best_and_the_worst_of_each_group,
+    ),
+    Bug(
+        "group mixed up",
+        "online",
+        "row = self.told(completions, rewards, ref_logp)\n        judged",
+        "row = self.told(completions, rewards, ref_logp)\n        rewards = rewards.roll(1)\n        judged",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "noise with the wrong sign",
+        "online",
+        "if noise > 0:\n        liking = liking - noise",
+        "if noise > 0:\n        liking = -liking - noise",
+        check_noise_is_bradley_terrys,
+    ),
+    Bug(
+        "noise of another kind",
+        "online",
+        "liking = liking - noise * (-luck.log()).log()",
+        "liking = liking + noise * luck",
+        check_noise_is_bradley_terrys,
+    ),
+    Bug(
+        "mask forgotten",
+        "online",
+        "completions.tokens, s.temperature, mask=mask).sum(dim=1)",
+        "completions.tokens, s.temperature).sum(dim=1)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "temperature forgotten",
+        "online",
+        "completions.tokens, s.temperature, mask=mask).sum(dim=1)",
+        "completions.tokens, mask=mask).sum(dim=1)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "the reference of others",
+        "online",
+        "ref_logp[rows].sum(dim=1)",
+        "ref_logp[: len(rows)].sum(dim=1)",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "the policy as reference",
+        "online",
+        "ref_logp = self.reference_logp(completions)",
+        "ref_logp = completions.logp",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "shift by one token",
+        "tokens",
+        "    hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])\n"
+        "    return model.head(hidden[:, start:])",
+        "    hidden = model.hidden(completions.inputs, completions.input_mask)\n"
+        "    return model.head(hidden[:, start + 1 :])",
+        check_an_update_is_that_of_loops,
+    ),
+    Bug(
+        "old texts are asked about",
+        "online",
+        "self.drawn(self.model, prompts",
+        "self.drawn(self.reference, prompts",
+        check_new_preferences_are_the_policys_own,
+    ),
+    Bug(
+        "old preferences are lost",
+        "online",
+        "joined([old, new])",
+        "joined([new, new])",
+        check_a_lesson_is_that_of_loops,
+    ),
+    Bug(
+        "a guess made after the lesson",
+        "online",
+        'row = {"tokens": tokens, "fresh_accuracy": self.guessed(new)}',
+        'row = {"tokens": tokens, "fresh_accuracy": 1 - self.guessed(new)}',
+        check_a_lesson_is_that_of_loops,
+    ),
+    Bug(
+        "the judge is trained by PPO as well",
+        "online",
+        "        self.judge.requires_grad_(False)\n",
+        "",
+        check_a_lesson_is_that_of_loops,
+    ),
+    Bug(
+        "the judge stays as it is",
+        "online",
+        "            teacher.step(k)\n",
+        "",
+        check_a_lesson_is_that_of_loops,
+    ),
+    Bug(
+        "a lag of one too few",
+        "online",
+        "if len(self.past.weights) > self.settings.lag:",
+        "if len(self.past.weights) >= self.settings.lag:",
+        check_the_sampler_is_the_policy_of_some_updates_ago,
+    ),
+    Bug(
+        "the weights of the past go with those of the present",
+        "online",
+        "append(copy.deepcopy(self.model.state_dict()))",
+        "append(self.model.state_dict())",
+        check_the_sampler_is_the_policy_of_some_updates_ago,
+    ),
+    Bug(
+        "old log-probs recomputed",
+        "online",
+        "        if s.corrected:\n            return row, experience\n",
+        "",
+        check_what_ratios_are_to,
+    ),
+    Bug(
+        "old log-probs recomputed",
+        "online",
+        "        if s.corrected:\n            return row, experience\n",
+        "",
+        check_the_expected_gradient,
+    ),
+    Bug(
+        "the weight upside down",
+        "online",
+        "(now - late.logp).exp()",
+        "(late.logp - now).exp()",
+        check_the_expected_gradient,
+    ),
+    Bug(
+        "cut off below",
+        "online",
+        ".clamp(max=s.max_weight)",
+        ".clamp(min=s.max_weight)",
+        check_what_ratios_are_to,
+    ),
+]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.check.__name__}")
+def test_a_planted_mistake_is_found(bug):
+    with pytest.raises(AssertionError):
+        bug.check(planted_beside_tokens(bug, "online"))
+
+
+def test_every_check_passes_on_a_copy_without_a_mistake():
+    """Or the copying itself would be what the checks find."""
+    fine = planted_beside_tokens(
+        Bug("none", "online", "class OnlineDPO(", "class OnlineDPO(", None), "online"
+    )
+    assert fine is not room
+    for check in {bug.check for bug in BUGS}:
+        check(fine)

@@ -1,0 +1,331 @@
+"""Two processes that train one run, and parts of a batch one after the other, against one process and none.
+
+All that the two processes do is done by one pair of them, at the beginning, and looked at after.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+
+import pandas as pd
+import pytest
+import torch
+from test_language_training import WORLD, decoder, timeless
+from torch import multiprocessing
+
+from ppobook.language import parallel
+from ppobook.language.model import Decoder, generate
+from ppobook.language.rewards import Judge
+from ppobook.language.run import load
+from ppobook.language.stage import Stage
+from ppobook.language.training import train
+from ppobook.language.world import World
+from ppobook.run.interrupts import Interrupted
+
+BASE = {"progress": False, "checkpoint_every": 2, "seed": 3}
+PAIRS = {"pairs": 26, "eval_pairs": 4, "eval_every": 2, "batch_size": 7}
+
+
+def double():
+    return decoder().double()
+
+
+def other():
+    return decoder(seed=9).double()
+
+
+def judge():
+    made = Judge(double())
+    with torch.no_grad():
+        made.output.weight.normal_(generator=torch.Generator().manual_seed(5))
+    return made
+
+
+def short(prompts, completions, **columns):
+    return [-float(len(text)) for text in completions]
+
+
+# Odd sizes, that two processes do not share alike; float64, so that what differs is no rounding.
+CASES = {
+    "sft": {"model": double, "steps": 4, "batch_size": 7}
+    | {"examples": 30, "eval_examples": 5, "eval_every": 2},
+    "reward": {"model": double, "steps": 4, **PAIRS},
+    "ppo": {"model": double, "reward": judge, "steps": 3, "batch_size": 11, "entropy_coef": 0.01}
+    | {"normalize_advantages": "minibatch", "num_minibatches": 3, "kl_target": 1.0, "lr": 1e-2},
+    "ppo, a mean of sequences": {"stage": "ppo", "model": double, "reward": "gold", "steps": 3}
+    | {"batch_size": 5, "num_minibatches": 5, "reduction": "sequence", "kl_in": "loss", "lr": 1e-2},
+    "grpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 15, "group_size": 3, "lr": 1e-2},
+    "grpo, a function": {"stage": "grpo", "model": double, "reward": lambda: short, "steps": 2}
+    | {"batch_size": 12, "group_size": 4, "lr": 1e-2, "reduction": "constant"},
+    "dapo": {"stage": "grpo", "variant": "dapo", "model": double, "reward": lambda: short, "steps": 3}
+    | {"batch_size": 10, "group_size": 2, "lr": 1e-2},
+    "gspo": {"stage": "grpo", "variant": "gspo", "model": double, "reward": "gold", "steps": 3}
+    | {"batch_size": 9, "group_size": 3, "lr": 1e-2},
+    "cispo": {"stage": "grpo", "variant": "cispo", "model": double, "reward": "gold", "steps": 2}
+    | {"batch_size": 9, "group_size": 3, "lr": 1e-2},
+    # With a reference of their own: where the policy is its reference, rounding decides what is a tie.
+    "dpo": {"model": double, "reference": other, "steps": 4, **PAIRS},
+    "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "steps": 3, **PAIRS},
+    "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "steps": 4, **PAIRS},
+    "online_dpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 10, "lr": 1e-2},
+    "iterative_ppo": {"model": double, "reward": judge, "steps": 2, "batch_size": 7, "num_minibatches": 2}
+    | {"pairs": 9, "judge_batch_size": 4, "refresh_every": 1},
+    "lagged_grpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 6, "group_size": 3}
+    | {"corrected": False, "max_weight": 2.0, "lr": 1e-2},
+}  # fmt: skip
+
+
+def fit(case, **changes):
+    given = {"stage": case, **BASE, **CASES[case], **changes}
+    for name in ("model", "reward", "reference"):
+        if callable(given.get(name)):
+            given[name] = given[name]()
+    return train(data=WORLD, **given)
+
+
+def alike(one, other, tolerance=1e-9):
+    """Two runs: the same histories and the same weights, but for rounding."""
+    a, b = timeless(one["history"]), timeless(other["history"])
+    pd.testing.assert_frame_equal(a, b, rtol=tolerance, atol=tolerance)
+    for mine, theirs in zip(one["weights"], other["weights"], strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+def told(run):
+    return {"history": run.history, "weights": list(run.model.state_dict().values())}
+
+
+# ------------------------------------------------------------------------------------- parts of a batch
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_parts_of_a_batch_take_the_steps_of_the_whole(one, case, size):
+    alike(told(fit(case, micro_batch_size=size)), one(case))
+
+
+@pytest.mark.parametrize(
+    "case", ["sft", "reward", "ppo", "dapo", "dpo", "kto", "online_dpo", "iterative_ppo"]
+)
+def test_no_more_rows_than_asked_for_go_through_a_model(monkeypatch, case):
+    seen = []
+
+    def watched(method):
+        def told(self, tokens, *given):
+            seen.append(len(tokens))
+            return method(self, tokens, *given)
+
+        return told
+
+    for name in ("hidden", "start_cache"):
+        monkeypatch.setattr(Decoder, name, watched(getattr(Decoder, name)))
+    fit(case, micro_batch_size=2)
+    assert max(seen) == (4 if case in ("reward", "dpo", "online_dpo", "iterative_ppo") else 2)  # pairs
+
+
+def test_rows_of_a_batch_are_written_with_numbers_of_their_own():
+    prompts, mask = (x.repeat(6, 1) for x in WORLD.prompt_tokens())
+    numbers = torch.rand(len(prompts), 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    model = double()
+    whole = generate(model, prompts, mask, 12, generator=torch.Generator().manual_seed(0))
+    assert len(set(whole.lengths.tolist())) > 2
+    for at_once in (None, 1, 3):
+        again = generate(model, prompts, mask, 12, numbers=numbers, at_once=at_once)
+        assert torch.equal(again.tokens.masked_fill(~again.mask, 0), whole.tokens.masked_fill(~whole.mask, 0))
+        torch.testing.assert_close(again.logp, whole.logp)
+    some = generate(model, prompts[1:3], mask[1:3], 12, numbers=numbers[1:3])
+    assert some.texts(WORLD.tokenizer) == whole.select([1, 2]).texts(WORLD.tokenizer)
+    with pytest.raises(ValueError, match="numbers has shape"):
+        generate(model, prompts, mask, 12, numbers=numbers[:1])
+
+
+def test_shares_are_all_rows_in_order(monkeypatch):
+    for processes in (1, 2, 3, 5):
+        monkeypatch.setattr(parallel, "world_size", lambda n=processes: n)
+        for n, together in ((1, 1), (7, 1), (12, 3), (4, 4), (10, 4)):
+            shares = []
+            for rank in range(processes):
+                monkeypatch.setattr(parallel, "rank", lambda k=rank: k)
+                shares.append(parallel.share(n, together))
+            assert torch.cat(shares).tolist() == list(range(n))
+            sizes = [-(-len(one) // together) for one in shares]
+            assert max(sizes) - min(sizes) <= 1
+            assert all(len(one) == 0 or int(one[0]) % together == 0 for one in shares)
+
+
+# ------------------------------------------------------------------------------------------ two processes
+
+
+def as_if_alone(self, rows, part, read, loss, weight=len):
+    """The mistake of weighing by one's own rows, and averaging: each process takes its mean for the mean."""
+    mine = rows[parallel.share(len(rows))]
+    self.optimizer.zero_grad()
+    if len(mine):
+        some = part(mine)
+        (loss(some, read(some))[0] / parallel.world_size()).backward()
+    parallel.sum_gradients(self._learned())
+    return {"loss": 0.0, "grad_norm": self.take_step()}
+
+
+def angry(prompts, completions):
+    if parallel.rank() == 1:
+        raise ValueError("reward angry wants kinder words")
+    return [0.0] * len(completions)
+
+
+def stopped(folder):
+    """Ctrl-C in one of the two, in the second update."""
+    seen = []
+
+    def reward(prompts, completions):
+        seen.append(len(completions))
+        if len(seen) == 2 and parallel.rank() == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return [float(len(text)) for text in completions]
+
+    try:
+        fit("grpo, a function", reward=lambda: reward, steps=5, out=folder)
+    except Interrupted as stop:
+        return len(stop.run.history)
+    return None
+
+
+def work(rank, port, folder):
+    """What each of the two processes does; the first says what came of it."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    torch.set_num_threads(1)
+    found = {}
+    try:
+        for case in CASES:
+            found[case] = told(fit(case, out=folder / f"two, {case}" if case in RESUMED else None))
+        found["weights of both"] = parallel.gather(lambda: [found["grpo"]["weights"]])
+        found["in parts"] = told(fit("ppo", micro_batch_size=2))
+        for case in RESUMED:
+            shorter = CASES[case]["steps"] - 1
+            fit(case, steps=shorter, out=folder / f"short, {case}")
+            function = CASES[case]["reward"]() if case == "dapo" else None
+            found[f"resumed, {case}"] = told(
+                train(resume=folder / f"short, {case}", reward=function, steps=shorter + 1, progress=False)
+            )
+        update = stopped(folder / "stopped")
+        found["stopped"] = parallel.gather(lambda: [update])
+        try:
+            fit("grpo, a function", reward=lambda: angry)
+        except ValueError as error:
+            sentence = str(error)
+            found["angry"] = parallel.gather(lambda: [sentence])
+        kept, Stage.learn = Stage.learn, as_if_alone
+        for case in PLANTED:
+            found[f"planted, {case}"] = told(fit(case))
+        Stage.learn = kept
+    except BaseException:
+        found["failed"] = traceback.format_exc()
+    torch.save(found, folder / f"found-{rank}.pt")
+
+
+RESUMED = ("ppo", "dapo", "reward")
+PLANTED = ("sft", "grpo", "dpo", "kto")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What came of all that two processes did together."""
+    folder = tmp_path_factory.mktemp("two")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Forked: to import torch once more takes longer than all that they do.
+    multiprocessing.start_processes(work, (port, folder), nprocs=2, start_method="fork")
+    found, other = (torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in (0, 1))
+    for each in (found, other):
+        assert "failed" not in each, each["failed"]
+    return found | {"folder": folder}
+
+
+@pytest.fixture(scope="module")
+def one():
+    """What one process makes of the same, each when it is asked for."""
+    known = {}
+
+    def made(case):
+        if case not in known:
+            known[case] = told(fit(case))
+        return known[case]
+
+    return made
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_take_the_steps_of_one(two, one, case):
+    alike(two[case], one(case))
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_a_mean_of_means_would_be_noticed(two, one, case):
+    apart = [
+        (a - b).abs().max().item()
+        for a, b in zip(two[f"planted, {case}"]["weights"], one(case)["weights"], strict=True)
+    ]
+    assert max(apart) > 1e-6
+
+
+def test_both_processes_have_the_same_weights_to_the_bit(two):
+    mine, other = two["weights of both"]
+    assert all(torch.equal(a, b) for a, b in zip(mine, other, strict=True))
+
+
+def test_parts_and_processes_at_once(two, one):
+    alike(two["in parts"], one("ppo"))
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_two_processes_resume_to_the_same_bits(two, case):
+    whole, again = two[case], two[f"resumed, {case}"]
+    alike(again, whole, tolerance=0)
+    assert (two["folder"] / f"two, {case}" / "history.csv").exists()
+    kept = load(two["folder"] / f"two, {case}")
+    alike(told(kept), whole, tolerance=0)
+    # And one process goes on from where two have been.
+    function = CASES[case]["reward"]() if case == "dapo" else None
+    steps = CASES[case]["steps"]
+    on = train(resume=two["folder"] / f"two, {case}", reward=function, steps=steps + 1, progress=False)
+    assert len(on.history) == steps + 1
+
+
+def test_ctrl_c_in_one_process_stops_both_at_the_same_update(two):
+    assert two["stopped"] == [2, 2]
+    assert len(load(two["folder"] / "stopped").history) == 2
+
+
+def test_an_error_in_one_process_is_raised_in_both(two):
+    assert two["angry"] == ["reward angry wants kinder words"] * 2
+
+
+def test_torchrun_and_the_command_line(tmp_path):
+    """The real thing: two processes that torchrun starts, the first of which writes and speaks."""
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    words = (
+        "language sft --world nouns=2,places=2 --steps 3 --examples 41 --eval-examples 0 --width 8 --layers 1"
+    )
+    launch = "-m torch.distributed.run --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:0"
+    command = [
+        sys.executable,
+        *launch.split(),
+        "-m",
+        "ppobook",
+        *words.split(),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    sizes = {"examples": 41, "eval_examples": 0, "width": 8, "layers": 1}
+    alone = train("sft", data=World(nouns=2, places=2), steps=3, progress=False, **sizes)
+    alike(told(load(tmp_path / "run")), told(alone), tolerance=1e-4)
+    alone.save(tmp_path / "alone")
+    spoken = done.stdout.replace(str(tmp_path / "run"), "")
+    assert spoken.count("sft") <= 2, spoken

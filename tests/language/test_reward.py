@@ -1,0 +1,508 @@
+"""A model of rewards against loops over single tokens, and what is said of how far it can be trusted."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from test_language_tokens import EOS, completions, rough_decoder
+from test_language_training import same_run
+
+from ppobook.language import reward as room
+from ppobook.language.data import examples_of
+from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.reward import (
+    RewardModelling,
+    SampledPairs,
+    calibration,
+    calibration_error,
+    held_out,
+    ladder,
+    rewards_of,
+    sample_pairs,
+)
+from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.run import load
+from ppobook.language.stage import Task
+from ppobook.language.tokens import Completions, Pairs
+from ppobook.language.training import train
+from ppobook.language.world import World
+
+SIZES = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "max_new_tokens": 24}
+WORLD = World(**SIZES)
+SMALL = {"pairs": 40, "eval_pairs": 12, "batch_size": 8, "eval_every": 3}
+
+
+def decoder(seed=0, world=WORLD, **sizes):
+    given = {"context": 28, "layers": 1, "width": 8, "heads": 2} | sizes
+    return Decoder(DecoderConfig(world.tokenizer.vocab_size, **given, eos=1, pad=0), seed=seed)
+
+
+def made(task=None, *, seed=0, device="cpu", **settings):
+    """The stage, without the loop."""
+    given = RewardModelling.settings_class.make("reward", SMALL | settings, {})
+    return RewardModelling(task or Task(decoder(), WORLD.tokenizer, WORLD), given, seed=seed, device=device)
+
+
+def fit(model=None, data=WORLD, **changes):
+    given = {**SMALL, "steps": 6, "checkpoint_every": 2, "progress": False, **changes}
+    return train("reward", model or decoder(), data, **given)
+
+
+def rough_judge(pooling="sum", bias=True, seed=0):
+    judge = Judge(rough_decoder(), pooling, bias)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in judge.output.parameters():
+            parameter += torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return judge
+
+
+def slow_rewards(judge, done, pooling):
+    """Row by row, without padding: the numbers of the completion's tokens, where they have been read."""
+    rewards = []
+    for b in range(len(done)):
+        prompt = done.prompts[b][done.prompt_mask[b]].tolist()
+        said = done.tokens[b][done.mask[b]].tolist()
+        hidden = judge.body.hidden(torch.tensor([prompt + said]))[0]
+        numbers = [hidden[len(prompt) + t] @ judge.output.weight[0] for t in range(len(said))]
+        if judge.output.bias is not None:
+            numbers = [x + judge.output.bias[0] for x in numbers]
+        rewards.append(sum(numbers) if pooling == "sum" else numbers[-1])
+    return torch.stack(rewards)
+
+
+def gradients(loss, model):
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return [torch.zeros(()) if x is None else x for x in found]
+
+
+# ------------------------------------------------------------------------------------------------ the judge
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("pooling", ["sum", "last"])
+def test_a_reward_is_the_sum_over_the_completion_or_its_last_token(pooling, bias):
+    judge, done = rough_judge(pooling, bias), completions()
+    expected = slow_rewards(judge, done, pooling)
+    torch.testing.assert_close(judge.rewards(done), expected, rtol=1e-9, atol=1e-9)
+    judge.zero.fill_(0.75)
+    torch.testing.assert_close(judge.rewards(done), expected - 0.75, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(judge.pooled(done), expected, rtol=1e-9, atol=1e-9)
+    learned = LearnedReward(judge)(done, {})
+    torch.testing.assert_close(learned, (expected - 0.75).float(), rtol=1e-5, atol=1e-6)
+    assert not learned.requires_grad
+
+
+@pytest.mark.parametrize("pooling", ["sum", "last"])
+@pytest.mark.parametrize("junk", [7, 10**6])
+def test_what_stands_at_padding_changes_no_reward_and_no_gradient(pooling, junk):
+    judge, clean = rough_judge(pooling), completions()
+    dirty = Completions(
+        clean.prompts.masked_fill(~clean.prompt_mask, junk),
+        clean.prompt_mask,
+        clean.tokens.masked_fill(~clean.mask, junk),
+        clean.mask,
+        clean.logp.masked_fill(~clean.mask, math.nan),
+        clean.ended,
+    )
+    one, other = judge.rewards(clean), judge.rewards(dirty)
+    assert torch.equal(one, other)
+    for mine, its in zip(gradients(one.sum(), judge), gradients(other.sum(), judge), strict=True):
+        assert torch.equal(mine, its)
+
+
+def test_a_judge_begins_with_the_models_weights_and_no_opinion():
+    model = decoder(seed=4)
+    stage = made(Task(model, WORLD.tokenizer, WORLD))
+    for name, weight in stage.model.body.state_dict().items():
+        assert torch.equal(weight, model.state_dict()[name])
+    assert stage.model.output.bias is None
+    told = stage.step(0)
+    assert told["loss"] == pytest.approx(math.log(2))
+    assert (told["accuracy"], told["margin"]) == (0.5, 0.0)
+    batch = stage.pairs.select(stage.batches.rows(0))
+    assert told["tokens"] == batch.chosen.lengths.sum() + batch.rejected.lengths.sum()
+
+
+@pytest.mark.parametrize("pooling", ["sum", "last"])
+def test_one_update_is_a_step_down_the_bradley_terry_loss(pooling):
+    stage = made(pooling=pooling, batch_size=5, lr=0.01, max_grad_norm=None)
+    stage.step(0)  # away from where all rewards are 0
+    stage.model.double()
+    stage.optimizer = stage.optimizer_of(stage.model)
+    batch = stage.pairs.select(stage.batches.rows(3))
+    chosen, rejected = (slow_rewards(stage.model, side, pooling) for side in (batch.chosen, batch.rejected))
+    chances = 1 / (1 + torch.exp(rejected - chosen))
+    loss = -chances.log().mean()
+    slopes = gradients(loss, stage.model)
+    before = [p.detach().clone() for p in stage.model.parameters()]
+    told = stage.step(3)
+    assert told["loss"] == pytest.approx(loss.item(), rel=1e-9)
+    assert told["margin"] == pytest.approx((chosen - rejected).mean().item(), rel=1e-7)
+    ties = (chosen == rejected).double().mean().item()  # short texts are the same now and then
+    assert told["accuracy"] == pytest.approx((chosen > rejected).double().mean().item() + ties / 2)
+    norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
+    assert told["grad_norm"] == pytest.approx(norm, rel=1e-7)
+    for p, old, slope in zip(stage.model.parameters(), before, slopes, strict=True):
+        expected = old - 0.01 * slope / (slope.abs() + 1e-8)
+        torch.testing.assert_close(p.detach(), expected, rtol=1e-7, atol=1e-6)
+
+
+def test_both_sides_in_one_pass_are_each_side_alone():
+    judge = rough_judge()
+    pairs = Pairs(completions(), completions(answers=((2, EOS), (7,), (3, 3, 3, 3, 3, EOS))))
+    for mine, side in zip(rewards_of(judge, pairs), (pairs.chosen, pairs.rejected), strict=True):
+        torch.testing.assert_close(mine, slow_rewards(judge, side, "sum"), rtol=1e-9, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------- the zero
+
+
+@pytest.mark.parametrize("pooling", ["sum", "last"])
+def test_rewards_are_centred_on_what_was_learned_from(pooling, monkeypatch):
+    run = fit(pooling=pooling, lr=0.01)
+    assert run.model.zero.item() != 0
+    pairs = SampledPairs(None)
+    pairs.load_state_dict(run._checkpoint.state["stage"]["sampled"])
+    learned = pairs.pairs.select(slice(40))
+    every = torch.cat([run.model.rewards(learned.chosen), run.model.rewards(learned.rejected)])
+    assert every.mean().item() == pytest.approx(0, abs=1e-5)
+    assert every.std() > 0.01
+    # Of very many, some are enough.
+    monkeypatch.setattr(room, "CENTRED_ON", 10)
+    some = fit(pooling=pooling, lr=0.01).model
+    first = torch.cat([some.rewards(side.select(slice(10))) for side in (learned.chosen, learned.rejected)])
+    assert first.mean().item() == pytest.approx(0, abs=1e-5)
+
+
+def test_centring_teaches_nothing(tmp_path):
+    centred, plain = fit(lr=0.01, out=tmp_path / "run"), fit(lr=0.01, centre=False)
+    assert plain.model.zero.item() == 0
+    for name, weight in plain.model.state_dict().items():
+        assert name == "zero" or torch.equal(weight, centred.model.state_dict()[name])
+    assert centred.history["loss"].equals(plain.history["loss"])
+    # However often it was saved on the way, or not at all.
+    same_run_but_for_its_checkpoints = fit(lr=0.01, checkpoint_every=1)
+    assert torch.equal(same_run_but_for_its_checkpoints.model.zero, centred.model.zero)
+    assert torch.equal(load(tmp_path / "run").model.zero, centred.model.zero)
+
+
+def test_a_run_that_goes_on_is_centred_again_and_is_otherwise_the_same(tmp_path):
+    fit(steps=3, lr=0.01, out=tmp_path / "run")
+    first = load(tmp_path / "run").model.zero
+    on = train(resume=tmp_path / "run", steps=6, progress=False)
+    same_run(on, fit(steps=6, lr=0.01))
+    assert not torch.equal(on.model.zero, first)
+
+
+# ------------------------------------------------------------------------------------------------ the pairs
+
+
+def test_pairs_are_samples_at_two_temperatures_and_the_worlds_choice(monkeypatch):
+    monkeypatch.setattr(room, "AT_ONCE", 7)
+    model = decoder(seed=2, width=16)
+    given = {"temperatures": (0.7, 2.0), "noise": 0.3}
+    pairs = sample_pairs(model, WORLD, 17, **given, seed=5, generator=torch.Generator().manual_seed(1))
+    assert len(pairs) == 17
+
+    generator = torch.Generator().manual_seed(1)
+    prompts, mask = WORLD.prompt_tokens()
+    sides = [], []
+    for n in (7, 7, 3):
+        rows = torch.randint(len(prompts), (n,), generator=generator)
+        for side, temperature in zip(sides, (0.7, 2.0), strict=True):
+            side.append(
+                generate(model, prompts[rows], mask[rows], 24, temperature=temperature, generator=generator)
+            )
+    first, second = (Completions.join(side) for side in sides)
+    expected = WORLD.prefer(first, second, noise=0.3, seed=5)
+    for mine, its in ((pairs.chosen, expected.chosen), (pairs.rejected, expected.rejected)):
+        assert mine.texts(WORLD.tokenizer, eos=True) == its.texts(WORLD.tokenizer, eos=True)
+        assert mine.prompt_texts(WORLD.tokenizer) == its.prompt_texts(WORLD.tokenizer)
+    sharp = sample_pairs(model, WORLD, 50, noise=0.0, generator=torch.Generator().manual_seed(1))
+    assert (WORLD.gold(sharp.chosen) >= WORLD.gold(sharp.rejected)).all()
+
+
+def test_pairs_of_a_world_are_of_the_seed_and_what_is_held_out_is_not_learned():
+    stage = made()
+    assert (len(stage.pairs), len(stage.held_out)) == (40, 12)
+    again, other = made(), made(seed=1)
+    assert torch.equal(again.pairs.chosen.tokens, stage.pairs.chosen.tokens)
+    assert stage.pairs.chosen.texts(WORLD.tokenizer) != other.pairs.chosen.texts(WORLD.tokenizer)
+    assert stage.pairs.chosen.texts(WORLD.tokenizer)[:12] != stage.held_out.chosen.texts(WORLD.tokenizer)
+    assert made(eval_pairs=0).held_out is None
+    seen = torch.cat([stage.batches.rows(k) for k in range(5)])
+    assert sorted(seen.tolist()) == list(range(40))
+
+
+def test_the_pairs_are_in_the_checkpoint_since_the_model_that_wrote_them_is_not(tmp_path):
+    run = fit(out=tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "checkpoint-000006" / "state.pt", weights_only=True)
+    kept = SampledPairs(None)
+    kept.load_state_dict(state["stage"]["sampled"])
+    stage = made()
+    assert torch.equal(kept.pairs.chosen.tokens[:40], stage.pairs.chosen.tokens)
+    assert torch.equal(kept.pairs.rejected.mask[40:], stage.held_out.rejected.mask)
+    assert state["architecture"]["model"]["kind"] == "judge"
+    same_run(train(resume=tmp_path / "run", steps=9, progress=False), fit(steps=9))
+    assert isinstance(run.model, Judge)
+
+
+RECORDS = [
+    {"prompt": row["prompt"], "chosen": row["completion"], "rejected": other["completion"]}
+    for row, other in zip(WORLD.corpus(30, 1), WORLD.corpus(30, 2), strict=True)
+]
+
+
+def test_pairs_of_your_own(tmp_path):
+    own = {"tokenizer": WORLD.tokenizer, "eval_pairs": 5}
+    run = fit(data=RECORDS, out=tmp_path / "run", **own)
+    assert "sampled" not in run._checkpoint.state["stage"]
+    assert run.history["eval_loss"].notna().tolist() == [False, False, True] * 2
+    on = train(resume=tmp_path / "run", data=RECORDS, steps=9, progress=False)
+    same_run(on, fit(data=RECORDS, steps=9, **own))
+    stage = made(Task(decoder(), WORLD.tokenizer, RECORDS), eval_pairs=5)
+    assert (len(stage.pairs), len(stage.held_out)) == (27, 3)
+    whole = made(Task(decoder(), WORLD.tokenizer, stage.pairs), eval_pairs=0).pairs
+    assert torch.equal(whole.chosen.tokens, stage.pairs.chosen.tokens)
+
+
+def test_what_was_held_out_is_found_again(tmp_path):
+    stage = made()
+    pairs = held_out(fit(out=tmp_path / "run"))
+    assert torch.equal(pairs.chosen.tokens, stage.held_out.chosen.tokens)
+    assert torch.equal(held_out(load(tmp_path / "run")).rejected.tokens, pairs.rejected.tokens)
+    assert held_out(fit(eval_pairs=0)) is None
+
+    own = {"data": RECORDS, "tokenizer": WORLD.tokenizer, "eval_pairs": 5, "seed": 3}
+    stage = made(Task(decoder(), WORLD.tokenizer, RECORDS), eval_pairs=5, seed=3)
+    run = fit(**own)
+    assert torch.equal(held_out(run, RECORDS).chosen.tokens, stage.held_out.chosen.tokens)
+    with pytest.raises(ValueError, match="data is None, and the run was not trained on a World"):
+        held_out(run)
+    with pytest.raises(ValueError, match="data differ from those of the run"):
+        held_out(run, RECORDS[:-1])
+    with pytest.raises(ValueError, match="run is one of 'sft'; one of 'reward' is wanted"):
+        held_out(train("sft", data=WORLD, steps=1, examples=40, eval_examples=0, progress=False))
+
+
+def test_what_is_held_out_is_judged_after_the_update():
+    stage = made(lr=0.01)
+    told = [stage.step(number) for number in range(3)]
+    assert ["eval_loss" in row for row in told] == [False, False, True]
+    chosen, rejected = (
+        slow_rewards(stage.model, side, "sum") for side in (stage.held_out.chosen, stage.held_out.rejected)
+    )
+    gap = (chosen - rejected).detach().double().numpy()
+    last = told[-1]
+    assert last["eval_loss"] == pytest.approx(np.log1p(np.exp(-gap)).mean(), rel=1e-4)
+    assert last["eval_margin"] == pytest.approx(gap.mean(), abs=1e-5)
+    assert last["eval_accuracy"] == pytest.approx((gap > 0).mean() + (gap == 0).mean() / 2)
+    assert last["eval_calibration_error"] == pytest.approx(slow_error(gap), abs=1e-5)
+    looked, blind = (fit(eval_every=every) for every in (1, 100))
+    assert looked.history["loss"].equals(blind.history["loss"])
+
+
+def test_going_on_with_a_judge():
+    judge = fit(lr=0.01).model
+    same = {"tokenizer": WORLD.tokenizer, "data": RECORDS, "lr": 1e-12, "warmup": 0, "steps": 1}
+    on = fit(judge, **same).model
+    for name, weight in judge.state_dict().items():
+        if name != "zero":
+            torch.testing.assert_close(on.state_dict()[name], weight, rtol=0, atol=1e-9)
+    assert on.zero != judge.zero  # of other completions
+    with pytest.raises(
+        ValueError, match=r"pooling is 'last', and model is .* with pooling='sum', which is w"
+    ):
+        fit(judge, pooling="last", **same)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"model": Judge(decoder())}, "model is a model of rewards, and data is a World, whose pairs"),
+        ({"pooling": "mean"}, "pooling is 'mean'; .*one of 'sum', 'last' is wanted"),
+        ({"temperatures": (1.0,)}, r"temperatures is \(1.0,\); two are wanted"),
+        ({"temperatures": (1.0, 0)}, "temperatures is 0; a number above 0"),
+        ({"noise": -1}, "noise is -1; a number of at least 0"),
+        ({"pairs": 0}, "pairs is 0"),
+        ({"model": decoder(context=20)}, "max_new_tokens is 24; together at most context = 20"),
+        ({"data": [{"prompt": "tell fox barn :"}]}, "'chosen' and 'rejected' is wanted"),
+        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected is ' ', which is empty"),
+        (
+            {"data": [{**RECORDS[0], "chosen": "the fox sits by the barn " * 5}]},
+            "1 of 1 records have more than max_length = 28 tokens",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_before_there_is_a_folder(tmp_path, changes, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        fit(**{"tokenizer": WORLD.tokenizer, **changes}, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# ------------------------------------------------------------------------------- how far it can be trusted
+
+
+class Oracle:
+    """What stands in for a judge: a function of completions."""
+
+    def __init__(self, function, zero=0.0):
+        self.pooled, self.zero = function, torch.tensor(zero)
+
+
+def slow_error(gap, bins=10):
+    """Expected calibration error, pair by pair."""
+    found = {}
+    for x in gap:
+        p = 1 / (1 + math.exp(-abs(x)))
+        inside = [i for i in range(bins) if 0.5 + 0.5 * i / bins <= p]
+        found.setdefault(inside[-1], []).append((p, 1.0 if x > 0 else 0.0 if x < 0 else 0.5))
+    apart = [abs(sum(p - right for p, right in some)) for some in found.values()]
+    return sum(apart) / len(gap)
+
+
+@pytest.fixture(scope="module")
+def plenty():
+    """Very many pairs, chosen with noise ½: a judge that says 2 · gold knows all that there is to know."""
+    sides = [examples_of(WORLD.corpus(4000, seed), WORLD.tokenizer) for seed in (3, 4)]
+    first, second = sides[0], sides[1]
+    second = Completions(
+        first.prompts, first.prompt_mask, second.tokens, second.mask, second.logp, second.ended
+    )
+    return WORLD.prefer(first, second, noise=0.5, seed=2)
+
+
+def test_probabilities_that_can_be_taken_at_their_word_and_others(plenty):
+    knows = Oracle(lambda done: 2 * WORLD.gold(done))
+    table = calibration(knows, plenty)
+    assert table["pairs"].sum() == 4000
+    # Four standard errors of a share in each bin.
+    bound = 4 * (0.25 / table["pairs"]) ** 0.5
+    assert ((table["predicted"] - table["observed"]).abs() < bound).all()
+    assert calibration_error(table) < 0.02
+    sure = calibration(Oracle(lambda done: 8 * WORLD.gold(done)), plenty)
+    assert calibration_error(sure) > 0.1
+    assert (sure["predicted"] > sure["observed"] - 0.02).all()
+    doubts = calibration(Oracle(lambda done: 0.2 * WORLD.gold(done)), plenty)
+    assert calibration_error(doubts) > 0.1
+    assert (doubts["predicted"] < doubts["observed"] + 0.02).all()
+    backwards = calibration(Oracle(lambda done: -2 * WORLD.gold(done)), plenty)
+    assert calibration_error(backwards) > 0.3
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5, 10])
+def test_the_table_of_calibration_is_what_it_says(plenty, bins):
+    some = plenty.select(slice(200))
+    generator = torch.Generator().manual_seed(bins)
+    numbers = iter(torch.randn(2, 200, generator=generator).double() * 2)
+    table = calibration(Oracle(lambda done: next(numbers)), some, bins=bins)
+    gap = torch.randn(2, 200, generator=torch.Generator().manual_seed(bins)).double() * 2
+    gap = (gap[0].float() - gap[1].float()).tolist()
+    assert calibration_error(table) == pytest.approx(slow_error(gap, bins), abs=1e-6)
+    assert ((table["high"] - table["low"]) * bins).tolist() == pytest.approx([0.5] * len(table))
+    assert ((table["low"] <= table["predicted"]) & (table["predicted"] <= table["high"])).all()
+    assert list(table.columns) == ["low", "high", "pairs", "predicted", "observed"]
+
+
+def test_which_side_stands_first_does_not_matter_and_ties_count_half(plenty):
+    some = plenty.select(slice(50))
+    indifferent = calibration(Oracle(lambda done: torch.ones(len(done))), some)
+    assert indifferent.to_dict("records") == [
+        {"low": 0.5, "high": 0.55, "pairs": 50, "predicted": 0.5, "observed": 0.5}
+    ]
+    certain = calibration(Oracle(lambda done: 1e9 * WORLD.gold(done)), some)
+    assert certain.iloc[-1][["low", "high", "predicted"]].tolist() == [0.95, 1.0, 1.0]
+    with pytest.raises(ValueError, match="bins is 0"):
+        calibration(Oracle(WORLD.gold), some, bins=0)
+
+
+def kind_words(done):
+    texts = done.texts(WORLD.tokenizer)
+    return torch.tensor([float(sum(text.split().count(word) for word in WORLD.kind)) for text in texts])
+
+
+def test_the_ladder_has_one_more_kind_word_on_each_rung():
+    steps = ladder(Oracle(kind_words, zero=0.5), WORLD)
+    assert list(steps.columns) == ["kind", "gold", "proxy", "proxy_std", "text"]
+    assert steps["kind"].tolist() == list(range(7))
+    assert steps["gold"].tolist() == [1.0, 2.0, 3.0, 4.0, 3.5, 3.0, 2.5]
+    assert steps["proxy"].tolist() == [kind - 0.5 for kind in range(7)]
+    assert steps["proxy_std"].tolist() == [0.0] * 7
+    for text in steps["text"]:
+        done = WORLD.read(WORLD.prompts[0], text + " <eos>")
+        parts = {name: x.item() for name, x in WORLD.gold_parts(done).items()}
+        assert parts["errors"] == parts["cut"] == parts["strangers"] == parts["grim"] == 0
+        assert parts["noun"] == parts["place"] == 1
+        assert text.count(" and ") == 1
+
+
+def test_the_ladder_is_over_all_prompts_and_of_its_seed():
+    seen = []
+
+    def judged(done):
+        seen.append(done)
+        return torch.arange(float(len(done)))
+
+    steps = ladder(Oracle(judged), WORLD, top=2, texts=3, seed=4)
+    assert len(seen) == len(steps) == 3
+    for done in seen:
+        assert done.prompt_texts(WORLD.tokenizer) == [p for p in WORLD.prompts for _ in range(3)]
+        assert done.ended.all()
+        assert len({*done.texts(WORLD.tokenizer)}) > 4
+    assert steps["proxy"].tolist() == [5.5] * 3
+    assert steps["proxy_std"].tolist() == pytest.approx([np.arange(12).std()] * 3)
+    assert ladder(Oracle(judged), WORLD, top=2, texts=3, seed=4).equals(steps)
+    assert not ladder(Oracle(judged), WORLD, top=2, texts=3, seed=5).equals(steps)
+
+
+def test_a_ladder_that_does_not_fit_its_world():
+    low = World(**{**SIZES, "max_new_tokens": 16})
+    with pytest.raises(
+        ValueError, match="texts of 17 tokens, and the world's have at most 16; a smaller top"
+    ):
+        ladder(Oracle(kind_words), low)
+    assert len(ladder(Oracle(lambda done: torch.zeros(len(done))), low, top=1)) == 2
+    with pytest.raises(ValueError, match="top is 0"):
+        ladder(Oracle(kind_words), WORLD, top=0)
+
+
+def test_a_real_judge_is_looked_at_without_a_gradient():
+    judge = fit(lr=0.01).model.requires_grad_(True)
+    rung = ladder(judge, WORLD, top=1, texts=1, seed=3).iloc[0]
+    texts = [{"prompt": prompt, "completion": ""} for prompt in WORLD.prompts]
+    rng = np.random.default_rng(3)
+    for row in texts:
+        verbs = [str(rng.choice(WORLD.verbs)) for _ in range(2)]
+        noun, place = row["prompt"].split()[1:3]
+        row["completion"] = " and ".join(f"the {noun} {verb} by the {place}" for verb in verbs) + " ."
+    rewards = judge.rewards(examples_of(texts, WORLD.tokenizer))
+    assert rung["text"] == texts[0]["completion"]
+    assert rung["proxy"] == pytest.approx(rewards.mean().item(), abs=1e-6)
+    assert rung["proxy_std"] == pytest.approx(rewards.std(correction=0).item(), abs=1e-6)
+    pairs = made().pairs
+    gap = (judge.rewards(pairs.chosen) - judge.rewards(pairs.rejected)).tolist()
+    assert calibration_error(calibration(judge, pairs)) == pytest.approx(slow_error(gap), abs=1e-5)
+    assert all(p.grad is None for p in judge.parameters())
+
+
+# ------------------------------------------------------------------------------------------- what it learns
+
+
+@pytest.mark.parametrize(("pooling", "share"), [("sum", 0.63), ("last", 0.6)])
+def test_it_learns_what_people_like(plenty, pooling, share):
+    """Gold itself is right in 85 of 100 of these pairs, a coin in 50."""
+    data = plenty.select(slice(1500))
+    model = decoder(width=16, world=WORLD)
+    stage = made(Task(model, WORLD.tokenizer, data), pooling=pooling, batch_size=32, lr=0.01, eval_pairs=150)
+    for number in range(90):
+        stage.rate(number)
+        stage.step(number)
+    fresh = plenty.select(slice(1500, 4000))
+    chosen, rejected = (stage.model.rewards(side).detach() for side in (fresh.chosen, fresh.rejected))
+    best = WORLD.gold(fresh.chosen) - WORLD.gold(fresh.rejected)
+    right, possible = (((x > 0).float() + 0.5 * (x == 0)).mean() for x in (chosen - rejected, best))
+    assert share < right <= possible + 0.02
+    steps = ladder(stage.model, WORLD)
+    assert steps["proxy"][2] > steps["proxy"][0] + 0.2

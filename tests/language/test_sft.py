@@ -1,0 +1,290 @@
+"""Supervised fine-tuning against a loop over single tokens, and against the entropy of its corpus."""
+
+import math
+
+import pytest
+import torch
+from test_language_tokens import completions, rough_decoder
+
+from ppobook.language.data import examples_of
+from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.sft import SFT, next_token_loss
+from ppobook.language.stage import Task
+from ppobook.language.tokens import Completions, WordTokenizer
+from ppobook.language.training import train
+from ppobook.language.world import World
+
+SIZES = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 1, "clauses": [1.0], "max_new_tokens": 16}
+WORLD = World(**SIZES)
+QUICK = {"layers": 1, "width": 16, "heads": 2, "batch_size": 8, "progress": False}
+
+
+def made(task=None, *, seed=0, **settings):
+    """The stage, without the loop."""
+    small = {"examples": 30, "layers": 1, "width": 8, "heads": 2}
+    given = SFT.settings_class.make("sft", small | settings, {})
+    return SFT(task or Task(None, WORLD.tokenizer, WORLD), given, seed=seed)
+
+
+# ------------------------------------------------------------------------------------------------- the loss
+
+
+def slow_loss(model, examples):
+    """Nats of every token of every completion, one at a time, each row alone and without padding."""
+    nats, right = [], []
+    for b in range(len(examples)):
+        read = examples.prompts[b][examples.prompt_mask[b]].tolist()
+        for token in examples.tokens[b][examples.mask[b]].tolist():
+            logits = model(torch.tensor([read]))[0, -1]
+            chance = (logits - logits.max()).exp()
+            nats.append(-torch.log(chance[token] / chance.sum()))
+            right.append(float(logits.argmax() == token))
+            read.append(token)
+    return sum(nats) / len(nats), sum(right) / len(right)
+
+
+def gradients(loss, model):
+    return torch.autograd.grad(loss, list(model.parameters()))
+
+
+def test_the_loss_is_the_mean_over_the_tokens_of_the_completions():
+    model, examples = rough_decoder(), completions()
+    loss, accuracy = next_token_loss(model, examples)
+    expected, share = slow_loss(model, examples)
+    torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-9)
+    assert accuracy.item() == pytest.approx(share)
+    for mine, other in zip(gradients(loss, model), gradients(expected, model), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
+    assert not accuracy.requires_grad
+
+
+def test_what_is_likeliest_is_what_counts_as_right():
+    model, examples = rough_decoder(), completions()
+    told = generate(model, examples.prompts, examples.prompt_mask, 4, temperature=0)
+    assert next_token_loss(model, told)[1].item() == 1.0
+    flat = Decoder(DecoderConfig(9, context=16, width=8, heads=2, eos=1, pad=0))
+    with torch.no_grad():
+        flat.wte.weight.zero_()
+    assert next_token_loss(flat, examples)[0].item() == pytest.approx(math.log(9))
+
+
+def test_float32_and_halves():
+    model, examples = rough_decoder(), completions()
+    expected = next_token_loss(model, examples)[0].item()
+    assert next_token_loss(model.float(), examples)[0].item() == pytest.approx(expected, rel=1e-5)
+    half, _ = next_token_loss(model.bfloat16(), examples)
+    assert half.dtype == torch.float32
+    assert half.item() == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("junk", [0, 7, 10**6, -3])
+def test_what_stands_at_padding_changes_nothing(junk):
+    model, clean = rough_decoder(), completions()
+    dirty = Completions(
+        clean.prompts.masked_fill(~clean.prompt_mask, junk),
+        clean.prompt_mask,
+        clean.tokens.masked_fill(~clean.mask, junk),
+        clean.mask,
+        clean.logp.masked_fill(~clean.mask, math.nan),
+        clean.ended,
+    )
+    one, other = next_token_loss(model, clean), next_token_loss(model, dirty)
+    assert one[0].item() == other[0].item()
+    assert one[1].item() == other[1].item()
+    for mine, its in zip(gradients(one[0], model), gradients(other[0], model), strict=True):
+        assert torch.equal(mine, its)
+
+
+def test_the_prompt_is_read_and_not_learned():
+    """Nobody predicts the prompt: with the completion's own tokens known, it has no nats of its own."""
+    model, examples = rough_decoder(), completions([[3, 4]], [[5, 1]])
+    longer = completions([[7, 3, 4]], [[5, 1]])
+    as_completion = completions([[3]], [[4, 5, 1]])
+    loss = next_token_loss(model, examples)[0]
+    assert next_token_loss(model, longer)[0].item() != loss.item()  # it is read
+    # All three tokens' nats are those of the two and of the prompt's, which is left out above.
+    one = slow_loss(model, completions([[3]], [[4]]))[0]
+    torch.testing.assert_close(
+        3 * next_token_loss(model, as_completion)[0], 2 * loss + one, rtol=1e-9, atol=0
+    )
+
+
+def test_each_token_weighs_the_same():
+    model, both = rough_decoder(), completions()
+    apart = [next_token_loss(model, both.select([b]))[0] * both.lengths[b] for b in range(3)]
+    torch.testing.assert_close(next_token_loss(model, both)[0], sum(apart) / both.lengths.sum())
+
+
+# ------------------------------------------------------------------------------------------------ the stage
+
+
+def test_one_update_is_a_step_of_adamw_down_the_loss_of_its_batch():
+    stage = made(batch_size=5, lr=0.01, max_grad_norm=0.3)
+    stage.model.double()
+    stage.optimizer = stage.optimizer_of(stage.model)
+    before = {name: p.detach().clone() for name, p in stage.model.named_parameters()}
+    batch = stage.examples.select(stage.batches.rows(2))
+    loss, accuracy = slow_loss(stage.model, batch)
+    slopes = gradients(loss, stage.model)
+    norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
+    told = stage.step(2)
+    assert told["loss"] == pytest.approx(loss.item(), rel=1e-9)
+    assert told["accuracy"] == pytest.approx(accuracy)
+    assert told["grad_norm"] == pytest.approx(norm, rel=1e-9)
+    assert told["tokens"] == batch.lengths.sum()
+    assert norm > 0.3
+    for (name, p), slope in zip(stage.model.named_parameters(), slopes, strict=True):
+        # Adam's first step: the gradient over its own size.
+        short = slope * 0.3 / (norm + 1e-6)
+        expected = before[name] - 0.01 * short / (short.abs() + 1e-8)
+        torch.testing.assert_close(p.detach(), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_examples_of_a_world_end_and_those_held_out_are_others():
+    stage = made(examples=50, eval_examples=20)
+    assert (len(stage.examples), len(stage.held_out)) == (50, 20)
+    for examples in (stage.examples, stage.held_out):
+        assert examples.ended.all()
+        assert (examples.tokens.gather(1, examples.last[:, None]) == WORLD.tokenizer.eos).all()
+        assert (WORLD.gold_parts(examples)["errors"] == 0).all()
+    first, second = (x.texts(WORLD.tokenizer)[:20] for x in (stage.examples, stage.held_out))
+    assert first != second
+    assert made(examples=50).examples.texts(WORLD.tokenizer)[:20] == first
+    assert made(examples=50, seed=1).examples.texts(WORLD.tokenizer)[:20] != first
+    assert made(eval_examples=0).held_out is None
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 20, 64])
+def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size):
+    stage = made(eval_every=3, eval_examples=20, batch_size=batch_size)
+    told = [stage.step(number) for number in range(6)]
+    assert [number for number, row in enumerate(told) if "eval_loss" in row] == [2, 5]
+    loss, accuracy = slow_loss(stage.model, stage.held_out)
+    assert told[-1]["eval_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert told[-1]["eval_accuracy"] == pytest.approx(accuracy)
+
+
+def test_looking_at_what_is_held_out_changes_nothing():
+    looked = train("sft", data=WORLD, steps=5, examples=30, eval_every=1, **QUICK)
+    blind = train("sft", data=WORLD, steps=5, examples=30, eval_examples=0, **QUICK)
+    assert looked.history["loss"].equals(blind.history["loss"])
+    assert "eval_loss" not in blind.history.columns
+    assert looked.history["eval_loss"].notna().all()
+
+
+def test_of_your_own_data_at_most_a_tenth_is_held_out():
+    records = WORLD.corpus(45)
+    model = Decoder(DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0))
+    stage = made(Task(model, WORLD.tokenizer, records), eval_examples=256)
+    assert (len(stage.examples), len(stage.held_out)) == (41, 4)
+    every = examples_of(records, WORLD.tokenizer)
+    texts = [
+        (prompt, text)
+        for some in (stage.examples, stage.held_out)
+        for prompt, text in zip(some.prompt_texts(WORLD.tokenizer), some.texts(WORLD.tokenizer), strict=True)
+    ]
+    assert sorted(texts) == sorted(
+        zip(every.prompt_texts(WORLD.tokenizer), every.texts(WORLD.tokenizer), strict=True)
+    )
+    assert made(Task(model, WORLD.tokenizer, records[:9])).held_out is None
+
+
+def test_a_fresh_decoder_is_of_the_sizes_asked_for_and_of_the_seed():
+    stage = made(width=12, layers=3, heads=3)
+    config = stage.model.config
+    assert (config.width, config.layers, config.heads, config.context) == (12, 3, 3, 4 + 16)
+    assert (config.vocab_size, config.eos, config.pad) == (WORLD.tokenizer.vocab_size, 1, 0)
+    assert made(context=40).model.context == 40
+    assert torch.equal(made(seed=5).model.wte.weight, made(seed=5).model.wte.weight)
+    assert not torch.equal(made(seed=5).model.wte.weight, made(seed=6).model.wte.weight)
+
+
+def test_a_model_that_is_there_is_gone_on_with():
+    base = train("sft", data=WORLD, steps=3, examples=30, **QUICK)
+    more = train("sft", base, steps=1, lr=1e-9, warmup=0, width=48, progress=False)
+    for name, weight in more.model.state_dict().items():
+        torch.testing.assert_close(weight, base.model.state_dict()[name], rtol=0, atol=2e-9)
+
+
+LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " * 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"context": 19}, "context is 19, and a World's prompt and max_new_tokens are 20 tokens together"),
+        ({"width": 15}, "width is 15 and heads is 2; a multiple of heads"),
+        ({"examples": 0}, "examples is 0; a whole number of at least 1"),
+        ({"eval_every": 0}, "eval_every is 0"),
+        ({"eval_examples": -1}, "eval_examples is -1"),
+        ({"data": [LONG], "model": True}, "1 of 1 records have more than max_length = 20 tokens"),
+        ({"data": [{"prompt": "tell"}], "model": True}, "the column 'prompt'; 'prompt' and 'completion'"),
+        ({"data": [{**LONG, "completion": ""}], "model": True}, "completion is '', which is empty"),
+        ({"data": [{**LONG, "completion": "the wolf"}], "model": True}, "holds the word 'wolf'"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused_before_there_is_a_folder(tmp_path, changes, sentence):
+    config = DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0)
+    model = {"model": Decoder(config), "tokenizer": WORLD.tokenizer} if "model" in changes else {}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        train("sft", **{"data": WORLD, **QUICK, **changes, **model}, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_without_a_prompt_is_learned_whole():
+    tokenizer = WordTokenizer(["a", "b"])
+    config = DecoderConfig(4, context=8, layers=1, width=16, heads=2, eos=1, pad=0)
+    records = [{"text": "a b b"}] * 12
+    run = train(
+        "sft", Decoder(config), records, tokenizer=tokenizer, steps=60, lr=0.01, warmup=0, progress=False
+    )
+    assert run.history["tokens"].iloc[0] == 64 * 4
+    assert run.history["loss"].iloc[-1] < 0.05
+    written = generate(run.model, torch.tensor([[1]]), None, 6, temperature=0)
+    assert written.texts(tokenizer) == ["a b b"]
+
+
+# ------------------------------------------------------------------------------------------- what it learns
+
+
+def entropy_of_one_clause(world, on_topic=0.7):
+    """Nats a token of a one-clause text, given its prompt: by the corpus' rules, not by its samples."""
+    adjectives = 2 * len(world.kind)
+    number = {0: 0.75, 1: 0.25 * 0.85, 2: 0.25 * 0.15}
+
+    def entropy(chances):
+        return -sum(p * math.log(p) for p in chances)
+
+    def own_of(n):
+        return entropy([on_topic + (1 - on_topic) / n, *[(1 - on_topic) / n] * (n - 1)])
+
+    mean = sum(k * p for k, p in number.items())
+    nats = own_of(len(world.nouns)) + own_of(len(world.places)) + math.log(len(world.verbs))
+    nats += 2 * (entropy(number.values()) + mean * math.log(adjectives))
+    return nats / (8 + 2 * mean)  # "the NOUN VERB by the PLACE . <eos>", and adjectives
+
+
+def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar():
+    floor, without_reading_the_prompt = (entropy_of_one_clause(WORLD, on_topic) for on_topic in (0.7, 0.0))
+    given = {**QUICK, "width": 32, "batch_size": 64, "lr": 0.01}
+    run = train("sft", data=WORLD, steps=200, examples=1500, eval_every=200, eval_examples=600, **given)
+    last = run.history["eval_loss"].iloc[-1]
+    # The mean over 600 texts is itself uncertain, by about a fiftieth.
+    assert 0.95 * floor < last < 0.98 * without_reading_the_prompt
+    assert run.history["loss"].iloc[0] > 3 * floor
+    prompts, mask = (x.repeat(60, 1) for x in WORLD.prompt_tokens())
+    drawn = generate(run.model, prompts, mask, 16, generator=torch.Generator().manual_seed(0))
+    assert drawn.ended.float().mean() > 0.95
+    assert (WORLD.gold_parts(drawn)["errors"] == 0).float().mean() > 0.9
+
+
+@pytest.mark.slow
+def test_the_world_of_the_book_is_learned_by_default():
+    """At other seeds gold came to between 0.4 and 0.7."""
+    world = World()
+    run = train("sft", data=world, seed=3, progress=False)
+    prompts, mask = (x.repeat(30, 1) for x in world.prompt_tokens())
+    drawn = generate(run.model, prompts, mask, 24, generator=torch.Generator().manual_seed(0))
+    assert 0.2 < world.gold(drawn).mean() < 0.9
+    assert (world.gold_parts(drawn)["errors"] == 0).float().mean() > 0.85
+    assert drawn.ended.float().mean() > 0.95

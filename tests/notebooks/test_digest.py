@@ -1,0 +1,250 @@
+"""Stored outputs can't go stale unseen, and what is stored is fit to be read by anyone."""
+
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_book import replace, write_book
+
+import notebooks
+from notebooks import code_digest, refusals, stale, stored_notebook, targets
+
+REPOSITORY = Path(__file__).parents[2]
+COMMITTED = sorted(
+    itertools.chain(
+        (REPOSITORY / "chapters").glob("*.ipynb"),
+        (REPOSITORY / "exercises").glob("*.ipynb"),
+        (REPOSITORY / "exercises" / "masters").glob("*.ipynb"),
+    )
+)
+
+
+# --- every notebook of the book -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_stored_notebook_is_what_its_sources_make(path):
+    said = stale(path)
+    assert not said, "\n".join([*said, f"Run: make notebooks NAME={path.stem}"])
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_stored_notebook_is_fit_to_be_read(path):
+    """Alt text everywhere, at most 1 MB, no machine path, no widget state, unpaired."""
+    notebook = stored_notebook(path)
+    assert refusals(notebook) == []
+    assert path.stat().st_size <= notebooks.LARGEST
+    assert set(notebook["metadata"]) == {"kernelspec", "language_info", "ppobook"}
+    assert not [cell for cell in notebook["cells"] if "execution" in cell["metadata"]], "timing"
+
+
+def test_every_text_has_its_notebook():
+    missing = [str(target) for target in targets(REPOSITORY) if target.notebook not in COMMITTED]
+    assert not missing, f"never made: {', '.join(missing)}. Run: make notebooks"
+
+
+# --- what is found ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The tiny book, with records as its execution would leave them."""
+    root = write_book(tmp_path_factory.mktemp("recorded"))
+    for target in targets(root):
+        notebook = notebooks.draft(target)
+        read = [str((root / "results" / "numbers.csv").resolve())] if target.kind == "chapter" else []
+        modules = ["ppobook", "ppobook.toy", "ppobook.twice"]
+        notebook["metadata"] = {
+            **notebooks.METADATA,
+            "ppobook": notebooks.record(notebook, modules, read, root),
+        }
+        notebooks.write(notebook, target.notebook)
+    return root
+
+
+@pytest.fixture
+def book(recorded, tmp_path):
+    return Path(shutil.copytree(recorded, tmp_path / "book"))
+
+
+LAST_CELL = '\n```{code-cell} ipython3\n:tags: [nbval-check-output]\n\nset("abc")\n```\n'
+PRINTED = '{"output_type": "stream", "name": "stdout", "text": "x"}'
+
+
+def said(book):
+    return stale(book / "chapters" / "01_tiny.ipynb", book)
+
+
+def test_nothing_changed_nothing_said(book):
+    for target in targets(book):
+        assert stale(target.notebook, book) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        ("lib/ppobook/toy.py", "twice.TWO * x", "x * twice.TWO", "lib/ppobook/toy.py changed"),
+        ("lib/ppobook/twice.py", "TWO = 2", "TWO = 2.0", "lib/ppobook/twice.py changed"),
+        ("results/numbers.csv", "3", "4", "results/numbers.csv changed"),
+        ("constraints.txt", "2.0", "2.1", "constraints.txt pins other versions"),
+        (
+            "chapters/01_tiny.md",
+            "One paragraph",
+            "A paragraph",
+            "it differs from chapters/01_tiny.md in cell 1",
+        ),
+        (
+            "chapters/01_tiny.md",
+            "toy.double(21)",
+            "toy.double(2)",
+            "its code cells changed since it was executed",
+        ),
+        ("chapters/01_tiny.md", "# A tiny chapter\n", "# A tiny chapter\n\nx\n\n+++\n", "in cell 1 and"),
+        ("chapters/01_tiny.md", LAST_CELL, "", "it has 6 cells, and chapters/01_tiny.md makes 5"),
+        ("chapters/01_tiny.md", "one grey dot", "two dots", "in cell 5"),
+        (
+            "chapters/01_tiny.ipynb",
+            "One paragraph",
+            "A paragraph",
+            "it differs from chapters/01_tiny.md in cell 1",
+        ),
+        (
+            "chapters/01_tiny.ipynb",
+            '"outputs": []',
+            f'"outputs": [{PRINTED}]',
+            "its outputs are not the ones",
+        ),
+        ("chapters/01_tiny.ipynb", '"ppobook": {', '"other": {', "it has no record"),
+        ("book.yml", "arithmetic", "algebra", "in cell 2"),
+    ],
+)
+def test_a_change_is_found_and_named(book, file, old, new, sentence):
+    replace(book / file, old, new)
+    found = said(book)
+    assert any(line.startswith("chapters/01_tiny.ipynb: ") and sentence in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("lib/ppobook/toy.py", '"""Twice x."""', '"""Two times x.\n\n    With care.\n    """'),
+        ("lib/ppobook/toy.py", "    return twice", "    # why not\n    return twice"),
+        ("lib/ppobook/toy.py", '"""Toys."""', '"""Toys of ours."""'),
+        ("lib/ppobook/twice.py", "TWO = 2\n", 'TWO = 2\n"""The number itself."""\n'),
+        ("lib/ppobook/twice.py", "TWO = 2\n", "TWO = (\n    2\n)\n"),
+        ("lib/ppobook/unused.py", "imports this", "reads this"),
+        ("constraints.txt", "# pins", "# exact pins"),
+    ],
+)
+def test_what_changes_no_output_is_not_told(book, file, old, new):
+    replace(book / file, old, new)
+    assert said(book) == []
+
+
+def test_what_is_gone_is_told(book):
+    (book / "lib/ppobook/twice.py").unlink()
+    (book / "results/numbers.csv").unlink()
+    assert said(book) == [
+        "chapters/01_tiny.ipynb: it imported ppobook.twice, which is gone.",
+        "chapters/01_tiny.ipynb: it read results/numbers.csv, which is gone.",
+    ]
+    (book / "chapters/01_tiny.md").unlink()
+    assert said(book) == ["01_tiny.ipynb has no source: nothing makes it."]
+
+
+def test_a_notebook_that_was_never_made_or_is_cut_short_is_told(book):
+    path = book / "chapters/01_tiny.ipynb"
+    path.write_bytes(path.read_bytes()[:100])
+    assert len(said(book)) == 1
+    path.unlink()
+    assert said(book) == ["chapters/01_tiny.ipynb: it was never made."]
+
+
+def test_an_edited_master_makes_both_of_its_notebooks_stale(book):
+    replace(book / "exercises/masters/01_tiny.md", "Double it.", "Double it, please.")
+    assert all(stale(target.notebook, book) for target in targets(book)[1:])
+    assert said(book) == []
+
+
+def test_an_edited_solution_changes_the_master_alone(book):
+    _, master, reader = targets(book)
+    replace(master.source, "return x + x", "return 2 * x")
+    assert stale(master.notebook, book)
+    assert stale(reader.notebook, book) == []
+
+
+def test_line_ends_of_a_checkout_on_windows_change_nothing(book):
+    for name in ("results/numbers.csv", "lib/ppobook/toy.py"):
+        path = book / name
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert said(book) == []
+
+
+def test_a_file_from_outside_of_the_checkout_is_refused(book, tmp_path):
+    with pytest.raises(notebooks.BuildError, match=r"reads secret\.csv from outside of the checkout"):
+        notebooks.record(
+            stored_notebook(book / "chapters/01_tiny.ipynb"), [], [str(tmp_path / "secret.csv")], book
+        )
+
+
+# --- the digest of a module ---------------------------------------------------------------------------------
+
+# Everything in which the trees of Python 3.11, 3.12 and 3.13 are known to differ, and then some.
+SYNTAX = '''"""A module."""
+import a.b as c
+from . import d
+
+
+@decorated
+async def f(x, /, y: int = 1, *args, z=None, **kw) -> "str":
+    """Docstring."""
+    async with x as y, z:
+        return f"a" f"{x!r:>{y}.2f}" "b" f"{x=}" f"{{}}" f"" f"{x:%H:%M}" f"{x:}"
+
+
+class C(c.Base, metaclass=M):
+    field: int = 1
+    """A remark."""
+
+    def g(self):
+        pass
+
+
+match f:
+    case {"a": [1, *rest], **others} if rest:
+        lambda: (yield)
+    case C(x=1) | None:
+        del rest
+try:
+    x = [i async for i in y if i] if (n := 1.0) else {**a, "b": b"c"}
+except* ValueError:
+    raise
+print(f"{x:{'>'}{10}}", u"x", 1_000, 1e3, True, ..., 1j, x[1:2, ...], "\\N{BULLET}")
+'''
+
+
+def test_the_digest_of_a_module_is_the_same_on_every_python():
+    # Worked out on 3.11, 3.12 and 3.13; a Python that says otherwise would call every notebook stale.
+    assert code_digest(SYNTAX) == "06b46436692982b4"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = 1", "x = 1.0"),
+        ("x = 1", "x = True"),
+        ("x = 'a'", "x = b'a'"),
+        ("f(a, b)", "f(b, a)"),
+        ("x = a.b", "x = a[b]"),
+        ("def f(x): return x", "def f(x): yield x"),
+        ("def f(x, y): pass", "def f(x, *, y): pass"),
+        ("x = f'{a}b'", "x = f'{a}c'"),
+        ("x = f'{a!r}'", "x = f'{a!s}'"),
+        ("x = ['', 'b']", "x = ['b']"),
+        ("if a:\n    b\nelse:\n    c", "if a:\n    b\nc"),
+        ("x = -0.0", "x = 0.0"),
+    ],
+)
+def test_a_change_of_meaning_changes_the_digest(one, other):
+    assert code_digest(one) != code_digest(other)

@@ -1,0 +1,432 @@
+"""The builder: the same bytes twice, an old notebook that stays whole, and everything that is refused."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tiny_book import CHAPTER, HEAD, replace, write_book
+
+import notebooks
+from notebooks import BuildError, build, chosen, draft, refusals, targets
+from ppobook.course import masters
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The tiny book with its three notebooks made, once for all tests."""
+    root = write_book(tmp_path_factory.mktemp("made"))
+    for target in targets(root):
+        build(target)
+    return root
+
+
+@pytest.fixture
+def book(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "book"))
+
+
+def chapter(root):
+    return targets(root)[0]
+
+
+def cells(target):
+    return masters.read(target.notebook)["cells"]
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    """Fail where a notebook would be executed."""
+
+    def refuse(*_):
+        raise AssertionError("executed, and its outputs still stood")
+
+    monkeypatch.setattr(notebooks, "execute", refuse)
+
+
+# --- what is made -------------------------------------------------------------------------------------------
+
+
+def test_the_same_bytes_twice(book):
+    before = chapter(book).notebook.read_bytes()
+    assert "executed" in build(chapter(book), force=True)
+    assert chapter(book).notebook.read_bytes() == before
+
+
+def test_the_chapter_has_its_text_its_box_and_its_outputs(made):
+    title, box, first, *_ = cells(chapter(made))
+    assert title["source"].startswith("# A tiny chapter")
+    assert "double a number, twice" in box["source"]
+    assert "arithmetic" in box["source"]
+    assert "1 minute to read" in box["source"]
+    assert "0.5 minutes to compute" in box["source"]
+    assert first["outputs"][0]["data"]["text/plain"] == ["('1,2,3', 42)"]
+
+
+def test_nothing_is_stored_but_what_a_reader_may_see(made):
+    for target in targets(made):
+        notebook = masters.read(target.notebook)
+        stored = json.dumps([cell.get("outputs", []) for cell in notebook["cells"]])
+        assert set(notebook["metadata"]) == {"kernelspec", "language_info", "ppobook"}
+        assert "version" not in notebook["metadata"]["language_info"]
+        assert "widget-view" not in stored
+        assert str(made) not in stored
+        assert all(set(cell["metadata"]) <= {"tags", "mystnb"} for cell in notebook["cells"])
+
+
+def test_the_record_names_what_the_outputs_depend_on(made):
+    kept = masters.read(chapter(made).notebook)["metadata"]["ppobook"]
+    assert set(kept["modules"]) == {"ppobook", "ppobook._reads", "ppobook.toy", "ppobook.twice"}
+    assert set(kept["files"]) == {"results/numbers.csv"}
+
+
+def test_a_stream_is_one_output_however_it_arrived(made):
+    shown = cells(chapter(made))[4]["outputs"]
+    assert [output["output_type"] for output in shown] == ["display_data", "stream"]
+
+
+def test_ids_are_stable_and_differ(made):
+    ids = [cell["id"] for cell in draft(chapter(made))["cells"]]
+    assert ids == [cell["id"] for cell in draft(chapter(made))["cells"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_two_cells_that_say_the_same_have_different_ids(book):
+    chapter(book).source.write_text(HEAD + "# Title\n\n+++\n\nTwice.\n\n+++\n\nTwice.\n", encoding="utf-8")
+    ids = [cell["id"] for cell in draft(chapter(book))["cells"]]
+    assert len(set(ids)) == 4
+
+
+def test_a_name_means_the_chapter_and_its_exercises_and_a_path_means_one(made):
+    def of(name):
+        return [str(target) for target in chosen([name], made)]
+
+    every = ["chapters/01_tiny.ipynb", "exercises/masters/01_tiny.ipynb", "exercises/01_tiny.ipynb"]
+    assert of("01") == of("01_tiny") == every
+    assert [str(target) for target in chosen([], made)] == every
+    assert of("chapters/01_tiny.md") == of("chapters/01_tiny.ipynb") == every[:1]
+    assert of("exercises/masters/01_tiny.md") == every[1:]
+    assert of("exercises/01_tiny.ipynb") == every[2:]
+    with pytest.raises(BuildError, match="'02' is no notebook of the book; there are 01_tiny"):
+        chosen(["02"], made)
+
+
+# --- when outputs are kept ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_kernel")
+def test_what_is_up_to_date_is_not_executed_and_not_written(book):
+    for target in targets(book):
+        before = target.notebook.stat().st_mtime_ns
+        assert build(target) == "up to date"
+        assert target.notebook.stat().st_mtime_ns == before
+
+
+@pytest.mark.usefixtures("no_kernel")
+def test_an_edit_of_the_text_alone_keeps_the_outputs(book):
+    before = [cell.get("outputs") for cell in cells(chapter(book)) if cell["cell_type"] == "code"]
+    replace(chapter(book).source, "One paragraph.", "Another paragraph.")
+    replace(chapter(book).source, "one grey dot", "a dot, and it is grey")
+    assert build(chapter(book)) == "new text, outputs kept"
+    after = cells(chapter(book))
+    assert [cell["outputs"] for cell in after if cell["cell_type"] == "code"] == before
+    assert "Another paragraph." in after[0]["source"]
+    assert after[4]["metadata"]["mystnb"]["image"]["alt"] == "a dot, and it is grey"
+
+
+@pytest.mark.usefixtures("no_kernel")
+def test_a_changed_book_yml_changes_the_box_alone(book):
+    replace(book / "book.yml", "arithmetic", "some arithmetic")
+    assert build(chapter(book)) == "new text, outputs kept"
+    assert "some arithmetic" in cells(chapter(book))[1]["source"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("chapters/01_tiny.md", "toy.double(21)", "toy.double(22)"),
+        ("lib/ppobook/twice.py", "2", "3"),
+        ("results/numbers.csv", "1,2,3", "1,2,4"),
+        ("constraints.txt", "2.0", "2.1"),
+        ("chapters/01_tiny.ipynb", "'1,2,3'", "'1,2,5'"),
+    ],
+)
+@pytest.mark.usefixtures("no_kernel")
+def test_a_change_that_outputs_depend_on_executes_again(book, file, old, new):
+    replace(book / file, old, new)
+    with pytest.raises(AssertionError, match="executed"):
+        build(chapter(book))
+
+
+# --- an old notebook stays whole ----------------------------------------------------------------------------
+
+
+def test_a_failing_cell_is_shown_and_the_old_notebook_stays(book):
+    before = chapter(book).notebook.read_bytes()
+    replace(chapter(book).source, "toy.double(21)", "toy.double(1 / 0)")
+    with pytest.raises(BuildError) as error:
+        build(chapter(book))
+    assert "cell 3 failed with ZeroDivisionError" in str(error.value)
+    assert "toy.double(1 / 0)" in str(error.value)
+    assert "\x1b" not in str(error.value)
+    assert chapter(book).notebook.read_bytes() == before
+
+
+def test_a_killed_build_leaves_the_old_notebook_whole_and_no_kernel(book):
+    before = chapter(book).notebook.read_bytes()
+    sign = book / "running"
+    (book / "tools").mkdir()
+    shutil.copy(REPOSITORY / "tools" / "notebooks.py", book / "tools")
+    replace(
+        chapter(book).source,
+        "toy.double(21)",
+        f"__import__('pathlib').Path({str(sign)!r}).write_text(str(__import__('os').getpid())), "
+        "__import__('time').sleep(60)",
+    )
+    builder = subprocess.Popen(
+        [sys.executable, book / "tools" / "notebooks.py", "chapters/01_tiny.md"],
+        stdout=subprocess.DEVNULL,
+        cwd=book,
+    )
+    try:
+        wait_for(lambda: sign.exists() and sign.read_text())
+    finally:
+        builder.kill()
+        builder.wait()
+    assert chapter(book).notebook.read_bytes() == before
+    assert sorted(path.name for path in (book / "chapters").iterdir()) == ["01_tiny.ipynb", "01_tiny.md"]
+    wait_for(lambda: not alive(int(sign.read_text())))
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    # A child whose parent was killed may stay in the table until somebody collects it.
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def test_a_build_killed_while_it_writes_leaves_the_old_notebook_whole(book, monkeypatch):
+    before = chapter(book).notebook.read_bytes()
+    replace(chapter(book).source, "One paragraph.", "Another paragraph.")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(notebooks.os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        build(chapter(book))
+    assert chapter(book).notebook.read_bytes() == before
+    assert len(list((book / "chapters").iterdir())) == 2
+
+
+def test_outputs_that_differ_from_run_to_run_are_found(book):
+    replace(chapter(book).source, "toy.double(21)", "__import__('time').time_ns()")
+    with pytest.raises(BuildError, match="two different outputs in cell 3"):
+        build(chapter(book), twice=True)
+
+
+# --- exercises ----------------------------------------------------------------------------------------------
+
+
+def test_the_master_is_executed_and_the_reader_gets_blanks(made):
+    _, master, reader = targets(made)
+    solved, blank = cells(master), cells(reader)
+    assert solved[4]["outputs"][0]["text"] == ["✓ Right\n"]
+    assert 'raise NotImplementedError("not yet: double")' in blank[3]["source"]
+    assert [cell["id"] for cell in solved] == [cell["id"] for cell in blank]
+    assert blank[1]["outputs"], "a picture of the problem is the reader's too"
+    assert not blank[4]["outputs"]
+    text = reader.notebook.read_text(encoding="utf-8")
+    for secret in ("the secret", "double(7)", "addition", "# hidden"):
+        assert secret not in text
+        assert secret in master.notebook.read_text(encoding="utf-8")
+
+
+def test_a_cell_that_needs_an_answer_is_refused_in_the_readers_notebook(book):
+    _, master, reader = targets(book)
+    with open(master.source, "a", encoding="utf-8") as file:
+        file.write("\n```{code-cell} ipython3\ndouble(100)\n```\n")
+    with pytest.raises(
+        BuildError, match=r"(?s)before the reader has solved anything, cell 8 failed.*Run all"
+    ):
+        build(reader)
+
+
+def executed_reader(book, outputs):
+    notebook = draft(targets(book)[2])
+    notebook["metadata"] = {"ppobook": {}}
+    notebook["cells"][4]["outputs"] = outputs
+    return notebook
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        ([], "the check passes"),
+        ([{"output_type": "error", "ename": "NotRight", "evalue": "", "traceback": []}], "raises NotRight"),
+    ],
+)
+def test_a_check_that_does_not_say_not_yet_is_refused(book, outputs, said):
+    with pytest.raises(
+        BuildError,
+        match=rf"cell 5 \(test:double\): on the blank {said.replace('raises', 'the check raises')}",
+    ):
+        notebooks._hide_answers(executed_reader(book, outputs))
+
+
+def test_a_master_that_breaks_the_rules_is_refused_with_its_name(book):
+    replace(targets(book)[1].source, "test:double:2", "test:double:two")
+    for target in targets(book)[1:]:
+        with pytest.raises(
+            BuildError, match=r"exercises/masters/01_tiny.md: cell 5 .* 'two', which is not a number"
+        ):
+            build(target)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def code_cell(data=None, text=None, source="", **metadata):
+    outputs = [] if data is None else [{"output_type": "display_data", "metadata": {}, "data": data}]
+    if text is not None:
+        outputs.append({"output_type": "stream", "name": "stdout", "text": text})
+    return {
+        "cell_type": "code",
+        "id": "bad",
+        "metadata": metadata,
+        "source": source,
+        "execution_count": 1,
+        "outputs": outputs,
+    }
+
+
+def text_cell(source):
+    return {"cell_type": "markdown", "id": "bad", "metadata": {}, "source": source}
+
+
+PNG = {"image/png": "aGVsbG8=", "text/plain": "<Figure>"}
+BAD = {
+    "a figure without alt text": (code_cell(PNG), "its figure has no alt text"),
+    "blank alt text": (code_cell(PNG, mystnb={"image": {"alt": " "}}), "its figure has no alt text"),
+    "svg without alt text": (code_cell({"image/svg+xml": "<svg/>"}), "its figure has no alt text"),
+    "an interactive figure without alt text": (
+        code_cell({**PNG, notebooks.FIGURE: {"module": "baseline", "state": {}, "alt": ""}}),
+        "its interactive figure has no alt text",
+    ),
+    "html picture": (code_cell({"text/html": "<p><img src='x.png'></p>"}), "an <img> without alt text"),
+    "markdown picture": (text_cell("See ![](x.png)."), "its picture has no alt text"),
+    "figure directive": (text_cell(":::{figure} x.png\nA caption\n:::"), "its figure has no alt text"),
+    "markdown html picture": (text_cell("<img src='x.png'/>"), "its <img> has no alt text"),
+    "home": (code_cell(text="saved to /home/ada/runs/1"), "a path of this machine, '/home/ada/runs/1'"),
+    "mac": (code_cell(text="in /Users/ada/x"), "a path of this machine"),
+    "windows": (code_cell(text=r"in C:\Users\ada\x"), "a path of this machine"),
+    "this checkout": (code_cell({"text/html": f"<b>{REPOSITORY}</b>"}), "a path of this machine"),
+    "a warning": (code_cell(text="lib/site-packages/x.py:1: UserWarning"), "a path of this machine"),
+    "a traceback": (code_cell(text='File "ipykernel_123/5.py"'), "a path of this machine"),
+    "an address": (code_cell({"text/plain": "<Thing at 0x7f3a5c0>"}), "an address in memory"),
+    "a widget": (code_cell({notebooks.WIDGETS[0]: {}}), "holds a widget"),
+    "nbval_check_output": (code_cell(tags=["nbval_check_output"]), "spelt 'nbval-check-output'"),
+    "check-output": (code_cell(tags=["check-output"]), "spelt 'nbval-check-output'"),
+    "nbval-check-outputs": (code_cell(tags=["nbval-check-outputs"]), "spelt 'nbval-check-output'"),
+    "nbval-skip": (code_cell(tags=["nbval-skip"]), "says nothing"),
+    "a comment": (code_cell(source="# NBVAL_IGNORE_OUTPUT\n1"), "in a comment"),
+    "too large": (code_cell(text="x" * 1_000_001), "1 MB is the limit; cell 1 weighs the most"),
+}
+GOOD = {
+    "a figure with alt text": code_cell(PNG, mystnb={"image": {"alt": "two curves"}}),
+    "an interactive figure": code_cell(
+        {**PNG, notebooks.FIGURE: {"module": "b", "state": {}, "alt": "a slider"}}
+    ),
+    "html picture": code_cell({"text/html": "<img src='x.png' alt='a dot'>"}),
+    "markdown pictures": text_cell("![a dot](x.png)\n\n:::{figure} x.png\n:alt: a dot\n:::"),
+    "code about pictures": text_cell("```md\n![](x.png)\n```"),
+    "links": code_cell(text="https://example.org/home/ada and results/a.csv, 1/2, C: and 50 % at 0x2a"),
+    "the tag": code_cell(tags=["nbval-check-output", "hide-input"]),
+}
+
+
+def with_cell(cell):
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [copy.deepcopy(cell)]}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_planted_fault_is_refused(case):
+    cell, sentence = BAD[case]
+    said = refusals(with_cell(cell))
+    assert len(said) == 1
+    assert sentence in said[0]
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_what_is_right_is_not_refused(case):
+    assert refusals(with_cell(GOOD[case])) == []
+
+
+def test_pairing_and_widget_state_are_refused():
+    notebook = with_cell(GOOD["the tag"])
+    notebook["metadata"] = {"jupytext": {"formats": "ipynb,md"}, "widgets": {}}
+    assert len(refusals(notebook)) == 2
+
+
+def test_a_refused_notebook_is_not_written(book):
+    before = chapter(book).notebook.read_bytes()
+    replace(chapter(book).source, 'mystnb:\n  image: {alt: "one grey dot"}', "tags: [hide-input]")
+    with pytest.raises(BuildError, match="cell 5: its figure has no alt text"):
+        build(chapter(book))
+    assert chapter(book).notebook.read_bytes() == before
+
+
+# --- book.yml -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("01_tiny:", "02_other:", "no entry chapters/01_tiny"),
+        ("needs: [arithmetic]", "", "lacks needs"),
+        ("compute: 0.5", "think: 5", "read: …, compute: …"),
+        ('"double a number, twice"', "double a number, twice", "a text with a comma needs quotes"),
+        ("format: jb-book", "format: [", "book.yml can't be read"),
+    ],
+)
+def test_a_book_yml_that_promises_nothing_is_refused(book, old, new, sentence):
+    replace(book / "book.yml", old, new)
+    with pytest.raises(BuildError, match=sentence):
+        build(chapter(book))
+
+
+def test_a_missing_book_yml_and_a_missing_title_are_refused(book):
+    chapter(book).source.write_text(CHAPTER.replace("# A tiny", "A tiny"), encoding="utf-8")
+    with pytest.raises(BuildError, match="its first cell has to be its title"):
+        draft(chapter(book))
+    chapter(book).source.write_text(CHAPTER, encoding="utf-8")
+    (book / "book.yml").unlink()
+    with pytest.raises(BuildError, match=r"book\.yml is missing"):
+        draft(chapter(book))
+
+
+def test_the_cost_is_compared_with_what_book_yml_promises(made):
+    notebook = masters.read(chapter(made).notebook)
+    assert "of the 30 s that book.yml promises" in notebooks._cost(
+        notebooks.Ran(notebook, 9.0, 8.0), chapter(made)
+    )
+    assert "LONGER than book.yml promises" in notebooks._cost(
+        notebooks.Ran(notebook, 9.0, 31.0), chapter(made)
+    )

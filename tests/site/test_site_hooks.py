@@ -1,0 +1,192 @@
+"""What the site adds to its extensions, without building it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ppobook.course import masters
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+site_hooks = pytest.importorskip("site_hooks", reason="Sphinx is not installed")
+
+PAGE = "exercises/01_vanilla_policy_gradient"
+READER = ROOT / f"{PAGE}.ipynb"
+MASTER = ROOT / "exercises" / "masters" / READER.name
+
+
+def app(solutions: bool, noted: list[str] | None = None) -> Any:
+    """As much of Sphinx as a hook asks for."""
+    env = SimpleNamespace(note_dependency=(noted if noted is not None else []).append)
+    return SimpleNamespace(srcdir=str(ROOT), config=SimpleNamespace(book_solutions=solutions), env=env)
+
+
+def cells_of(source: str) -> list[dict[str, Any]]:
+    return json.loads(source)["cells"]
+
+
+def test_each_blank_is_followed_by_its_solution_folded() -> None:
+    noted: list[str] = []
+    source = [READER.read_text(encoding="utf-8")]
+    site_hooks.fold_in_solutions(app(True, noted), PAGE, source)
+    cells, solutions = cells_of(source[0]), masters.solutions(MASTER)
+    assert noted == [str(MASTER)]  # so that an edit of the master builds the page again
+    assert solutions
+    for name, solution in solutions.items():
+        blank = next(
+            i
+            for i, cell in enumerate(cells)
+            if (p := masters.part(cell)) is not None and p.name == name and p.role != "test"
+        )
+        below = cells[blank + 1]["source"]
+        assert below.startswith(":::"), name
+        assert "{dropdown}" in below.splitlines()[0]
+        assert solution.source in below
+    # Nothing else was touched.
+    rest = [c for c in cells if not str(c.get("id", "")).startswith("folded-")]
+    assert rest == cells_of(READER.read_text(encoding="utf-8"))
+
+
+def test_a_running_courses_site_has_no_solution() -> None:
+    text = READER.read_text(encoding="utf-8")
+    source = [text]
+    site_hooks.fold_in_solutions(app(False), PAGE, source)
+    assert source == [text]
+    shown = ["".join(cell["source"]) for cell in cells_of(text)]
+    for name, solution in masters.solutions(MASTER).items():
+        assert not any(solution.source in cell for cell in shown), name
+
+
+def test_other_pages_are_left_alone() -> None:
+    source = ["{}"]
+    site_hooks.fold_in_solutions(app(True), "chapters/01_vanilla_policy_gradient", source)
+    assert source == ["{}"]
+
+
+@pytest.mark.parametrize("body", ["plain", ":::{note}\nWithin.\n:::", "::::{tab}\n:::{note}\n:::\n::::"])
+def test_a_fence_is_longer_than_what_it_holds(body: str) -> None:
+    text = site_hooks.fenced(":", "{dropdown} Model answer", body)
+    fence = text.splitlines()[-1]
+    assert set(fence) == {":"}
+    assert text.startswith(fence + "{dropdown}")
+    assert not any(line.startswith(fence) for line in body.splitlines())
+
+
+def test_numbers_are_counted_by_chapter() -> None:
+    env = SimpleNamespace(
+        toc_fignumbers={
+            "index": {"figure": {"front": (1,)}},
+            "chapters/00_setting_out": {"figure": {"a": (2,)}, "displaymath": {"x": (1,)}},
+            "chapters/01_vanilla_policy_gradient": {"figure": {"b": (3,), "c": (4,)}},
+            "exercises/01_vanilla_policy_gradient": {"figure": {"d": (5,)}, "exercise": {"e": (1,)}},
+        }
+    )
+    site_hooks.count_by_chapter(None, env)
+    numbers = env.toc_fignumbers
+    assert numbers["index"]["figure"]["front"] == (1,)
+    assert numbers["chapters/00_setting_out"] == {"figure": {"a": (0, 1)}, "displaymath": {"x": (0, 1)}}
+    assert numbers["chapters/01_vanilla_policy_gradient"]["figure"] == {"b": (1, 1), "c": (1, 2)}
+    # A set of exercises goes on counting where its chapter stopped.
+    assert numbers["exercises/01_vanilla_policy_gradient"] == {
+        "figure": {"d": (1, 3)},
+        "exercise": {"e": (1, 1)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "source"),
+    [
+        ("chapters/00_setting_out", "chapters/00_setting_out.md"),
+        (PAGE, "exercises/masters/01_vanilla_policy_gradient.md"),
+        ("autoapi/ppobook/returns/index", "lib/ppobook/returns.py"),
+        ("autoapi/ppobook/experiments/index", "lib/ppobook/experiments/__init__.py"),
+    ],
+)
+def test_an_edit_goes_to_the_source(page: str, source: str) -> None:
+    assert site_hooks.source_of(app(True), page) == source
+    assert (ROOT / source).exists()
+
+
+def test_formulas_in_docstrings_stay_as_they_are() -> None:
+    lines = [
+        "The reward-to-go, of [N, *obs] and |x|.",
+        "",
+        "    G_t = |r_t| + γ G_{t+1}",
+        "",
+        "Parameters",
+        "----------",
+        "x : array",
+        "    Of shape [N, *obs].",
+    ]
+    site_hooks.keep_formulas(None, "", "", None, None, lines)
+    assert lines == [
+        r"The reward-to-go, of [N, \*obs] and \|x\|.",
+        "",
+        "::",
+        "",
+        "    G_t = |r_t| + γ G_{t+1}",
+        "",
+        "Parameters",
+        "----------",
+        "x : array",
+        r"    Of shape [N, \*obs].",
+    ]
+
+
+CLASSES_OF_SETTINGS = [
+    *(f"ppobook.{room}.Settings" for room in ("training", "vanilla", "trpo", "ppo")),
+    *(f"ppobook.language.{room}.Settings" for room in ("training", "sampling", "sft", "reward", "dpo")),
+    *("ppobook.language.ppo.Settings", "ppobook.language.grpo.Settings"),
+    *(f"ppobook.language.online.{name}Settings" for name in ("OnlineDPO", "IterativePPO", "LaggedGRPO")),
+]
+
+
+@pytest.mark.parametrize("dotted", CLASSES_OF_SETTINGS)
+def test_settings_are_read_from_the_source_as_they_are_when_imported(dotted: str) -> None:
+    module, _, name = dotted.rpartition(".")
+    settings = getattr(importlib.import_module(module), name)
+    read = {name: rest for name, *rest in site_hooks.settings_of(ROOT / "lib", module, name)}
+    assert set(read) == {field.name for field in fields(settings)}
+    for field in fields(settings):
+        default, choices, text = read[field.name]
+        assert ast.literal_eval(default) == getattr(settings(), field.name)
+        assert choices == list(field.metadata["choices"] or ())
+        assert text == field.metadata["help"]
+
+
+def test_no_class_of_settings_is_without_its_page() -> None:
+    found = {
+        f"{'.'.join(path.relative_to(ROOT / 'lib').with_suffix('').parts)}.{node.name}"
+        for path in (ROOT / "lib" / "ppobook").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Settings")
+    }
+    # Those of the base have no fields, and those of the actor and critic are in PPO's and TRPO's.
+    assert found - {"ppobook.runs.Settings", "ppobook.actor_critic.Settings"} == set(CLASSES_OF_SETTINGS)
+
+
+def test_a_page_lists_what_a_stage_may_be_asked_for() -> None:
+    shown = SimpleNamespace(docstring="The settings of GRPO.")
+    hidden = site_hooks.list_settings(
+        app(True), "class", "ppobook.language.grpo.Settings", shown, False, None
+    )
+    assert hidden is None
+    assert shown.docstring.startswith("The settings of GRPO.\n\n**variant** = ``'grpo'``\n    ")
+    assert "**kl_estimator** = ``'k3'``" in shown.docstring  # not the one that it inherits
+    assert (
+        "\n    what the loss is a mean over; constant: rows times length (token, sequence, constant)\n"
+        in (shown.docstring)
+    )
+    leave_out = site_hooks.list_settings(
+        app(True), "attribute", "ppobook.language.online.OnlineDPOSettings.beta", shown, False, None
+    )
+    assert leave_out is True

@@ -1,0 +1,374 @@
+"""A reader's copies: made, refreshed while untouched, never overwritten; and starting an exercise over."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_book import replace, write_book
+
+import notebooks
+from ppobook.course import masters
+from ppobook.teaching import workspace
+
+EXERCISES = "exercises/01_tiny.ipynb"
+CHAPTER = "chapters/01_tiny.ipynb"
+
+
+def make(root):
+    """Make the book's notebooks from their text, not executed: these tests are about copies."""
+    for target in notebooks.targets(root):
+        notebook = notebooks.draft(target)
+        notebook["metadata"] = dict(notebooks.METADATA)
+        notebooks.write(notebook, target.notebook)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = write_book(tmp_path_factory.mktemp("made"))
+    make(root)
+    return root
+
+
+@pytest.fixture
+def book(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "book"))
+
+
+@pytest.fixture
+def work(book, capsys):
+    workspace.sync(book / "work", book)
+    capsys.readouterr()
+    return book / "work"
+
+
+def edit(path, change):
+    """Do what a reader does in JupyterLab: change the notebook's cells, and save."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    change(notebook["cells"])
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def sources(path):
+    return [cell["source"] for cell in masters.read(path)["cells"]]
+
+
+def answer(cells):
+    cells[3]["source"] = ["def double(x):\n", "    return 2 * x"]
+
+
+def publish(book):
+    """A new version of the book: another sentence in the chapter and in the exercises."""
+    replace(book / "chapters/01_tiny.md", "One paragraph.", "A better paragraph.")
+    replace(book / "exercises/masters/01_tiny.md", "Double it.\n", "Double it, and think.\n")
+    make(book)
+
+
+# --- sync ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_time_everything_is_copied_but_no_master(book, capsys):
+    written = workspace.sync(book / "work", book)
+    assert written == [book / "work" / CHAPTER, book / "work" / EXERCISES]
+    for name in (CHAPTER, EXERCISES):
+        assert (book / "work" / name).read_bytes() == (book / name).read_bytes()
+    assert not (book / "work/exercises/masters").exists()
+    assert capsys.readouterr().out == f"Copied to {book / 'work'}: {CHAPTER}, {EXERCISES}.\n"
+
+
+def test_the_second_time_there_is_nothing_to_do(book, work, capsys):
+    assert workspace.sync(work, book) == []
+    assert "there is nothing to do" in capsys.readouterr().out
+
+
+def test_what_a_reader_wrote_is_never_overwritten(book, work, capsys):
+    edit(work / EXERCISES, answer)
+    mine = (work / EXERCISES).read_bytes()
+    assert workspace.sync(work, book) == []
+    assert "Kept as you left them: 1 of your notebooks." in capsys.readouterr().out
+    publish(book)
+    for _ in range(2):
+        workspace.sync(work, book)
+        assert (work / EXERCISES).read_bytes() == mine
+        said = capsys.readouterr().out
+        assert f"The book's version of {EXERCISES} has changed, and your copy has changes of your own" in said
+        assert "give your copy another name and run this again" in said
+        assert "ppobook reset exercises/01_tiny" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cells: cells.append({"cell_type": "markdown", "metadata": {}, "source": "a note"}),
+        lambda cells: cells.pop(),
+        lambda cells: cells[0].update(source="# Mine"),
+        lambda cells: cells.insert(0, cells.pop()),
+        lambda cells: cells[0].update(cell_type="raw"),
+    ],
+)
+def test_any_change_of_a_cell_is_the_readers(book, work, change):
+    edit(work / CHAPTER, change)
+    mine = (work / CHAPTER).read_bytes()
+    publish(book)
+    assert workspace.sync(work, book) == [work / EXERCISES]
+    assert (work / CHAPTER).read_bytes() == mine
+
+
+def test_an_untouched_copy_follows_the_book_also_after_it_was_run(book, work, capsys):
+    def run(cells):
+        cells[1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["mine\n"]}]
+        cells[1]["execution_count"] = 5
+
+    edit(work / EXERCISES, run)
+    publish(book)
+    assert workspace.sync(work, book) == [work / CHAPTER, work / EXERCISES]
+    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+    assert f"you hadn't changed them: {CHAPTER}, {EXERCISES}." in capsys.readouterr().out
+    assert workspace.sync(work, book) == []
+
+
+def test_a_renamed_copy_makes_room_for_the_new_version(book, work):
+    edit(work / EXERCISES, answer)
+    publish(book)
+    (work / EXERCISES).rename(work / "exercises/mine.ipynb")
+    workspace.sync(work, book)
+    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+    assert "2 * x" in (work / "exercises/mine.ipynb").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("memory", [None, "{", "[]", '{"chapters/01_tiny.ipynb": 3}'])
+def test_without_its_memory_nothing_is_lost(book, work, memory):
+    edit(work / EXERCISES, answer)
+    mine = (work / EXERCISES).read_bytes()
+    path = work / workspace.MEMORY
+    if memory is None:
+        path.unlink()
+    else:
+        path.write_text(memory, encoding="utf-8")
+    assert workspace.sync(work, book) == []
+    assert (work / EXERCISES).read_bytes() == mine
+    # The chapter is as in the book, so it is known again, and follows the book from here on.
+    publish(book)
+    assert workspace.sync(work, book) == [work / CHAPTER]
+
+
+def test_a_copy_that_is_no_notebook_any_more_is_left_alone(book, work):
+    (work / CHAPTER).write_text("my notes, in a strange place", encoding="utf-8")
+    publish(book)
+    (work / workspace.MEMORY).unlink()
+    workspace.sync(work, book)
+    assert (work / CHAPTER).read_text(encoding="utf-8") == "my notes, in a strange place"
+
+
+def test_an_interrupted_copy_leaves_the_old_one_whole(book, work, monkeypatch):
+    before = (work / CHAPTER).read_bytes()
+    publish(book)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workspace.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        workspace.sync(work, book)
+    assert (work / CHAPTER).read_bytes() == before
+    assert [path.name for path in (work / "chapters").iterdir()] == ["01_tiny.ipynb"]
+
+
+def test_where_the_book_is(book, tmp_path, monkeypatch):
+    repository = Path(__file__).parents[2]
+    assert workspace.find_source() == repository
+    assert workspace.find_source(book) == book.resolve()
+    with pytest.raises(FileNotFoundError, match="is not the book's folder; wanted: the one"):
+        workspace.find_source(tmp_path)
+    # As if installed from a wheel.
+    monkeypatch.setattr(
+        workspace, "__file__", str(tmp_path / "lib/site-packages/ppobook/teaching/workspace.py")
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="Get the book's repository"):
+        workspace.sync(tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+    monkeypatch.chdir(book / "chapters")
+    assert workspace.find_source() == book.resolve()
+
+
+def test_a_wrong_destination_is_refused(book, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(NotADirectoryError, match="is a file; wanted: a folder for your copies"):
+        workspace.sync(tmp_path / "file", book)
+    with pytest.raises(ValueError, match="is the book's own folder"):
+        workspace.sync(book, book)
+    for mine in ("chapters", "exercises/mine"):
+        with pytest.raises(ValueError, match="is among the book's own files"):
+            workspace.sync(book / mine, book)
+        assert not (book / mine / "chapters").exists()
+
+
+# --- reset --------------------------------------------------------------------------------------------------
+
+BLANK = 'def double(x):\n    """Twice x."""\n    raise NotImplementedError("not yet: double")'
+
+
+def answer_and_note(cells):
+    answer(cells)
+    cells[4]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["✓ Right\n"]}]
+    cells[6]["source"] = "Because of addition."
+    cells.insert(4, {"cell_type": "markdown", "id": "my-note", "metadata": {}, "source": "a note of mine"})
+
+
+@pytest.mark.parametrize("name", ["double", "ex-double"])
+def test_one_exercise_starts_over_and_the_rest_stays(book, work, capsys, name):
+    edit(work / EXERCISES, answer_and_note)
+    mine = (work / EXERCISES).read_bytes()
+    backup = workspace.reset(name, work, book)
+    assert backup.read_bytes() == mine
+    assert backup.parent == work / "backups/exercises"
+    cells = masters.read(work / EXERCISES)["cells"]
+    assert cells[3]["source"] == BLANK
+    assert cells[4]["source"] == "a note of mine"
+    assert cells[5]["outputs"] == []
+    assert cells[7]["source"] == "Because of addition."
+    said = capsys.readouterr().out
+    assert str(backup) in said
+    assert "Reload Notebook from Disk" in said
+
+
+def test_a_text_answer_starts_over_too(book, work):
+    edit(work / EXERCISES, answer_and_note)
+    workspace.reset("why", work, book)
+    assert masters.ANSWER_HERE in sources(work / EXERCISES)
+    assert "def double(x):\n    return 2 * x" in sources(work / EXERCISES)
+
+
+def test_a_deleted_cell_comes_back_to_its_place(book, work):
+    def delete(cells):
+        del cells[3]
+
+    edit(work / EXERCISES, delete)
+    workspace.reset("double", work, book)
+    assert sources(work / EXERCISES) == sources(book / EXERCISES)
+
+
+def test_a_split_cell_is_one_again(book, work):
+    def split(cells):
+        half = dict(cells[3], id="another", source="    return 4")
+        cells[3]["source"] = "def double(x):"
+        cells.insert(4, half)
+
+    edit(work / EXERCISES, split)
+    workspace.reset("double", work, book)
+    assert sources(work / EXERCISES) == sources(book / EXERCISES)
+
+
+def test_a_cell_is_found_by_its_tag_when_its_id_was_changed(book, work):
+    # Copying and pasting a cell gives it a new id and keeps its tags.
+    def paste(cells):
+        answer(cells)
+        cells[3]["id"] = "fresh"
+
+    edit(work / EXERCISES, paste)
+    workspace.reset("double", work, book)
+    assert sources(work / EXERCISES) == sources(book / EXERCISES)
+
+
+def test_an_exercise_of_a_new_version_replaces_only_what_it_knows(book, work):
+    edit(work / EXERCISES, answer_and_note)
+    publish(book)
+    workspace.reset("double", work, book)
+    found = sources(work / EXERCISES)
+    assert found[3] == BLANK
+    assert "a note of mine" in found
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize(
+    "name", ["exercises/01_tiny", "exercises/01_tiny.ipynb", "work/exercises/01_tiny.ipynb"]
+)
+def test_a_whole_notebook_starts_over(book, work, name):
+    edit(work / EXERCISES, answer_and_note)
+    mine = (work / EXERCISES).read_bytes()
+    backup = workspace.reset(name, work, book)
+    assert backup.read_bytes() == mine
+    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+    # From here on it is untouched, and follows the book again.
+    publish(book)
+    assert work / EXERCISES in workspace.sync(work, book)
+
+
+def test_each_reset_has_a_backup_of_its_own(book, work):
+    backups = {workspace.reset("double", work, book) for _ in range(3)}
+    assert len(backups) == 3
+    assert all(path.exists() for path in backups)
+
+
+def test_a_folder_that_is_not_there_is_not_made_by_a_reset(book, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere; wanted: the one with your"):
+        workspace.reset("double", tmp_path / "nowhere", book)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_may_not_be_written(book, work, monkeypatch):
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(workspace.Path, "write_bytes", denied)
+    for call in (lambda: workspace.sync(book / "mine", book), lambda: workspace.reset("double", work, book)):
+        with pytest.raises(OSError, match=r"destination: .* cannot be written \(Permission denied\)"):
+            call()
+
+
+def test_where_there_is_no_copy_there_is_one_now(book, capsys):
+    (book / "work").mkdir()
+    assert workspace.reset("double", book / "work", book) is None
+    assert (book / "work" / EXERCISES).exists()
+    assert "There was no copy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("01", "'01' can mean more than one thing; wanted: chapters/01_tiny or exercises/01_tiny"),
+        ("01_tiny", "can mean more than one thing"),
+        (
+            "triple",
+            r"nothing in the book is called 'triple'; wanted: an exercise \(double, why\) or a notebook",
+        ),
+        ("", "nothing in the book is called ''"),
+    ],
+)
+def test_a_name_that_means_nothing_or_too_much_is_refused(book, work, name, sentence):
+    before = (work / EXERCISES).read_bytes()
+    with pytest.raises(ValueError, match=sentence):
+        workspace.reset(name, work, book)
+    assert (work / EXERCISES).read_bytes() == before
+    assert not (work / "backups").exists()
+
+
+def test_a_copy_that_is_no_notebook_is_reset_only_as_a_whole(book, work):
+    (work / EXERCISES).write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match="To start the whole notebook over"):
+        workspace.reset("double", work, book)
+    assert (work / EXERCISES).read_text(encoding="utf-8") == "{"
+    backup = workspace.reset("exercises/01_tiny", work, book)
+    assert backup.read_text(encoding="utf-8") == "{"
+    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+
+
+def test_a_reader_may_stand_in_their_own_folder(book, work, monkeypatch):
+    # A terminal of JupyterLab opens there.
+    monkeypatch.chdir(work)
+    workspace.sync("work", book)
+    assert not (work / "work").exists()
+    assert workspace.reset("double", "work", book) is not None
+    assert list((work / "backups").rglob("*.ipynb"))
+
+
+def test_copies_in_a_subfolder_are_known_again(book):
+    (book / "notes").mkdir()
+    workspace.sync(book / "notes" / "work", book)
+    assert workspace.sync(book / "notes" / "work", book) == []
+
+
+def test_a_name_that_is_nearly_right_is_told_what_it_is_near_to(book, work):
+    with pytest.raises(ValueError, match="did you mean double"):
+        workspace.reset("doublee", work, book)
