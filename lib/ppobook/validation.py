@@ -1,7 +1,8 @@
-"""The doors of the library: every argument is looked at once, where it comes in.
+"""Checks of arguments, for the public functions, the command line and files that are read.
 
-A check that refuses says which argument it was, what came and what was wanted. Importing this module
-imports no torch: a tensor can only reach us from someone who has imported torch already.
+Every error names the argument, what it must be and what was passed, as in "gamma must be a number in [0, 1],
+got 2". Nothing is checked inside loops. Importing this module does not import torch: whoever passes a tensor
+has imported it already.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ ArrayT = TypeVar("ArrayT", np.ndarray, "torch.Tensor")
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether x is a torch tensor, found out without importing torch."""
+    """Whether x is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def one_library(**arrays: Any) -> Any:
-    """The module, numpy or torch, that all of the arrays belong to.
+    """The module, numpy or torch, that all arrays belong to.
 
-    None and plain Python numbers and sequences go with either; an array beside a tensor is refused, since
-    one of the two would have to change its kind, its device or its gradient unasked.
+    None, Python numbers and sequences go with either. A NumPy array beside a tensor raises TypeError: one of
+    them would have to be converted, and lose its device or its gradient.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -48,28 +49,26 @@ def one_library(**arrays: Any) -> Any:
     for name, x in arrays.items():
         if isinstance(x, np.ndarray):
             raise TypeError(
-                f"{name} is a NumPy array and {first} is a torch tensor; they must be of one kind "
+                f"{name} must be a torch tensor, as {first} is, got a NumPy array "
                 f"(torch.as_tensor turns an array into a tensor)"
             )
     for name, x in tensors.items():
         if x.device != tensor.device:
-            raise ValueError(
-                f"{name} is on {x.device} and {first} on {tensor.device}; they must be on one device"
-            )
+            raise ValueError(f"{name} must be on {tensor.device}, as {first} is, got {x.device}")
     return torch
 
 
 def present(**arrays: Any) -> None:
-    """Refuse None where an array is needed."""
+    """Raise if one of the arrays is None."""
     for name, x in arrays.items():
         if x is None:
-            raise TypeError(f"{name} is None; an array or a tensor is wanted")
+            raise TypeError(f"{name} must be an array or a tensor, got None")
 
 
 def floats(**arrays: Any) -> list[Any]:
-    """The arrays in one floating dtype, in the order they came; None stays None.
+    """The arrays in one floating dtype, in the order passed; None stays None.
 
-    The widest floating dtype among them wins. Integers and booleans have no say unless they are alone, so
+    It is the widest floating dtype among them. Integers and booleans do not count unless they are alone, so
     that integer rewards do not turn float32 values into float64.
     """
     library = one_library(**arrays)
@@ -83,13 +82,15 @@ def floats(**arrays: Any) -> list[Any]:
                 x = np.asarray(x) if library is np else library.as_tensor(x, device=device)
             given[name] = x
         except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"{name} cannot be read as an array of numbers: {error}") from None
+            raise TypeError(
+                f"{name} must be an array of real numbers, got {type(x).__name__}: {error}"
+            ) from None
         if library is np and given[name].dtype.kind not in "fiub":
-            raise TypeError(f"{name} has dtype {given[name].dtype}; real numbers are wanted")
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {given[name].dtype}")
         if library is not np and given[name].is_complex():
-            raise TypeError(f"{name} has dtype {given[name].dtype}; real numbers are wanted")
+            raise TypeError(f"{name} must be an array of real numbers, got dtype {given[name].dtype}")
 
-    # A plain Python number or list takes the dtype of the arrays it stands beside.
+    # A Python number or list takes the dtype of the arrays beside it.
     typed = [x for name, x in given.items() if hasattr(arrays[name], "dtype")] or list(given.values())
     if library is np:
         found = [x.dtype for x in typed if x.dtype.kind == "f"]
@@ -104,148 +105,144 @@ def floats(**arrays: Any) -> list[Any]:
 
 
 def tensor(name: str, x: Any) -> torch.Tensor:
-    """x, which must be a floating torch tensor."""
+    """x, which must be a torch tensor of a floating dtype."""
     if not is_tensor(x):
-        raise TypeError(f"{name} is of type {type(x).__name__}; a torch tensor is wanted")
+        raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
     if not x.is_floating_point():
-        raise TypeError(f"{name} has dtype {x.dtype}; a floating dtype is wanted")
+        raise TypeError(f"{name} must be a tensor of a floating dtype, got {x.dtype}")
     return x
 
 
-def shape(name: str, x: Any, wanted: Sequence[int], why: str) -> None:
-    """Refuse an x of another shape than wanted; `why` ends the sentence."""
-    if x.shape != wanted and tuple(x.shape) != tuple(wanted):
-        raise ValueError(f"{name} has shape {tuple(x.shape)}; {tuple(wanted)} is wanted, {why}")
+def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:
+    """Check that x has the expected shape; `why` says what that shape is: "the shape of values"."""
+    if x.shape != expected and tuple(x.shape) != tuple(expected):
+        raise ValueError(f"{name} must have shape {tuple(expected)}, {why}, got {tuple(x.shape)}")
 
 
-def broadcasts(name: str, x: Any, wanted: Sequence[int], why: str) -> None:
-    """Refuse an x that cannot be broadcast to the wanted shape, or only by enlarging that."""
+def broadcasts(name: str, x: Any, expected: Sequence[int], why: str) -> None:
+    """Check that x broadcasts to the expected shape without enlarging it."""
     try:
-        fits = np.broadcast_shapes(tuple(x.shape), tuple(wanted)) == tuple(wanted)
+        fits = np.broadcast_shapes(tuple(x.shape), tuple(expected)) == tuple(expected)
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(
-            f"{name} has shape {tuple(x.shape)}; one that broadcasts to {tuple(wanted)} is wanted, {why}"
-        )
+        raise ValueError(f"{name} must broadcast to {tuple(expected)}, {why}, got shape {tuple(x.shape)}")
 
 
 def last_axis(name: str, x: Any, what: str) -> None:
-    """Refuse a scalar where an array with a last axis of `what` is wanted."""
+    """Check that x is not a scalar; `what` says what its last axis is: "time"."""
     if x.ndim == 0:
-        raise ValueError(f"{name} is a single number; an array whose last axis is {what} is wanted")
+        raise ValueError(f"{name} must be an array whose last axis is {what}, got a single number")
 
 
 def not_empty(name: str, x: Any) -> None:
-    """Refuse an array without entries."""
+    """Check that x has entries."""
     if 0 in x.shape:
-        raise ValueError(f"{name} is empty (shape {tuple(x.shape)}); at least one entry is wanted")
+        raise ValueError(f"{name} must have at least one entry, got shape {tuple(x.shape)}")
 
 
 def finite(name: str, x: Any, *, where: Any = None) -> None:
-    """Refuse NaN and infinities in x; with `where`, only in the entries that are read."""
+    """Check that x holds no NaN and no infinity; with `where`, at these entries only."""
     library = one_library(x=x)
-    # A finite sum has finite terms, and is all that the inner loop of a training has time for. A sum that
-    # is not may have overflowed: then look at each entry.
+    # A finite sum has finite terms, and is quick to take. One that is not may have overflowed: then look at
+    # each entry.
     if library is not np and where is None and math.isfinite(x.detach().sum().item()):
         return
     bad = ~library.isfinite(x)
     if where is not None:
         bad = bad & where
     if bad.any():
-        raise ValueError(
-            f"{name} is {_number(x[_first(bad)])} at index {place(bad)}; finite numbers are wanted"
-        )
+        raise ValueError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
 def positive(name: str, x: Any) -> None:
-    """Refuse an array with an entry that is not a finite number above 0."""
+    """Check that all entries of x are finite and above 0."""
     finite(name, x)
     bad = x <= 0
     if bad.any():
-        raise ValueError(
-            f"{name} is {_number(x[_first(bad)])} at index {place(bad)}; numbers above 0 are wanted"
-        )
+        raise ValueError(f"{name} must be above 0, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
-def flags(name: str, x: Any, wanted: Sequence[int], why: str) -> Any:
-    """x as booleans of the wanted shape; whatever is neither bool nor 0 or 1 is refused."""
+def flags(name: str, x: Any, expected: Sequence[int], why: str) -> Any:
+    """x, which must hold bool or 0/1 and have the expected shape, as booleans."""
     x = x if is_tensor(x) else np.asarray(x)
-    shape(name, x, wanted, why)
+    shape(name, x, expected, why)
     library = one_library(x=x)
     if x.dtype == (np.dtype(bool) if library is np else library.bool):
         return x
     if library is np and x.dtype.kind not in "fiu":
-        raise TypeError(f"{name} has dtype {x.dtype}; bool or 0/1 is wanted")
+        raise TypeError(f"{name} must be bool or 0/1, got dtype {x.dtype}")
     bad = (x != 0) & (x != 1)
     if bad.any():
-        raise ValueError(f"{name} is {_number(x[_first(bad)])} at index {place(bad)}; bool or 0/1 is wanted")
+        raise ValueError(f"{name} must be bool or 0/1, got {_number(x[_first(bad)])} at index {place(bad)}")
     return x != 0
 
 
 def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, above: float = -np.inf) -> float:
-    """x as a float, which must be a real number, low <= x <= high, and x > above."""
+    """x, which must be a finite real number with low <= x <= high and x > above, as a float."""
     if not isinstance(x, numbers.Real) or isinstance(x, bool):
-        raise TypeError(f"{name} is {x!r}; a number {_range(low, high, above)} is wanted")
+        raise TypeError(f"{name} must be {_range(low, high, above)}, got {x!r}")
     value = float(x)
     if not math.isfinite(value) or not low <= value <= high or not value > above:
-        raise ValueError(f"{name} is {x}; a number {_range(low, high, above)} is wanted")
+        raise ValueError(f"{name} must be {_range(low, high, above)}, got {x}")
     return value
 
 
 def count(name: str, x: Any, *, low: int = 1, high: int | None = None) -> int:
-    """x as an int, which must be a whole number, low <= x <= high."""
-    wanted = f"a whole number of at least {low}{'' if high is None else f' and at most {high}'} is wanted"
+    """x, which must be an integer with low <= x <= high, as an int."""
+    expected = f"an integer of at least {low}" if high is None else f"an integer in [{low}, {high}]"
     if not isinstance(x, numbers.Integral) or isinstance(x, bool):
-        raise TypeError(f"{name} is {x!r}; {wanted}")
-    whole = int(x)
-    if whole < low or (high is not None and whole > high):
-        raise ValueError(f"{name} is {x}; {wanted}")
-    return whole
+        raise TypeError(f"{name} must be {expected}, got {x!r}")
+    if x < low or (high is not None and x > high):
+        raise ValueError(f"{name} must be {expected}, got {x}")
+    return int(x)
 
 
 def flag(name: str, x: Any) -> bool:
-    """x as a bool, which it must be: of the words "yes" and "no", Python takes both for True."""
+    """x, which must be a bool. (Any non-empty string, "no" too, would be true.)"""
     if not isinstance(x, bool | np.bool_):
-        raise TypeError(f"{name} is {x!r}; True or False is wanted")
+        raise TypeError(f"{name} must be True or False, got {x!r}")
     return bool(x)
 
 
 def path(name: str, x: Any) -> Path:
-    """x as a path; an empty one, which Python takes for the folder we stand in, is refused."""
+    """x, which must be a non-empty path, as a Path. (The empty path would be the working directory.)"""
     given = os.fspath(x) if isinstance(x, os.PathLike) else x
     if not isinstance(given, str):
-        raise TypeError(f"{name} is {x!r}; the path of a folder is wanted")
+        raise TypeError(f"{name} must be the path of a folder, got {x!r}")
     if not given.strip() or "\0" in given:
-        raise ValueError(f"{name} is {given!r}; the path of a folder is wanted")
+        raise ValueError(f"{name} must be the path of a folder, got {given!r}")
     return Path(given)
 
 
 def reason(error: BaseException) -> str:
-    """What an error of somebody else's says, in one line: "KeyError: 'wheel'"."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def choice(name: str, x: Any, known: Iterable[str]) -> str:
-    """x, which must be one of the known names; a near miss is told what it is near to."""
+    """x, which must be one of the known names. The error suggests close matches."""
     known = list(known)
     if isinstance(x, str) and x in known:
         return str(x)
-    raise ValueError(f"{name} is {x!r}; {nearest(x, known)}")
+    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
 
 
-def nearest(x: Any, known: Sequence[str], *, show: int = 12) -> str:
-    """The end of a sentence that refuses a name: what is close to it, and what there is."""
+def one_of(known: Sequence[str], *, show: int = 12) -> str:
+    """The known names in a message, at most `show` of them: "one of 'ppo', 'trpo'"."""
+    return f"one of {', '.join(map(repr, known[:show]))}" + (", …" if len(known) > show else "")
+
+
+def did_you_mean(x: Any, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name, ". Did you mean 'ppo'?"; empty if no known one is close."""
     lowered = {name.lower(): name for name in known}
     close = [lowered[c] for c in difflib.get_close_matches(str(x).lower(), lowered, n=3, cutoff=0.6)]
-    listed = ", ".join(map(repr, known[:show])) + (", …" if len(known) > show else "")
-    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-    return f"{hint}one of {listed} is wanted"
+    return f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def whole_archive(file: Any) -> None:
-    """Refuse what torch.save wrote and something has changed since. torch reads it without a word.
+    """Check that a file written by torch.save is undamaged; torch.load itself does not.
 
     Parameters
     ----------
@@ -254,17 +251,17 @@ def whole_archive(file: Any) -> None:
     Raises
     ------
     ValueError, zipfile.BadZipFile
-        An entry does not have the sum that was written beside it; it is no archive.
+        The checksum of an entry does not fit; the file is not an archive.
     """
     import zipfile
 
     with zipfile.ZipFile(file) as archive:
         if (damaged := archive.testzip()) is not None:
-            raise ValueError(f"{damaged} is not what was written")
+            raise ValueError(f"{damaged} is damaged: its checksum does not fit")
 
 
 def place(bad: Any) -> str:
-    """Where the first True of an array stands, as a reader would index it."""
+    """The index of the first True of an array, as text: "3" or "(0, 3)"."""
     index = _first(bad)
     return str(index[0]) if len(index) == 1 else str(index)
 
@@ -279,9 +276,9 @@ def _number(x: Any) -> str:
 
 def _range(low: float, high: float, above: float) -> str:
     if above > -np.inf:
-        return f"above {above:g}" + (f" and at most {high:g}" if high < np.inf else "")
+        return f"a number above {above:g}" + (f" and at most {high:g}" if high < np.inf else "")
     if low > -np.inf and high < np.inf:
-        return f"in [{low:g}, {high:g}]"
+        return f"a number in [{low:g}, {high:g}]"
     if low > -np.inf:
-        return f"of at least {low:g}"
-    return f"of at most {high:g}" if high < np.inf else "that is finite"
+        return f"a number of at least {low:g}"
+    return f"a number of at most {high:g}" if high < np.inf else "a finite number"

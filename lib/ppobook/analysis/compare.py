@@ -225,8 +225,9 @@ def _short(value: Any) -> str:
 def _refuse_without(metric: str, folder: Path, record: Record) -> None:
     columns = [name for name in record.history.columns if name != "update"]
     if metric not in columns:
+        hint = validation.did_you_mean(metric, columns)
         raise ValueError(
-            f"metric is {metric!r}, which {str(folder)!r} has not; {validation.nearest(metric, columns)}"
+            f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
         )
     if record.history[metric].isna().all():
         raise ValueError(f"metric is {metric!r}, which {str(folder)!r} never measured; another one is wanted")

@@ -433,8 +433,9 @@ def world_of(said: Any) -> World:
     known = list(inspect.signature(World).parameters)
     for name in sizes:
         if name not in known:
+            hint = validation.did_you_mean(name, known)
             raise ValueError(
-                f"world has {name!r}, which is no size of a World; {validation.nearest(name, known)}"
+                f"world must have sizes of a World, {validation.one_of(known)}, got {name!r}{hint}"
             )
     return World(**sizes)
 

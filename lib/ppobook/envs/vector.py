@@ -254,6 +254,5 @@ def _plain(env: gym.Env, env_id: str) -> gym.Env:
 
 def _nearest_id(env_id: str) -> str:
     known = [str(known_id) for known_id in gym.registry]
-    nearest = validation.nearest(env_id, known, show=0).partition("? ")
-    hint = f"{nearest[0]}? " if nearest[1] else ""
-    return f"{hint}the id of a known environment is wanted (`ppobook envs` lists them)"
+    hint = validation.did_you_mean(env_id, known).removeprefix(". ")
+    return f"{hint} the id of a known environment is wanted (`ppobook envs` lists them)".strip()

@@ -102,7 +102,11 @@ class WordTokenizer:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
             unknown = error.args[0]
-        raise ValueError(f"text holds the word {unknown!r}; {validation.nearest(unknown, self.words[1:])}")
+        known = self.words[1:]
+        raise ValueError(
+            f"text must be of known words, {validation.one_of(known)}, got {unknown!r}"
+            f"{validation.did_you_mean(unknown, known)}"
+        )
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, with a space between two of them; padding is left out."""

@@ -268,7 +268,9 @@ class World:
     def read(self, prompt: str, completion: str) -> Completions:
         """One text as completions, to ask for its gold: ``<eos>`` at its end, or it counts as cut."""
         if prompt not in self.prompts:
-            raise ValueError(f"prompt is {prompt!r}; {validation.nearest(prompt, self.prompts, show=3)}")
+            known = validation.one_of(self.prompts, show=3)
+            hint = validation.did_you_mean(prompt, self.prompts)
+            raise ValueError(f"prompt must be {known}, got {prompt!r}{hint}")
         prompts, prompt_mask = self.prompt_tokens([prompt])
         ids = self.tokenizer.encode(completion)
         if not ids:

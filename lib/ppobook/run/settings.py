@@ -62,9 +62,10 @@ class Settings:
             )
         for one in given:
             if one not in known:
+                listed = validation.one_of(list(known), show=len(known))
+                hint = validation.did_you_mean(one, known)
                 raise ValueError(
-                    f"{one}={given[one]!r}: {name} has no such setting; "
-                    f"{validation.nearest(one, list(known), show=len(known))}"
+                    f"{one}={given[one]!r}: {name} has no such setting; it must be {listed}{hint}"
                 )
         return cls(**{one: cls.checked(one, value) for one, value in {**preset, **given}.items()})
 
