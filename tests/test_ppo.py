@@ -514,7 +514,7 @@ def test_returns_so_far_are_forgotten_when_environments_begin_anew():
     one, collector = learner(normalize_rewards=True, num_steps=8)
     one.advantages(one.collect(collector))
     assert (one.reward_scale.returns != 0).any()
-    one.begin_afresh()
+    one.reset_episodes()
     assert (one.reward_scale.returns == 0).all()
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pickle
 import threading
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -16,10 +17,12 @@ import ppobook
 from ppobook import load, train
 from ppobook.policies import Categorical
 from ppobook.registry import learner_class
-from ppobook.run.checkpoint import write_bytes
-from ppobook.run.folder import Home, locked
+from ppobook.run import checkpoint
+from ppobook.run.files import write_synced
+from ppobook.run.folder import RunFolder, locked
 from ppobook.run.machine import threads
-from ppobook.run.settings import Settings, setting
+from ppobook.run.settings import setting
+from ppobook.settings import VanillaSettings
 from ppobook.spaces import _describe, _space
 from ppobook.training import COLUMNS
 from ppobook.vanilla import Vanilla
@@ -194,7 +197,7 @@ def test_given_beats_preset_beats_default(monkeypatch):
     config = small(gamma=0.8).config
     assert config["lr"] == 0.123
     assert config["gamma"] == 0.8
-    assert config["entropy_coef"] == Settings().entropy_coef
+    assert config["entropy_coef"] == VanillaSettings().entropy_coef
 
 
 BAD = [
@@ -330,7 +333,7 @@ def test_the_folder_has_what_people_read(run, tmp_path):
 
 def test_loading_opens_no_pickle_and_makes_no_environment(run, tmp_path, monkeypatch):
     (tmp_path / "run" / "checkpoint-000007" / "environments.pkl").write_bytes(b"not a pickle")
-    monkeypatch.setattr(training, "make_env", None)
+    monkeypatch.setattr("ppobook.training.make_env", None)
     monkeypatch.setattr(pickle, "loads", None)
     assert len(load(tmp_path / "run").history) == 7
 
@@ -372,7 +375,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path):
 
 def test_one_run_at_a_time_in_a_folder(run, tmp_path):
     pytest.importorskip("fcntl")
-    home = Home("resume", tmp_path / "run")
+    home = RunFolder("resume", tmp_path / "run")
     with (
         locked(home),
         pytest.raises(ValueError, match=r"resume=.*is being trained in already"),
@@ -386,25 +389,25 @@ def denied(*_, **__):
 
 
 def test_a_folder_that_may_not_be_written_is_named_as_it_came(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs.Path, "touch", denied)
+    monkeypatch.setattr(Path, "touch", denied)
     with pytest.raises(OSError, match=r"^resume=.*cannot be written \(Permission denied\)"):
         train(resume=tmp_path / "run", total_steps=400)
     monkeypatch.undo()
-    monkeypatch.setattr(runs, "write_bytes", denied)
+    monkeypatch.setattr(checkpoint, "write_synced", denied)
     with pytest.raises(OSError, match=r"^resume=.*any more \(Permission denied\)") as caught:
         train(resume=tmp_path / "run", total_steps=400)
     assert "make room" not in str(caught.value)
 
 
 def test_a_disk_that_fills_up_leaves_the_earlier_checkpoints(tmp_path, monkeypatch):
-    real = write_bytes
+    real = write_synced
 
     def full(path, content):
         if "000004" in str(path):
             raise OSError(28, "No space left on device")
         real(path, content)
 
-    monkeypatch.setattr(runs, "write_bytes", full)
+    monkeypatch.setattr(checkpoint, "write_synced", full)
     with pytest.raises(OSError, match=r"No space left on device.*resume"):
         small(out=tmp_path / "run", checkpoint_every=2)
     monkeypatch.undo()
@@ -435,11 +438,11 @@ class TestDamagedRuns:
             fn(tmp_path / "run")
 
     def test_no_permission_is_no_damage(self, run, fn, tmp_path, monkeypatch):
-        monkeypatch.setattr(runs.Path, "read_bytes", denied)
+        monkeypatch.setattr(Path, "read_bytes", denied)
         with pytest.raises(OSError, match=r"cannot be read \(Permission denied\)") as caught:
             fn(tmp_path / "run")
         assert "remove" not in str(caught.value)
-        monkeypatch.setattr(runs.Path, "iterdir", denied)
+        monkeypatch.setattr(Path, "iterdir", denied)
         with pytest.raises(OSError, match=r"cannot be read \(Permission denied\)"):
             fn(tmp_path / "run")
 
@@ -572,7 +575,7 @@ class Own(Vanilla):
     """What a user might write: own network, own setting, own state, own column."""
 
     settings_class = OwnSettings
-    remembers = (*Vanilla.remembers, "average", "dice", "draw", "weights")
+    state_attributes = (*Vanilla.state_attributes, "average", "dice", "draw", "weights")
 
     def __init__(self, observation_space, action_space, settings, **kwargs):
         super().__init__(observation_space, action_space, settings, **kwargs)
@@ -601,7 +604,7 @@ def own(**changes):
 
 def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
     run = own(memory=0.25, pair=[1, 0.5])
-    assert run.config["algorithm"] == "test_training:Own"
+    assert run.config["algorithm"] == "tests.test_training:Own"
     assert run.config["memory"] == 0.25
     assert run.config["pair"] == (1.0, 0.5)
     assert list(run.history.columns[: len(COLUMNS)]) == list(COLUMNS)
@@ -616,12 +619,12 @@ def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
 def test_its_state_is_remembered_and_its_class_is_asked_for(tmp_path):
     unbroken = own()
     own(total_steps=100, out=tmp_path / "run")
-    short = r"trained by 'test_training:Own', a class that is not ppobook's; .*load\(folder, learner=Own\)"
+    short = r"trained by 'tests.test_training:Own', a class that is not ppobook's; .*load\(folder, learner=Own\)"
     for fn in (load, lambda folder: train(resume=folder), lambda folder: train("vanilla", resume=folder)):
         with pytest.raises(ValueError, match=short):
             fn(tmp_path / "run")
     with pytest.raises(
-        ValueError, match="learner is 'vanilla', and the run was trained by 'test_training:Own'"
+        ValueError, match="learner is 'vanilla', and the run was trained by 'tests.test_training:Own'"
     ):
         load(tmp_path / "run", learner=Vanilla)
     on = train(Own, resume=tmp_path / "run", total_steps=200)
@@ -643,7 +646,7 @@ def test_a_run_of_the_books_takes_no_other_class(tmp_path):
     small(total_steps=32, out=tmp_path / "run")
     assert load(tmp_path / "run", learner=Vanilla).config["algorithm"] == "vanilla"
     with pytest.raises(
-        ValueError, match="learner is 'test_training:Own', and the run was trained by 'vanilla'"
+        ValueError, match="learner is 'tests.test_training:Own', and the run was trained by 'vanilla'"
     ):
         load(tmp_path / "run", learner=Own)
 
@@ -690,9 +693,12 @@ class Bare(torch.nn.Module):
         (learner(networks=lambda *_: (OwnPolicy(4, 2), 3)), "returned a value of type int"),
         (learner(networks=lambda *_: (OwnPolicy(4, 2), None)), "returned no value, and this algorithm has a"),
         (learner(networks=lambda *_: (Bare(), None)), "a policy of type Bare, which has no .*logp.*entropy"),
-        (learner(remembers=("policy", "polisy")), "Mine.remembers lists 'polisy', which it does not have"),
+        (
+            learner(state_attributes=("policy", "polisy")),
+            "Mine.state_attributes lists 'polisy', which it does not have",
+        ),
         (learner(__init__=forgetful), "Mine has extra, a Linear, which its checkpoints would lack"),
-        (learner(remembers=("policy", "value")), "Mine has policy_optimizer, a Adam"),
+        (learner(state_attributes=("policy", "value")), "Mine has policy_optimizer, a Adam"),
         (
             learner(settings_class=type("S", (OwnSettings,), {"__annotations__": {"x": int}, "x": 1})),
             "S adds 'x'",

@@ -29,7 +29,7 @@ class ActorCritic(Learner):
     rounding.
     """
 
-    remembers: ClassVar[tuple[str, ...]] = ("policy", "value", "shuffle", "reward_scale")
+    state_attributes: ClassVar[tuple[str, ...]] = ("policy", "value", "shuffle", "reward_scale")
 
     settings: Any
     value: nn.Module
@@ -133,9 +133,9 @@ class ActorCritic(Learner):
                 f"{max(steps // at_least, 1)} is wanted{why}"
             )
 
-    def begin_afresh(self) -> None:
+    def reset_episodes(self) -> None:
         if self.reward_scale is not None:
-            self.reward_scale.begin_afresh()
+            self.reward_scale.reset_episodes()
 
     @torch.no_grad()
     def afterwards(self, batch: Batch) -> dict[str, float]:

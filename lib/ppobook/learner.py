@@ -28,7 +28,7 @@ from ppobook.rollouts import Collector, Rollout
 from ppobook.run.interrupts import Interrupted as Interrupted
 from ppobook.run.machine import stream
 from ppobook.run.machine import threads as threads
-from ppobook.run.state import Remembering
+from ppobook.run.state import Stateful
 from ppobook.settings import Settings
 
 # A policy is a module with the methods of `networks.Policy`; ours and a user's own are treated alike, so
@@ -43,13 +43,12 @@ AnyValue = nn.Module
 _FICKLE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
-class Learner(Remembering):
+class Learner(Stateful):
     """An algorithm, for one environment's kind of observations and actions.
 
     A subclass names its `settings_class` and `presets`, makes what it needs in `__init__`, lists in
-    `remembers` the attributes that a checkpoint must hold, and writes `update`. The loop does the rest. What
-    is to differ from an algorithm of the book is written as a subclass of it, given to `train`, and to `load`
-    in order to read its runs::
+    `state_attributes` the attributes that a checkpoint must hold, and writes `update`. The loop does the
+    rest. To change an algorithm of the book, subclass it; `train` takes the class, and so does `load`::
 
         @dataclass(frozen=True)
         class MySettings(PPO.settings_class):
@@ -57,7 +56,7 @@ class Learner(Remembering):
 
         class MyPPO(PPO):
             settings_class = MySettings
-            remembers = (*PPO.remembers, "average")         # else a resumed run would begin with 0 again
+            state_attributes = (*PPO.state_attributes, "average")  # else a resumed run begins with 0
 
             def __init__(self, observation_space, action_space, settings, **kwargs):
                 super().__init__(observation_space, action_space, settings, **kwargs)
@@ -87,14 +86,14 @@ class Learner(Remembering):
 
     Notes
     -----
-    What may stand in `remembers` is said at `ppobook.runs.Remembering`. An attribute that is a random
+    What may stand in `state_attributes` is said at `ppobook.runs.Stateful`. An attribute that is a random
     generator, or has `state_dict` and `load_state_dict`, and is not listed is refused when training begins.
     """
 
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[Settings]] = Settings
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
-    remembers: ClassVar[tuple[str, ...]] = ("policy", "value")
+    state_attributes: ClassVar[tuple[str, ...]] = ("policy", "value")
 
     policy: AnyPolicy
     value: AnyValue | None
@@ -164,7 +163,7 @@ class Learner(Remembering):
         """
         raise NotImplementedError(f"{type(self).__name__} has no method update; one is wanted")
 
-    def begin_afresh(self) -> None:
+    def reset_episodes(self) -> None:
         """Forget what was kept of the episodes under way: the environments have been reset."""
 
 

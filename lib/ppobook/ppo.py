@@ -56,7 +56,7 @@ class PPO(ActorCritic):
     algorithm = "ppo"
     settings_class = PPOSettings
     presets = PRESETS["ppo"]
-    remembers = (*ActorCritic.remembers, "optimizer", "kl_coef")
+    state_attributes = (*ActorCritic.state_attributes, "optimizer", "kl_coef")
 
     settings: PPOSettings
     # As it was when the rollout was played; kept where the objective, or a loss of one's own, may ask it.

@@ -24,12 +24,12 @@ from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import _learner_of_run, learner_class, learner_name, short_name
 from ppobook.rollouts import Collector, Rollout
 from ppobook.run.checkpoint import CONTROL, Checkpoint, read_checkpoint, write_checkpoint
-from ppobook.run.folder import Home, checkpoints, new_folder, update_of
+from ppobook.run.folder import RunFolder, checkpoints, new_folder, update_of
 from ppobook.run.history import History, checked_metrics
 
 # These are at hand here too, for whoever has a run in hand.
 from ppobook.run.interrupts import Interrupted as Interrupted
-from ppobook.run.loop import TrainingLoop, carry_out
+from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import checked_device, stream
 from ppobook.run.machine import threads as threads
 from ppobook.run.settings import refuse_other_settings, whole
@@ -100,7 +100,7 @@ class Run:
         OSError
             The folder holds something already, or cannot be written.
         """
-        home = Home.at("folder", folder)
+        home = RunFolder.at("folder", folder)
         new_folder(home)
         write_checkpoint(home.folder, self._checkpoint)
         return home.folder
@@ -126,7 +126,7 @@ def load(folder: str | Path, learner: type[Learner] | None = None, device: str |
         No run there, a checkpoint that is cut short, from another version, or not ours to read; a run of a
         user's own class, and no `learner` or another one.
     """
-    checkpoint = _read(Home.at("folder", folder))
+    checkpoint = _read(RunFolder.at("folder", folder))
     if device is None:
         with contextlib.suppress(ValueError):
             device = checked_device(checkpoint.state["config"].get("device", "cpu"))
@@ -158,7 +158,7 @@ def read_record(folder: str | Path, name: str = "folder") -> Record:
     ValueError, OSError
         As for `load`.
     """
-    checkpoint = _read(Home.at(name, folder))
+    checkpoint = _read(RunFolder.at(name, folder))
     state = checkpoint.state
     try:
         spaces = [_space(description) for description in state["spaces"]]
@@ -255,7 +255,7 @@ def train(
     asked = {name: value for name, value in given.items() if value is not None} | settings
     if total_steps is not None:
         total_steps = whole("total_steps", total_steps)
-    training = carry_out(
+    training = run_training(
         lambda: _Training.fresh(asked, total_steps),
         lambda home: _Training.resumed(home, asked, total_steps),
         out=out,
@@ -311,7 +311,7 @@ class _Training(TrainingLoop):
         return cls(config, learner, envs)
 
     @classmethod
-    def resumed(cls, home: Home, asked: dict[str, Any], total_steps: int | None) -> _Training:
+    def resumed(cls, home: RunFolder, asked: dict[str, Any], total_steps: int | None) -> _Training:
         checkpoint = _read(home)
         given = asked.pop("algorithm") if isinstance(asked.get("algorithm"), type) else None
         if "device" in asked:  # the only setting that says nothing about what is learned
@@ -382,7 +382,7 @@ class _Training(TrainingLoop):
 
     def before_checkpoint(self) -> None:
         if not self.keeps_episodes:
-            self._begin_afresh()
+            self._reset_environments()
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         collector = self.collector.state_dict()
@@ -398,7 +398,7 @@ class _Training(TrainingLoop):
         """Put the environments and the collector back to where they were."""
         collector = checkpoint.state["collector"]
         if not checkpoint.files:
-            self._begin_afresh()
+            self._reset_environments()
             self.collector.generator.set_state(collector["generator"])
             return
         try:
@@ -410,13 +410,13 @@ class _Training(TrainingLoop):
                 "goes on with new episodes"
             ) from None
 
-    def _begin_afresh(self) -> None:
+    def _reset_environments(self) -> None:
         """New episodes, the same ones whoever begins them after this update."""
         self.collector.reset(stream(self.config["seed"], f"environments after update {self.update}"))
-        self.learner.begin_afresh()
+        self.learner.reset_episodes()
 
 
-def _read(home: Home, checkpoint: Path | None = None) -> Checkpoint:
+def _read(home: RunFolder, checkpoint: Path | None = None) -> Checkpoint:
     """A checkpoint of a run, the last one if it is not said which."""
     return read_checkpoint(
         home,

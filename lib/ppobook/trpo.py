@@ -64,7 +64,7 @@ class TRPO(ActorCritic):
     algorithm = "trpo"
     settings_class = TRPOSettings
     presets = PRESETS["trpo"]
-    remembers = (*ActorCritic.remembers, "value_optimizer")
+    state_attributes = (*ActorCritic.state_attributes, "value_optimizer")
 
     settings: TRPOSettings
 

@@ -55,7 +55,7 @@ class Vanilla(Learner):
     algorithm = "vanilla"
     settings_class = VanillaSettings
     presets = PRESETS["vanilla"]
-    remembers = ("policy", "value", "policy_optimizer", "value_optimizer")
+    state_attributes = ("policy", "value", "policy_optimizer", "value_optimizer")
 
     def __init__(
         self, observation_space: gym.Space, action_space: gym.Space, settings: VanillaSettings, **kwargs: Any

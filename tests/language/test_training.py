@@ -86,7 +86,16 @@ class Own(Stage):
     """What a user might write: REINFORCE less a running mean and a critic, with all that a stage can have."""
 
     settings_class = OwnSettings
-    remembers = (*Stage.remembers, "reference", "judge", "critic", "critic_optimizer", "dice", "mean", "seen")
+    state_attributes = (
+        *Stage.state_attributes,
+        "reference",
+        "judge",
+        "critic",
+        "critic_optimizer",
+        "dice",
+        "mean",
+        "seen",
+    )
     wants_reward = True
     wants_reference = True
 
@@ -620,7 +629,9 @@ class TestDamagedRuns:
         if fn is load:  # it asks for the model only
             load(folder)
             return
-        with pytest.raises(ValueError, match=r"lacks something, .* lacks 'generator', which it remembers"):
+        with pytest.raises(
+            ValueError, match=r"lacks something, .* lacks 'generator', one of its state_attributes"
+        ):
             fn(folder)
 
     def test_of_another_size(self, fn, folder):
@@ -716,14 +727,14 @@ def with_extra(make):
         (int, "stage is <class 'int'>; one of"),
         (Own(Task(decoder(), WORLD.tokenizer, WORLD, training.open_reward("gold", None, WORLD),
                            decoder().requires_grad_(False)), OwnSettings()), "one of 'sft'"),
-        (changed(remembers=(*Own.remembers, "gone")), "Mine.remembers lists 'gone', which it does not"),
-        (changed(remembers=("model", "optimizer")), "Mine has generator, a Generator, which its checkpoints"),
+        (changed(state_attributes=(*Own.state_attributes, "gone")), "Mine.state_attributes lists 'gone', which it does not"),
+        (changed(state_attributes=("model", "optimizer")), "Mine has generator, a Generator, which its checkpoints"),
         (
             changed(__init__=with_extra(lambda self: torch.nn.Linear(2, 2))),
             "Mine has extra, a Linear, which its checkpoints would lack",
         ),
         (
-            changed(__init__=with_extra(lambda self: object()), remembers=(*Own.remembers, "extra")),
+            changed(__init__=with_extra(lambda self: object()), state_attributes=(*Own.state_attributes, "extra")),
             "extra is <object.*no checkpoint can hold",
         ),
         (
@@ -758,7 +769,10 @@ def test_what_a_step_says_has_a_door(step, sentence):
 
 def test_a_module_of_any_kind_can_be_remembered(tmp_path):
     """The loop rebuilds what it gave; what a stage made for itself is its own affair."""
-    mine = changed(__init__=with_extra(lambda self: torch.nn.GRU(2, 2)), remembers=(*Own.remembers, "extra"))
+    mine = changed(
+        __init__=with_extra(lambda self: torch.nn.GRU(2, 2)),
+        state_attributes=(*Own.state_attributes, "extra"),
+    )
     run = fit("own, gold", stage=mine, steps=2, out=tmp_path / "run")
     assert set(run._checkpoint.state["architecture"]) == {"model", "reference"}
     assert len(go_on(tmp_path / "run", "own, gold", stage=mine, steps=4).history) == 4

@@ -17,7 +17,7 @@ from ppobook.training import read_record
 
 EVERY = 3
 KILLED = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "checkpoint_every": EVERY}
-# Each algorithm, with all that it remembers from one update to the next.
+# Each algorithm, with all that it keeps from one update to the next.
 CASES = {
     "vanilla": {"algorithm": "vanilla", "value_epochs": 2},
     "vanilla, whole episodes": {"algorithm": "vanilla", "baseline": "mean"},

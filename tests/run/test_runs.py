@@ -19,25 +19,25 @@ from torch import nn
 
 from ppobook import load
 from ppobook.run.checkpoint import read_checkpoint, write_checkpoint
-from ppobook.run.folder import Home, checkpoints, locked, new_folder
+from ppobook.run.folder import RunFolder, checkpoints, locked, new_folder
 from ppobook.run.history import History, checked_metrics
 from ppobook.run.interrupts import Interrupted
-from ppobook.run.loop import TrainingLoop, carry_out, grown_beyond_bounds, weights_are_finite
+from ppobook.run.loop import TrainingLoop, grown_beyond_bounds, run_training, weights_are_finite
 from ppobook.run.machine import stream
 from ppobook.run.settings import Settings, refuse_other_settings, setting
-from ppobook.run.state import Remembering, refuse_to_forget
+from ppobook.run.state import Stateful, refuse_to_forget
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Settings):
+class LineSettings(Settings):
     lr: float = setting(0.05, "learning rate", above=0)
     batch: int = setting(4, "points an update", low=1)
 
 
-class Line(Remembering):
+class Line(Stateful):
     """A line through noisy points, by Adam."""
 
-    remembers = ("model", "optimizer", "draw", "dice", "average", "seen", "nothing")
+    state_attributes = ("model", "optimizer", "draw", "dice", "average", "seen", "nothing")
 
     def __init__(self, settings, seed):
         self.settings = settings
@@ -82,7 +82,7 @@ class Training(TrainingLoop):
 
     @classmethod
     def fresh(cls, asked, updates):
-        settings = Settings.make("line", asked, {})
+        settings = LineSettings.make("line", asked, {})
         config = {"seed": 3, "updates": updates, "checkpoint_every": 2} | dataclasses.asdict(settings)
         line = Line(settings, config["seed"])
         refuse_to_forget(line)
@@ -95,7 +95,7 @@ class Training(TrainingLoop):
             home, format=cls.format, needs=("line",), files=("points.bin",), checkpoint=place
         )
         config = read.state["config"] | {"updates": updates}
-        line = Line(Settings(config["lr"], config["batch"]), config["seed"])
+        line = Line(LineSettings(config["lr"], config["batch"]), config["seed"])
         refuse_other_settings(home, asked, config, line.settings)
         line.load_state_dict(read.state["line"])
         assert read.files == {"points.bin": b"%d" % line.seen[0]}
@@ -121,7 +121,7 @@ class Training(TrainingLoop):
 
 
 def fit(updates=7, out=None, resume=None, first=False, progress=None, tensorboard=False, **settings):
-    return carry_out(
+    return run_training(
         lambda: Training.fresh(settings, updates),
         lambda home: Training.resumed(home, settings, updates, first),
         out=out,
@@ -266,7 +266,7 @@ def test_ctrl_c_without_a_folder_and_a_second_one(monkeypatch):
 def test_one_trainer_in_a_folder(tmp_path):
     pytest.importorskip("fcntl")
     fit(3, out=tmp_path / "run")
-    home = Home.at("resume", tmp_path / "run")
+    home = RunFolder.at("resume", tmp_path / "run")
     with locked(home), pytest.raises(ValueError, match=r"resume=.*is being trained in already"):
         fit(9, resume=home.folder)
     assert fit(9, resume=home.folder).bits() == fit(9).bits()
@@ -302,7 +302,7 @@ def test_a_run_of_one_kind_is_not_taken_for_one_of_another(tmp_path):
     fit(3, out=tmp_path / "run")
     with pytest.raises(ValueError, match=r"in checkpoint format 'line 1'; wanted: format 1, which ppobook"):
         load(tmp_path / "run")
-    read = functools.partial(read_checkpoint, Home.at("folder", tmp_path / "run"), format="line 1")
+    read = functools.partial(read_checkpoint, RunFolder.at("folder", tmp_path / "run"), format="line 1")
     assert read().update == 3
     assert read().files == {}
     with pytest.raises(ValueError, match=r"checkpoint-000003/state.pt has no 'words'"):
@@ -361,7 +361,7 @@ def test_settings_have_no_fields_until_a_subclass_adds_some():
     assert dataclasses.fields(Settings) == ()
     with pytest.raises(ValueError, match="gamma=1: language has no such setting"):
         Settings.make("language", {"gamma": 1}, {})
-    assert Settings.make("line", {"lr": 1}, {"lr": 2, "batch": 1e2}) == Settings(1.0, 100)
+    assert LineSettings.make("line", {"lr": 1}, {"lr": 2, "batch": 1e2}) == LineSettings(1.0, 100)
 
 
 @pytest.mark.parametrize("columns", [("update", "loss", "seconds"), ("loss", "update")])
@@ -408,31 +408,31 @@ def test_a_number_is_wanted_of_each_metric():
 
 
 def test_what_is_remembered_comes_back_from_the_disk(tmp_path):
-    line = Line(Settings(), 0)
+    line = Line(LineSettings(), 0)
     for _ in range(3):
         line.step()
     torch.save(line.state_dict(), tmp_path / "state.pt")
     after = [line.step() for _ in range(3)]
-    other = Line(Settings(), 1)
+    other = Line(LineSettings(), 1)
     other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert [other.step() for _ in range(3)] == after
     assert other.seen == line.seen
     assert "nothing" not in line.state_dict()
     for name in ("model", "dice", "seen"):
         less = {one: part for one, part in line.state_dict().items() if one != name}
-        with pytest.raises(ValueError, match=f"state of Line lacks '{name}', which it remembers"):
+        with pytest.raises(ValueError, match=f"state of Line lacks '{name}', one of its state_attributes"):
             other.load_state_dict(less)
 
 
 def test_what_would_be_forgotten_is_refused():
-    line = Line(Settings(), 0)
+    line = Line(LineSettings(), 0)
     line.head = line.model  # the same weights, by another name
     refuse_to_forget(line)
     line.scale = nn.Linear(1, 1)
     with pytest.raises(ValueError, match=r"Line has scale, a Linear, which its checkpoints would lack"):
         refuse_to_forget(line)
     del line.scale, line.dice
-    with pytest.raises(ValueError, match=r"Line.remembers lists 'dice', which it does not have"):
+    with pytest.raises(ValueError, match=r"Line.state_attributes lists 'dice', which it does not have"):
         refuse_to_forget(line)
 
 
@@ -466,11 +466,11 @@ def test_streams_of_one_run_are_apart_and_stay():
 
 def test_files_beside_the_state_are_read_and_not_opened(tmp_path):
     fit(3, out=tmp_path / "run")
-    home = Home.at("folder", tmp_path / "run")
+    home = RunFolder.at("folder", tmp_path / "run")
     (tmp_path / "run" / "checkpoint-000003" / "points.bin").write_bytes(b"not a pickle")
     read = read_checkpoint(home, format="line 1", files=("points.bin", "absent.bin"))
     assert read.files == {"points.bin": b"not a pickle"}
-    new_folder(Home.at("folder", tmp_path / "copy"))
+    new_folder(RunFolder.at("folder", tmp_path / "copy"))
     write_checkpoint(tmp_path / "copy", read)
     for name in ("state.pt", "points.bin"):
         one, copy = (tmp_path / run / "checkpoint-000003" / name for run in ("run", "copy"))

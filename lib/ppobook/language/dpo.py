@@ -65,7 +65,7 @@ class DPO(Stage):
 
     algorithm = "dpo"
     settings_class = DPOSettings
-    remembers = (*Stage.remembers, "ref_logp", "sampled")
+    state_attributes = (*Stage.state_attributes, "ref_logp", "sampled")
     wants_reference = True
 
     settings: DPOSettings

@@ -217,7 +217,7 @@ class GRPO(Sampling):
 
     algorithm = "grpo"
     settings_class = GRPOSettings
-    remembers = (*Sampling.remembers, "rounds")
+    state_attributes = (*Sampling.state_attributes, "rounds")
 
     settings: GRPOSettings
 

@@ -38,7 +38,7 @@ from ppobook.language.pretrained import (
 )
 from ppobook.language.rewards import Judge
 from ppobook.language.tokens import Completions, Tokenizer, WordTokenizer
-from ppobook.run.folder import Home, new_folder
+from ppobook.run.folder import RunFolder, new_folder
 
 __all__ = [
     "Pretrained",
@@ -461,7 +461,7 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         tokenizer = tokenizer.tokenizer
     if body is not model and body.pad == body.eos and not hasattr(tokenizer, "add_special_tokens"):
         raise ValueError("tokenizer is None; to give the model of rewards a pad of its own, one is wanted")
-    home = Home.at("folder", folder)
+    home = RunFolder.at("folder", folder)
     new_folder(home)
     if ours:
         tokenizer = _save_decoder(model, home.folder, tokenizer)

@@ -231,7 +231,7 @@ class IterativePPO(PPO):
 
     algorithm = "iterative_ppo"
     settings_class = IterativePPOSettings
-    remembers = (*PPO.remembers, "asked")
+    state_attributes = (*PPO.state_attributes, "asked")
 
     settings: IterativePPOSettings
     judge: Judge
@@ -395,7 +395,7 @@ class LaggedGRPO(GRPO):
 
     algorithm = "lagged_grpo"
     settings_class = LaggedGRPOSettings
-    remembers = (*GRPO.remembers, "sampler", "past")
+    state_attributes = (*GRPO.state_attributes, "sampler", "past")
 
     settings: LaggedGRPOSettings
 

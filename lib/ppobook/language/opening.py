@@ -16,7 +16,7 @@ from ppobook.language.run import Run, _load, is_run
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
-from ppobook.run.folder import Home
+from ppobook.run.folder import RunFolder
 from ppobook.run.machine import stream
 
 
@@ -107,7 +107,7 @@ def _run_in(name: str, given: Any) -> Run | None:
     if isinstance(given, Run):
         return given
     if isinstance(given, str | Path) and is_run(given):
-        return _load(Home.at(name, given), "cpu")
+        return _load(RunFolder.at(name, given), "cpu")
     return None
 
 
@@ -123,7 +123,7 @@ def _judge_in(reward: Any, tokenizer: Any) -> Any:
                 f"reward is {str(reward)!r}, and there is no such folder; the function itself is wanted, "
                 "whose name only the command line takes"
             )
-        reward = _load(Home.at("reward", reward), "cpu")
+        reward = _load(RunFolder.at("reward", reward), "cpu")
     if not isinstance(reward, Run):
         return copy.deepcopy(reward) if isinstance(reward, Judge) else reward
     if not isinstance(reward.model, Judge):

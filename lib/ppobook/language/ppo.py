@@ -94,7 +94,7 @@ class PPO(Sampling):
 
     algorithm = "ppo"
     settings_class = PPOSettings
-    remembers = (*Sampling.remembers, "critic", "kl_coef")
+    state_attributes = (*Sampling.state_attributes, "critic", "kl_coef")
 
     settings: PPOSettings
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ppobook import validation
 from ppobook.language.stage import Stage
-from ppobook.run.folder import Home
+from ppobook.run.folder import RunFolder
 
 # Found by name when asked for: this room may not import the stages, which are built on it.
 STAGES = {
@@ -37,7 +37,7 @@ def _name_of(kind: type[Stage]) -> str:
     return {where: name for name, where in STAGES.items()}.get(place, place)
 
 
-def _stage_of_run(home: Home, config: dict[str, Any], given: Any) -> type[Stage]:
+def _stage_of_run(home: RunFolder, config: dict[str, Any], given: Any) -> type[Stage]:
     named = config.get("stage")
     if given is None:
         if isinstance(named, str) and ":" in named:

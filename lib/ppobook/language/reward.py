@@ -65,7 +65,7 @@ class RewardModelling(Stage):
 
     algorithm = "reward"
     settings_class = RewardSettings
-    remembers = (*Stage.remembers, "sampled")
+    state_attributes = (*Stage.state_attributes, "sampled")
     begins_from_judge = True
     pairs: Pairs
     held_out: Pairs | None

@@ -12,7 +12,7 @@ from ppobook.language import parallel
 from ppobook.language.describing import build, build_tokenizer
 from ppobook.language.world import World
 from ppobook.run.checkpoint import LANGUAGE, Checkpoint, read_checkpoint, write_checkpoint
-from ppobook.run.folder import Home, checkpoints, new_folder
+from ppobook.run.folder import RunFolder, checkpoints, new_folder
 from ppobook.run.history import History
 from ppobook.run.machine import checked_device
 
@@ -49,7 +49,7 @@ class Run:
         OSError
             The folder holds something already, or cannot be written.
         """
-        home = Home.at("folder", folder)
+        home = RunFolder.at("folder", folder)
 
         def write() -> None:
             new_folder(home)
@@ -59,7 +59,7 @@ class Run:
         return home.folder
 
     def remembered(self, name: str) -> Any:
-        """What the run's stage remembered under this name (`Stage.remembers`), as its checkpoint has it."""
+        """What the run's stage remembered under this name (`Stage.state_attributes`), as its checkpoint has it."""
         return self._checkpoint.state["stage"][name]
 
     @property
@@ -77,10 +77,10 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
     ValueError, OSError
         No run there, or a checkpoint that is cut short, from another version, or not ours to read.
     """
-    return _load(Home.at("folder", folder), device)
+    return _load(RunFolder.at("folder", folder), device)
 
 
-def _load(home: Home, device: str) -> Run:
+def _load(home: RunFolder, device: str) -> Run:
     checkpoint = _read(home)
     device = checked_device(device)
     try:
@@ -97,7 +97,7 @@ def _run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
     return Run(model, tokenizer, History(state["history"]).table(), dict(state["config"]), checkpoint)
 
 
-def _read(home: Home) -> Checkpoint:
+def _read(home: RunFolder) -> Checkpoint:
     return read_checkpoint(home, format=LANGUAGE, needs=("stage", "architecture", "tokenizer"))
 
 

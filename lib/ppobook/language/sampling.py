@@ -83,7 +83,7 @@ class Sampling(Stage):
 
     together = 1
     settings_class = SamplingSettings
-    remembers = (*Stage.remembers, "reference", "judge")
+    state_attributes = (*Stage.state_attributes, "reference", "judge")
     wants_reward = True
     wants_reference = True
 

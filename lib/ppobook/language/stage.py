@@ -31,7 +31,7 @@ from ppobook.language.stored import _side_by_side, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
-from ppobook.run.state import Remembering
+from ppobook.run.state import Stateful
 
 
 @dataclass
@@ -61,11 +61,11 @@ class Task:
         return self.data if isinstance(self.data, World) else None
 
 
-class Stage(Remembering):
+class Stage(Stateful):
     """One kind of training, of one model, on one set of data.
 
-    A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `remembers` what a
-    checkpoint must hold beside model and optimizer, and writes `step`.
+    A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `state_attributes` what
+    a checkpoint must hold beside model and optimizer, and writes `step`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Stage(Remembering):
 
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[StageSettings]] = StageSettings
-    remembers: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
+    state_attributes: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
     begins_afresh: ClassVar[bool] = False
@@ -247,5 +247,5 @@ class Stage(Remembering):
 
     def modules(self) -> dict[str, nn.Module]:
         """The networks among what is remembered, by name."""
-        named = {name: getattr(self, name) for name in self.remembers}
+        named = {name: getattr(self, name) for name in self.state_attributes}
         return {name: part for name, part in named.items() if isinstance(part, nn.Module)}

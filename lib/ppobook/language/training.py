@@ -23,10 +23,10 @@ from ppobook.language.run import Run, _read, _run_of
 from ppobook.language.stage import Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import LANGUAGE
-from ppobook.run.folder import Home
+from ppobook.run.folder import RunFolder
 from ppobook.run.history import History, checked_metrics
 from ppobook.run.interrupts import Interrupted
-from ppobook.run.loop import TrainingLoop, carry_out
+from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import checked_device, stream, threads
 from ppobook.run.settings import refuse_other_settings
 from ppobook.run.state import refuse_to_forget
@@ -127,7 +127,7 @@ def train(
     given = Task(model, tokenizer, data, reward, reference)
     parallel.begin()
     try:
-        training = carry_out(
+        training = run_training(
             lambda: _Training.fresh(asked, given),
             lambda home: _Training.resumed(home, asked, given),
             out=out,
@@ -186,7 +186,7 @@ class _Training(TrainingLoop):
         return cls(config, stage)
 
     @classmethod
-    def resumed(cls, home: Home, asked: dict[str, Any], given: Task) -> _Training:
+    def resumed(cls, home: RunFolder, asked: dict[str, Any], given: Task) -> _Training:
         checkpoint = _read(home)
         state, before = checkpoint.state, checkpoint.state["config"]
         kind = _stage_of_run(home, before, asked.pop("stage", None))
@@ -297,7 +297,7 @@ class _Training(TrainingLoop):
         return _run_of(copy.deepcopy(self.stage.model), self.stage.tokenizer, checkpoint)
 
 
-def _settings_again(home: Home, kind: type[Stage], config: dict[str, Any]) -> Any:
+def _settings_again(home: RunFolder, kind: type[Stage], config: dict[str, Any]) -> Any:
     """The settings of a run that is resumed."""
     known = [f.name for f in fields(kind.settings_class)]
     lacking = [name for name in known if name not in config]
@@ -310,7 +310,12 @@ def _settings_again(home: Home, kind: type[Stage], config: dict[str, Any]) -> An
 
 
 def _reward_again(
-    home: Home, config: dict[str, Any], given: Any, judge: Judge | None, tokenizer: Any, world: World | None
+    home: RunFolder,
+    config: dict[str, Any],
+    given: Any,
+    judge: Judge | None,
+    tokenizer: Any,
+    world: World | None,
 ) -> Reward | None:
     """The reward of a run that is resumed: out of its checkpoint, but for a function."""
     named = config["reward"]
@@ -357,7 +362,7 @@ def _data_config(data: Any) -> dict[str, Any]:
     return {"digest": digest_of(data)}
 
 
-def _data_again(home: Home, config: dict[str, Any], given: Any) -> Any:
+def _data_again(home: RunFolder, config: dict[str, Any], given: Any) -> Any:
     """The data of a run that is resumed."""
     kept = config["data"]
     if "world" in kept:

@@ -119,6 +119,6 @@ class RewardScale(nn.Module):
         # Returns that are all alike have no scale.
         return (rewards / torch.where(std > 1e-8, std, 1.0)).clamp(-self.clip, self.clip)
 
-    def begin_afresh(self) -> None:
+    def reset_episodes(self) -> None:
         """Forget the episodes under way: their environments have been reset."""
         self.returns.zero_()

@@ -15,7 +15,8 @@ import torch
 
 import ppobook
 from ppobook import validation
-from ppobook.run.folder import Home, checkpoints, update_of
+from ppobook.run.files import atomic_write, write_synced
+from ppobook.run.folder import RunFolder, checkpoints, update_of
 from ppobook.run.history import History
 
 
@@ -64,29 +65,15 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     state = io.BytesIO()
     torch.save(checkpoint.state, state)
     for name, content in {"state.pt": state.getvalue(), **checkpoint.files}.items():
-        write_bytes(part / name, content)
+        write_synced(part / name, content)
     os.rename(part, final)
 
     # For people. What reads a run reads the checkpoint, so these may lag behind it after a kill.
-    _write_whole(folder / "config.json", json.dumps(checkpoint.state["config"], indent=2) + "\n")
+    atomic_write(folder / "config.json", json.dumps(checkpoint.state["config"], indent=2) + "\n")
     text = History(checkpoint.state["history"]).text() if checkpoint.text is None else checkpoint.text
-    _write_whole(folder / "history.csv", text)
+    atomic_write(folder / "history.csv", text)
     for old in checkpoints(folder)[:-2]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, and have it on the disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 def drop_later(folder: Path, update: int) -> None:
@@ -114,7 +101,7 @@ _TRAINERS = {
 
 
 def read_checkpoint(
-    home: Home,
+    home: RunFolder,
     *,
     format: Any,
     needs: Iterable[str] = (),
@@ -128,7 +115,7 @@ def read_checkpoint(
 
     Parameters
     ----------
-    home : Home
+    home : RunFolder
     format : int or str
         Of the trainer that asks. A checkpoint in another one is refused, and not guessed at.
     needs : names

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from ppobook import validation
 
 
-class Home(NamedTuple):
+class RunFolder(NamedTuple):
     """A run's folder, and the name of the argument that it came in."""
 
     name: str
@@ -28,7 +28,7 @@ class Home(NamedTuple):
 
 
 @contextlib.contextmanager
-def locked(home: Home) -> Iterator[None]:
+def locked(home: RunFolder) -> Iterator[None]:
     """Keep a second process from training in the same folder.
 
     Raises
@@ -56,7 +56,7 @@ def locked(home: Home) -> Iterator[None]:
         os.close(handle)
 
 
-def refuse_unless_writable(home: Home) -> None:
+def refuse_unless_writable(home: RunFolder) -> None:
     """Refuse a folder in which no file can be made."""
     try:
         probe = home.folder / "probe.part"
@@ -66,11 +66,11 @@ def refuse_unless_writable(home: Home) -> None:
         raise _unwritable(home, error) from None
 
 
-def _unwritable(home: Home, error: OSError) -> OSError:
+def _unwritable(home: RunFolder, error: OSError) -> OSError:
     return OSError(f"{home} cannot be written ({error.strerror}); wanted: a folder that can")
 
 
-def new_folder(home: Home) -> None:
+def new_folder(home: RunFolder) -> None:
     """Make the folder, if need be; refuse one that holds something or cannot be written."""
     try:
         home.folder.mkdir(parents=True, exist_ok=True)

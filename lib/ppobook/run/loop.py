@@ -17,7 +17,7 @@ from torch import nn
 import ppobook
 from ppobook import validation
 from ppobook.run.checkpoint import Checkpoint, drop_later, write_checkpoint
-from ppobook.run.folder import Home, locked, new_folder, refuse_unless_writable
+from ppobook.run.folder import RunFolder, locked, new_folder, refuse_unless_writable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.machine import threads
@@ -157,7 +157,7 @@ class TrainingLoop(abc.ABC):
         self.seconds = checkpoint.state["seconds"]
         self.saved = self.update
 
-    def save(self, home: Home | None, *, due: bool) -> None:
+    def save(self, home: RunFolder | None, *, due: bool) -> None:
         """A checkpoint after the present update."""
         if due:
             self.before_checkpoint()
@@ -173,7 +173,9 @@ class TrainingLoop(abc.ABC):
                 f"earlier checkpoints are whole; {remedy} and resume from there"
             ) from None
 
-    def go(self, home: Home | None, interrupts: Interrupts, progress: bool | None, tensorboard: bool) -> None:
+    def go(
+        self, home: RunFolder | None, interrupts: Interrupts, progress: bool | None, tensorboard: bool
+    ) -> None:
         """Update until the run is as long as it was asked to be, or somebody presses Ctrl-C.
 
         Raises
@@ -244,9 +246,9 @@ class TrainingLoop(abc.ABC):
 TrainingT = TypeVar("TrainingT", bound=TrainingLoop)
 
 
-def carry_out(
+def run_training(
     fresh: Callable[[], TrainingT],
-    resumed: Callable[[Home], TrainingT],
+    resumed: Callable[[RunFolder], TrainingT],
     *,
     out: str | Path | None,
     resume: str | Path | None,
@@ -261,7 +263,7 @@ def carry_out(
     ----------
     fresh : function
         Makes the run. It is called before there is a folder, so that what it refuses leaves none.
-    resumed : function of a Home
+    resumed : function of a RunFolder
         Makes it as it was at the last checkpoint there, while nobody else can train in that folder.
     out, resume : path, optional
         A new folder, or that of a run; or neither, and then nothing is kept.
@@ -287,13 +289,13 @@ def carry_out(
         raise ValueError("tensorboard=True, and out is left out; a folder is wanted to write the events to")
     home = None
     if resume is not None:
-        home = Home.at("resume", resume)
+        home = RunFolder.at("resume", resume)
         if out is not None:
             raise ValueError(
                 f"out={str(out)!r}: a resumed run stays in its folder; wanted: resume without out"
             )
     elif out is not None:
-        home = Home.at("out", out)
+        home = RunFolder.at("out", out)
     with contextlib.ExitStack() as held:
         if home is not None and resume is not None:
             if writes:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ppobook import validation
-from ppobook.run.folder import Home
+from ppobook.run.folder import RunFolder
 
 
 def setting(
@@ -138,13 +138,13 @@ def _plain(value: Any) -> Any:
 
 
 def refuse_other_settings(
-    home: Home, asked: dict[str, Any], config: dict[str, Any], settings: Settings
+    home: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Settings
 ) -> None:
     """Refuse what was asked of a resumed run, where it is not what the run has already.
 
     Parameters
     ----------
-    home : Home
+    home : RunFolder
     asked : dict
         Settings, and other entries of the config, by name.
     config : dict

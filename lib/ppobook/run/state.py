@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from ppobook.run.settings import storable
 
 
-class Remembering:
+class Stateful:
     """Something that learns, and says which of its attributes change while it does.
 
     Attributes
     ----------
-    remembers : tuple of str, of the class
+    state_attributes : tuple of str, of the class
         Attributes that a checkpoint must hold: modules, optimizers and whatever else has `state_dict` and
         `load_state_dict`, random generators of torch and NumPy, tensors, numbers, strings, and lists and
         dicts of them. One that is None is left out.
@@ -24,14 +24,14 @@ class Remembering:
         Where its tensors are put.
     """
 
-    remembers: ClassVar[tuple[str, ...]] = ()
+    state_attributes: ClassVar[tuple[str, ...]] = ()
     device: str
 
     def state_dict(self) -> dict[str, Any]:
         """All that has been learned so far, for a checkpoint."""
         return {
             name: _remembered(name, getattr(self, name))
-            for name in self.remembers
+            for name in self.state_attributes
             if getattr(self, name) is not None
         }
 
@@ -43,17 +43,17 @@ class Remembering:
         ValueError
             It lacks something that is remembered.
         """
-        for name in self.remembers:
+        for name in self.state_attributes:
             if name not in state and getattr(self, name) is not None:
                 raise ValueError(
-                    f"the state of {type(self).__name__} lacks {name!r}, which it remembers; "
+                    f"the state of {type(self).__name__} lacks {name!r}, one of its state_attributes; "
                     "wanted: all that state_dict returned"
                 )
         self.put_back(state)
 
     def beside_weights(self) -> dict[str, Any]:
         """What changes with every draw, modules and optimizers aside."""
-        parts = {name: getattr(self, name) for name in self.remembers}
+        parts = {name: getattr(self, name) for name in self.state_attributes}
         weights = nn.Module | torch.optim.Optimizer | Tensor | None
         return {name: _remembered(name, x) for name, x in parts.items() if not isinstance(x, weights)}
 
@@ -86,7 +86,7 @@ def _has_state(x: Any) -> bool:
     return hasattr(x, "state_dict") and hasattr(x, "load_state_dict")
 
 
-def refuse_to_forget(learner: Remembering) -> None:
+def refuse_to_forget(learner: Stateful) -> None:
     """Refuse a learner with a part that changes and that its checkpoints would lack.
 
     A plain number or tensor can't be told from a constant, and is let pass.
@@ -94,15 +94,15 @@ def refuse_to_forget(learner: Remembering) -> None:
     Raises
     ------
     ValueError
-        `remembers` lists what is not there; or a module, an optimizer, a generator is not listed.
+        `state_attributes` lists what is not there; or a module, an optimizer, a generator is not listed.
     """
-    absent = [name for name in learner.remembers if not hasattr(learner, name)]
+    absent = [name for name in learner.state_attributes if not hasattr(learner, name)]
     if absent:
         raise ValueError(
-            f"{type(learner).__name__}.remembers lists {absent[0]!r}, which it does not have after __init__; "
+            f"{type(learner).__name__}.state_attributes lists {absent[0]!r}, which it does not have after __init__; "
             "an attribute is wanted (super().__init__ makes those of the class it extends)"
         )
-    kept = [getattr(learner, name) for name in learner.remembers]
+    kept = [getattr(learner, name) for name in learner.state_attributes]
     known = {
         id(x)
         for part in kept
@@ -110,7 +110,7 @@ def refuse_to_forget(learner: Remembering) -> None:
         for x in part.state_dict(keep_vars=True).values()
     }
     for name, part in vars(learner).items():
-        if name in learner.remembers:
+        if name in learner.state_attributes:
             continue
         if isinstance(part, nn.Module):
             lost = any(id(x) not in known for x in part.state_dict(keep_vars=True).values())
@@ -120,5 +120,5 @@ def refuse_to_forget(learner: Remembering) -> None:
             kind = type(learner).__name__
             raise ValueError(
                 f"{kind} has {name}, a {type(part).__name__}, which its checkpoints would lack; "
-                f'remembers = (…, "{name}") is wanted in {kind}'
+                f'state_attributes = (…, "{name}") is wanted in {kind}'
             )

@@ -1,0 +1,38 @@
+"""Writing files so that no reader ever sees half of one. Importing this module imports nothing heavy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a file and flush it to the disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def atomic_write(path: str | Path, content: bytes | str) -> None:
+    """Write or replace a file in one step: an interruption leaves the old one whole.
+
+    Parameters
+    ----------
+    path : path
+        Its folder must exist.
+    content : bytes or str
+        A string is encoded as UTF-8.
+
+    Raises
+    ------
+    OSError
+        The file can't be written.
+    """
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write_synced(part, content.encode() if isinstance(content, str) else content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
