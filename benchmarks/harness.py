@@ -28,14 +28,13 @@ TORCH_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 
 Job = dict[str, Any]
 
-# A job of ours that ran on other code than the library has now is run again. These rooms are on no clock.
-_OFF_THE_CLOCK = {"cli", "comparing", "course", "doctor", "experiments", "exporting", "language", "teaching"}
-_OFF_THE_CLOCK |= {"watching"}
-# Where language models race, it is these.
-_OFF_THE_LANGUAGE_CLOCK = {"cli", "_arguments", "comparing", "course", "doctor", "evaluation", "experiments"}
-_OFF_THE_LANGUAGE_CLOCK |= {"exporting", "networks", "ppo", "rollouts", "teaching", "training", "trpo"}
-_OFF_THE_LANGUAGE_CLOCK |= {"updates", "vanilla", "watching", "actor_critic", "closed_form"}
-_OFF_THE_LANGUAGE_CLOCK |= {f"language/{x}" for x in ("best_of_n", "cli", "evaluating", "online", "records")}
+# A job of ours that ran on other code than the library has now is run again. These rooms are not timed.
+_NOT_TIMED = {"analysis", "cli", "course", "experiments", "language", "teaching"}
+# In the race of language models these are not.
+_NOT_TIMED_IN_LANGUAGE = {"actor_critic", "analysis", "cli", "course", "envs", "episodes", "evaluation"}
+_NOT_TIMED_IN_LANGUAGE |= {"experiments", "policies", "ppo", "rollouts", "teaching", "training", "trpo", "vanilla"}
+_NOT_TIMED_IN_LANGUAGE |= {f"fast/{x}" for x in ("actor", "classic", "closed_form")}
+_NOT_TIMED_IN_LANGUAGE |= {f"language/{x}" for x in ("best_of_n", "evaluating", "online", "records")}
 
 
 class NoPeer(Exception):  # noqa: N818 - no error of this program
@@ -86,8 +85,8 @@ def run_job(job: Job, *, timeout: float = 3600.0) -> dict[str, Any]:
     python = python_of(job["peer"])
     threads = str(job.get("threads", 1))
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
-    if job["peer"] == "cleanrl":
-        limits["PPOBOOK_PEER_FILE"] = str(cleanrl_file())
+    if job["peer"] in settings.PEER_FILES:
+        limits["PPOBOOK_PEER_FILES"] = str(peer_folder(job["peer"]))
     worker = ["-c", job["code"]] if "code" in job else [str(HERE / "workers" / f"{job['worker']}.py")]
 
     def start() -> str:
@@ -119,42 +118,44 @@ def run_job(job: Job, *, timeout: float = 3600.0) -> dict[str, Any]:
         return {"seconds": wall, "cpu_seconds": cpu}
 
 
-def cleanrl_file() -> Path:
-    """CleanRL's ppo.py, at the commit and with the checksum of `settings`.
+def peer_folder(peer: str) -> Path:
+    """A folder with a peer's files, at the commit and with the checksums of `settings.PEER_FILES`.
 
-    From the path that the environment variable CLEANRL gives (the file, or a checkout), else as fetched once
-    from its public repository.
+    From the checkout that the environment variable named after the peer gives (CLEANRL, PUREJAXRL), else as
+    fetched once from its public repository.
 
     Raises
     ------
     NoPeer
-        It can't be had, or it is another file.
+        A file is missing, cannot be fetched, or is another one.
     """
-    kept = HERE / ".peers" / "cleanrl_ppo.py"
-    given = os.environ.get("CLEANRL")
-    if given:
-        path = Path(given)
-        kept = path / "cleanrl" / "ppo.py" if path.is_dir() else path
-        if not kept.is_file():
-            raise NoPeer(f"CLEANRL={given!r}: there is no ppo.py of CleanRL there")
-    elif not kept.is_file():
-        try:
-            with urllib.request.urlopen(settings.CLEANRL_URL, timeout=30) as answer:
-                content = answer.read()
-        except OSError as error:
+    peers = settings.PEER_FILES[peer]
+    variable = peer.upper()
+    given = os.environ.get(variable)
+    folder = Path(given) if given else HERE / ".peers" / peer
+    for name, checksum in peers["files"].items():
+        file = folder / name
+        if given and not file.is_file():
+            raise NoPeer(f"{variable} must be a checkout of {peers['name']} with {name}, got {given!r}")
+        if not file.is_file():
+            url = f"https://raw.githubusercontent.com/{peers['repository']}/{peers['commit']}/{name}"
+            try:
+                with urllib.request.urlopen(url, timeout=30) as answer:
+                    content = answer.read()
+            except OSError as error:
+                raise NoPeer(
+                    f"{peers['name']}'s {name} cannot be fetched from {url} ({error}); "
+                    f"{variable}=PATH takes a checkout"
+                ) from None
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        found = hashlib.sha256(file.read_bytes()).hexdigest()
+        if found != checksum:
             raise NoPeer(
-                f"CleanRL's ppo.py cannot be fetched from {settings.CLEANRL_URL} ({error}); "
-                "CLEANRL=PATH takes a copy of it"
-            ) from None
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_bytes(content)
-    found = hashlib.sha256(kept.read_bytes()).hexdigest()
-    if found != settings.CLEANRL_SHA256:
-        raise NoPeer(
-            f"{given or 'what was fetched'} is not CleanRL's ppo.py of commit {settings.CLEANRL_COMMIT[:7]}: "
-            f"its sha256 is {found[:12]}…, and {settings.CLEANRL_SHA256[:12]}… is wanted"
-        )
-    return kept.resolve()
+                f"{file} must be {peers['name']}'s {name} of commit {peers['commit'][:7]} "
+                f"(sha256 {checksum[:12]}…), got sha256 {found[:12]}…"
+            )
+    return folder.resolve()
 
 
 def absent(peers: Iterable[str]) -> dict[str, str]:
@@ -162,8 +163,8 @@ def absent(peers: Iterable[str]) -> dict[str, str]:
     why = {}
     for peer in sorted(set(peers)):
         try:
-            if peer == "cleanrl":
-                cleanrl_file()
+            if peer in settings.PEER_FILES:
+                peer_folder(peer)
             python_of(peer)
         except NoPeer as error:
             why[peer] = str(error)
@@ -196,16 +197,16 @@ def key(jobs: Sequence[Job]) -> str:
     code = ""
     if any(job["peer"] == "ours" for job in jobs):
         language = any(job.get("worker", "").startswith("language") for job in jobs)
-        code = library_digest(off=_OFF_THE_LANGUAGE_CLOCK) if language else library_digest()
+        code = library_digest(off=_NOT_TIMED_IN_LANGUAGE) if language else library_digest()
     return hashlib.sha256((json.dumps(list(jobs), sort_keys=True) + code).encode()).hexdigest()[:20]
 
 
 def library_digest(
-    package: Path = ROOT / "lib" / "ppobook", *, off: Collection[str] = frozenset(_OFF_THE_CLOCK)
+    package: Path = ROOT / "lib" / "ppobook", *, off: Collection[str] = frozenset(_NOT_TIMED)
 ) -> str:
     """A digest of what the library does in a race: its modules' syntax trees, less docstrings.
 
-    `off` names rooms, and files of rooms, that are on no clock.
+    `off` names rooms, and files of rooms, that are not timed.
     """
 
     def counts(path: Path) -> bool:

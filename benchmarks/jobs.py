@@ -10,6 +10,9 @@ import settings
 
 Job = dict[str, Any]
 
+# What the table calls ours with fast=False.
+PLAIN = "ours, plain"
+
 SEEDS = range(100, 105)  # ours were settled on seeds below 100
 QUICK_SEEDS = range(100, 102)
 MANY_SEEDS = range(100, 120)
@@ -66,6 +69,15 @@ def sb3(env: str, seed: int, total_steps: int, given: dict[str, Any], **more: An
 
 def cleanrl(env: str, seed: int, total_steps: int, given: dict[str, Any] | None = None, **more: Any) -> Job:
     return _train("cleanrl", env, seed, total_steps, given or {}, **{"label": "CleanRL", **more})
+
+
+def plain(env: str, seed: int, total_steps: int, given: dict[str, Any] | None = None, **more: Any) -> Job:
+    """Ours with ``fast=False``: what the chapters print."""
+    return ours(env, seed, total_steps, {**(given or {}), "fast": False}, label=PLAIN, **more)
+
+
+def purejaxrl(env: str, seed: int, total_steps: int, given: dict[str, Any] | None = None, **more: Any) -> Job:
+    return _train("purejaxrl", env, seed, total_steps, given or {}, **{"label": "PureJaxRL", **more})
 
 
 def _train(peer: str, env: str, seed: int, total_steps: int, given: dict[str, Any], **more: Any) -> Job:
@@ -156,7 +168,11 @@ def rates(steps: int, seeds: Sequence[int], *, few: bool = False) -> list[Race]:
     def pair(
         mine: dict[str, Any], job: Callable[..., Job], env: str, theirs: dict[str, Any], steps: int
     ) -> Any:
-        return lambda seed: [ours(env, seed, steps, mine), job(env, seed, steps, theirs)]
+        return lambda seed: [
+            ours(env, seed, steps, mine),
+            job(env, seed, steps, theirs),
+            plain(env, seed, steps, mine),
+        ]
 
     cartpole = "CartPole-v1"
     made = [
@@ -206,6 +222,25 @@ def rates(steps: int, seeds: Sequence[int], *, few: bool = False) -> list[Race]:
     return made
 
 
+def rates_jax(steps: int, seeds: Sequence[int]) -> list[Race]:
+    """Beside a peer that is compiled as a whole, at CleanRL's settings; its compilation is not timed here."""
+
+    def race(num_envs: int) -> Race:
+        mine = {**EQUAL_CLEANRL, "num_envs": num_envs}
+
+        def jobs(seed: int) -> list[Job]:
+            return [
+                ours("CartPole-v1", seed, steps, mine),
+                purejaxrl("CartPole-v1", seed, 500_000, {"NUM_ENVS": num_envs}),
+                plain("CartPole-v1", seed, steps, mine),
+            ]
+
+        title = f"PPO on CartPole, CleanRL's settings, {num_envs} environments, once compiled"
+        return Race(f"rate_jax_{num_envs}", title, jobs, "steps_per_second", seeds)
+
+    return [race(4), race(64)]
+
+
 # ------------------------------------------------------------------------------------ until it has learned
 
 
@@ -226,6 +261,21 @@ def until_learned(env: str, seeds: Sequence[int], *, with_cleanrl: bool) -> Race
     goals = {"SB3": (1 / 6, 1 / 4)} if env == "CartPole-v1" else {}
     title = f"PPO on {env} to {THRESHOLDS[env]:g}"
     return Race(f"reach_{_short(env)}", title, jobs, "seconds_to_threshold", seeds, goals)
+
+
+def from_cold(seeds: Sequence[int]) -> Race:
+    """From the start of the process, imports and compilation included, to 475 on CartPole."""
+    checks = {**CHECKS, "threshold": 475.0, "cold": True}
+
+    def jobs(seed: int) -> list[Job]:
+        return [
+            ours("CartPole-v1", seed, BUDGETS["CartPole-v1"], **checks),
+            sb3("CartPole-v1", seed, BUDGETS["CartPole-v1"], settings.ZOO_PPO["CartPole-v1"], **checks),
+            purejaxrl("CartPole-v1", seed, 500_000, **checks),
+            plain("CartPole-v1", seed, BUDGETS["CartPole-v1"], **checks),
+        ]
+
+    return Race("cold_cartpole", "CartPole to 475 from a cold start", jobs, "seconds_to_threshold", seeds)
 
 
 def until_learned_trpo(env: str, seeds: Sequence[int]) -> Race:
@@ -267,6 +317,7 @@ def rate_trpo(steps: int, seeds: Sequence[int]) -> Race:
         return [
             ours("CartPole-v1", seed, steps, EQUAL_TRPO, algorithm="trpo"),
             sb3("CartPole-v1", seed, steps, {}, label="sb3-contrib", algorithm="trpo"),
+            plain("CartPole-v1", seed, steps, EQUAL_TRPO, algorithm="trpo"),
         ]
 
     title = "TRPO on CartPole at sb3-contrib's defaults"
@@ -290,7 +341,7 @@ def gae(seconds: float, seeds: Sequence[int]) -> list[Race]:
                     "seconds": seconds,
                     "seed": seed,
                 }
-                for label, form in (("ours", "public"), ("a plain torch loop", "loop"))
+                for label, form in (("ours", "fast"), ("a plain torch loop", "loop"), (PLAIN, "plain"))
             ]
 
         goals = {"a plain torch loop": (1 / goal, 1 / goal)}
@@ -363,6 +414,8 @@ def bench() -> list[Race]:
     """`make bench`: five seeds."""
     return [
         *rates(40_000, SEEDS),
+        *rates_jax(65_536, SEEDS),
+        from_cold(SEEDS),
         until_learned("CartPole-v1", SEEDS, with_cleanrl=True),
         until_learned("Acrobot-v1", SEEDS, with_cleanrl=False),
         until_learned("Pendulum-v1", SEEDS, with_cleanrl=False),
@@ -378,6 +431,8 @@ def quick() -> list[Race]:
     """`make bench QUICK=1`: two seeds, shorter runs, and of the longer rows only CartPole's."""
     return [
         *rates(12_288, QUICK_SEEDS, few=True),
+        *rates_jax(32_768, QUICK_SEEDS),
+        from_cold(QUICK_SEEDS),
         until_learned("CartPole-v1", QUICK_SEEDS, with_cleanrl=False),
         rate_trpo(8_192, QUICK_SEEDS),
         *gae(0.3, QUICK_SEEDS),

@@ -24,6 +24,8 @@ PAGE = ROOT / "reference" / "how_it_compares.md"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
 
 ABSENT = "*Not recorded yet.*"
+# The contestant that is ours with fast=False: a column of the tables, and no peer.
+PLAIN = "ours, plain"
 Facts = dict[str, Any]
 
 
@@ -94,19 +96,55 @@ def start_up(recorded: Recorded) -> str:
 def _pairs(facts: Facts | None, wanted: Callable[[Facts], bool], unit: str, theirs: str = "theirs") -> str:
     if facts is None:
         return ABSENT
-    rows = [("", "beside", f"ours, {unit}", theirs, "ours / theirs", "aimed at")]
-    for one in filter(wanted, facts["comparisons"]):
+    found = [one for one in facts["comparisons"] if wanted(one)]
+    plain = {one["race"]: one["theirs"] for one in found if one["contestant"] == PLAIN}
+    rows = [("", "beside", f"ours, {unit}", "plain form", theirs, "ours / theirs", "aimed at")]
+    for one in found:
+        if one["contestant"] == PLAIN:
+            continue
         rows.append(
             (
                 one["title"],
                 one["contestant"],
                 _number(one["ours"]),
+                _number(plain.get(one["race"])),
                 _number(one["theirs"]),
                 _ratio(one),
                 _aim(one),
             )
         )
+    if not plain:
+        rows = [(*row[:3], *row[4:]) for row in rows]
     return _markdown(rows, left=2)
+
+
+def cold(recorded: Recorded) -> str:
+    """From the start of the process to a return of 475, by processor seconds."""
+    facts = recorded.race
+    races = [] if facts is None else [one for one in facts["races"] if one["name"] == "cold_cartpole"]
+    if facts is None or not races:
+        return ABSENT
+    table = recorded.table("race")
+    rows = [("", "got there", "CPU s", "steps", "ours / theirs, CPU s")]
+    for label in races[0]["contestants"]:
+        mine = table[(table.race == "cold_cartpole") & (table.contestant == label)]
+        wide = mine.pivot(index="seed", columns="measure", values="value")
+        late = wide["reached"] == 0
+        compared = [
+            one
+            for one in facts["comparisons"]
+            if (one["race"], one["contestant"], one["measure"]) == ("cold_cartpole", label, "cpu_seconds")
+        ]
+        rows.append(
+            (
+                label,
+                f"{int((~late).sum())} of {len(wide)}",
+                _median(wide["cpu_seconds"].mask(late, np.inf)),
+                _median(wide["steps"].mask(late, np.inf)),
+                _ratio(compared[0]) if compared else "",
+            )
+        )
+    return _markdown(rows, left=1)
 
 
 def until_learned(recorded: Recorded) -> str:
@@ -224,6 +262,8 @@ def worse(recorded: Recorded) -> str:
             comparisons.append(one)
     lines = []
     for one in comparisons:
+        if one["contestant"] == PLAIN:
+            continue
         if one["ratio"] is None:
             lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
             continue
@@ -365,6 +405,8 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float | None, float |
     ]
     found = []
     for one in chosen:
+        if one["contestant"] == PLAIN:
+            continue
         times, low, high = one["ratio"], one["low"], one["high"]
         if not times:
             continue  # 0: they did not get there, and nothing can be said of how many times
@@ -519,6 +561,7 @@ PARTS: dict[str, Callable[[Recorded], str]] = {
     for part in (
         machine,
         rates,
+        cold,
         until_learned,
         trpo,
         curves,

@@ -12,8 +12,9 @@ a time, each in its own process with one thread; the jobs of a row and seed run 
 is done is kept in benchmarks/.done: a stopped race goes on where it was. A job of ours is run again when the
 library has changed, and the jobs that it is compared with are run again with it.
 
-CleanRL has no package with its ppo.py in it. The file is fetched from its repository by commit, and checked;
-CLEANRL=PATH takes a copy from this machine. Where it can't be had its rows are named as skipped.
+CleanRL and PureJaxRL have no package with their ppo.py in it. The files are fetched from their repositories by
+commit, and checked; CLEANRL=PATH and PUREJAXRL=PATH take a checkout from this machine. Where they can't be had
+their rows are named as skipped.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ def measures(result: Result) -> dict[str, float]:
             "steps_per_second": result["steps"] / result["cpu_seconds"],
             "steps_per_wall_second": result["steps"] / result["wall_seconds"],
         }
+    if "start_up_seconds" in result:
+        kept["start_up_seconds"] = result["start_up_seconds"]
     if result.get("reached") is not None:
         kept["reached"] = int(result["reached"])
     if "rollout_seconds" in result:
@@ -273,7 +276,10 @@ def facts(
         "made_by": "benchmarks/race.py",
         "machine": machine(),
         "versions": versions,
-        "cleanrl": {"commit": settings.CLEANRL_COMMIT, "sha256": settings.CLEANRL_SHA256},
+        "peer_files": {
+            peer: {"commit": files["commit"], "sha256": files["files"]}
+            for peer, files in settings.PEER_FILES.items()
+        },
         "rl_zoo": {"commit": settings.ZOO_COMMIT},
         "races": [_described(race, results[race.name]) for race in races if results[race.name]],
         "comparisons": comparisons(races, lines) if what != "curves" else [],

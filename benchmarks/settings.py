@@ -103,7 +103,22 @@ ZOO_TRPO: dict[str, dict[str, Any]] = {
     },
 }
 
-# CleanRL's ppo.py, https://github.com/vwxyzjn/cleanrl, at this commit; MIT licence; fetched, not kept here.
-CLEANRL_COMMIT = "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb"
-CLEANRL_SHA256 = "d8dfbb7ac0b21e747b77d6e6673e566db4d6cdacc83bcebcd19cf87ad0e459ae"
-CLEANRL_URL = f"https://raw.githubusercontent.com/vwxyzjn/cleanrl/{CLEANRL_COMMIT}/cleanrl/ppo.py"
+# Peers without a package: files of a public repository at a commit, with their checksums. They are fetched once,
+# not kept here. CleanRL: MIT licence. PureJaxRL: Apache licence 2.0.
+PEER_FILES: dict[str, dict[str, Any]] = {
+    "cleanrl": {
+        "name": "CleanRL",
+        "repository": "vwxyzjn/cleanrl",
+        "commit": "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
+        "files": {"cleanrl/ppo.py": "d8dfbb7ac0b21e747b77d6e6673e566db4d6cdacc83bcebcd19cf87ad0e459ae"},
+    },
+    "purejaxrl": {
+        "name": "PureJaxRL",
+        "repository": "luchris429/purejaxrl",
+        "commit": "31756b197773a52db763fdbe6d635e4b46522a73",
+        "files": {
+            "purejaxrl/ppo.py": "6650c9f8943ed67e8d287d0dd1536e49d8f603e04550cdc506727e46b34024fd",
+            "purejaxrl/wrappers.py": "b2dafeafdf83755336d2455955b868bf1d7cb02eeddd81c1591714886651900f",
+        },
+    },
+}

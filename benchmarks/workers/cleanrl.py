@@ -42,7 +42,7 @@ def patched(source: str) -> str:
     for before, after in CHANGES.items():
         if source.count(before) != 1:
             raise ValueError(
-                f"{before.strip()!r} stands {source.count(before)} times in the file; once is wanted"
+                f"{before.strip()!r} must stand once in the file, got {source.count(before)}"
             )
         source = source.replace(before, after)
     return source
@@ -81,7 +81,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     tensorboard = types.ModuleType("torch.utils.tensorboard")
     tensorboard.SummaryWriter = Writer  # type: ignore[attr-defined]
     sys.modules[tensorboard.__name__] = tensorboard
-    source = patched(Path(os.environ["PPOBOOK_PEER_FILE"]).read_text(encoding="utf-8"))
+    source = patched(Path(os.environ["PPOBOOK_PEER_FILES"], "cleanrl", "ppo.py").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ppo.py"
         file.write_text(source, encoding="utf-8")

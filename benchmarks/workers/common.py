@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Act = Callable[[np.ndarray], np.ndarray]
 
 PACKAGES = ("torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "ppobook", "mujoco")
-PACKAGES += ("transformers", "trl", "accelerate", "datasets")
+PACKAGES += ("transformers", "trl", "accelerate", "datasets", "jax", "gymnax", "flax")
 
 
 class Enough(Exception):  # noqa: N818 - it is no error
@@ -69,7 +69,8 @@ class Watch:
     ----------
     job : dict
         Of it are read: env, seed; and, where the policy is to be judged, every (steps between two checks),
-        episodes (of each check), and threshold (a mean return at which the run ends; none, if left out).
+        episodes (of each check), threshold (a mean return at which the run ends; none, if left out), and cold
+        (the clock shows what this process has taken since its start, imports included).
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -77,6 +78,8 @@ class Watch:
         self.every, self.episodes = job.get("every"), job.get("episodes", 100)
         self.threshold = job.get("threshold")
         self.clock = Clock()
+        if job.get("cold"):
+            self.clock.cpu = time.process_time()
         self.checks: list[dict[str, float]] = []
         self.steps = 0
         self._next = self.every

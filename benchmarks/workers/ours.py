@@ -29,7 +29,8 @@ def actor(policy: Any, space: Any) -> common.Act:
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     kind = learner_class(job["algorithm"])
-    train(kind, env=job["env"], total_steps=1, progress=False, **job["settings"])  # imports, caches
+    if not job.get("cold"):
+        train(kind, env=job["env"], total_steps=1, progress=False, **job["settings"])  # imports, caches
     watch = common.Watch(job)
     rows: list[dict[str, float]] = []
 

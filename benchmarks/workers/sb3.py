@@ -63,7 +63,8 @@ def actor(model: Any) -> common.Act:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    warm_up(job)
+    if not job.get("cold"):
+        warm_up(job)
     watch = common.Watch(job)
     kind = ALGORITHMS[job["algorithm"]]
 
