@@ -32,7 +32,16 @@ Job = dict[str, Any]
 _NOT_TIMED = {"analysis", "cli", "course", "experiments", "language", "teaching"}
 # In the race of language models these are not.
 _NOT_TIMED_IN_LANGUAGE = {"actor_critic", "analysis", "cli", "course", "envs", "episodes", "evaluation"}
-_NOT_TIMED_IN_LANGUAGE |= {"experiments", "policies", "ppo", "rollouts", "teaching", "training", "trpo", "vanilla"}
+_NOT_TIMED_IN_LANGUAGE |= {
+    "experiments",
+    "policies",
+    "ppo",
+    "rollouts",
+    "teaching",
+    "training",
+    "trpo",
+    "vanilla",
+}
 _NOT_TIMED_IN_LANGUAGE |= {f"fast/{x}" for x in ("actor", "classic", "closed_form")}
 _NOT_TIMED_IN_LANGUAGE |= {f"language/{x}" for x in ("best_of_n", "evaluating", "online", "records")}
 

@@ -76,7 +76,8 @@ def without(races: Sequence[Race], absent: dict[str, str]) -> tuple[list[Race], 
                         "why": absent[job["peer"]],
                     }
                 )
-        alone = len(present) < 2 <= len(race.jobs(race.seeds[0]))
+        peers = {job["label"] for job in race.jobs(race.seeds[0])} - {"ours", jobs.PLAIN}
+        alone = bool(peers) and not peers & {job["label"] for job in present}
         if present and not alone:
             kept.append(race)
     return kept, skipped

@@ -41,9 +41,7 @@ def patched(source: str) -> str:
     """The file with its two lines changed; each must stand in it exactly once."""
     for before, after in CHANGES.items():
         if source.count(before) != 1:
-            raise ValueError(
-                f"{before.strip()!r} must stand once in the file, got {source.count(before)}"
-            )
+            raise ValueError(f"{before.strip()!r} must stand once in the file, got {source.count(before)}")
         source = source.replace(before, after)
     return source
 

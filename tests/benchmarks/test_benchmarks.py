@@ -106,6 +106,9 @@ def test_the_quick_race_is_what_it_should_be():
         "rate_sb3",
         "rate_cleanrl",
         "rate_hopper",
+        "rate_jax_4",
+        "rate_jax_64",
+        "cold_cartpole",
         "reach_cartpole",
         "rate_trpo",
         "gae_2048_8",
@@ -118,14 +121,17 @@ def test_the_quick_race_is_what_it_should_be():
     ]
     assert all(list(one.seeds) in ([100, 101], [100]) for one in races.values())
     labels = [[job["label"] for job in one.jobs(100)] for one in races.values()]
-    assert labels[:7] == [
+    assert labels[:10] == [
+        ["ours", "SB3", "ours, plain"],
+        ["ours", "SB3", "ours, plain"],
+        ["ours", "CleanRL", "ours, plain"],
+        ["ours", "SB3", "ours, plain"],
+        ["ours", "PureJaxRL", "ours, plain"],
+        ["ours", "PureJaxRL", "ours, plain"],
+        ["ours", "SB3", "PureJaxRL", "ours, plain"],
         ["ours", "SB3"],
-        ["ours", "SB3"],
-        ["ours", "CleanRL"],
-        ["ours", "SB3"],
-        ["ours", "SB3"],
-        ["ours", "sb3-contrib"],
-        ["ours", "a plain torch loop"],
+        ["ours", "sb3-contrib", "ours, plain"],
+        ["ours", "a plain torch loop", "ours, plain"],
     ]
 
 
@@ -214,7 +220,7 @@ def test_peers_have_the_versions_that_we_have():
 def test_a_contestant_that_cannot_be_had_is_named_and_its_rows_go_on():
     kept, skipped = race.without(jobs.bench(), {"cleanrl": "no network here"})
     names = [one.name for one in kept]
-    assert "rate_cleanrl" not in names  # nobody is left to compare with
+    assert "rate_cleanrl" not in names  # no peer is left to compare with
     assert "reach_cartpole" in names  # SB3 is left
     assert [(one["race"], one["contestant"], one["why"]) for one in skipped] == [
         ("rate_cleanrl", "CleanRL", "no network here"),
@@ -233,27 +239,39 @@ def test_without_a_simulator_its_rows_are_named(monkeypatch):
     assert "ppobook[mujoco]" in one["why"]
 
 
-def test_another_file_is_not_taken_for_cleanrls(monkeypatch, tmp_path):
-    (tmp_path / "ppo.py").write_text("print('something else')\n")
-    monkeypatch.setenv("CLEANRL", str(tmp_path / "ppo.py"))
+@pytest.mark.parametrize("peer", ["cleanrl", "purejaxrl"])
+def test_another_file_is_not_taken_for_a_peers(monkeypatch, tmp_path, peer):
+    monkeypatch.setenv(peer.upper(), str(tmp_path))
+    with pytest.raises(harness.NoPeer, match=f"{peer.upper()} must be a checkout"):
+        harness.peer_folder(peer)
+    for name in settings.PEER_FILES[peer]["files"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("print('something else')\n")
     with pytest.raises(harness.NoPeer, match="sha256"):
-        harness.cleanrl_file()
-    monkeypatch.setenv("CLEANRL", str(tmp_path / "nothing.py"))
-    with pytest.raises(harness.NoPeer, match="there is no ppo"):
-        harness.cleanrl_file()
+        harness.peer_folder(peer)
 
 
-def test_without_a_network_cleanrl_is_absent_with_a_reason(monkeypatch, tmp_path):
+@pytest.mark.parametrize("peer", ["cleanrl", "purejaxrl"])
+def test_without_a_network_a_peer_is_absent_with_a_reason(monkeypatch, tmp_path, peer):
     def offline(*_, **__):
         raise OSError("no route to host")
 
-    monkeypatch.delenv("CLEANRL", raising=False)
+    monkeypatch.delenv(peer.upper(), raising=False)
     monkeypatch.setattr(harness, "HERE", tmp_path)
     monkeypatch.setattr(harness.urllib.request, "urlopen", offline)
-    why = harness.absent(["ours", "cleanrl"])
-    assert list(why) == ["cleanrl"]
-    assert "no route to host" in why["cleanrl"]
-    assert "CLEANRL=PATH" in why["cleanrl"]
+    why = harness.absent(["ours", peer])
+    assert list(why) == [peer]
+    assert "no route to host" in why[peer]
+    assert f"{peer.upper()}=PATH" in why[peer]
+
+
+def test_what_is_changed_of_purejaxrl_stands_in_it_once():
+    import purejaxrl
+
+    whole = "import jax\n" + "".join(purejaxrl.NOT_NEEDED)
+    assert purejaxrl.patched(whole, dict.fromkeys(purejaxrl.NOT_NEEDED, "")) == "import jax\n"
+    with pytest.raises(ValueError, match="must stand once"):
+        purejaxrl.patched("import jax\n", dict.fromkeys(purejaxrl.NOT_NEEDED, ""))
 
 
 # -------------------------------------------------------------------------------------------- what is kept
@@ -314,10 +332,11 @@ def test_the_librarys_digest_sees_code_and_not_words(tmp_path):
     assert digest("y = 1\n", "cli.py") == first  # on no clock
 
 
-def test_what_is_off_the_clock_is_there():
+def test_what_is_not_timed_is_there():
     """A module that was renamed would be counted in, and every race be run again for nothing."""
-    there = {path.name.removesuffix(".py") for path in (ROOT / "lib" / "ppobook").iterdir()}
-    assert harness._OFF_THE_CLOCK - there <= {"language"}  # a room that is still to come
+    package = ROOT / "lib" / "ppobook"
+    there = {path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*")}
+    assert not (harness._NOT_TIMED | harness._NOT_TIMED_IN_LANGUAGE) - there
 
 
 def test_a_race_is_told_by_its_table(counted):
@@ -440,7 +459,7 @@ def test_two_lines_of_cleanrl_are_changed_and_no_other():
     assert names["envs"].metadata["autoreset_mode"] == gym.vector.AutoresetMode.SAME_STEP
     changed = set(after.splitlines()) ^ set(CLEANRL_LIKE.splitlines())
     assert len(changed) == 3  # one line that is new, and one that was another
-    with pytest.raises(ValueError, match="once is wanted"):
+    with pytest.raises(ValueError, match="must stand once"):
         cleanrl.patched(after)
 
 
