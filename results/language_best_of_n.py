@@ -20,7 +20,7 @@ def one(seed: int, chosen_by: str) -> list[dict]:
     world = World()
     prompts = len(world.prompts)
     # Prompts are taken in turn: the k-th draw of each stands in a row of its own.
-    found = evaluate(base, world, judge=judge, n=DRAWS * prompts, seed=10_000 + seed)
+    found = evaluate(base, world, reward_model=judge, n=DRAWS * prompts, seed=10_000 + seed)
     known = {
         name: x.view(DRAWS, prompts).T.numpy() for name, x in (("proxy", found.reward), ("gold", found.gold))
     }

@@ -33,7 +33,7 @@ def begun(seed: int) -> tuple[Run, Run]:
 
 def looked_at(policy: object, base: Run, judge: object, seed: int) -> dict[str, float]:
     """Gold, proxy, KL to the policy after SFT, length, and share ended, of 1,024 completions."""
-    found = evaluate(policy, World(), judge=judge, reference=base, n=1024, seed=10_000 + seed).numbers
+    found = evaluate(policy, World(), reward_model=judge, reference=base, n=1024, seed=10_000 + seed).numbers
     return {
         "gold": found["gold"],
         "proxy": found["reward"],

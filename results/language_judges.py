@@ -2,7 +2,7 @@
 
 Judges that differ in one thing from that of `language_chain.py` (3,000 pairs, width 64, the sum of its
 tokens' numbers): the number of pairs, the width, or the last token's number in place of the sum. All learn
-from ppobook.run.settings import Settings
+from ppobook.language.settings import RewardSettings
 from pairs of the same kind, written by the policy of `language_chain.py`; a judge of another width begins
 with an SFT of that width. Batches and updates are the same for all, so with 300 pairs each is seen 32 times
 and with 9,000 about once.
@@ -25,7 +25,7 @@ from language_chain import FRESH, begun, summed_up
 from ppobook.experiments import record
 from ppobook.language import Pairs, World, ladder, train
 from ppobook.language.reward import RewardModelling, all_pooled, sample_pairs
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.stage import Task
 from ppobook.run.machine import stream
@@ -49,13 +49,13 @@ def pairs_of(base: Run, n: int, seed: int, purpose: str, **how: object) -> Pairs
     return sample_pairs(base.model, World(), n, seed=stream(seed, purpose), generator=generator, **how)
 
 
-def judge_of(seed: int, base: Run, pairs: int, width: int, pooling: str) -> Judge:
+def judge_of(seed: int, base: Run, pairs: int, width: int, pooling: str) -> RewardModel:
     """A judge, trained as `train("reward")` does, on pairs by the usual policy."""
     body = base.model
     if width != USUAL["width"]:
         body = train("sft", data=World(), width=width, seed=seed, progress=False).model
     learned = pairs_of(base, pairs, seed, "judge's pairs")
-    settings = Settings(pooling=pooling, eval_pairs=0)
+    settings = RewardSettings(pooling=pooling, eval_pairs=0)
     task = Task(copy.deepcopy(body).requires_grad_(True), base.tokenizer, learned)
     learner = RewardModelling(task, settings, seed=seed)
     for number in range(settings.steps):
@@ -65,7 +65,7 @@ def judge_of(seed: int, base: Run, pairs: int, width: int, pooling: str) -> Judg
     return learner.model.eval().requires_grad_(False)
 
 
-def accuracy(judge: Judge, pairs: Pairs) -> float:
+def accuracy(judge: RewardModel, pairs: Pairs) -> float:
     """How often the judge prefers the better one."""
     world = World()
     apart = world.gold(pairs.chosen) != world.gold(pairs.rejected)

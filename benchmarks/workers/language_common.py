@@ -1,7 +1,7 @@
 """What the workers of the language race do alike: where they begin, what a step takes, what memory is used.
 
 All begin from one folder, which `language_start.py` has made: a GPT-2 as transformers saves it, its
-tokenizer, a model of rewards, and the data.
+tokenizer, a reward model, and the data.
 """
 
 from __future__ import annotations

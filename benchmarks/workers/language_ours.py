@@ -15,7 +15,7 @@ from language_common import NEW_TOKENS
 from ppobook.language import train
 from ppobook.language.model import load_model
 from ppobook.language.registry import stage_class
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer
 
 SAMPLING = ("grpo", "rloo", "ppo")
@@ -31,11 +31,11 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
         from transformers import AutoTokenizer, GPT2ForSequenceClassification, GPT2LMHeadModel  # noqa: F401
 
         model = str(place / "sampled" if algorithm in SAMPLING else place)
-        return model, None, str(place / "judge") if algorithm == "ppo" else reward
+        return model, None, str(place / "reward_model") if algorithm == "ppo" else reward
     model = load_model(place / ("sampled.pt" if algorithm in SAMPLING else "decoder.pt"))
     if algorithm == "ppo":
-        scalar = load_model(place / "judge.pt")
-        reward = Judge(scalar.body, "last", bias=False)
+        scalar = load_model(place / "reward_model.pt")
+        reward = RewardModel(scalar.body, "last", bias=False)
         reward.output.load_state_dict(scalar.output.state_dict())
     return model, WordTokenizer(language_common.read(job)["words"]), reward
 

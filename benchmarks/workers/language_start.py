@@ -2,7 +2,7 @@
 
     MODEL/            GPT-2 and its tokenizer, for SFT and DPO
     MODEL/sampled     the same, but it never ends: for all that sample, and write exactly 24 tokens so
-    MODEL/judge       a GPT-2 that classifies sequences by one label, for PPO
+    MODEL/reward_model    a GPT-2 that classifies sequences by one label, for PPO
     MODEL/*.pt        the same three as the library's own decoder
     MODEL/data.json   prompts, examples, pairs; and the words
 
@@ -23,7 +23,7 @@ from language_common import NEW_TOKENS, ROWS, folder
 
 from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, save_model
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 
@@ -67,11 +67,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     save_pretrained(decoder, place, tokenizer)
     save_pretrained(sampled, place / "sampled", tokenizer)
     body, theirs = open_pretrained(place)
-    judges = [Judge(body, "last", bias=False), Scalar(decoder, bias=False)]
-    for judge in judges:
-        torch.nn.init.normal_(judge.output.weight, generator=torch.Generator().manual_seed(2))
-    save_pretrained(judges[0], place / "judge", theirs)
-    for name, model in (("decoder", decoder), ("sampled", sampled), ("judge", judges[1])):
+    reward_models = [RewardModel(body, "last", bias=False), Scalar(decoder, bias=False)]
+    for reward_model in reward_models:
+        torch.nn.init.normal_(reward_model.output.weight, generator=torch.Generator().manual_seed(2))
+    save_pretrained(reward_models[0], place / "reward_model", theirs)
+    for name, model in (("decoder", decoder), ("sampled", sampled), ("reward_model", reward_models[1])):
         save_model(model, place / f"{name}.pt")
     data = records(world, torch.Generator().manual_seed(3))
     data["words"] = list(tokenizer.words[2:])

@@ -111,7 +111,9 @@ def trainer(job: dict[str, Any], callbacks: list[Any], out: str) -> tuple[Any, W
 def _ppo(job: dict[str, Any], place: Any, tokenizer: Any, given: dict[str, Any], callbacks: Any) -> Any:
     config, kind = kinds("ppo")
     policy, reference = (AutoModelForCausalLM.from_pretrained(place / "sampled") for _ in range(2))
-    judge, critic = (AutoModelForSequenceClassification.from_pretrained(place / "judge") for _ in range(2))
+    reward_model, critic = (
+        AutoModelForSequenceClassification.from_pretrained(place / "reward_model") for _ in range(2)
+    )
     records = language_common.data(job, "prompts")
     ids = [{"input_ids": tokenizer(record["prompt"])["input_ids"]} for record in records]
     given["total_episodes"] = ROWS * (job["warm_up"] + job["steps"])
@@ -120,7 +122,7 @@ def _ppo(job: dict[str, Any], place: Any, tokenizer: Any, given: dict[str, Any],
         processing_class=tokenizer,
         model=policy,
         ref_model=reference,
-        reward_model=judge,
+        reward_model=reward_model,
         value_model=critic,
         train_dataset=Dataset.from_list(ids),
         eval_dataset=Dataset.from_list(ids[:ROWS]),  # it wants one, and does not read it

@@ -244,7 +244,7 @@ def test_sample_evaluate(runs, capsys):
     assert first == second
     assert first.startswith("tell owl hill : ")
     text = said(capsys, "evaluate", base, "--judge", judge, "--reference", base, "--n", 64, "--seed", 2)
-    found = language.evaluate(str(base), judge=str(judge), reference=str(base), n=64, seed=2)
+    found = language.evaluate(str(base), reward_model=str(judge), reference=str(base), n=64, seed=2)
     assert {name: row(text, name)[0] for name in found.numbers} == pytest.approx(found.numbers, abs=6e-4)
     assert row(text, "kl_reference") == [0.0]
 
@@ -256,7 +256,7 @@ def test_compare(runs, capsys):
     assert "2 updates" in tuned
     text = said(capsys, *words)
     table = language.compare(
-        {str(x): str(x) for x in (base, runs / "tuned")}, judge=str(judge), reference=str(base), n=32
+        {str(x): str(x) for x in (base, runs / "tuned")}, reward_model=str(judge), reference=str(base), n=32
     )
     assert text.split("\n")[0].split() == list(table.columns)
     for name in table.index:
@@ -345,7 +345,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ppo FOLDER --reward gold", "a folder without a run in it"),
         ("ppo BASE --reward nowhere", "reward is 'nowhere', and there is no such folder"),
         ("ppo BASE --reward BASE", "reward is a run of 'sft'"),
-        ("ppo JUDGE --reward gold", "model is a model of rewards"),
+        ("ppo JUDGE --reward gold", "model is a reward model"),
         ("ppo BASE --reward gold --world nouns=3,places=2", "data has a vocabulary"),
         ("ppo BASE --reward gold --seed x", "--seed: it is 'x'"),
         ("iterative_ppo BASE --reward gold", "which learns nothing"),
@@ -364,7 +364,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sft BASE --lora r=8", "lora was given, and is for models of transformers"),
         ("sft --lora 8", "as in r=8,alpha=16"),
         ("sample", "MODEL"),
-        ("sample JUDGE", "a model of rewards; a language model is wanted"),
+        ("sample JUDGE", "a reward model; a language model is wanted"),
         ("sample BASE --n 0", "at least 1 is wanted"),
         ("sample BASE --steps 3", "--steps: ppobook language sample has no such option"),
         ("sample BASE --prompt dog", "'dog'"),
@@ -505,7 +505,7 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     assert "already; wanted: a new folder" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
     assert "is no folder" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "a Judge of a Decoder; a language model" in refused(
+    assert "a RewardModel of a Decoder; a language model" in refused(
         capsys, "export", runs / "judge", tmp_path / "x"
     )
     assert not (tmp_path / "x").exists()

@@ -5,7 +5,10 @@ import math
 import torch
 from torch import nn
 
-from ppobook.language.tokens import Completions
+from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.tokens import Completions, WordTokenizer, left_pad, right_pad
+
+EOS, PAD = WordTokenizer.eos, WordTokenizer.pad
 
 
 class Told:
@@ -28,6 +31,25 @@ def rough(model, seed=0, scale=0.15):
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter += scale * noise.to(parameter.dtype)
     return model
+
+
+def rough_decoder(vocab_size=9, seed=0, **sizes):
+    """A decoder whose weights are far from their quiet start, in float64."""
+    model = Decoder(DecoderConfig(vocab_size, **{"context": 16, "width": 12} | sizes, eos=EOS, pad=PAD))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.double().parameters():
+            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 6, 8), (EOS,))):
+    """From lists of ids; one that does not end in eos was cut."""
+    left, left_mask = left_pad(prompts, PAD)
+    right, right_mask = right_pad(answers, PAD)
+    ended = torch.tensor([answer[-1] == EOS for answer in answers])
+    logp = -torch.arange(1.0, right.numel() + 1).view(right.shape) * right_mask
+    return Completions(left, left_mask, right, right_mask, logp, ended)
 
 
 def widened(experience, columns=3):
@@ -82,3 +104,27 @@ class Table(nn.Module):
 
 # All completions of that world.
 EVERY = [[1], *([first, second] for first in (0, 2) for second in (0, 1, 2))]
+
+
+def timeless(history):
+    return history.drop(columns=[name for name in history.columns if name.startswith("seconds")])
+
+
+def same(a, b):
+    """Whether two parts of checkpoints are the same to the bit."""
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and a == b
+
+
+def same_run(a, b):
+    assert timeless(a.history).equals(timeless(b.history))
+    assert same(a.model.state_dict(), b.model.state_dict())
+    one, other = (run._checkpoint.state for run in (a, b))
+    assert same(one["stage"], other["stage"])
+    for part in ("architecture", "tokenizer", "config"):
+        assert one[part] == other[part]

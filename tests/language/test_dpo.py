@@ -10,6 +10,7 @@ from small_language import EVERY, Table, rough
 from ppobook.language import dpo as room
 from ppobook.language.model import Decoder, DecoderConfig, generate
 from ppobook.language.run import load
+from ppobook.language.settings import DPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, Pairs, WordTokenizer, right_pad
 from ppobook.language.training import train
@@ -50,7 +51,7 @@ def stage(module=room, *, data=PREFERENCES, model=None, reference=None, tokenize
     reference = (reference or decoder(seed=5)).eval().requires_grad_(False)
     task = Task(model or decoder(), tokenizer, data, None, reference)
     small = {"batch_size": 5, "pairs": 12, "eval_pairs": 0, "warmup": 0}
-    made = module.DPO(task, module.Settings.make("dpo", small | settings, {}), seed=seed)
+    made = module.DPO(task, DPOSettings.make("dpo", small | settings, {}), seed=seed)
     # What moves no weight by the size of its gradient would hide a factor.
     made.optimizer = torch.optim.SGD(made.model.parameters(), lr=0.1)
     return made

@@ -1,16 +1,16 @@
 """A world of three tokens, where all that can be said is listed: whatever is trained, its optimum is known.
 
 π* ∝ π_ref exp(R / β) is what E[R] − β KL(π, π_ref) is largest at. That PPO comes to it stands in
-`test_language_ppo.py`, that DPO's loss on all preferences is least at it in `test_language_dpo.py`, and that
-GRPO's gradient is on average a policy gradient in `test_language_grpo.py`. Here the other two roads to it are
+`test_ppo.py`, that DPO's loss on all preferences is least at it in `test_dpo.py`, and that
+GRPO's gradient is on average a policy gradient in `test_grpo.py`. Here the other two roads to it are
 gone by the real stages: leave-one-out, and online DPO of preferences that are Bradley and Terry's.
 """
 
 import math
 
 import pytest
-import test_language_ppo as world
 import torch
+from three_tokens import far_from_optimum, given
 
 from ppobook.language import grpo, online
 from ppobook.language.stage import Task
@@ -20,9 +20,8 @@ SAMPLED = {"batch_size": 64, "max_new_tokens": 2, "max_grad_norm": None}
 
 
 def three_tokens(kind, **settings):
-    reference = world.Table(world.REFERENCE).requires_grad_(False)
-    worth = world.three_tokens().reward
-    task = Task(world.Table(world.POLICY), world.ONE_WORD, [{"prompt": "a"}], worth, reference)
+    task = Task(**given())
+    task.reference.requires_grad_(False)
     return kind(task, kind.settings_class.make(kind.algorithm, SAMPLED | settings, {}), seed=3)
 
 
@@ -38,9 +37,9 @@ def trained(made, steps, lr=0.1):
 @pytest.mark.parametrize("beta", [0.4, 1.0])
 def test_leave_one_out_comes_to_the_exact_optimum(beta):
     made = three_tokens(grpo.GRPO, variant="rloo", group_size=64, kl_coef=beta)
-    before, _ = world.far_from_optimum(made, beta)
+    before, _ = far_from_optimum(made, beta)
     trained(made, 120)
-    after, from_reference = world.far_from_optimum(made, beta)
+    after, from_reference = far_from_optimum(made, beta)
     print(
         f"beta {beta}: KL to the optimum {before:.4f} to {after:.5f}, to the reference {from_reference:.4f}"
     )
@@ -50,9 +49,9 @@ def test_leave_one_out_comes_to_the_exact_optimum(beta):
 def test_online_dpo_comes_to_the_optimum_of_rewards_in_units_of_its_noise():
     """Bradley and Terry's of R / noise; so β noise stands where β stood."""
     made = three_tokens(online.OnlineDPO, beta=0.5, noise=2.0)
-    before, _ = world.far_from_optimum(made, 1.0)
+    before, _ = far_from_optimum(made, 1.0)
     trained(made, 200)
-    after, from_reference = world.far_from_optimum(made, 1.0)
+    after, from_reference = far_from_optimum(made, 1.0)
     print(f"KL to the optimum {before:.4f} to {after:.5f}, to the reference {from_reference:.4f}")
     assert after < 0.02 < 0.05 < before
 
@@ -76,8 +75,8 @@ def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
         completions.ended,
     )
     results = []
-    for given in (completions, odd):
-        value, told = made.loss(given, ref_logp)
+    for batch in (completions, odd):
+        value, told = made.loss(batch, ref_logp)
         results.append([value, *told.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
     for plain, other in zip(*results, strict=True):
         torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)

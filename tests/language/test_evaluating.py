@@ -16,7 +16,7 @@ from ppobook.language.best_of_n import best_of_n, best_of_n_curve, best_of_n_kl,
 from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
 from ppobook.language.model import Decoder, DecoderConfig
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.world import World
 
@@ -196,19 +196,19 @@ def test_an_evaluation_measures_what_it_says() -> None:
     tokenizer = WORLD.tokenizer
     model = decoder(0, tokenizer.vocab_size, 32, scale=1.0).float()
     other = decoder(1, tokenizer.vocab_size, 32, scale=1.0).float()
-    judge = Judge(other)
+    reward_model = RewardModel(other)
     with torch.no_grad():
-        judge.output.weight.normal_(generator=torch.Generator().manual_seed(0))
-    found = evaluate(model, WORLD, judge=judge, reference=other, n=30, seed=3)
+        reward_model.output.weight.normal_(generator=torch.Generator().manual_seed(0))
+    found = evaluate(model, WORLD, reward_model=reward_model, reference=other, n=30, seed=3)
     completions = found.completions
     assert len(found.texts) == len(found.prompts) == 30
     assert found.numbers["gold"] == pytest.approx(WORLD.gold(completions).mean().item())
-    assert found.numbers["reward"] == pytest.approx(judge.rewards(completions).mean().item(), abs=1e-5)
+    assert found.numbers["reward"] == pytest.approx(reward_model.rewards(completions).mean().item(), abs=1e-5)
     assert found.numbers["length"] == pytest.approx(completions.lengths.float().mean().item())
     assert found.numbers["kl_reference"] == pytest.approx(
         sequence_kl(model, other, completions).mean().item(), abs=1e-4
     )
-    again = evaluate(model, WORLD, judge=judge, reference=other, n=30, seed=3)
+    again = evaluate(model, WORLD, reward_model=reward_model, reference=other, n=30, seed=3)
     assert again.numbers == found.numbers
     assert again.texts == found.texts
     assert evaluate(model, WORLD, n=30, seed=4).texts != found.texts
@@ -225,7 +225,7 @@ def test_a_reward_function_judges_with_the_columns_of_the_data() -> None:
     def level(prompts: list[str], completions: list[str], level: list[int]) -> list[float]:
         return [10 * x + len(p.split()) for x, p in zip(level, prompts, strict=True)]
 
-    found = evaluate(policy, data, judge=level, n=5, tokenizer=WORLD.tokenizer)
+    found = evaluate(policy, data, reward_model=level, n=5, tokenizer=WORLD.tokenizer)
     assert found.reward is not None
     assert found.reward.tolist() == [34, 52, 34, 52, 34]
     assert found.numbers["reward"] == pytest.approx(206 / 5)
@@ -263,8 +263,8 @@ def test_distinct_counts_runs_of_tokens() -> None:
     [
         ((None,), {}, TypeError, "policy is of type NoneType"),
         (("model",), {}, ValueError, "data is None"),
-        (("judge", WORLD), {}, ValueError, "policy is a model of rewards"),
-        (("model", WORLD), {"judge": "model"}, ValueError, "judge is a language model"),
+        (("reward_model", WORLD), {}, ValueError, "policy is a reward model"),
+        (("model", WORLD), {"reward_model": "model"}, ValueError, "reward_model is a language model"),
         (("model", WORLD), {"n": 0}, ValueError, "n is 0"),
     ],
 )
@@ -272,7 +272,7 @@ def test_what_cannot_be_evaluated_is_refused(
     arguments: tuple, options: dict, kind: type[Exception], sentence: str
 ) -> None:
     model = decoder(0, WORLD.tokenizer.vocab_size, 32).float()
-    named = {"model": model, "judge": Judge(model)}
+    named = {"model": model, "reward_model": RewardModel(model)}
 
     def real(x: object) -> object:
         return named.get(x, x) if isinstance(x, str) else x

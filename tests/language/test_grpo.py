@@ -16,7 +16,7 @@ from small_language import EVERY, Told, rough, widened
 from ppobook.language import grpo as room
 from ppobook.language.grpo import group_advantages, variants
 from ppobook.language.model import Decoder, DecoderConfig
-from ppobook.language.settings import VARIANTS
+from ppobook.language.settings import VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, WordTokenizer, right_pad
 from ppobook.language.training import train
@@ -42,7 +42,7 @@ def stage(module=room, *, model=None, reward=None, data=None, tokenizer=None, re
     task = Task(model, tokenizer, data, reward, reference.requires_grad_(False))
     size = 1 if settings.get("variant") == "reinforce++" else 3
     given = {"batch_size": 12, "group_size": size} | settings
-    return module.GRPO(task, module.Settings.make("grpo", given, {}), seed=3)
+    return module.GRPO(task, GRPOSettings.make("grpo", given, {}), seed=3)
 
 
 def read(model, prompt, said, temperature=1.0):
@@ -421,9 +421,9 @@ def test_the_table_of_variants_is_what_they_set():
     table = variants()
     assert list(table.index) == list(VARIANTS) == list(PAPER)
     assert table["paper"].str.contains("arXiv").all()
-    defaults = room.Settings()
+    defaults = GRPOSettings()
     for variant, row in table.iterrows():
-        settings = room.Settings.make("grpo", {"variant": variant}, {})
+        settings = GRPOSettings.make("grpo", {"variant": variant}, {})
         shown = row.drop("paper").to_dict()
         assert {name: getattr(settings, name) for name in shown} == shown
         changed = {name for name in vars(settings) if getattr(settings, name) != getattr(defaults, name)}
@@ -434,12 +434,12 @@ def test_the_table_of_variants_is_what_they_set():
 
 
 def test_a_setting_can_be_changed_on_its_own():
-    settings = room.Settings.make(
+    settings = GRPOSettings.make(
         "grpo", {"variant": "dapo", "clip_eps_high": 0.4, "filter_groups": False}, {}
     )
     assert (settings.clip_eps_high, settings.filter_groups, settings.reduction) == (0.4, False, "token")
-    assert room.Settings.make("grpo", {"scale": "batch"}, {}).baseline == "group"
-    assert room.Settings.make("grpo", {}, {}) == room.Settings()
+    assert GRPOSettings.make("grpo", {"scale": "batch"}, {}).baseline == "group"
+    assert GRPOSettings.make("grpo", {}, {}) == GRPOSettings()
 
 
 def test_a_penalty_for_being_cut_is_part_of_the_reward():

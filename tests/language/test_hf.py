@@ -20,7 +20,7 @@ from ppobook.language import hf
 from ppobook.language.model import Decoder, Scalar, generate
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.registry import STAGES, stage_class
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.tokens import Completions, completion_logits, left_pad, right_pad, token_logp
 from ppobook.language.training import train
@@ -614,19 +614,19 @@ def test_a_world_goes_to_transformers(transformers, tmp_path):
     few = {"steps": 1, "batch_size": 8, "group_size": 4, "progress": False}
     tuned = train("grpo", tmp_path / "gpt2", world, reward="gold", **few)
     assert tuned.tokenizer.words == world.tokenizer.words
-    judge = train("reward", run, steps=1, pairs=20, eval_pairs=0, progress=False)
-    with pytest.raises(TypeError, match="model is a Judge of a Decoder"):
-        hf.save_pretrained(judge, tmp_path / "judge")
+    reward_model = train("reward", run, steps=1, pairs=20, eval_pairs=0, progress=False)
+    with pytest.raises(TypeError, match="model is a RewardModel of a Decoder"):
+        hf.save_pretrained(reward_model, tmp_path / "reward_model")
 
 
-def rough_judge(net, tokenizer, **how):
+def rough_reward_model(net, tokenizer, **how):
     model, tokenizer = hf.open_pretrained(net, tokenizer)
-    judge = Judge(model, "last", **how)
+    reward_model = RewardModel(model, "last", **how)
     with torch.no_grad():
-        for parameter in judge.output.parameters():
+        for parameter in reward_model.output.parameters():
             parameter.normal_(generator=seeded(5))
-        judge.zero.fill_(0.375)
-    return judge, tokenizer
+        reward_model.zero.fill_(0.375)
+    return reward_model, tokenizer
 
 
 def scored(transformers, folder, completions, pad, left):
@@ -642,49 +642,49 @@ def scored(transformers, folder, completions, pad, left):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("pad", ["<pad>", None])
-def test_a_judge_is_a_sequence_classifier(net, transformers, tmp_path, pad, bias):
-    judge, tokenizer = rough_judge(net, words(pad=pad), bias=bias)
-    assert not any("output" in name for name, _ in judge.body.named_parameters())
+def test_a_reward_model_is_a_sequence_classifier(net, transformers, tmp_path, pad, bias):
+    reward_model, tokenizer = rough_reward_model(net, words(pad=pad), bias=bias)
+    assert not any("output" in name for name, _ in reward_model.body.named_parameters())
     c = some_completions()
     with torch.no_grad():
-        rewards = judge.rewards(c)
-    hf.save_pretrained(judge, tmp_path / "judge", tokenizer)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "judge")
+        rewards = reward_model.rewards(c)
+    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "reward_model")
     assert theirs.pad_token_id not in (None, EOS)
     assert theirs.padding_side == "right"
     for left in (True, False) if net.config.model_type == "llama" else (False,):
-        logits, config = scored(transformers, tmp_path / "judge", c, theirs.pad_token_id, left)
+        logits, config = scored(transformers, tmp_path / "reward_model", c, theirs.pad_token_id, left)
         torch.testing.assert_close(logits - config.reward_zero, rewards, rtol=1e-5, atol=1e-5)
-    again, _ = hf.open_pretrained(tmp_path / "judge")
-    assert isinstance(again, Judge)
+    again, _ = hf.open_pretrained(tmp_path / "reward_model")
+    assert isinstance(again, RewardModel)
     assert again.pooling == "last"
     with torch.no_grad():
         torch.testing.assert_close(again.rewards(c), rewards, rtol=1e-5, atol=1e-5)
-    summed = Judge(judge.body, "sum")
+    summed = RewardModel(reward_model.body, "sum")
     with pytest.raises(ValueError, match="pooling='sum'"):
         hf.save_pretrained(summed, tmp_path / "sum")
     if pad is None:
         with pytest.raises(ValueError, match="tokenizer is None"):
-            hf.save_pretrained(judge, tmp_path / "other")
+            hf.save_pretrained(reward_model, tmp_path / "other")
 
 
-def test_a_sequence_classifier_in_memory_is_a_judge(transformers):
+def test_a_sequence_classifier_in_memory_is_a_reward_model(transformers):
     config = transformers.LlamaConfig(**sizes_of("llama", num_labels=1))
     net = transformers.LlamaForSequenceClassification(config).eval()
-    judge, _ = hf.open_pretrained(net, words())
+    reward_model, _ = hf.open_pretrained(net, words())
     c = some_completions(n=1)
-    said(judge.rewards(c), net(input_ids=c.inputs).logits[0])
+    said(reward_model.rewards(c), net(input_ids=c.inputs).logits[0])
     two = transformers.LlamaConfig(**sizes_of("llama", num_labels=2))
     with pytest.raises(ValueError, match="num_labels=1"):
         opened(transformers.LlamaForSequenceClassification(two))
     with pytest.raises(ValueError, match="the model has no head"):
-        judge.body(c.inputs)
+        reward_model.body(c.inputs)
 
 
 def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path):
-    judge, tokenizer = rough_judge(net_of("llama"), words(pad=None))
-    hf.save_pretrained(judge, tmp_path / "judge", tokenizer)
-    how = {"data": ASKED, "reward": tmp_path / "judge", "tokenizer": words(pad=None), "max_new_tokens": 4}
+    reward_model, tokenizer = rough_reward_model(net_of("llama"), words(pad=None))
+    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
+    how = {"data": ASKED, "reward": tmp_path / "reward_model", "tokenizer": words(pad=None), "max_new_tokens": 4}
     run = train("grpo", folders["gpt2"], steps=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
     with pytest.raises(ValueError, match="which has other words than the model"):
@@ -693,14 +693,14 @@ def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path)
         train("grpo", folders["gpt2"], **how | {"reward": folders["gpt2"]})
 
 
-def test_the_judge_of_a_checkpoint_has_no_head(transformers):
+def test_the_reward_model_of_a_checkpoint_has_no_head(transformers):
     from ppobook.language.describing import build, describe
 
-    judge, _ = rough_judge(net_of("llama"), words())
-    again = build(describe(judge))
-    again.load_state_dict(judge.state_dict())
+    reward_model, _ = rough_reward_model(net_of("llama"), words())
+    again = build(describe(reward_model))
+    again.load_state_dict(reward_model.state_dict())
     c = some_completions()
-    assert torch.equal(again.rewards(c), judge.rewards(c))
+    assert torch.equal(again.rewards(c), reward_model.rewards(c))
 
 
 # --- LoRA ------------------------------------------------------------------------------------------------
@@ -848,14 +848,14 @@ def test_doors_of_lora(transformers, peft, monkeypatch):
         opened(net, lora={})
 
 
-def test_a_judge_with_adapters(transformers, peft, tmp_path):
+def test_a_reward_model_with_adapters(transformers, peft, tmp_path):
     model, tokenizer = hf.open_pretrained(net_of("llama"), words(), lora={"r": 2})
-    judge = roughen(Judge(model, "last", bias=False))
-    assert len([p for p in judge.parameters() if p.requires_grad]) == 2 * 14 + 1
+    reward_model = roughen(RewardModel(model, "last", bias=False))
+    assert len([p for p in reward_model.parameters() if p.requires_grad]) == 2 * 14 + 1
     c = some_completions()
-    hf.save_pretrained(judge, tmp_path / "judge", tokenizer)
-    logits, _ = scored(transformers, tmp_path / "judge", c, PAD, left=False)
-    torch.testing.assert_close(logits, judge.rewards(c), rtol=1e-4, atol=1e-4)
+    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
+    logits, _ = scored(transformers, tmp_path / "reward_model", c, PAD, left=False)
+    torch.testing.assert_close(logits, reward_model.rewards(c), rtol=1e-4, atol=1e-4)
 
 
 # --- half precision --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from torch import nn
 from ppobook.language import online as room
 from ppobook.language.data import Batches
 from ppobook.language.model import Decoder, DecoderConfig, generate
-from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, WordTokenizer, right_pad
@@ -42,8 +42,8 @@ def decoder(seed=0, **sizes):
     return model
 
 
-def judge(seed=40, pooling="sum"):
-    made = Judge(decoder(seed=seed), pooling, bias=False).double()
+def reward_model(seed=40, pooling="sum"):
+    made = RewardModel(decoder(seed=seed), pooling, bias=False).double()
     return rough(made, seed=seed, scale=0.05)
 
 
@@ -63,8 +63,8 @@ def online(module=room, **given):
 
 
 def iterative(module=room, kind=None, **given):
-    small = {"pairs": 7, "judge_batch_size": 3, "refresh_every": 2}
-    return stage(kind or module.IterativePPO, **{"reward": LearnedReward(judge())} | small | given)
+    small = {"pairs": 7, "reward_model_batch_size": 3, "refresh_every": 2}
+    return stage(kind or module.IterativePPO, **{"reward": LearnedReward(reward_model())} | small | given)
 
 
 def lagged(module=room, **given):
@@ -327,10 +327,10 @@ def slow_reward(model, prompt, said):
 
 
 def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
-    """The judge after its first two lessons, and what is told of them."""
-    given = {"reward": LearnedReward(judge(pooling=pooling)), "judge_epochs": 2} | settings
+    """The reward model after its first two lessons, and what is told of them."""
+    given = {"reward": LearnedReward(reward_model(pooling=pooling)), "reward_model_epochs": 2} | settings
     made, twin = iterative(module, **given), iterative(**given)
-    mine = judge(pooling=pooling)
+    mine = reward_model(pooling=pooling)
     before = [weights_of(x) for x in (made.model, made.critic, made.reference)]
     old = []
     for number in (0, 4):
@@ -352,7 +352,7 @@ def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
 
         accuracy = guessed()
         learned = old + new if made.settings.keep_old else new
-        optimizer = torch.optim.AdamW(mine.parameters(), lr=made.settings.judge_lr, weight_decay=0.0)
+        optimizer = torch.optim.AdamW(mine.parameters(), lr=made.settings.reward_model_lr, weight_decay=0.0)
         batches = Batches(len(learned), 3, stream(3, f"lesson {number}"))
         for k in range(2 * math.ceil(len(learned) / 3)):
             losses = []
@@ -372,9 +372,9 @@ def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
         assert row["fresh_accuracy_after"] == pytest.approx(guessed())
         assert row["preferences"] == len(learned)
         assert row["tokens"] == sum(len(said) for pair in new for _, said in pair)
-        for name, x in made.judge.state_dict().items():
+        for name, x in made.reward_model.state_dict().items():
             torch.testing.assert_close(x, mine.state_dict()[name], rtol=1e-6, atol=1e-8)
-        assert not any(p.requires_grad for p in made.judge.parameters())
+        assert not any(p.requires_grad for p in made.reward_model.parameters())
         old += new
     for part, was in zip((made.model, made.critic, made.reference), before, strict=True):
         assert same(was, part.state_dict())
@@ -385,7 +385,7 @@ def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
     [
         {},
         {"pooling": "last", "temperatures": (0.7, 1.6)},
-        {"keep_old": False, "noise": 0.0, "judge_lr": 1e-3},
+        {"keep_old": False, "noise": 0.0, "reward_model_lr": 1e-3},
     ],
     ids=str,
 )
@@ -424,16 +424,16 @@ def test_lessons_come_before_the_updates_that_they_are_for():
     seen, rows, score = [], [], made.score
 
     def noted(completions, columns):
-        seen.append(weights_of(made.judge))
+        seen.append(weights_of(made.reward_model))
         return score(completions, columns)
 
     made.score = noted
-    begin = weights_of(made.judge)
+    begin = weights_of(made.reward_model)
     for k in range(5):
         rows.append(made.step(k))
     assert ["fresh_accuracy" in row for row in rows] == [True, False, False, True, False]
     assert [same(a, b) for a, b in itertools.pairwise([begin, *seen])] == [False, True, True, False, True]
-    assert made.reward.module is made.judge
+    assert made.reward.module is made.reward_model
     assert [row.get("preferences") for row in rows] == [7, None, None, 14, None]
     assert rows[0]["tokens"] > rows[1]["tokens"]
     policy_and_critic = {id(p) for p in [*made.model.parameters(), *made.critic.parameters()]}
@@ -482,7 +482,7 @@ def test_answers_that_are_none(answers, sentence):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"reward": Told(curious)}, r"reward is 'told', which learns nothing; a model of rewards is wanted"),
+        ({"reward": Told(curious)}, r"reward is 'told', which learns nothing; a reward model is wanted"),
         ({"data": RECORDS, "max_new_tokens": 5}, r"data is no World, .* a class with a method prefer"),
         ({"temperatures": (1.0, 1.0, 1.0)}, r"temperatures is \(1.0, 1.0, 1.0\); two are wanted"),
         ({"refresh_every": 0}, r"refresh_every is 0; a whole number of at least 1"),
@@ -661,7 +661,7 @@ def base():
 
 @pytest.fixture(scope="module")
 def taught(base):
-    """A model of rewards that knows little."""
+    """A reward model that knows little."""
     small = {"pairs": 200, "eval_pairs": 0, "steps": 20, "batch_size": 32}
     return train("reward", base, progress=False, seed=1, **small)
 
@@ -669,7 +669,7 @@ def taught(base):
 SMALL = {"batch_size": 16, "progress": False, "seed": 7, "checkpoint_every": 1}
 RUNS = {
     "online_dpo": {"noise": 0.3, "group_size": 4, "reward": "gold"},
-    "online_dpo, a judge": {"reward": "taught"},
+    "online_dpo, a reward model": {"reward": "taught"},
     "iterative_ppo": {"reward": "taught", "pairs": 20, "refresh_every": 2},
     "iterative_ppo, new alone": {"reward": "taught", "pairs": 20, "refresh_every": 2, "keep_old": False},
     "lagged_grpo": {"reward": "gold", "lag": 2, "lr": 1e-3},
@@ -731,9 +731,15 @@ def test_gold_rises(base, case, seed):
 
 
 @pytest.mark.parametrize("seed", [10, 11, 12])
-def test_gold_rises_with_a_judge_that_learns(base, taught, seed):
+def test_gold_rises_with_a_reward_model_that_learns(base, taught, seed):
     given = {"batch_size": 64, "lr": 1e-3, "steps": 40, "progress": False}
-    given |= {"pairs": 300, "refresh_every": 8, "judge_lr": 1e-3, "judge_epochs": 3, "noise": 0.1}
+    given |= {
+        "pairs": 300,
+        "refresh_every": 8,
+        "reward_model_lr": 1e-3,
+        "reward_model_epochs": 3,
+        "noise": 0.1,
+    }
     history = train("iterative_ppo", base, reward=taught, seed=seed, **given).history
     start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
     print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::8].round(2))
@@ -841,14 +847,14 @@ BUGS = [
         check_a_lesson_is_that_of_loops,
     ),
     Bug(
-        "the judge is trained by PPO as well",
+        "the reward model is trained by PPO as well",
         "online",
-        "        self.judge.requires_grad_(False)\n",
+        "        self.reward_model.requires_grad_(False)\n",
         "",
         check_a_lesson_is_that_of_loops,
     ),
     Bug(
-        "the judge stays as it is",
+        "the reward model stays as it is",
         "online",
         "            teacher.step(k)\n",
         "",

@@ -18,7 +18,7 @@ from torch import multiprocessing
 
 from ppobook.language import parallel
 from ppobook.language.model import Decoder, generate
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Stage
 from ppobook.language.training import train
@@ -37,8 +37,8 @@ def other():
     return decoder(seed=9).double()
 
 
-def judge():
-    made = Judge(double())
+def reward_model():
+    made = RewardModel(double())
     with torch.no_grad():
         made.output.weight.normal_(generator=torch.Generator().manual_seed(5))
     return made
@@ -53,7 +53,7 @@ CASES = {
     "sft": {"model": double, "steps": 4, "batch_size": 7}
     | {"examples": 30, "eval_examples": 5, "eval_every": 2},
     "reward": {"model": double, "steps": 4, **PAIRS},
-    "ppo": {"model": double, "reward": judge, "steps": 3, "batch_size": 11, "entropy_coef": 0.01}
+    "ppo": {"model": double, "reward": reward_model, "steps": 3, "batch_size": 11, "entropy_coef": 0.01}
     | {"normalize_advantages": "minibatch", "num_minibatches": 3, "kl_target": 1.0, "lr": 1e-2},
     "ppo, a mean of sequences": {"stage": "ppo", "model": double, "reward": "gold", "steps": 3}
     | {"batch_size": 5, "num_minibatches": 5, "reduction": "sequence", "kl_in": "loss", "lr": 1e-2},
@@ -71,8 +71,8 @@ CASES = {
     "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "steps": 3, **PAIRS},
     "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "steps": 4, **PAIRS},
     "online_dpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 10, "lr": 1e-2},
-    "iterative_ppo": {"model": double, "reward": judge, "steps": 2, "batch_size": 7, "num_minibatches": 2}
-    | {"pairs": 9, "judge_batch_size": 4, "refresh_every": 1},
+    "iterative_ppo": {"model": double, "reward": reward_model, "steps": 2, "batch_size": 7, "num_minibatches": 2}
+    | {"pairs": 9, "reward_model_batch_size": 4, "refresh_every": 1},
     "lagged_grpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 6, "group_size": 3}
     | {"corrected": False, "max_weight": 2.0, "lr": 1e-2},
 }  # fmt: skip

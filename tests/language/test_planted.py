@@ -1,7 +1,7 @@
 """The usual mistakes, planted one by one in what all stages of ppobook.language are made of.
 
 PPO, GRPO, DPO and the online loops have tables of their own, in `test_language_ppo.py` and its neighbours.
-Here are the rooms under them, the models of rewards and supervised fine-tuning; and at the end a list that
+Here are the rooms under them, the reward models and supervised fine-tuning; and at the end a list that
 says where each of the eight mistakes is planted which training on tokens is known for.
 
 Each is made in a copy of the library, by the machinery of `test_planted_bugs.py`, and the named test has to
@@ -187,7 +187,7 @@ BUGS = [
         "self._ended(name, begun + self._whole(record, name, text)) for name, text in completions.items()",
         f"{DATA}::test_a_corpus_comes_back_as_it_was",
     ),
-    # --- models of rewards, and their losses
+    # --- reward models, and their losses
     Bug(
         "mask forgotten",
         "language/rewards.py",
@@ -233,8 +233,8 @@ BUGS = [
     Bug(
         "chosen and rejected exchanged",
         "language/reward.py",
-        "judge.pooled(Completions.join([pairs.chosen, pairs.rejected])).chunk(2)",
-        "judge.pooled(Completions.join([pairs.rejected, pairs.chosen])).chunk(2)",
+        "reward_model.pooled(Completions.join([pairs.chosen, pairs.rejected])).chunk(2)",
+        "reward_model.pooled(Completions.join([pairs.rejected, pairs.chosen])).chunk(2)",
         f"{REWARD}::test_both_sides_in_one_pass_are_each_side_alone",
     ),
     Bug(

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 from planting import Bug, planted_in_chain
-from small_language import EVERY, Table, Told, rough, widened
+from small_language import EVERY, Told, rough, widened
+from three_tokens import WORTH, far_from_optimum, of_table
+from three_tokens import given as three_tokens_given
 from torch import nn
 
 from ppobook.language import ppo as room
 from ppobook.language import tokens
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
-from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.rewards import LearnedReward, RewardModel
+from ppobook.language.settings import PPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, WordTokenizer
 from ppobook.language.training import train
@@ -36,7 +39,7 @@ def stage(module=room, *, model=None, reward=None, data=None, tokenizer=None, re
     reference = reference or decoder(tokenizer.vocab_size, seed=5)
     reward = reward or Told(world.gold)
     task = Task(model, tokenizer, data, reward, reference.requires_grad_(False))
-    given = module.Settings.make("ppo", {"batch_size": 12} | settings, {})
+    given = PPOSettings.make("ppo", {"batch_size": 12} | settings, {})
     made = module.PPO(task, given, seed=3)
     rough(made.critic, seed=9)
     return made
@@ -180,30 +183,9 @@ def test_the_loss_of_an_update_is_that_of_loops(settings):
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
-WORTH = torch.tensor([0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4], dtype=torch.float64)
-# After an end nothing is ever asked for, but it has to be there. In quarters, for exact averages.
-POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
-REFERENCE = [[0.6, 0.2, 0.2], [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]]
-ONE_WORD = WordTokenizer(["a"])
-
-
-def of_table(model, n):
-    """Log-probability of each of the completions that there are, [7], from the first n tokens of each."""
-    log_p = model.logits.log_softmax(-1)
-    return torch.stack(
-        [sum(log_p[0 if t == 0 else 1 + row[0], row[t]] for t in range(min(n, len(row)))) for row in EVERY]
-    )
-
-
 def three_tokens(module=room, **settings):
-    def worth(completions):
-        first, second = completions.tokens[:, 0], completions.tokens[:, -1]
-        return torch.where(first == 1, WORTH[0], WORTH[1 + 3 * (first == 2) + second])
-
     given = {"max_new_tokens": 2, "normalize_advantages": "none", "lam": 1.0} | settings
-    models = {"model": Table(POLICY), "reference": Table(REFERENCE)}
-    data = [{"prompt": "a"}]
-    return stage(module, reward=Told(worth), data=data, tokenizer=ONE_WORD, **models, **given)
+    return stage(module, **three_tokens_given(), **given)
 
 
 def in_proportion(model, length):
@@ -285,14 +267,6 @@ def trained_on_three_tokens(module, beta, steps=100):
             group["lr"] = 0.1 * (1 - k / steps) + 1e-3
         made.step(k)
     return made
-
-
-def far_from_optimum(made, beta):
-    """KL(π, π*) and KL(π, π_ref), with the optimum by enumeration."""
-    with torch.no_grad():
-        log_p, log_ref = of_table(made.model, 2), of_table(made.reference, 2)
-        log_best = (log_ref + WORTH / beta).log_softmax(-1)
-        return (log_p.exp() * (log_p - log_best)).sum().item(), (log_p.exp() * (log_p - log_ref)).sum().item()
 
 
 def check_optimum(module, beta):
@@ -449,11 +423,15 @@ def test_the_coefficient_of_a_stage_follows_the_kl_that_it_saw():
 # --- what a stage is made of ---------------------------------------------------------------------------
 
 
-def test_the_critic_begins_with_the_judges_body_or_the_policys():
+def test_the_critic_begins_with_the_reward_models_body_or_the_policys():
     world = World(**TINY)
-    judge = Judge(decoder(world.tokenizer.vocab_size, seed=40))
-    reward = LearnedReward(judge)
-    for critic_from, body in ((None, judge.body), ("judge", judge.body), ("policy", None)):
+    reward_model = RewardModel(decoder(world.tokenizer.vocab_size, seed=40))
+    reward = LearnedReward(reward_model)
+    for critic_from, body in (
+        (None, reward_model.body),
+        ("reward_model", reward_model.body),
+        ("policy", None),
+    ):
         made = stage(reward=reward, critic_from=critic_from)
         fresh = room.PPO(made.task, made.settings, seed=0).critic
         wanted = (body or made.model).state_dict()
@@ -461,21 +439,21 @@ def test_the_critic_begins_with_the_judges_body_or_the_policys():
         assert not any(x.any() for x in fresh.output.parameters())
         assert all(p.requires_grad for p in fresh.parameters())
         assert not {p.data_ptr() for p in fresh.parameters()} & {
-            p.data_ptr() for p in [*made.model.parameters(), *judge.parameters()]
+            p.data_ptr() for p in [*made.model.parameters(), *reward_model.parameters()]
         }
     plain = stage()
     fresh = room.PPO(plain.task, plain.settings, seed=0).critic
     assert all(torch.equal(x, plain.model.state_dict()[name]) for name, x in fresh.body.state_dict().items())
 
 
-def test_a_judge_is_left_as_it_is():
+def test_a_reward_model_is_left_as_it_is():
     world = World(**TINY)
-    judge = Judge(decoder(world.tokenizer.vocab_size, seed=40))
-    made = stage(reward=LearnedReward(judge), lr=1e-2)
-    before = {name: x.clone() for name, x in made.judge.state_dict().items()}
+    reward_model = RewardModel(decoder(world.tokenizer.vocab_size, seed=40))
+    made = stage(reward=LearnedReward(reward_model), lr=1e-2)
+    before = {name: x.clone() for name, x in made.reward_model.state_dict().items()}
     made.step(0)
-    assert all(torch.equal(x, before[name]) for name, x in made.judge.state_dict().items())
-    assert "judge" in made.state_dict()
+    assert all(torch.equal(x, before[name]) for name, x in made.reward_model.state_dict().items())
+    assert "reward_model" in made.state_dict()
 
 
 @pytest.mark.parametrize(
@@ -483,7 +461,7 @@ def test_a_judge_is_left_as_it_is():
     [
         ({"num_minibatches": 13}, r"num_minibatches is 13 and batch_size is 12; at most one part"),
         ({"kl_target": 1.0, "kl_coef": 0.0}, r"kl_coef is 0, .* above 0 is wanted with kl_target"),
-        ({"critic_from": "judge"}, r"critic_from is 'judge', and the reward is no model"),
+        ({"critic_from": "reward_model"}, r"critic_from is 'reward_model', and the reward is no model"),
         (
             {"max_new_tokens": 17},
             r"max_new_tokens is 17 and the longest prompt has 4 tokens; together at most",

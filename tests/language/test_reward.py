@@ -1,12 +1,11 @@
-"""A model of rewards against loops over single tokens, and what is said of how far it can be trusted."""
+"""A reward model against loops over single tokens, and what is said of how far it can be trusted."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from test_language_tokens import EOS, completions, rough_decoder
-from test_language_training import same_run
+from small_language import EOS, completions, rough_decoder, same_run
 
 from ppobook.language import reward as room
 from ppobook.language.data import examples_of
@@ -21,7 +20,7 @@ from ppobook.language.reward import (
     rewards_of,
     sample_pairs,
 )
-from ppobook.language.rewards import Judge, LearnedReward
+from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, Pairs
@@ -49,25 +48,25 @@ def fit(model=None, data=WORLD, **changes):
     return train("reward", model or decoder(), data, **given)
 
 
-def rough_judge(pooling="sum", bias=True, seed=0):
-    judge = Judge(rough_decoder(), pooling, bias)
+def rough_reward_model(pooling="sum", bias=True, seed=0):
+    reward_model = RewardModel(rough_decoder(), pooling, bias)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in judge.output.parameters():
+        for parameter in reward_model.output.parameters():
             parameter += torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return judge
+    return reward_model
 
 
-def slow_rewards(judge, done, pooling):
+def slow_rewards(reward_model, done, pooling):
     """Row by row, without padding: the numbers of the completion's tokens, where they have been read."""
     rewards = []
     for b in range(len(done)):
         prompt = done.prompts[b][done.prompt_mask[b]].tolist()
         said = done.tokens[b][done.mask[b]].tolist()
-        hidden = judge.body.hidden(torch.tensor([prompt + said]))[0]
-        numbers = [hidden[len(prompt) + t] @ judge.output.weight[0] for t in range(len(said))]
-        if judge.output.bias is not None:
-            numbers = [x + judge.output.bias[0] for x in numbers]
+        hidden = reward_model.body.hidden(torch.tensor([prompt + said]))[0]
+        numbers = [hidden[len(prompt) + t] @ reward_model.output.weight[0] for t in range(len(said))]
+        if reward_model.output.bias is not None:
+            numbers = [x + reward_model.output.bias[0] for x in numbers]
         rewards.append(sum(numbers) if pooling == "sum" else numbers[-1])
     return torch.stack(rewards)
 
@@ -77,19 +76,19 @@ def gradients(loss, model):
     return [torch.zeros(()) if x is None else x for x in found]
 
 
-# ------------------------------------------------------------------------------------------------ the judge
+# ----------------------------------------------------------------------------------------- the reward model
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("pooling", ["sum", "last"])
 def test_a_reward_is_the_sum_over_the_completion_or_its_last_token(pooling, bias):
-    judge, done = rough_judge(pooling, bias), completions()
-    expected = slow_rewards(judge, done, pooling)
-    torch.testing.assert_close(judge.rewards(done), expected, rtol=1e-9, atol=1e-9)
-    judge.zero.fill_(0.75)
-    torch.testing.assert_close(judge.rewards(done), expected - 0.75, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(judge.pooled(done), expected, rtol=1e-9, atol=1e-9)
-    learned = LearnedReward(judge)(done, {})
+    reward_model, done = rough_reward_model(pooling, bias), completions()
+    expected = slow_rewards(reward_model, done, pooling)
+    torch.testing.assert_close(reward_model.rewards(done), expected, rtol=1e-9, atol=1e-9)
+    reward_model.zero.fill_(0.75)
+    torch.testing.assert_close(reward_model.rewards(done), expected - 0.75, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(reward_model.pooled(done), expected, rtol=1e-9, atol=1e-9)
+    learned = LearnedReward(reward_model)(done, {})
     torch.testing.assert_close(learned, (expected - 0.75).float(), rtol=1e-5, atol=1e-6)
     assert not learned.requires_grad
 
@@ -97,7 +96,7 @@ def test_a_reward_is_the_sum_over_the_completion_or_its_last_token(pooling, bias
 @pytest.mark.parametrize("pooling", ["sum", "last"])
 @pytest.mark.parametrize("junk", [7, 10**6])
 def test_what_stands_at_padding_changes_no_reward_and_no_gradient(pooling, junk):
-    judge, clean = rough_judge(pooling), completions()
+    reward_model, clean = rough_reward_model(pooling), completions()
     dirty = Completions(
         clean.prompts.masked_fill(~clean.prompt_mask, junk),
         clean.prompt_mask,
@@ -106,13 +105,15 @@ def test_what_stands_at_padding_changes_no_reward_and_no_gradient(pooling, junk)
         clean.logp.masked_fill(~clean.mask, math.nan),
         clean.ended,
     )
-    one, other = judge.rewards(clean), judge.rewards(dirty)
+    one, other = reward_model.rewards(clean), reward_model.rewards(dirty)
     assert torch.equal(one, other)
-    for mine, its in zip(gradients(one.sum(), judge), gradients(other.sum(), judge), strict=True):
+    for mine, its in zip(
+        gradients(one.sum(), reward_model), gradients(other.sum(), reward_model), strict=True
+    ):
         assert torch.equal(mine, its)
 
 
-def test_a_judge_begins_with_the_models_weights_and_no_opinion():
+def test_a_reward_model_begins_with_the_models_weights_and_no_opinion():
     model = decoder(seed=4)
     stage = made(Task(model, WORLD.tokenizer, WORLD))
     for name, weight in stage.model.body.state_dict().items():
@@ -150,10 +151,10 @@ def test_one_update_is_a_step_down_the_bradley_terry_loss(pooling):
 
 
 def test_both_sides_in_one_pass_are_each_side_alone():
-    judge = rough_judge()
+    reward_model = rough_reward_model()
     pairs = Pairs(completions(), completions(answers=((2, EOS), (7,), (3, 3, 3, 3, 3, EOS))))
-    for mine, side in zip(rewards_of(judge, pairs), (pairs.chosen, pairs.rejected), strict=True):
-        torch.testing.assert_close(mine, slow_rewards(judge, side, "sum"), rtol=1e-9, atol=1e-9)
+    for mine, side in zip(rewards_of(reward_model, pairs), (pairs.chosen, pairs.rejected), strict=True):
+        torch.testing.assert_close(mine, slow_rewards(reward_model, side, "sum"), rtol=1e-9, atol=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------- the zero
@@ -244,9 +245,9 @@ def test_the_pairs_are_in_the_checkpoint_since_the_model_that_wrote_them_is_not(
     stage = made()
     assert torch.equal(kept.pairs.chosen.tokens[:40], stage.pairs.chosen.tokens)
     assert torch.equal(kept.pairs.rejected.mask[40:], stage.held_out.rejected.mask)
-    assert state["architecture"]["model"]["kind"] == "judge"
+    assert state["architecture"]["model"]["kind"] == "reward_model"
     same_run(train(resume=tmp_path / "run", steps=9, progress=False), fit(steps=9))
-    assert isinstance(run.model, Judge)
+    assert isinstance(run.model, RewardModel)
 
 
 RECORDS = [
@@ -304,24 +305,24 @@ def test_what_is_held_out_is_judged_after_the_update():
     assert looked.history["loss"].equals(blind.history["loss"])
 
 
-def test_going_on_with_a_judge():
-    judge = fit(lr=0.01).model
+def test_going_on_with_a_reward_model():
+    reward_model = fit(lr=0.01).model
     same = {"tokenizer": WORLD.tokenizer, "data": RECORDS, "lr": 1e-12, "warmup": 0, "steps": 1}
-    on = fit(judge, **same).model
-    for name, weight in judge.state_dict().items():
+    on = fit(reward_model, **same).model
+    for name, weight in reward_model.state_dict().items():
         if name != "zero":
             torch.testing.assert_close(on.state_dict()[name], weight, rtol=0, atol=1e-9)
-    assert on.zero != judge.zero  # of other completions
+    assert on.zero != reward_model.zero  # of other completions
     with pytest.raises(
         ValueError, match=r"pooling is 'last', and model is .* with pooling='sum', which is w"
     ):
-        fit(judge, pooling="last", **same)
+        fit(reward_model, pooling="last", **same)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": Judge(decoder())}, "model is a model of rewards, and data is a World, whose pairs"),
+        ({"model": RewardModel(decoder())}, "model is a reward model, and data is a World, whose pairs"),
         ({"pooling": "mean"}, "pooling is 'mean'; .*one of 'sum', 'last' is wanted"),
         ({"temperatures": (1.0,)}, r"temperatures is \(1.0,\); two are wanted"),
         ({"temperatures": (1.0, 0)}, "temperatures is 0; a number above 0"),
@@ -346,7 +347,7 @@ def test_what_cannot_be_judged_is_refused_before_there_is_a_folder(tmp_path, cha
 
 
 class Oracle:
-    """What stands in for a judge: a function of completions."""
+    """What stands in for a reward model: a function of completions."""
 
     def __init__(self, function, zero=0.0):
         self.pooled, self.zero = function, torch.tensor(zero)
@@ -365,7 +366,7 @@ def slow_error(gap, bins=10):
 
 @pytest.fixture(scope="module")
 def plenty():
-    """Very many pairs, chosen with noise ½: a judge that says 2 · gold knows all that there is to know."""
+    """Very many pairs, chosen with noise ½: one that says 2 · gold knows all there is to know."""
     sides = [examples_of(WORLD.corpus(4000, seed), WORLD.tokenizer) for seed in (3, 4)]
     first, second = sides[0], sides[1]
     second = Completions(
@@ -468,23 +469,23 @@ def test_a_ladder_that_does_not_fit_its_world():
         ladder(Oracle(kind_words), WORLD, top=0)
 
 
-def test_a_real_judge_is_looked_at_without_a_gradient():
-    judge = fit(lr=0.01).model.requires_grad_(True)
-    rung = ladder(judge, WORLD, top=1, texts=1, seed=3).iloc[0]
+def test_a_real_reward_model_is_looked_at_without_a_gradient():
+    reward_model = fit(lr=0.01).model.requires_grad_(True)
+    rung = ladder(reward_model, WORLD, top=1, texts=1, seed=3).iloc[0]
     texts = [{"prompt": prompt, "completion": ""} for prompt in WORLD.prompts]
     rng = np.random.default_rng(3)
     for row in texts:
         verbs = [str(rng.choice(WORLD.verbs)) for _ in range(2)]
         noun, place = row["prompt"].split()[1:3]
         row["completion"] = " and ".join(f"the {noun} {verb} by the {place}" for verb in verbs) + " ."
-    rewards = judge.rewards(examples_of(texts, WORLD.tokenizer))
+    rewards = reward_model.rewards(examples_of(texts, WORLD.tokenizer))
     assert rung["text"] == texts[0]["completion"]
     assert rung["proxy"] == pytest.approx(rewards.mean().item(), abs=1e-6)
     assert rung["proxy_std"] == pytest.approx(rewards.std(correction=0).item(), abs=1e-6)
     pairs = made().pairs
-    gap = (judge.rewards(pairs.chosen) - judge.rewards(pairs.rejected)).tolist()
-    assert calibration_error(calibration(judge, pairs)) == pytest.approx(slow_error(gap), abs=1e-5)
-    assert all(p.grad is None for p in judge.parameters())
+    gap = (reward_model.rewards(pairs.chosen) - reward_model.rewards(pairs.rejected)).tolist()
+    assert calibration_error(calibration(reward_model, pairs)) == pytest.approx(slow_error(gap), abs=1e-5)
+    assert all(p.grad is None for p in reward_model.parameters())
 
 
 # ------------------------------------------------------------------------------------------- what it learns

@@ -7,12 +7,12 @@ import torch
 
 from ppobook.language import sampling
 from ppobook.language.model import Decoder, DecoderConfig
-from ppobook.language.rewards import GoldReward, Judge, LearnedReward, open_reward
+from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, open_reward
 from ppobook.language.sampling import Sampling, kl_estimate, room_after
+from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, right_pad
 from ppobook.language.world import World
-from ppobook.run.settings import Settings
 
 TINY = World(nouns=2, places=2, verbs=2, adjectives=2, clauses=[1.0], max_new_tokens=10)
 RECORDS = [
@@ -38,7 +38,7 @@ def decoder(seed=0, **sizes):
 def stage(data=TINY, reward=None, seed=0, model=None, **settings):
     reward = reward or GoldReward(TINY)
     task = Task(model or decoder(), TINY.tokenizer, data, reward, decoder(5).requires_grad_(False))
-    return Sampling(task, Settings.make("sampling", settings, {}), seed=seed)
+    return Sampling(task, SamplingSettings.make("sampling", settings, {}), seed=seed)
 
 
 def some(made, n=12):
@@ -139,7 +139,7 @@ def test_how_long_a_completion_may_be():
     # Nobody says: what has room after the longest prompt, of 4 tokens, for all who read it.
     assert stage(RECORDS).max_new_tokens == 20 - 4
     assert room_after(stage(RECORDS).prompts, {"model": decoder(context=80), "reward": None}) == 64
-    short = LearnedReward(Judge(decoder(context=13)))
+    short = LearnedReward(RewardModel(decoder(context=13)))
     assert stage(RECORDS, model=decoder(context=80), reward=short).max_new_tokens == 13 - 4
 
 
@@ -154,7 +154,7 @@ def test_how_long_a_completion_may_be():
         ({"model": decoder(context=30), "max_new_tokens": 18}, "the context of reference, 20,"),
         (
             {
-                "reward": LearnedReward(Judge(decoder(context=13))),
+                "reward": LearnedReward(RewardModel(decoder(context=13))),
                 "max_new_tokens": 10,
             },
             "the context of reward, 13,",
@@ -183,7 +183,7 @@ def test_a_penalty_is_taken_off_what_was_cut():
 
 @pytest.mark.parametrize("gold", [True, False])
 def test_the_row_of_the_history(gold):
-    made = stage(reward=None if gold else LearnedReward(Judge(decoder(8))))
+    made = stage(reward=None if gold else LearnedReward(RewardModel(decoder(8))))
     completions = some(made, 9)
     rewards, ref_logp = torch.arange(9.0) ** 2, made.reference_logp(completions)
     row = made.told(completions, rewards, ref_logp)
@@ -213,8 +213,8 @@ def test_the_row_of_the_history(gold):
 
 
 def test_a_checkpoint_holds_every_network():
-    made = stage(reward=LearnedReward(Judge(decoder(8))))
-    assert {"model", "optimizer", "generator", "reference", "judge"} == set(made.state_dict())
+    made = stage(reward=LearnedReward(RewardModel(decoder(8))))
+    assert {"model", "optimizer", "generator", "reference", "reward_model"} == set(made.state_dict())
     assert set(stage().state_dict()) == {"model", "optimizer", "generator", "reference"}
 
 

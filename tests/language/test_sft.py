@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from test_language_tokens import completions, rough_decoder
+from small_language import completions, rough_decoder
 
 from ppobook.language.data import examples_of
 from ppobook.language.model import Decoder, DecoderConfig, generate

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from small_language import EOS, PAD, completions, rough_decoder
 
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.tokens import (
@@ -20,26 +21,6 @@ from ppobook.language.tokens import (
 )
 
 WORDS = ["tell", "fox", "owl", "barn", ":", "sings", "."]
-EOS, PAD = WordTokenizer.eos, WordTokenizer.pad
-
-
-def rough_decoder(vocab_size=9, seed=0, **sizes):
-    """A decoder whose weights are far from their quiet start, in float64."""
-    model = Decoder(DecoderConfig(vocab_size, **{"context": 16, "width": 12} | sizes, eos=EOS, pad=PAD))
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.double().parameters():
-            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
-
-
-def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 6, 8), (EOS,))):
-    """From lists of ids; one that does not end in eos was cut."""
-    left, left_mask = left_pad(prompts, PAD)
-    right, right_mask = right_pad(answers, PAD)
-    ended = torch.tensor([answer[-1] == EOS for answer in answers])
-    logp = -torch.arange(1.0, right.numel() + 1).view(right.shape) * right_mask
-    return Completions(left, left_mask, right, right_mask, logp, ended)
 
 
 # --- words and ids -------------------------------------------------------------------------------------

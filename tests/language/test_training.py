@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from small_language import same, same_run, timeless
 from spoiling import spoil
 
 import ppobook
@@ -23,7 +24,7 @@ from ppobook.fast.adam import Adam
 from ppobook.language.data import prompts_of
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
 from ppobook.language.registry import STAGES, stage_class
-from ppobook.language.rewards import Judge, numbers_of
+from ppobook.language.rewards import RewardModel, numbers_of
 from ppobook.language.run import load
 from ppobook.language.settings import OF_TRL, StageSettings
 from ppobook.language.sft import SFT
@@ -49,30 +50,6 @@ def decoder(tokenizer=WORLD.tokenizer, seed=0, **changes):
     return Decoder(DecoderConfig(**{"vocab_size": tokenizer.vocab_size, **sizes}), seed=seed)
 
 
-def timeless(history):
-    return history.drop(columns=[name for name in history.columns if name.startswith("seconds")])
-
-
-def same(a, b):
-    """Whether two parts of checkpoints are the same to the bit."""
-    if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and a == b
-
-
-def same_run(a, b):
-    assert timeless(a.history).equals(timeless(b.history))
-    assert same(a.model.state_dict(), b.model.state_dict())
-    one, other = (run._checkpoint.state for run in (a, b))
-    assert same(one["stage"], other["stage"])
-    for part in ("architecture", "tokenizer", "config"):
-        assert one[part] == other[part]
-
-
 # ------------------------------------------------------------------------------- a stage of somebody's own
 
 
@@ -89,7 +66,7 @@ class Own(Stage):
     state_attributes = (
         *Stage.state_attributes,
         "reference",
-        "judge",
+        "reward_model",
         "critic",
         "critic_optimizer",
         "dice",
@@ -101,11 +78,11 @@ class Own(Stage):
 
     def __init__(self, task, settings, *, seed=0, device="cpu"):
         super().__init__(task, settings, seed=seed, device=device)
-        self.reference, self.reward, self.judge = task.reference, task.reward, task.reward.module
+        self.reference, self.reward, self.reward_model = task.reference, task.reward, task.reward.module
         # Frozen, in a run that is resumed as well.
         assert not any(
             p.requires_grad
-            for p in [*self.reference.parameters(), *(self.judge or self.reference).parameters()]
+            for p in [*self.reference.parameters(), *(self.reward_model or self.reference).parameters()]
         )
         self.critic = Scalar(self.model)
         self.critic_optimizer = torch.optim.SGD(self.critic.parameters(), self.settings.lr)
@@ -139,8 +116,8 @@ def short(prompts, completions, **columns):
     return [-len(text.split()) / 4 for text in completions]
 
 
-def judge(seed=3):
-    made = Judge(decoder(seed=seed))
+def reward_model(seed=3):
+    made = RewardModel(decoder(seed=seed))
     torch.nn.init.normal_(made.output.weight, std=0.1, generator=torch.Generator().manual_seed(seed))
     return made
 
@@ -166,8 +143,8 @@ CASES = {
         {},
     ),
     "own, gold": ({"stage": Own, "model": decoder(), "data": WORLD, "reward": "gold"}, {"stage": Own}),
-    "own, a judge": (
-        {"stage": Own, "model": decoder(), "data": WORLD, "reward": judge(), "reference": decoder(seed=5)},
+    "own, a reward model": (
+        {"stage": Own, "model": decoder(), "data": WORLD, "reward": reward_model(), "reference": decoder(seed=5)},
         {"stage": Own},
     ),
     "own, a function": (
@@ -212,7 +189,7 @@ def test_a_run_and_its_folder(tmp_path):
     assert run.world.config == WORLD.config
 
 
-@pytest.mark.parametrize("case", ["sft", "reward", "own, a judge"])
+@pytest.mark.parametrize("case", ["sft", "reward", "own, a reward model"])
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(case):
     one = fit(case)
     same_run(one, fit(case))
@@ -253,35 +230,35 @@ def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, case):
 
 
 def test_what_is_given_is_copied():
-    model, critic = decoder(), judge()
+    model, critic = decoder(), reward_model()
     before = [{name: x.clone() for name, x in part.state_dict().items()} for part in (model, critic)]
-    run = fit("own, a judge", model=model, reward=critic, reference=None)
+    run = fit("own, a reward model", model=model, reward=critic, reference=None)
     assert same(before, [model.state_dict(), critic.state_dict()])
     assert all(p.requires_grad for p in [*model.parameters(), *critic.parameters()])
     assert not same(run.model.state_dict(), model.state_dict())
     kept = run._checkpoint.state["stage"]
     assert same(kept["reference"], dict(model.state_dict()))
-    assert same(kept["judge"], dict(critic.state_dict()))
+    assert same(kept["reward_model"], dict(critic.state_dict()))
 
 
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
     base = fit(out=tmp_path / "base")
     small = {"pairs": 30, "eval_pairs": 0, "batch_size": 8, "steps": 3, "progress": False}
     critic = train("reward", base, **small)
-    train("reward", tmp_path / "base", out=tmp_path / "judge", **small)
-    same_run(load(tmp_path / "judge"), critic)
+    train("reward", tmp_path / "base", out=tmp_path / "reward_model", **small)
+    same_run(load(tmp_path / "reward_model"), critic)
     given = {"stage": Own, "steps": 3, "progress": False}
     by_runs = train(model=base, reward=critic, **given)
-    by_folders = train(model=str(tmp_path / "base"), reward=tmp_path / "judge", **given)
+    by_folders = train(model=str(tmp_path / "base"), reward=tmp_path / "reward_model", **given)
     same_run(by_folders, by_runs)
     assert by_runs.config["data"] == {"world": WORLD.config}
-    assert by_runs.config["reward"] == "judge"
+    assert by_runs.config["reward"] == "reward_model"
     # A checkpoint holds every network: the others may go.
     train(model=base, reward=critic, out=tmp_path / "tuned", **given)
-    for folder in ("base", "judge"):
+    for folder in ("base", "reward_model"):
         os.rename(tmp_path / folder, tmp_path / f"gone-{folder}")
     same_run(
-        go_on(tmp_path / "tuned", "own, a judge", steps=5),
+        go_on(tmp_path / "tuned", "own, a reward model", steps=5),
         train(**{**given, "steps": 5}, model=base, reward=critic),
     )
 
@@ -521,14 +498,14 @@ def other(prompts, completions):
             "reward is None, and resume=.* made with 'function short'; the",
         ),
         ("own, a function", {"reward": other}, "reward is 'function other', and .* with 'function short'"),
-        ("own, a function", {"reward": judge()}, "reward is 'judge', and .* with 'function short'"),
+        ("own, a function", {"reward": reward_model()}, "reward is 'reward_model', and .* with 'function short'"),
         ("own, a function", {"data": None}, "data is None, and .* was given its data in memory"),
         ("own, a function", {"data": RECORDS[1:]}, "data differ from those of resume="),
         ("own, a function", {"data": WORLD}, "data differ from those of resume="),
         ("own, gold", {"reward": short}, "reward was given, and resume=.* has 'gold'; wanted: leave it"),
-        ("own, a judge", {"reward": "gold"}, "reward was given, and resume=.* has 'judge'"),
-        ("own, a judge", {"stage": None}, r"trained by '.*:Own', a class of its owner's; .*train\(Own, res"),
-        ("own, a judge", {"stage": "sft"}, "stage is 'sft', and .* was trained by '.*:Own'"),
+        ("own, a reward model", {"reward": "gold"}, "reward was given, and resume=.* has 'reward_model'"),
+        ("own, a reward model", {"stage": None}, r"trained by '.*:Own', a class of its owner's; .*train\(Own, res"),
+        ("own, a reward model", {"stage": "sft"}, "stage is 'sft', and .* was trained by '.*:Own'"),
         ("sft, data in memory", {"data": RECORDS + RECORDS[:1]}, "data differ"),
     ],
 )
@@ -803,9 +780,9 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ("sft", {"num_threads": 0}, "num_threads is 0"),
         ("sft", {"reward": "gold"}, "reward was given, and 'sft' has no use for one; wanted: leave it out"),
         ("sft", {"reference": decoder()}, "reference was given, and 'sft' has none; wanted: leave it out"),
-        ("sft", {"model": judge()}, "model is a model of rewards; 'sft' wants a language model"),
-        ("own, gold", {"model": judge()}, "model is a model of rewards"),
-        ("reward", {"model": judge()}, "model is a model of rewards, and data is a World"),
+        ("sft", {"model": reward_model()}, "model is a reward model; 'sft' wants a language model"),
+        ("own, gold", {"model": reward_model()}, "model is a reward model"),
+        ("reward", {"model": reward_model()}, "model is a reward model, and data is a World"),
         ("own, gold", {"reward": None}, "reward is None; '.*Own' wants a run of 'reward', 'gold', or a func"),
         ("own, gold", {"data": RECORDS}, "tokenizer is None; with a Decoder one is wanted"),
         (
@@ -815,7 +792,7 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ),
         ("own, gold", {"reward": 3}, "reward is of type int; a run of 'reward'"),
         ("own, gold", {"reward": "golden"}, "reward='golden' is no folder; wanted: the folder of a run"),
-        ("own, gold", {"reference": judge()}, "reference is a model of rewards; a language model is wanted"),
+        ("own, gold", {"reference": reward_model()}, "reference is a reward model; a language model is wanted"),
         # Another vocabulary, by its size or by its words.
         ("own, gold", {"model": decoder(vocab_size=9)}, "model has a vocabulary of 9 tokens and its tokeni"),
         ("own, gold", {"model": decoder(vocab_size=99)}, "model has a vocabulary of 99 tokens and its token"),
@@ -823,7 +800,7 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ("own, gold", {"reference": decoder(vocab_size=9)}, "reference has a vocabulary of 9 tokens and the"),
         (
             "own, gold",
-            {"reward": Judge(decoder(vocab_size=9))},
+            {"reward": RewardModel(decoder(vocab_size=9))},
             "reward has a vocabulary of 9 tokens and the model one of 15",
         ),
         ("own, gold", {"data": OTHER_WORDS}, "reference has|data has a vocabulary of 16|model has a voca"),
@@ -840,7 +817,7 @@ def test_runs_of_another_vocabulary(tmp_path):
     base = fit(steps=1)
     foreign = fit(steps=1, data=OTHER_WORDS)
     small = {"pairs": 8, "eval_pairs": 0, "batch_size": 4, "steps": 1, "progress": False}
-    far_judge = train("reward", foreign, **small)
+    far_reward_model = train("reward", foreign, **small)
     given = {"stage": Own, "steps": 1, "progress": False}
     for changes, sentence in (
         (
@@ -848,13 +825,13 @@ def test_runs_of_another_vocabulary(tmp_path):
             "data has a vocabulary of 15 tokens and the mod",
         ),
         (
-            {"model": base, "reward": far_judge},
+            {"model": base, "reward": far_reward_model},
             "reward has a vocabulary of 16 tokens and the model one of 15",
         ),
         ({"model": base, "reward": "gold", "reference": foreign}, "reference has a vocabulary of 16 tokens"),
         ({"model": base, "reward": base}, "reward is a run of 'sft'; one of 'reward' is wanted"),
-        ({"model": far_judge, "reward": "gold"}, "model is a model of rewards"),
-        ({"model": base, "reward": "gold", "reference": far_judge}, "reference has|is a model of rewards"),
+        ({"model": far_reward_model, "reward": "gold"}, "model is a reward model"),
+        ({"model": base, "reward": "gold", "reference": far_reward_model}, "reference has|is a reward model"),
     ):
         with pytest.raises(ValueError, match=sentence):
             train(**given, **changes)
@@ -929,7 +906,7 @@ def test_a_function_by_the_name_of_gold_is_not_taken_for_it(tmp_path):
 
 
 def test_a_batch_of_what_is_stored_is_as_wide_as_its_longest():
-    from test_language_tokens import completions
+    from small_language import completions
 
     from ppobook.language.tokens import Pairs
 

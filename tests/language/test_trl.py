@@ -103,12 +103,12 @@ def opened(net, tokenizer=None):
     return hf.open_pretrained(net, tokenizer or words())[0]
 
 
-def stage_of(room, kind, name, *, net, reference=1, data, tokenizer=None, judge=None, **settings):
+def stage_of(room, kind, name, *, net, reference=1, data, tokenizer=None, reward_model=None, **settings):
     """A stage of ours on a copy of their model."""
     tokenizer = hf.open_tokenizer(tokenizer or words())
     if not isinstance(reference, torch.nn.Module):
         reference = net_of(reference)
-    task = Task(opened(net), tokenizer, data, judge, opened(reference).requires_grad_(False))
+    task = Task(opened(net), tokenizer, data, reward_model, opened(reference).requires_grad_(False))
     cls = getattr(room, kind)
     return cls(task, cls.settings_class.make(name, settings, {}), seed=0)
 
@@ -276,10 +276,10 @@ def their_sampler(trl, kind, folder, out, *, net=None, group=4, rows=12, reward=
 
 
 def our_sampler(room, kind, name, **settings):
-    judge = FunctionReward(some_reward, hf.open_tokenizer(words()))
+    reward_model = FunctionReward(some_reward, hf.open_tokenizer(words()))
     given = {"batch_size": 12, "temperature": TEMPERATURE, "max_new_tokens": LONGEST} | settings
     data = [{"prompt": prompt} for prompt in PROMPTS]
-    return stage_of(room, kind, name, net=net_of(), data=data, judge=judge, **given)
+    return stage_of(room, kind, name, net=net_of(), data=data, reward_model=reward_model, **given)
 
 
 @pytest.mark.parametrize("case", GRPOS)
@@ -550,7 +550,7 @@ def test_a_model_of_rewards_from_the_texts_on(trl, tmp_path, margins):
 
     net = net_of(task="AutoModelForSequenceClassification", num_labels=1)
     rows = PAIRS if margins is None else [{**row, "margin": m} for row, m in zip(PAIRS, margins, strict=True)]
-    judge = opened(net)
+    reward_model = opened(net)
     theirs = trl.RewardTrainer(
         model=net,
         args=trl.RewardConfig(**plain(tmp_path)),
@@ -560,10 +560,10 @@ def test_a_model_of_rewards_from_the_texts_on(trl, tmp_path, margins):
     batch = theirs.data_collator([theirs.train_dataset[i] for i in range(4)])
     assert ("margin" in batch) is (margins is not None)
     loss = theirs.compute_loss(theirs.model, batch)
-    chosen, rejected = reward.rewards_of(judge, pairs_of(PAIRS, hf.open_tokenizer(words())))
+    chosen, rejected = reward.rewards_of(reward_model, pairs_of(PAIRS, hf.open_tokenizer(words())))
     mine = bradley_terry_loss(chosen, rejected, None if margins is None else torch.tensor(margins))
     close(mine, loss)
-    same_gradients(our_gradients(mine, judge), their_gradients(loss, theirs.model))
+    same_gradients(our_gradients(mine, reward_model), their_gradients(loss, theirs.model))
     close((chosen - rejected).mean().detach(), theirs._metrics["train"]["margin"][-1])
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # themselves would import torch.
 STAGES = {
     "sft": ("learn to write as a corpus does", False, False),
-    "reward": ("train a model of rewards on preferences", False, False),
+    "reward": ("train a reward model on preferences", False, False),
     "ppo": ("PPO on a reward, with a critic", True, True),
     "grpo": ("GRPO and its kin on a reward, without a critic", True, True),
     "dpo": ("DPO and its family on preferences, without a reward", False, True),
@@ -209,7 +209,7 @@ def _add_sample(actions: Any) -> None:
 def _add_evaluate(actions: Any) -> None:
     command = actions.add_parser(
         "evaluate",
-        help="measure what a model writes, or how good a model of rewards is",
+        help="measure what a model writes, or how good a reward model is",
         description="Let a language model write, and measure it; of a run of 'reward', say how often it is "
         "right about pairs that were held out.",
         allow_abbrev=False,
@@ -258,8 +258,8 @@ def _add_best_of_n(actions: Any) -> None:
 def _add_ladder(actions: Any) -> None:
     command = actions.add_parser(
         "ladder",
-        help="ask a model of rewards about more and more of a good thing",
-        description="What a model of rewards says of texts with more and more kind words, beside their gold.",
+        help="ask a reward model about more and more of a good thing",
+        description="What a reward model says of texts with more and more kind words, beside their gold.",
         allow_abbrev=False,
     )
     command.add_argument("model", metavar="RUN", help="of 'reward'")
@@ -480,7 +480,7 @@ def _summary(run: Run, origin: str | None, reward: Any, data: Any, num_threads: 
     """What became of a run, for somebody to read."""
     import pandas as pd
 
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
     history = run.history
@@ -495,7 +495,7 @@ def _summary(run: Run, origin: str | None, reward: Any, data: Any, num_threads: 
         print(f"\n{as_table(pd.DataFrame(rows).T)}")
     with threads(num_threads):
         data = data_of(run) if data is None else data
-        if isinstance(run.model, Judge):
+        if isinstance(run.model, RewardModel):
             told_of_judge(run, data)
             return
         judge = None if reward == "gold" else reward
@@ -503,7 +503,7 @@ def _summary(run: Run, origin: str | None, reward: Any, data: Any, num_threads: 
         try:
             refuse_without_data(data)
             longest = run.config.get("max_new_tokens")
-            found = written(policy, data, 3, judge=judge, max_new_tokens=longest)
+            found = written(policy, data, 3, reward_model=judge, max_new_tokens=longest)
         except ValueError as error:
             # The run is made, whatever comes of reading it: {"text"} has no prompts, for one.
             print(f"\nno samples: {error}")

@@ -45,12 +45,12 @@ def print_samples(arguments: argparse.Namespace) -> None:
 
 def print_evaluation(arguments: argparse.Namespace) -> None:
     from ppobook.language.evaluating import evaluate
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
     with threads(arguments.num_threads):
         run = _run_in(arguments.model, arguments.device)
-        if run is not None and isinstance(run.model, Judge):
+        if run is not None and isinstance(run.model, RewardModel):
             data = _data(arguments, [Policy(arguments.model, run.model, run.tokenizer, run)])
             told_of_judge(run, data, others=arguments.data is not None)
             return
@@ -120,7 +120,7 @@ def print_best_of_n(arguments: argparse.Namespace) -> None:
         found = evaluate(
             policy.model,
             data,
-            judge=judge,
+            reward_model=judge,
             n=prompts * draws,
             tokenizer=policy.tokenizer,
             **_how(arguments),
@@ -151,7 +151,7 @@ class Policy(NamedTuple):
 def _policy(option: str, name: str, arguments: argparse.Namespace) -> Policy:
     """The language model in a run's folder, or a transformers model."""
     from ppobook.language.opening import open_model
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import checked_device
 
     hush()
@@ -163,8 +163,8 @@ def _policy(option: str, name: str, arguments: argparse.Namespace) -> Policy:
         how = {} if arguments.dtype is None else {"dtype": arguments.dtype}
         model, tokenizer = open_model(name, tokenizer, None, how=how)
         return Policy(name, model.to(device), tokenizer, None, device)
-    if isinstance(run.model, Judge):
-        raise ValueError(f"{option} is {name!r}, a model of rewards; a language model is wanted")
+    if isinstance(run.model, RewardModel):
+        raise ValueError(f"{option} is {name!r}, a reward model; a language model is wanted")
     if tokenizer is not None:
         raise ValueError(f"--tokenizer {tokenizer}: the run {name!r} has its own; wanted: leave it out")
     if arguments.dtype is not None:
@@ -185,10 +185,10 @@ def _run_in(name: str, device: str = "cpu") -> Run | None:
 
 
 def _judge(option: str, name: str, policies: Sequence[Policy]) -> Any:
-    """The model of rewards in a run's folder, or one of transformers, for what these policies write; or the
+    """The reward model in a run's folder, or one of transformers, for what these policies write; or the
     function that the user means."""
     from ppobook.language.opening import refuse_other_vocabulary, refuse_other_words
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
 
     if names_function(name):
         return function_of(name)
@@ -198,8 +198,8 @@ def _judge(option: str, name: str, policies: Sequence[Policy]) -> Any:
         refuse_nowhere(option, name, kind="a run of 'reward', MODULE:FUNCTION")
         from ppobook.language import hf
 
-        judge = hf.open_judge(name, first.tokenizer).to(first.device)
-    elif not isinstance(run.model, Judge):
+        judge = hf.open_reward_model(name, first.tokenizer).to(first.device)
+    elif not isinstance(run.model, RewardModel):
         raise ValueError(f"{option} is {name!r}, a run of {run.config['stage']!r}; one of 'reward' is wanted")
     else:
         judge = run.model
@@ -217,7 +217,7 @@ def _others(arguments: argparse.Namespace, policies: Sequence[Policy]) -> dict[s
 
     found: dict[str, Any] = {}
     if arguments.judge is not None:
-        found["judge"] = _judge("judge", arguments.judge, policies)
+        found["reward_model"] = _judge("judge", arguments.judge, policies)
     if arguments.reference is not None:
         reference = _policy("reference", arguments.reference, arguments)
         for policy in policies:
@@ -253,7 +253,7 @@ def written(policy: Policy, data: Any, n: int, judge: Any = None, **how: Any) ->
     if isinstance(data, World):
         n = max(n, len(data.prompts))
     opened = _judge("reward", judge, [policy]) if isinstance(judge, str) else judge
-    return evaluate(policy.model, data, judge=opened, n=n, tokenizer=policy.tokenizer, **how)
+    return evaluate(policy.model, data, reward_model=opened, n=n, tokenizer=policy.tokenizer, **how)
 
 
 def lines(found: Evaluation, n: int, seed: int = 0, indent: str = "") -> str:
@@ -291,16 +291,16 @@ def as_table(table: Any, names: bool = True) -> str:
     return text
 
 
-# ------------------------------------------------------------------------------------- a model of rewards
+# ------------------------------------------------------------------------------------- a reward model
 
 
 def print_ladder(arguments: argparse.Namespace) -> None:
     from ppobook.language.opening import refuse_other_words
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
     run = _run_in(arguments.model, arguments.device)
-    if run is None or not isinstance(run.model, Judge):
+    if run is None or not isinstance(run.model, RewardModel):
         what = "no folder of a run" if run is None else f"a run of {run.config['stage']!r}"
         raise ValueError(f"RUN is {arguments.model!r}, {what}; one of 'reward' is wanted")
     world = run.world if arguments.world is None else world_of(arguments.world)
@@ -324,7 +324,7 @@ def _ladder_of(run: Run, world: World, top: int | None = None, texts: int = 4, s
 
 
 def told_of_judge(run: Run, data: Any, others: bool = False) -> None:
-    """How often a model of rewards is right, how sure it is, and what it says of more and more kind words.
+    """How often a reward model is right, how sure it is, and what it says of more and more kind words.
 
     `others`: the data are not those of the run, and are pairs to be judged, all of them.
     """
@@ -354,7 +354,7 @@ def told_of_judge(run: Run, data: Any, others: bool = False) -> None:
 
 def write_for_others(arguments: argparse.Namespace) -> None:
     from ppobook.language import hf
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.language.run import load
 
     hush()
@@ -365,7 +365,7 @@ def write_for_others(arguments: argparse.Namespace) -> None:
     if arguments.adapters:
         reader = f"peft.PeftModel.from_pretrained(the model it began from, {folder!r})"
     else:
-        what = "SequenceClassification" if isinstance(run.model, Judge) else "CausalLM"
+        what = "SequenceClassification" if isinstance(run.model, RewardModel) else "CausalLM"
         reader = f"transformers.AutoModelFor{what}.from_pretrained({folder!r})"
     print(f"saved in {folder}, for {reader}")
 

@@ -1,9 +1,9 @@
 """Policy optimization on tokens: a small language model, and what is done with the sentences it writes.
 
     base = train("sft", data=World())
-    judge = train("reward", base)
-    tuned = train("ppo", base, reward=judge)
-    compare({"base": base, "tuned": tuned}, judge=judge, reference=base)
+    reward_model = train("reward", base)
+    tuned = train("ppo", base, reward=reward_model)
+    compare({"base": base, "tuned": tuned}, reward_model=reward_model, reference=base)
 
 The same with a model, texts and a reward of one's own::
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         save_model,
     )
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
-    from ppobook.language.rewards import Judge
+    from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
     from ppobook.language.stage import Stage, Task
     from ppobook.language.tokens import (
@@ -66,7 +66,7 @@ _NAMES = {
     "hf": ["open_pretrained", "save_pretrained"],
     "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],
-    "rewards": ["Judge"],
+    "rewards": ["RewardModel"],
     "tokens": [
         "Completions",
         "Pairs",
@@ -91,10 +91,10 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Evaluation",
-    "Judge",
     "LanguageModel",
     "Pairs",
     "Prompts",
+    "RewardModel",
     "Run",
     "Scalar",
     "Stage",

@@ -3,7 +3,7 @@
     function      columns of a record                           for
     prompts_of    prompt                                        what samples: PPO, GRPO, online
     examples_of   prompt, completion | messages | text          SFT
-    pairs_of      prompt, chosen, rejected | chosen, rejected   models of rewards, DPO
+    pairs_of      prompt, chosen, rejected | chosen, rejected   reward models, DPO
     labelled_of   prompt, completion, label | as pairs_of       KTO
 
 These are the formats that TRL documents ("Dataset formats and types"), so that its users' files are read as

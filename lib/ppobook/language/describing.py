@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ppobook.language.model import Decoder, DecoderConfig
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer
 
 
@@ -18,9 +18,9 @@ def describe(model: nn.Module) -> dict[str, Any]:
     if isinstance(model, Decoder):
         dtype = str(model.wte.weight.dtype).removeprefix("torch.")
         return {"kind": "decoder", "dtype": dtype, **asdict(model.config)}
-    if isinstance(model, Judge):
+    if isinstance(model, RewardModel):
         return {
-            "kind": "judge",
+            "kind": "reward_model",
             "body": describe(model.body),
             "bias": model.output.bias is not None,
             "pooling": model.pooling,
@@ -36,8 +36,8 @@ def build(described: dict[str, Any]) -> Any:
     if kind == "decoder":
         dtype = getattr(torch, sizes.pop("dtype"))
         return Decoder(DecoderConfig(**sizes)).to(dtype)
-    if kind == "judge":
-        return Judge(build(sizes["body"]), sizes["pooling"], bias=sizes["bias"])
+    if kind == "reward_model":
+        return RewardModel(build(sizes["body"]), sizes["pooling"], bias=sizes["bias"])
     from ppobook.language import hf
 
     return hf.build(described)

@@ -1,4 +1,4 @@
-"""DPO and its family: from preferences straight to a policy, with no model of rewards and no sampling.
+"""DPO and its family: from preferences straight to a policy, with no reward model and no sampling.
 
     log π_ref of every completion in the data, once
     repeat
@@ -8,7 +8,7 @@
                                                  (h − 1 / (2 β))²          IPO
 
 The optimum of E_π[r] − β KL(π, π_ref) is π* ∝ π_ref exp(r / β). Turned round, β log π*/π_ref is a reward, up
-to a number for each prompt that no preference sees. So a policy is a model of rewards, and is fitted as one:
+to a number for each prompt that no preference sees. So a policy is a reward model, and is fitted as one:
 put the log-ratio in the place of r in Bradley and Terry's loss. KTO has no pairs: each completion was liked,
 or was not. SimPO has no reference: a completion's mean log-probability is its reward.
 

@@ -14,7 +14,7 @@ from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
-from ppobook.language.rewards import FunctionReward, Judge, LearnedReward, Reward
+from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
 from ppobook.language.sampling import room_after
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
@@ -31,7 +31,7 @@ class Evaluation:
     Attributes
     ----------
     numbers : dict of float
-        gold, reward, kl_reference: where there are a world, a judge, a reference. length, in tokens; ended,
+        gold, reward, kl_reference: where there are a world, a reward model, a reference. length, in tokens; ended,
         the share of completions that ended of themselves; distinct_1 and distinct_2, different words and
         pairs of words among all that were written.
     completions : Completions
@@ -68,7 +68,7 @@ def evaluate(
     policy: Any,
     data: Any = None,
     *,
-    judge: Any = None,
+    reward_model: Any = None,
     reference: Any = None,
     n: int = 512,
     max_new_tokens: int | None = None,
@@ -85,8 +85,8 @@ def evaluate(
     policy : Run, path, or LanguageModel
     data : World or data with prompts, optional
         Left out: the world of the run.
-    judge : Run, path, Judge or function, optional
-        A model of rewards, for the proxy; or a reward function of texts (`ppobook.language.rewards`).
+    reward_model : Run, path, RewardModel or function, optional
+        A reward model, for the proxy; or a reward function of texts (`ppobook.language.rewards`).
     reference : Run, path or LanguageModel, optional
         What the KL is measured from. It is the mean over completions of Σ_t KL(π, π_ref) of the next token,
         exact in each state that was met: on average KL(π, π_ref), with less scatter than log-ratios have.
@@ -113,8 +113,8 @@ def evaluate(
     """
     run = _run("policy", policy)
     model: Any = policy if run is None else run.model
-    if isinstance(model, Judge):
-        raise ValueError("policy is a model of rewards; a language model is wanted")
+    if isinstance(model, RewardModel):
+        raise ValueError("policy is a reward model; a language model is wanted")
     if data is None and run is not None:
         data = run.world
     if data is None:
@@ -123,12 +123,12 @@ def evaluate(
     tokenizer = tokenizer or (run.tokenizer if run is not None else world.tokenizer if world else None)
     if tokenizer is None:
         raise ValueError("tokenizer is None; with a model that is no run one is wanted")
-    score = None if judge is None else _score(judge, tokenizer)
+    score = None if reward_model is None else _score(reward_model, tokenizer)
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
-        readers = {"policy": model, "judge": getattr(score, "module", None), "reference": base}
+        readers = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
         max_new_tokens = room_after(prompts, readers) if world is None else world.max_new_tokens
     rows = torch.arange(validation.count("n", n)) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
@@ -225,13 +225,13 @@ def _run(name: str, given: Any) -> Run | None:
     return None
 
 
-def _score(judge: Any, tokenizer: Tokenizer) -> Reward:
-    if callable(judge) and not isinstance(judge, torch.nn.Module):
-        return FunctionReward(judge, tokenizer)
-    run = _run("judge", judge)
-    model = judge if run is None else run.model
-    if not isinstance(model, Judge):
-        raise ValueError("judge is a language model; a run of 'reward' is wanted")
+def _score(reward_model: Any, tokenizer: Tokenizer) -> Reward:
+    if callable(reward_model) and not isinstance(reward_model, torch.nn.Module):
+        return FunctionReward(reward_model, tokenizer)
+    run = _run("reward_model", reward_model)
+    model = reward_model if run is None else run.model
+    if not isinstance(model, RewardModel):
+        raise ValueError("reward_model is a language model; a run of 'reward' is wanted")
     return LearnedReward(model)
 
 

@@ -36,7 +36,7 @@ from ppobook.language.pretrained import (
     plain_config,
     weights_dtype,
 )
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, Tokenizer, WordTokenizer
 from ppobook.run.folder import RunFolder, new_folder
 
@@ -46,7 +46,7 @@ __all__ = [
     "build",
     "build_tokenizer",
     "from_decoder",
-    "open_judge",
+    "open_reward_model",
     "open_pretrained",
     "open_tokenizer",
     "save_pretrained",
@@ -70,7 +70,7 @@ def open_pretrained(
     ----------
     model : path, str, or transformers.PreTrainedModel
         The folder of a model, its name on the hub, or a model in memory, which is copied. A causal model; or
-        one that classifies sequences by one label, which is read as a model of rewards. What
+        one that classifies sequences by one label, which is read as a reward model. What
         `open_pretrained` has returned is copied.
     tokenizer : path, str, tokenizer of transformers, or Tokenizer, optional
         Left out: the one in the folder. With a model in memory one is wanted.
@@ -83,7 +83,7 @@ def open_pretrained(
 
     Returns
     -------
-    model : Pretrained, or Judge on one
+    model : Pretrained, or RewardModel on one
     tokenizer : Tokenizer
 
     Raises
@@ -121,16 +121,16 @@ def open_pretrained(
     return opened, tokenizer
 
 
-def open_judge(model: Any, tokenizer: Tokenizer) -> Judge:
-    """A model of rewards of transformers', for what somebody says with this tokenizer.
+def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
+    """A reward model of transformers', for what somebody says with this tokenizer.
 
     Raises
     ------
     ValueError, TypeError
         As `open_pretrained`; a language model; other words. It may know more of them.
     """
-    judge, own = open_pretrained(model)
-    if not isinstance(judge, Judge):
+    reward_model, own = open_pretrained(model)
+    if not isinstance(reward_model, RewardModel):
         raise ValueError(
             f"reward is {str(model)!r}, a language model; a model that classifies sequences by one "
             "label is wanted"
@@ -140,7 +140,7 @@ def open_judge(model: Any, tokenizer: Tokenizer) -> Judge:
         raise ValueError(
             f"reward is {str(model)!r}, which has other words than the model; the same are wanted"
         )
-    return judge
+    return reward_model
 
 
 def _dtype_of(model: Any) -> str:
@@ -242,7 +242,7 @@ def _refuse_without_head(net: Any) -> Any:
     score = getattr(net, "score", None)
     if scores and (not isinstance(score, nn.Linear) or score.out_features != 1):
         raise ValueError(
-            f"model is a {type(net).__name__}; to be a model of rewards, one with num_labels=1 and a linear "
+            f"model is a {type(net).__name__}; to be a reward model, one with num_labels=1 and a linear "
             "score is wanted"
         )
     return net
@@ -278,7 +278,7 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
         expected = net(input_ids=tokens).logits
         if name.endswith(_SCORES):
             body = Pretrained(net.base_model, eos=tokenizer.eos, pad=tokenizer.pad, dtype=kept)
-            opened: Any = Judge(body, "last", bias=net.score.bias is not None)
+            opened: Any = RewardModel(body, "last", bias=net.score.bias is not None)
             opened.output.load_state_dict(net.score.state_dict())
             opened.zero.fill_(getattr(net.config, "reward_zero", 0.0))
             one = Completions(
@@ -420,14 +420,14 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
 
     A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2.
 
-    A `Judge` that reads the last token is written for ``AutoModelForSequenceClassification.from_pretrained``;
+    A `RewardModel` that reads the last token is written for ``AutoModelForSequenceClassification.from_pretrained``;
     its logits are rewards before `zero` is subtracted, which stands in the config as ``reward_zero``.
-    transformers finds the last token by what is no padding, so a judge whose pad is its eos is given a pad of
+    transformers finds the last token by what is no padding, so a reward model whose pad is its eos is given a pad of
     its own, one word more.
 
     Parameters
     ----------
-    model : Run, Pretrained, Judge on one, or Decoder
+    model : Run, Pretrained, RewardModel on one, or Decoder
     folder : path
         New.
     tokenizer : Tokenizer, optional
@@ -439,20 +439,20 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     Raises
     ------
     ValueError, TypeError, OSError
-        A model that is none of transformers', a Judge that sums over tokens, a folder that holds something.
+        A model that is none of transformers', a RewardModel that sums over tokens, a folder that holds something.
     """
     if hasattr(model, "model") and hasattr(model, "tokenizer"):  # a Run
         model, tokenizer = model.model, tokenizer or model.tokenizer
-    body = model.body if isinstance(model, Judge) else model
+    body = model.body if isinstance(model, RewardModel) else model
     ours = isinstance(model, Decoder)
     if not ours and not isinstance(body, Pretrained):
         raise TypeError(
             f"model is a {type(model).__name__} of a {type(body).__name__}; a language model, or one of "
             "rewards that began as a model of transformers, is wanted"
         )
-    if isinstance(model, Judge) and model.pooling != "last":
+    if isinstance(model, RewardModel) and model.pooling != "last":
         raise ValueError(
-            f"model is a model of rewards with pooling={model.pooling!r}, which transformers has no class "
+            f"model is a reward model with pooling={model.pooling!r}, which transformers has no class "
             "for; pooling='last' is wanted, or Run.save"
         )
     if not merge and (ours or body.lora is None or body is not model):
@@ -460,15 +460,15 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     if isinstance(tokenizer, PretrainedTokenizer):
         tokenizer = tokenizer.tokenizer
     if body is not model and body.pad == body.eos and not hasattr(tokenizer, "add_special_tokens"):
-        raise ValueError("tokenizer is None; to give the model of rewards a pad of its own, one is wanted")
+        raise ValueError("tokenizer is None; to give the reward model a pad of its own, one is wanted")
     home = RunFolder.at("folder", folder)
     new_folder(home)
     if ours:
         tokenizer = _save_decoder(model, home.folder, tokenizer)
     elif not merge:
         _save_adapters(body, home.folder)
-    elif isinstance(model, Judge):
-        tokenizer = _save_judge(model, home.folder, tokenizer)
+    elif isinstance(model, RewardModel):
+        tokenizer = _save_reward_model(model, home.folder, tokenizer)
     else:
         net = _filled(_auto(False), body, body.output.state_dict())
         net.generation_config = body.output.generation_config
@@ -489,13 +489,13 @@ def _filled(auto: str, body: Pretrained, head: dict[str, Tensor], **changed: Any
     return net
 
 
-def _save_judge(judge: Judge, folder: Path, tokenizer: Any) -> Any:
-    body, bias = judge.body, judge.output.bias
-    zero = judge.zero.item() - (0.0 if bias is None else bias.item())
+def _save_reward_model(reward_model: RewardModel, folder: Path, tokenizer: Any) -> Any:
+    body, bias = reward_model.body, reward_model.output.bias
+    zero = reward_model.zero.item() - (0.0 if bias is None else bias.item())
     net = _filled(
         _auto(True),
         body,
-        {"score.weight": judge.output.weight.detach()},
+        {"score.weight": reward_model.output.weight.detach()},
         num_labels=1,
         pad_token_id=body.pad,
         reward_zero=zero,

@@ -431,7 +431,7 @@ class _Gelu(torch.autograd.Function):
 class Scalar(nn.Module):
     """One number a token: a language model's body with a single output in place of the vocabulary.
 
-    As a critic, the value of the state in which a token has been read; as a model of rewards, what the token
+    As a critic, the value of the state in which a token has been read; as a reward model, what the token
     adds, or, read at the last one, what the whole is worth. The new output starts at 0 for every token.
 
     Parameters

@@ -1,11 +1,11 @@
-"""Online loops: the policy learns from what it says itself, while it changes, and so may those who judge it.
+"""Online loops: the policy learns from what it says itself, while it changes, and so may the reward model.
 
     online_dpo       pairs are sampled from the policy of this update, and judged      Guo et al. 2024
-    iterative_ppo    PPO, and a judge that goes on learning from what PPO makes        Ziegler et al. 2019
+    iterative_ppo    PPO, and a reward model that goes on learning                     Ziegler et al. 2019
     lagged_grpo      GRPO on completions of the policy as it was k updates ago         Noukhovitch et al. 2024
 
 What is learned once from data that lie there is right about those data. A policy that has learned from them
-says other things. So DPO's pairs are not its own any more, and a model of rewards is asked about texts of a
+says other things. So DPO's pairs are not its own any more, and a reward model is asked about texts of a
 kind that it has never seen. The first two loops ask again. The third one lets the policy be ahead of its
 samples on purpose, as it is where some machines sample while others train.
 """
@@ -26,9 +26,14 @@ from ppobook.language.data import Prompts
 from ppobook.language.grpo import GRPO
 from ppobook.language.ppo import PPO
 from ppobook.language.reward import AT_ONCE, RewardModelling, SampledPairs
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.sampling import Sampling
-from ppobook.language.settings import IterativePPOSettings, LaggedGRPOSettings, OnlineDPOSettings
+from ppobook.language.settings import (
+    IterativePPOSettings,
+    LaggedGRPOSettings,
+    OnlineDPOSettings,
+    RewardSettings,
+)
 from ppobook.language.stage import Task
 from ppobook.language.stored import part_of, taken
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_entropy, token_logp
@@ -45,7 +50,7 @@ class OnlineDPO(Sampling):
             step down the mean loss of the pairs (x, y_w, y_l), as DPO does; π_ref stays what it is
 
     **Whose rewards.** A model's, the world's, or a function's. Only their order counts, and with `noise`
-    their differences. A judge that learned from preferences is taken at its word with `noise` 1.
+    their differences. A reward model that learned from preferences is taken at its word with `noise` 1.
 
     **What it comes to.** With noise s the pairs are Bradley and Terry's of R / s, and the optimum of the loss
     is π_ref exp(R / (s β)) / Z, if pairs from everywhere are seen. Without noise the better one always wins:
@@ -196,19 +201,19 @@ def best_and_worst(
 
 
 class IterativePPO(PPO):
-    """PPO, whose judge goes on learning from preferences between texts of the policy.
+    """PPO, whose reward model goes on learning from preferences between texts of the policy.
 
         every `refresh_every` updates, and before the first
             sample two completions of each of `pairs` prompts from π_θ, and ask which one is preferred
             put these preferences to those asked for before       (or forget the old ones)
-            go on training the judge on all of them, as the stage "reward" does
-        make an update of PPO on the judge's rewards
+            go on training the reward model on all of them, as the stage "reward" does
+        make an update of PPO on the reward model's rewards
 
-    A judge is right about texts like those that it was trained on. Where it is wrong, PPO goes, until texts
-    of the kind are all there is. Then somebody is asked about just these. `fresh_accuracy` in the history is
-    how many of the new preferences the judge would have guessed, before it learns from them: how far the
-    policy has gone from what the judge knows. `fresh_accuracy_after` is the same when it has. Their rewards
-    are on different scales before and after, so gold says how it goes, and `reward` does not.
+    A reward model is right about texts like those that it was trained on. PPO moves to where it is wrong;
+    preferences between these new texts correct it. `fresh_accuracy` in the history is the reward model's
+    accuracy on the new preferences before it learns from them: how far the policy has left its training
+    data. `fresh_accuracy_after` is its accuracy afterwards. The scale of its rewards changes in each lesson,
+    so compare `gold` over a run, not `reward`.
 
     **Who is asked.** In a World it is `World.prefer`. Elsewhere, write a `prefer` of your own::
 
@@ -216,11 +221,11 @@ class IterativePPO(PPO):
             def prefer(self, prompts, first, second):
                 return [len(a) < len(b) for a, b in zip(first, second)]
 
-        train(Mine, "base", data="prompts.jsonl", reward="judge")
+        train(Mine, "base", data="prompts.jsonl", reward="reward_model")
 
-    **What differs from the papers.** Both train a new model of rewards each time, on all preferences so far,
-    from the language model: Ziegler et al. for one epoch. Here the judge goes on from where it is, which is
-    a matter of seconds; what it was trained on before this run is not looked at again. The critic is never
+    **What differs from the papers.** Both train a new reward model each time, on all preferences so far,
+    from the language model: Ziegler et al. for one epoch. Here the reward model goes on from where it is, which
+    is a matter of seconds; what it was trained on before this run is not looked at again. The critic is never
     begun anew, and has to follow.
 
     References
@@ -234,15 +239,15 @@ class IterativePPO(PPO):
     state_attributes = (*PPO.state_attributes, "asked")
 
     settings: IterativePPOSettings
-    judge: Judge
+    reward_model: RewardModel
 
     def __init__(
         self, task: Task, settings: IterativePPOSettings, *, seed: int = 0, device: str = "cpu"
     ) -> None:
         super().__init__(task, settings, seed=seed, device=device)
-        if not isinstance(self.judge, Judge):
+        if not isinstance(self.reward_model, RewardModel):
             raise ValueError(
-                f"reward is {self.reward.name!r}, which learns nothing; a model of rewards is wanted"
+                f"reward is {self.reward.name!r}, which learns nothing; a reward model is wanted"
             )
         if len(settings.temperatures) != 2:
             raise ValueError(
@@ -262,28 +267,28 @@ class IterativePPO(PPO):
         return row | lesson | {"tokens": row["tokens"] + lesson.get("tokens", 0)}
 
     def refresh(self, number: int) -> dict[str, Any]:
-        """Ask for preferences between texts of the policy, and have the judge learn from them."""
+        """Ask for preferences between texts of the policy, and have the reward model learn from them."""
         s, old = self.settings, self.asked.pairs
         new, tokens = self.ask(number)
         row = {"tokens": tokens, "fresh_accuracy": self.guessed(new)}
         self.asked.pairs = pairs = new if old is None or not s.keep_old else joined([old, new])
-        lesson = reward.Settings(
-            steps=s.judge_epochs * -(-len(pairs) // s.judge_batch_size),
-            lr=s.judge_lr,
+        lesson = RewardSettings(
+            steps=s.reward_model_epochs * -(-len(pairs) // s.reward_model_batch_size),
+            lr=s.reward_model_lr,
             warmup=0,
-            batch_size=s.judge_batch_size,
-            pooling=self.judge.pooling,
+            batch_size=s.reward_model_batch_size,
+            pooling=self.reward_model.pooling,
             eval_pairs=0,
             micro_batch_size=s.micro_batch_size,
         )
-        task = Task(self.judge.requires_grad_(True), self.tokenizer, pairs)
+        task = Task(self.reward_model.requires_grad_(True), self.tokenizer, pairs)
         seed = stream(self.seed, f"lesson {number}")
         teacher = RewardModelling(task, lesson, seed=seed, device=self.device)
         for k in range(lesson.steps):
             teacher.rate(k)
             teacher.step(k)
         teacher.before_saved()  # its rewards are centred
-        self.judge.requires_grad_(False)
+        self.reward_model.requires_grad_(False)
         return row | {"fresh_accuracy_after": self.guessed(new), "preferences": len(pairs)}
 
     @torch.no_grad()
@@ -326,7 +331,7 @@ class IterativePPO(PPO):
         """The share of pairs whose chosen side has the larger reward; a tie counts half."""
         at_once = self.at_once(AT_ONCE)
         chosen, rejected = (
-            reward.all_pooled(self.judge, side, at_once) for side in (pairs.chosen, pairs.rejected)
+            reward.all_pooled(self.reward_model, side, at_once) for side in (pairs.chosen, pairs.rejected)
         )
         return (0.5 + 0.5 * (chosen - rejected).sign()).mean().item()
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from ppobook.language.model import Decoder
 from ppobook.language.registry import _name_of
-from ppobook.language.rewards import Judge, open_reward
+from ppobook.language.rewards import RewardModel, open_reward
 from ppobook.language.run import Run, _load, is_run
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import WordTokenizer
@@ -63,12 +63,12 @@ def open_task(
         raise ValueError(
             f"model is None; {_name_of(kind)!r} wants a run, its folder, a Decoder or a transformers model"
         )
-    if isinstance(model, Judge):
-        if not kind.begins_from_judge:
-            raise ValueError(f"model is a model of rewards; {_name_of(kind)!r} wants a language model")
+    if isinstance(model, RewardModel):
+        if not kind.begins_from_reward_model:
+            raise ValueError(f"model is a reward model; {_name_of(kind)!r} wants a language model")
         if world is not None:
             raise ValueError(
-                "model is a model of rewards, and data is a World, whose pairs a language model samples; "
+                "model is a reward model, and data is a World, whose pairs a language model samples; "
                 "pairs of your own are wanted"
             )
     if world is not None:
@@ -83,7 +83,7 @@ def open_task(
             raise ValueError(
                 f"reward is None; {_name_of(kind)!r} wants a run of 'reward', 'gold', or a function"
             )
-        reward = open_reward(_judge_in(given.reward, tokenizer), tokenizer, world)
+        reward = open_reward(_reward_model_in(given.reward, tokenizer), tokenizer, world)
         if reward.module is not None:
             reward.module.to(device)
             refuse_other_vocabulary("reward", reward.module, model)
@@ -111,13 +111,13 @@ def _run_in(name: str, given: Any) -> Run | None:
     return None
 
 
-def _judge_in(reward: Any, tokenizer: Any) -> Any:
-    """The model of rewards of a run or a folder; anything else as it is."""
+def _reward_model_in(reward: Any, tokenizer: Any) -> Any:
+    """The reward model of a run or a folder; anything else as it is."""
     if isinstance(reward, str | Path) and reward != "gold":
         if not is_run(reward) and Path(reward, "config.json").is_file():
             from ppobook.language import hf
 
-            return hf.open_judge(reward, tokenizer)
+            return hf.open_reward_model(reward, tokenizer)
         if ":" in str(reward) and not Path(reward).exists():
             raise ValueError(
                 f"reward is {str(reward)!r}, and there is no such folder; the function itself is wanted, "
@@ -125,8 +125,8 @@ def _judge_in(reward: Any, tokenizer: Any) -> Any:
             )
         reward = _load(RunFolder.at("reward", reward), "cpu")
     if not isinstance(reward, Run):
-        return copy.deepcopy(reward) if isinstance(reward, Judge) else reward
-    if not isinstance(reward.model, Judge):
+        return copy.deepcopy(reward) if isinstance(reward, RewardModel) else reward
+    if not isinstance(reward.model, RewardModel):
         raise ValueError(f"reward is a run of {reward.config['stage']!r}; one of 'reward' is wanted")
     refuse_other_words("reward", reward.tokenizer, tokenizer)
     return copy.deepcopy(reward.model)
@@ -137,8 +137,8 @@ def _reference_in(given: Any, tokenizer: Any, world: World | None) -> Any:
     if origin is not None:
         refuse_other_words("reference", origin.tokenizer, tokenizer)
     model = open_model(given, tokenizer, world)[0] if origin is None else copy.deepcopy(origin.model)
-    if isinstance(model, Judge):
-        raise ValueError("reference is a model of rewards; a language model is wanted")
+    if isinstance(model, RewardModel):
+        raise ValueError("reference is a reward model; a language model is wanted")
     return model
 
 
@@ -165,7 +165,7 @@ def open_model(
 
 
 def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
-    """Refuse a reference or a model of rewards whose tokens are not the policy's."""
+    """Refuse a reference or a reward model whose tokens are not the policy's."""
     other = getattr(model, "body", model).vocab_size
     # A sequence classifier has a pad of its own, a word that no model says.
     more = name == "reward" and other > policy.vocab_size
@@ -177,7 +177,7 @@ def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
 
 
 def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
-    """Refuse data, a reference or a model of rewards that were made with other words than the model."""
+    """Refuse data, a reference or a reward model that were made with other words than the model."""
     words, others = (getattr(x, "words", None) for x in (tokenizer, mine))
     if words == others:
         return

@@ -32,7 +32,7 @@ from torch import Tensor
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.language import sampling
 from ppobook.language.model import Scalar
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.sampling import Sampling, kl_estimate
 from ppobook.language.settings import PPOSettings
 from ppobook.language.stage import Task
@@ -71,7 +71,7 @@ class PPO(Sampling):
     as none of the task: the text is not done, so it is not paid, and the critic's value after the last token
     stands for what it would have earned. Where most completions are cut, the critic then learns from itself.
 
-    **The critic** is a network of its own, begun from the judge's body or from the policy's, with a new
+    **The critic** is a network of its own, begun from the reward model's body or from the policy's, with a new
     output of 0 everywhere. It shares no weight with the policy: its errors are large at first, and they
     should not move what the policy says.
 
@@ -108,10 +108,12 @@ class PPO(Sampling):
             )
         if s.kl_target is not None and s.kl_coef == 0:
             raise ValueError("kl_coef is 0, which no factor makes larger; above 0 is wanted with kl_target")
-        judge = None if s.critic_from == "policy" else self.judge
-        if s.critic_from == "judge" and not isinstance(judge, Judge):
-            raise ValueError("critic_from is 'judge', and the reward is no model of ours; 'policy' is wanted")
-        body = judge.body if isinstance(judge, Judge) else self.model
+        reward_model = None if s.critic_from == "policy" else self.reward_model
+        if s.critic_from == "reward_model" and not isinstance(reward_model, RewardModel):
+            raise ValueError(
+                "critic_from is 'reward_model', and the reward is no model of ours; 'policy' is wanted"
+            )
+        body = reward_model.body if isinstance(reward_model, RewardModel) else self.model
         self.critic = Scalar(body).to(device).requires_grad_(True)
         self.kl_coef = ProportionalCoefficient(s.kl_coef, s.kl_target, s.kl_horizon)
         self.optimizer = self.optimizer_of(self.model, self.critic)

@@ -148,7 +148,7 @@ class Pretrained(nn.Module):
     def head(self, hidden: Tensor) -> Tensor:
         """Logits from hidden vectors, [..., width] to [..., V]."""
         if self.output is None:
-            raise ValueError("the model has no head: it is the body of a model of rewards or of a critic")
+            raise ValueError("the model has no head: it is the body of a reward model or of a critic")
         if self.ours is not None:
             return self.ours.head(hidden)
         rows = hidden if hidden.ndim == 3 else hidden.reshape(1, -1, self.width)

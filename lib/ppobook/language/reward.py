@@ -1,4 +1,4 @@
-"""A model of rewards: what makes people prefer the one of two completions to the other.
+"""A reward model: what makes people prefer the one of two completions to the other.
 
     sample pairs of completions from a language model, and have somebody choose     (or take pairs that exist)
     begin with the language model's weights, and one number a token in place of the vocabulary
@@ -33,7 +33,7 @@ from ppobook import validation
 from ppobook.language.data import Batches, pairs_of, refuse_unless_apart
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.records import digest_of
-from ppobook.language.rewards import Judge
+from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.settings import RewardSettings
 from ppobook.language.stage import Stage, Task
@@ -50,11 +50,11 @@ CENTRED_ON = 500
 
 
 class RewardModelling(Stage):
-    """The training of a model of rewards.
+    """The training of a reward model.
 
     Attributes
     ----------
-    model : Judge
+    model : RewardModel
     pairs : Pairs
         What is learned.
     held_out : Pairs or None
@@ -66,24 +66,24 @@ class RewardModelling(Stage):
     algorithm = "reward"
     settings_class = RewardSettings
     state_attributes = (*Stage.state_attributes, "sampled")
-    begins_from_judge = True
+    begins_from_reward_model = True
     pairs: Pairs
     held_out: Pairs | None
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
-        language_model, judge = task.model, judge_from(task.model, settings.pooling)
-        super().__init__(replace(task, model=judge), settings, seed=seed, device=device)
+        language_model, reward_model = task.model, reward_model_from(task.model, settings.pooling)
+        super().__init__(replace(task, model=reward_model), settings, seed=seed, device=device)
         self.sampled: SampledPairs | None = None
         self.moved = False  # since it was centred
         number = settings.pairs
         if task.world is None:
             data = task.data
             if not isinstance(data, Pairs):
-                data = pairs_of(data, self.tokenizer, max_length=judge.body.context)
+                data = pairs_of(data, self.tokenizer, max_length=reward_model.body.context)
             refuse_unless_apart(data)
             self.pairs, self.held_out = hold_out(data, settings.eval_pairs, seed)
             number = len(self.pairs)
-        elif isinstance(language_model, Judge):
+        elif isinstance(language_model, RewardModel):
             self.sampled = SampledPairs(None)  # a resumed run; they come out of its checkpoint
         else:
             self._keep(
@@ -173,14 +173,14 @@ class SampledPairs:
             self.pairs = Pairs(*(Completions(**state[name]) for name in ("chosen", "rejected")))
 
 
-def judge_from(model: LanguageModel | Judge, pooling: str) -> Judge:
-    """A model of rewards with a language model's weights, whose rewards are all 0; a `Judge` stays itself."""
-    if not isinstance(model, Judge):
+def reward_model_from(model: LanguageModel | RewardModel, pooling: str) -> RewardModel:
+    """A reward model with a language model's weights, whose rewards are all 0; a `RewardModel` stays itself."""
+    if not isinstance(model, RewardModel):
         # A constant a token is one of the body's already, and one a completion is what `zero` is.
-        return Judge(model, pooling, bias=False)
+        return RewardModel(model, pooling, bias=False)
     if model.pooling != pooling:
         raise ValueError(
-            f"pooling is {pooling!r}, and model is a model of rewards with pooling={model.pooling!r}, "
+            f"pooling is {pooling!r}, and model is a reward model with pooling={model.pooling!r}, "
             "which is wanted again"
         )
     return model
@@ -257,18 +257,18 @@ def sample_pairs(
     return taken(pairs, torch.arange(n))
 
 
-def rewards_of(judge: Judge, pairs: Pairs) -> tuple[Tensor, Tensor]:
+def rewards_of(reward_model: RewardModel, pairs: Pairs) -> tuple[Tensor, Tensor]:
     """r(x, y_w) and r(x, y_l) of each pair, each [pairs], with a gradient, and before centring."""
-    chosen, rejected = judge.pooled(Completions.join([pairs.chosen, pairs.rejected])).chunk(2)
+    chosen, rejected = reward_model.pooled(Completions.join([pairs.chosen, pairs.rejected])).chunk(2)
     return chosen, rejected
 
 
 @torch.no_grad()
-def all_pooled(judge: Judge, completions: Completions, at_once: int = AT_ONCE) -> Tensor:
+def all_pooled(reward_model: RewardModel, completions: Completions, at_once: int = AT_ONCE) -> Tensor:
     """Rewards before centring of any number of completions, [B], without a gradient, on the CPU."""
-    device = str(judge.zero.device)
+    device = str(reward_model.zero.device)
     parts = torch.arange(len(completions)).split(at_once)
-    return torch.cat([judge.pooled(taken(completions, rows, device)).float().cpu() for rows in parts])
+    return torch.cat([reward_model.pooled(taken(completions, rows, device)).float().cpu() for rows in parts])
 
 
 def _told(gap: Tensor) -> dict[str, float]:
@@ -312,15 +312,15 @@ def held_out(run: Run, data: Any = None) -> Pairs | None:
     return None if sampled.pairs is None or not wanted else sampled.pairs.select(slice(-wanted, None))
 
 
-def calibration(judge: Judge, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
-    """How often a model of rewards is right, beside how sure it was.
+def calibration(reward_model: RewardModel, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
+    """How often a reward model is right, beside how sure it was.
 
     Of each pair it prefers one completion, with probability p = σ(|r(x, y_1) − r(x, y_2)|) of at least ½. If
     p can be taken at its word, then of all pairs with p near 0.8 people chose that one in 80 of 100.
 
     Parameters
     ----------
-    judge : Judge
+    reward_model : RewardModel
     pairs : Pairs
         Best those that it was not trained on.
     bins : int
@@ -337,7 +337,7 @@ def calibration(judge: Judge, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
     ----------
     Guo et al. 2017, "On calibration of modern neural networks", section 2.
     """
-    chosen, rejected = (all_pooled(judge, side) for side in (pairs.chosen, pairs.rejected))
+    chosen, rejected = (all_pooled(reward_model, side) for side in (pairs.chosen, pairs.rejected))
     return _reliability(chosen - rejected, bins)
 
 
@@ -367,8 +367,8 @@ def calibration_error(table: pd.DataFrame) -> float:
     return float((apart * table["pairs"]).sum() / table["pairs"].sum())
 
 
-def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int = 0) -> pd.DataFrame:
-    """What a model of rewards says of texts with more and more kind words, and what people would say.
+def ladder(reward_model: RewardModel, world: World, top: int = 6, texts: int = 4, seed: int = 0) -> pd.DataFrame:
+    """What a reward model says of texts with more and more kind words, and what people would say.
 
         the bright fox sings by the kind barn and the fox sleeps by the barn .          two kind words
 
@@ -378,7 +378,7 @@ def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int =
 
     Parameters
     ----------
-    judge : Judge
+    reward_model : RewardModel
     world : World
         The one that it is for.
     top : int of at least 1
@@ -391,7 +391,7 @@ def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int =
     -------
     DataFrame
         One row a rung, from 0 to `top`: kind, the number of kind words; gold and proxy, the means of the true
-        reward and of the judge's; proxy_std, over the texts; text, the first of them.
+        reward and of the reward model's; proxy_std, over the texts; text, the first of them.
 
     Raises
     ------
@@ -405,7 +405,7 @@ def ladder(judge: Judge, world: World, top: int = 6, texts: int = 4, seed: int =
         prompts = [prompt for prompt in world.prompts for _ in range(validation.count("texts", texts))]
         written = [_with_kind_words(world, prompt, kind, rng) for prompt in prompts]
         rung = _completions_of(world, prompts, written)
-        proxy = all_pooled(judge, rung).double() - judge.zero.double().cpu()
+        proxy = all_pooled(reward_model, rung).double() - reward_model.zero.double().cpu()
         rungs.append(
             {
                 "kind": kind,

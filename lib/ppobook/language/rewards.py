@@ -1,4 +1,4 @@
-"""Where rewards come from: the world's formula, a model of rewards, or a function of yours.
+"""Where rewards come from: the world's formula, a reward model, or a function of yours.
 
 A function takes lists of texts, as TRL's do, and returns a number each::
 
@@ -32,7 +32,7 @@ class Reward(Protocol):
 
     @property
     def name(self) -> str:
-        """For a config: "gold", "judge", or "function short"."""
+        """For a config: "gold", "reward_model", or "function short"."""
 
     @property
     def module(self) -> nn.Module | None:
@@ -42,8 +42,8 @@ class Reward(Protocol):
         """The reward of each completion, [B], float32, on their device."""
 
 
-class Judge(Scalar):
-    """A model of rewards: one number for a completion, from one number for each of its tokens.
+class RewardModel(Scalar):
+    """A reward model: one number for a completion, from one number for each of its tokens.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Judge(Scalar):
     pooling : str
         "sum" adds the tokens' numbers up, "last" takes that of the last token alone. What is learned about
         one kind word, a sum pays again for each further one; the last token need not. So the choice decides
-        how a model of rewards goes wrong far from its data, and not only how well it fits them.
+        how a reward model goes wrong far from its data, and not only how well it fits them.
     bias : bool
         Whether a constant is added to each number.
 
@@ -96,12 +96,12 @@ class GoldReward:
 
 
 class LearnedReward:
-    """What a model of rewards says."""
+    """What a reward model says."""
 
-    name = "judge"
+    name = "reward_model"
 
-    def __init__(self, judge: Judge) -> None:
-        self.module = judge.eval().requires_grad_(False)
+    def __init__(self, reward_model: RewardModel) -> None:
+        self.module = reward_model.eval().requires_grad_(False)
 
     @torch.no_grad()
     def __call__(self, completions: Completions, columns: Columns) -> Tensor:
@@ -180,7 +180,7 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
 
     Parameters
     ----------
-    reward : "gold", Judge, or function
+    reward : "gold", RewardModel, or function
 
     Raises
     ------
@@ -189,7 +189,7 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
     """
     if isinstance(reward, GoldReward | LearnedReward | FunctionReward):
         return reward
-    if isinstance(reward, Judge):
+    if isinstance(reward, RewardModel):
         return LearnedReward(reward)
     if isinstance(reward, str) and reward == "gold":
         if world is None:

@@ -24,7 +24,7 @@ class Run:
     Attributes
     ----------
     model : torch module
-        Trained: a language model, or after "reward" a `Judge`.
+        Trained: a language model, or after "reward" a `RewardModel`.
     tokenizer : Tokenizer
     history : DataFrame
         One row an update: update, tokens so far, what the stage measures, and seconds.

@@ -72,7 +72,7 @@ class Sampling(Stage):
     reference : torch module
         π_ref, frozen.
     reward : Reward
-    judge : torch module or None
+    reward_model : torch module or None
         The network behind the reward, if there is one; kept for the checkpoint.
     prompts : Prompts
         All there are.
@@ -83,7 +83,7 @@ class Sampling(Stage):
 
     together = 1
     settings_class = SamplingSettings
-    state_attributes = (*Stage.state_attributes, "reference", "judge")
+    state_attributes = (*Stage.state_attributes, "reference", "reward_model")
     wants_reward = True
     wants_reference = True
 
@@ -92,9 +92,9 @@ class Sampling(Stage):
         assert task.reward is not None
         self.reference = task.reference
         self.reward: Reward = task.reward
-        self.judge = task.reward.module
+        self.reward_model = task.reward.module
         self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
-        readers = {"model": self.model, "reference": self.reference, "reward": self.judge}
+        readers = {"model": self.model, "reference": self.reference, "reward": self.reward_model}
         self.max_new_tokens: int = settings.max_new_tokens or (
             room_after(self.prompts, readers) if task.world is None else task.world.max_new_tokens
         )
@@ -148,7 +148,7 @@ class Sampling(Stage):
             return self.reward(part_of(completions, rows, self.device), some)
 
         n = len(completions)
-        at_once = n if self.judge is None else None
+        at_once = n if self.reward_model is None else None
         return torch.cat(self.each(n, scored, at_once=at_once, together=self.together))
 
     def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ POOLINGS = ("sum", "last")
 
 @dataclass(frozen=True)
 class RewardSettings(StageSettings):
-    """The settings of a model of rewards."""
+    """The settings of a reward model."""
 
     steps: int = setting(150, "updates", low=1)
     lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
@@ -183,8 +183,8 @@ class PPOSettings(SamplingSettings):
     )
     critic_from: str | None = setting(
         None,
-        "the body that the critic begins with; none: the judge's, if there is one",
-        choices=("judge", "policy"),
+        "the body that the critic begins with; none: the reward model's, if there is one",
+        choices=("reward_model", "policy"),
     )
 
 
@@ -313,7 +313,7 @@ class DPOSettings(StageSettings):
     desirable_weight: float = setting(1.0, "kto: weight of completions that were liked", low=0)
     undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
     pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
-    # Of pairs at two temperatures, as a judge has them, a policy learns chiefly not to be the hotter one.
+    # Of pairs at two temperatures, as a reward model has them, a policy learns chiefly not to be the hotter one.
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "of a pair's first completion and its second, in a World", above=0
     )
@@ -357,18 +357,18 @@ class OnlineDPOSettings(StageSettings):
 
 @dataclass(frozen=True)
 class IterativePPOSettings(PPOSettings):
-    """The settings of PPO, and those of the judge's further lessons."""
+    """The settings of PPO, and those of the reward model's further lessons."""
 
-    refresh_every: int = setting(20, "updates from one lesson of the judge to the next", low=1)
+    refresh_every: int = setting(20, "updates from one lesson of the reward model to the next", low=1)
     pairs: int = setting(500, "preferences that are asked for at each", low=1)
     keep_old: bool = setting(True, "those of earlier lessons are learned from again")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "of a pair's first completion and its second", above=0
     )
     noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    judge_epochs: int = setting(1, "passes over the pairs in a lesson", low=1)
-    judge_batch_size: int = setting(64, "pairs of one gradient step", low=1)
-    judge_lr: float = setting(3e-4, "learning rate of AdamW, for the judge", above=0, high=1e3)
+    reward_model_epochs: int = setting(1, "passes over the pairs in a lesson", low=1)
+    reward_model_batch_size: int = setting(64, "pairs of one gradient step", low=1)
+    reward_model_lr: float = setting(3e-4, "learning rate of AdamW, for the reward model", above=0, high=1e3)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ Ctrl-C are those of `ppobook.runs`, with the same promises: a run that is killed
 weights and the history of one that was not.
 
     base = train("sft", data=World(), out="base")
-    judge = train("reward", "base", data=World(), out="judge")
-    tuned = train("ppo", "base", data=World(), reward="judge", out="tuned")
+    reward_model = train("reward", "base", data=World(), out="reward_model")
+    tuned = train("ppo", "base", data=World(), reward="reward_model", out="tuned")
 
-A checkpoint holds every network that the stage uses, the reference and the model of rewards too, so a run's
+A checkpoint holds every network that the stage uses, the reference and the reward model too, so a run's
 folder needs no other. It does not hold data, nor functions: whoever resumes a run that was given these in
 memory hands them over again.
 """
@@ -86,7 +86,7 @@ class Stage(Stateful):
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
     begins_afresh: ClassVar[bool] = False
-    begins_from_judge: ClassVar[bool] = False
+    begins_from_reward_model: ClassVar[bool] = False
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         self.task = task

@@ -396,7 +396,7 @@ def completion_values(model: Scalar, completions: Completions) -> Tensor:
 
     Entry t goes with the choice of token t, and entry t + 1 with what that token led to: the shape that
     `ppobook.returns.gae` wants. A completion of n tokens that was cut has entry n to bootstrap from; what
-    comes after it is 0. For a model of rewards, which speaks of the tokens it has read, ``[:, 1:]`` are the
+    comes after it is 0. For a reward model, which speaks of the tokens it has read, ``[:, 1:]`` are the
     numbers of the completion's own tokens.
     """
     start = completions.prompts.shape[1] - 1

@@ -16,9 +16,9 @@ from ppobook import validation
 from ppobook.language import parallel
 from ppobook.language.data import digest_of
 from ppobook.language.describing import build, build_tokenizer, describe, describe_tokenizer
-from ppobook.language.opening import _judge_in, open_task
+from ppobook.language.opening import _reward_model_in, open_task
 from ppobook.language.registry import _name_of, _stage_of_run, stage_class
-from ppobook.language.rewards import Judge, Reward, open_reward
+from ppobook.language.rewards import RewardModel, Reward, open_reward
 from ppobook.language.run import Run, _read, _run_of
 from ppobook.language.stage import Stage, Task
 from ppobook.language.world import World
@@ -32,7 +32,7 @@ from ppobook.run.settings import refuse_other_settings
 from ppobook.run.state import refuse_to_forget
 
 # Networks that a stage is given, so that they must be there before it is. Others it makes itself.
-_GIVEN = ("model", "reference", "judge")
+_GIVEN = ("model", "reference", "reward_model")
 
 
 # Columns that the loop fills. `tokens` it sums up.
@@ -210,7 +210,7 @@ class _Training(TrainingLoop):
         except (KeyError, TypeError, RuntimeError, AttributeError) as error:
             raise checkpoint.damaged(error) from None
         world = data if isinstance(data, World) else None
-        reward = _reward_again(home, config, given.reward, parts.get("judge"), tokenizer, world)
+        reward = _reward_again(home, config, given.reward, parts.get("reward_model"), tokenizer, world)
         if reference is not None:
             reference.eval().requires_grad_(False)
         task = Task(model, tokenizer, data, reward, reference)
@@ -313,21 +313,21 @@ def _reward_again(
     home: RunFolder,
     config: dict[str, Any],
     given: Any,
-    judge: Judge | None,
+    reward_model: RewardModel | None,
     tokenizer: Any,
     world: World | None,
 ) -> Reward | None:
     """The reward of a run that is resumed: out of its checkpoint, but for a function."""
     named = config["reward"]
-    if judge is not None or named in (None, "gold"):
+    if reward_model is not None or named in (None, "gold"):
         if given is not None and not (named == "gold" and isinstance(given, str) and given == "gold"):
             has = "none" if named is None else repr(named)
             raise ValueError(f"reward was given, and {home} has {has}; wanted: leave it out")
-        reward = judge if judge is not None else named
+        reward = reward_model if reward_model is not None else named
         return None if reward is None else open_reward(reward, tokenizer, world)
     if given is None:
         raise ValueError(f"reward is None, and {home} was made with {named!r}; the same one is wanted again")
-    reward = open_reward(_judge_in(given, tokenizer), tokenizer, world)
+    reward = open_reward(_reward_model_in(given, tokenizer), tokenizer, world)
     if reward.name != named:
         raise ValueError(
             f"reward is {reward.name!r}, and {home} was made with {named!r}; the same one is wanted again"
