@@ -1,6 +1,6 @@
 """The site's page of the race against TRL: tables and a figure, made from what is recorded in results/.
 
-    python benchmarks/language_page.py      # draws results/language_race.svg, writes the page in reference/
+    python benchmarks/language_page.py    # draws the figure in results/language_race/, writes the page
 
 The page is a text that people edit, as `page.py` describes.
 """
@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 
 def recorded(folder: Path = RESULTS) -> Facts | None:
     """What is recorded so far; None if nothing is."""
-    path = folder / "language_race.json"
+    path = folder / "language_race" / "facts.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
@@ -85,7 +85,7 @@ def _steps(facts: Facts, size: tuple[int, int]) -> str:
 
 def where(facts: Facts, folder: Path = RESULTS) -> str:
     """Where our decoder's steps go, and what share of TRL's time their products alone would take."""
-    path = folder / "language_race_where.csv"
+    path = folder / "language_race_where" / "table.csv"
     if not path.is_file():
         return ABSENT
     with path.open(encoding="utf-8", newline="") as file:
@@ -183,7 +183,7 @@ def figure(facts: Facts) -> str:
         "How much of TRL's processor time a step of ours takes, row by row, with 95 % intervals and a line "
         f"at 1: {said}."
     )
-    return _figure("language_race.svg", alt)
+    return _figure("language_race/shares.svg", alt)
 
 
 # ---------------------------------------------------------------------------------------------- the figure
@@ -216,7 +216,7 @@ def draw(source: Path = RESULTS, target: Path = RESULTS) -> None:
     facts = recorded(source)
     if facts is not None and shares(facts):
         with plt.rc_context(style.settings()):
-            _save(_drawn(shares(facts)), target / "language_race.svg")
+            _save(_drawn(shares(facts)), target / "language_race" / "shares.svg")
 
 
 def _drawn(rows: list[tuple[str, str, float, float | None, float | None]]) -> Any:

@@ -1,6 +1,6 @@
 """The site's page "How it compares": its tables and figures, made from what is recorded in results/.
 
-    python benchmarks/page.py                   # draws results/race*.svg, writes reference/how_it_compares.md
+    python benchmarks/page.py    # draws the figures in results/race*/, writes reference/how_it_compares.md
 
 The page is a text that people edit. What stands in it between a line ``% made: NAME`` and ``% end`` is
 replaced by what the function of that name below makes; a test holds that the page is as they make it now.
@@ -39,11 +39,11 @@ class Recorded:
         )
 
     def _facts(self, name: str) -> Facts | None:
-        path = self.folder / f"{name}.json"
+        path = self.folder / name / "facts.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def table(self, name: str) -> pd.DataFrame:
-        return pd.read_csv(self.folder / f"{name}.csv")
+        return pd.read_csv(self.folder / name / "table.csv")
 
     def learned(self) -> Facts | None:
         """Where the rows of what learning takes are best recorded."""
@@ -317,7 +317,7 @@ def figure_ratios(recorded: Recorded) -> str:
     alt = (
         f"How many times as fast ours trains, row by row, on a logarithmic axis, with 95 % intervals: {said}."
     )
-    return _figure("race.svg", alt)
+    return _figure("race/ratios.svg", alt)
 
 
 def figure_curves(recorded: Recorded) -> str:
@@ -333,7 +333,7 @@ def figure_curves(recorded: Recorded) -> str:
         "Two panels, LunarLander-v3 and Hopper-v5: mean return of 20 episodes against environment steps, one "
         f"thin curve a seed. At the end: {said}."
     )
-    return _figure("race_curves.svg", alt)
+    return _figure("race_curves/curves.svg", alt)
 
 
 def figure_cost(recorded: Recorded) -> str:
@@ -344,7 +344,7 @@ def figure_cost(recorded: Recorded) -> str:
         "environments, as a whole, of the rollout and of the update. Below: steps a second on the wall "
         "against the width of the networks, with one thread and with two. The table below has the numbers."
     )
-    return _figure("race_cost.svg", alt)
+    return _figure("race/cost.svg", alt)
 
 
 def _figure(name: str, alt: str) -> str:
@@ -429,11 +429,11 @@ def draw(source: Path = RESULTS, target: Path = RESULTS) -> None:
     recorded = Recorded(source)
     with plt.rc_context(style.settings()):
         if recorded.race is not None:
-            _save(_draw_ratios(recorded), target / "race.svg")
+            _save(_draw_ratios(recorded), target / "race" / "ratios.svg")
             if sum(race["measure"] == "cost" for race in recorded.race["races"]) == 3:
-                _save(_draw_cost(recorded), target / "race_cost.svg")
+                _save(_draw_cost(recorded), target / "race" / "cost.svg")
         if recorded.curves is not None:
-            _save(_draw_curves(recorded), target / "race_curves.svg")
+            _save(_draw_curves(recorded), target / "race_curves" / "curves.svg")
 
 
 def _save(figure: Any, path: Path) -> None:

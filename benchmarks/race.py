@@ -45,7 +45,7 @@ Result = dict[str, Any]
 Line = dict[str, Any]
 
 LISTS = {"bench": jobs.bench, "quick": jobs.quick, "many": jobs.many_seeds, "curves": jobs.curves}
-# What a list is called under results/.
+# The folder of each list in results/.
 NAMES = {"bench": "race", "quick": "race", "many": "race_many_seeds", "curves": "race_curves"}
 
 
@@ -389,14 +389,15 @@ def listed(races: Sequence[Any]) -> str:
 
 
 def write(name: str, lines: Sequence[Line], said: dict[str, Any], *, recorded: bool) -> Path:
-    """Write a recording under results/, or what is not to be kept under _build/bench; the folder."""
+    """Write table.csv and facts.json to a folder NAME of results/, or of _build/bench; return its parent."""
     where = harness.ROOT / "results" if recorded else harness.ROOT / "_build" / "bench"
-    where.mkdir(parents=True, exist_ok=True)
-    (where / f"{name}.csv").write_text(as_csv(lines), encoding="utf-8")
-    (where / f"{name}.json").write_text(
+    folder = where / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "table.csv").write_text(as_csv(lines), encoding="utf-8")
+    (folder / "facts.json").write_text(
         json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    print(f"written: {(where / name).relative_to(harness.ROOT)}.csv and .json")
+    print(f"written: {folder.relative_to(harness.ROOT)}")
     return where
 
 

@@ -329,7 +329,7 @@ def test_the_librarys_digest_sees_code_and_not_words(tmp_path):
     assert digest('"""Another."""\n# and a comment\nx = 1\n') == first
     assert digest("x = 2\n") != first
     digest("x = 1\n")
-    assert digest("y = 1\n", "cli.py") == first  # on no clock
+    assert digest("y = 1\n", "cli.py") == first  # not timed
 
 
 def test_what_is_not_timed_is_there():
@@ -504,7 +504,8 @@ def test_the_figure_bears_a_rival_that_did_not_get_there(tmp_path):
     one = {"race": "reach_x", "title": "x", "contestant": "SB3", "measure": "cpu_seconds", "seeds": 5}
     ends = [(0.0, 0.0, 0.0), (0.5, 0.0, 1.0), (None, None, None)]
     rows = [{**one, **dict(zip(("ratio", "low", "high"), x, strict=True))} for x in ends]
-    (tmp_path / "race.json").write_text(json.dumps({"comparisons": rows}))
+    (tmp_path / "race").mkdir()
+    (tmp_path / "race" / "facts.json").write_text(json.dumps({"comparisons": rows}))
     assert page.speedups(page.Recorded(tmp_path)) == [("x, SB3", 2.0, 1.0, None)]
 
 

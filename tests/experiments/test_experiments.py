@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from toy_experiment import height
 
 import ppobook
 from ppobook import _reads, experiments
@@ -16,10 +17,6 @@ CALLS = []
 def toy(seed, slope):
     CALLS.append((seed, slope))
     return [{"step": step, "height": slope * step + seed / 3} for step in range(3)]
-
-
-def toy_in_a_process(seed, slope):
-    return {"height": slope + seed}
 
 
 SETTINGS = [{"slope": 1.0}, {"slope": 2.0}]
@@ -37,14 +34,15 @@ def test_a_table_has_a_row_for_every_setting_seed_and_measurement(tmp_path):
     assert len(table) == 2 * 2 * 3
     row = table.query("slope == 2 and seed == 1 and step == 2").iloc[0]
     assert row["height"] == pytest.approx(4 + 1 / 3, rel=1e-5)
-    facts = json.loads((tmp_path / "toy.json").read_text())
+    facts = json.loads((tmp_path / "toy" / "facts.json").read_text())
     assert facts["seeds"] == [0, 1]
     assert facts["settings"] == SETTINGS
     assert facts["rows"] == 12
     assert facts["note"] == "a line"
     assert set(facts["versions"]) >= {"python", "torch", "ppobook", "gymnasium"}
     assert "core" in facts["machine"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["toy.csv", "toy.json"]
+    assert path == tmp_path / "toy" / "table.csv"
+    assert sorted(p.name for p in path.parent.iterdir()) == ["facts.json", "table.csv"]
 
 
 def test_nothing_recorded_names_this_machine(tmp_path):
@@ -52,15 +50,15 @@ def test_nothing_recorded_names_this_machine(tmp_path):
     import socket
 
     experiments.record("toy", toy, SETTINGS, [0], workers=0, folder=tmp_path)
-    words = (tmp_path / "toy.json").read_text()
+    words = (tmp_path / "toy" / "facts.json").read_text()
     assert socket.gethostname() not in words
     assert str(tmp_path) not in words
     assert f"/{getpass.getuser()}/" not in words
 
 
 def test_workers_give_the_same_table(tmp_path):
-    one = experiments.record("one", toy_in_a_process, SETTINGS, range(3), workers=0, folder=tmp_path)
-    two = experiments.record("two", toy_in_a_process, SETTINGS, range(3), workers=2, folder=tmp_path)
+    one = experiments.record("one", height, SETTINGS, range(3), workers=0, folder=tmp_path)
+    two = experiments.record("two", height, SETTINGS, range(3), workers=2, folder=tmp_path)
     assert one.read_text() == two.read_text()
 
 
@@ -83,16 +81,16 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     monkeypatch.undo()
-    partial = tmp_path / "toy.partial.jsonl"
+    partial = tmp_path / "toy" / "partial.jsonl"
     partial.write_text(partial.read_text() + '{"task": "cut sho')  # as a kill may leave it
-    assert not (tmp_path / "toy.csv").exists()
+    assert not partial.with_name("table.csv").exists()
     path = experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     assert len(CALLS) == 6
     assert path.read_text() == whole
     assert not partial.exists()
 
     partial.write_text('{"task": "x", "code": "of another function", "rows": [], "wall": 0, "cpu": 0}\n')
-    with pytest.raises(ValueError, match="another version of this function"):
+    with pytest.raises(ValueError, match=r"fn must be the function that began .* got another version"):
         experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     assert path.read_text() == whole
 
@@ -104,12 +102,12 @@ def clashing(seed, slope):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"name": "Not a name"}, "name='Not a name'"),
-        ({"settings": []}, "settings"),
-        ({"settings": ["slope"]}, "settings"),
-        ({"seeds": []}, "seeds"),
+        ({"name": "Not a name"}, "name must be lowercase letters.* got 'Not a name'"),
+        ({"settings": []}, r"settings must be .* got \[\]"),
+        ({"settings": ["slope"]}, r"settings must be .* got \['slope'\]"),
+        ({"seeds": []}, "seeds must hold at least one"),
         ({"seeds": [1, 1]}, "same pair"),
-        ({"fn": clashing}, "column 'slope'"),
+        ({"fn": clashing}, "fn must return rows .* got 'slope'"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path, change, sentence):
@@ -126,11 +124,14 @@ def test_results_reads_and_notes(tmp_path, monkeypatch):
     assert len(table) == 6
     assert experiments.facts("chain_returns")["seeds"] == [0]
     ppobook.results("chain_returns")
-    assert [Path(path).name for path in _reads.paths] == ["chain_returns.csv", "chain_returns.json"]
+    assert [Path(path).relative_to(tmp_path).as_posix() for path in _reads.paths] == [
+        "chain_returns/table.csv",
+        "chain_returns/facts.json",
+    ]
     assert experiments.names() == ["chain_returns"]
-    with pytest.raises(ValueError, match=r"name='chain_return'.*did you mean 'chain_returns'"):
+    with pytest.raises(ValueError, match=r"name must be .* got 'chain_return'; did you mean 'chain_returns'"):
         ppobook.results("chain_return")
-    with pytest.raises(ValueError, match="no recorded table"):
+    with pytest.raises(ValueError, match="that of a recorded experiment"):
         ppobook.results("../pyproject")
 
 

@@ -1,27 +1,22 @@
 """The records of the tiny language world, and the page that is made from them."""
 
-import json
 import re
-import sys
-from pathlib import Path
+import shutil
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from ppobook.run.settings import Settings
+import language_results as page
+from ppobook.language.registry import stage_class
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "results"))
-
-import language_results_page as page  # noqa: E402
-
-RECORDS = sorted(path.stem for path in page.RESULTS.glob("language_*.csv") if "race" not in path.stem)
+RECORDS = sorted(path.name for path in page.RESULTS.glob("language_*") if "race" not in path.name)
 FRESH = list(range(100, 110))
 
 
 def script(name):
     pytest.importorskip("torch")
-    return __import__(name)
+    return import_module(f"{name}.run")
 
 
 def settings_of(name):
@@ -29,7 +24,7 @@ def settings_of(name):
     made_by = script(name)
     own = {
         "language_chain": lambda: [made_by.PPO],
-        "language_ladder": lambda: [{"judge": "defaults"}],
+        "language_ladder": lambda: [{"reward_model": "defaults"}],
         "language_best_of_n": lambda: [{"chosen_by": "proxy"}, {"chosen_by": "gold"}],
         "language_methods": lambda: [
             {"method": method, "lr": lr} for method, lr in made_by.chosen_rates().items()
@@ -42,7 +37,7 @@ def settings_of(name):
 
 
 def test_all_of_them_are_here():
-    names = {"chain", "overoptimisation", "best_of_n", "ladder", "judges", "methods", "settle"}
+    names = {"chain", "overoptimisation", "best_of_n", "ladder", "reward_models", "methods", "settle"}
     assert {f"language_{name}" for name in names} <= set(RECORDS)
 
 
@@ -57,7 +52,7 @@ def test_every_seed_of_every_setting_is_reported(name):
     assert rows.nunique() == 1
     assert facts["note"]
     assert len(table) == facts["rows"]
-    assert not (page.RESULTS / f"{name}.partial.jsonl").exists()
+    assert not (page.RESULTS / name / "partial.jsonl").exists()
 
 
 def test_settings_were_not_chosen_on_the_seeds_that_are_reported():
@@ -80,9 +75,8 @@ def test_the_rates_are_those_that_the_rule_picks():
 
 
 def test_the_chain_is_that_of_the_defaults():
-
     chain = script("language_chain").PPO
-    defaults = Settings()
+    defaults = stage_class("ppo").settings_class()
     assert chain == {name: getattr(defaults, name) for name in chain}
 
 
@@ -110,7 +104,7 @@ def test_curves_begin_together_and_the_largest_beta_stays_nearest():
 
 def test_the_page_shows_what_is_recorded():
     text = page.PAGE.read_text(encoding="utf-8")
-    assert page.made(text) == text, "python results/language_results_page.py makes it again"
+    assert page.made(text) == text, "python tools/language_results.py makes it again"
     assert sorted(page.MADE.findall(text)) == sorted(page.PARTS)
     assert (page.RESULTS / page.FIGURE).is_file()
 
@@ -119,7 +113,7 @@ def test_a_number_in_the_prose_is_a_setting():
     """What was measured stands in parts that are made; what people wrote names what was set."""
     text = page.MADE.sub("", page.PAGE.read_text(encoding="utf-8"))
     methods, judges, curves = map(
-        script, ("language_methods", "language_judges", "language_overoptimisation")
+        script, ("language_methods", "language_reward_models", "language_overoptimisation")
     )
     gold_counts_a_kind_word, per_cent_of_an_interval = 1, 95
     known = {
@@ -133,12 +127,12 @@ def test_a_number_in_the_prose_is_a_setting():
 
 
 def test_a_changed_record_changes_the_page(tmp_path, monkeypatch):
-    for path in page.RESULTS.glob("language_*.[cj]s*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    for name in RECORDS:
+        shutil.copytree(page.RESULTS / name, tmp_path / name)
     record = page.table_of("language_methods")
     record.loc[0, "gold"] += 1
-    record.to_csv(tmp_path / "language_methods.csv", index=False)
+    record.to_csv(tmp_path / "language_methods" / "table.csv", index=False)
     monkeypatch.setattr(page, "RESULTS", tmp_path)
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.made(text) != text
-    assert json.loads((tmp_path / "language_methods.json").read_text())["name"] == "language_methods"
+    assert page.facts_of("language_methods")["name"] == "language_methods"

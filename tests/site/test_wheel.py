@@ -46,9 +46,10 @@ def test_nothing_of_the_checkout_is_needed(installed: Path, tmp_path: Path) -> N
 
 
 def test_each_recorded_table_travels_with_it(installed: Path) -> None:
-    for suffix in ("csv", "json"):
-        here = {path.name for path in (ROOT / "results").glob(f"*.{suffix}")}
-        assert here == {path.name for path in (installed / "ppobook" / "_results").glob(f"*.{suffix}")}
+    for file in ("table.csv", "facts.json"):
+        here = {path.parent.name for path in (ROOT / "results").glob(f"*/{file}")}
+        assert here == {path.parent.name for path in (installed / "ppobook" / "_results").glob(f"*/{file}")}
+        assert here
 
 
 def test_it_says_that_it_is_typed(installed: Path) -> None:

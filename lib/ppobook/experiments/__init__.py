@@ -1,8 +1,8 @@
 """Recorded experiments: run many seeds and settings once, keep the table, read it anywhere.
 
-`record` runs and writes `results/NAME.csv` and, beside it, `results/NAME.json`: what it ran on, with which
-versions, for how long. `results` reads the table and `facts` reads the rest, from a checkout as well as
-from an installed wheel.
+An experiment is a folder `results/NAME/`: the script `run.py`, the rows in `table.csv`, and in `facts.json`
+seeds, settings, versions, machine and seconds. `record` writes the last two; `results` reads the table and
+`facts` the rest, from a checkout as well as from an installed wheel.
 """
 
 from ppobook.experiments.recording import record

@@ -1,4 +1,4 @@
-"""Running an experiment over seeds and settings, and writing down what came out."""
+"""Run an experiment over settings and seeds, and record the results."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ def record(
 ) -> Path:
     """Run `fn(seed=…, **setting)` for every setting and seed, and write the rows as one tidy table.
 
-    A killed run loses at most the pairs under way: each finished pair is kept in `NAME.partial.jsonl`, and
-    the next call with the same `fn` goes on from there. The table appears in one step when all is done.
+    A killed run loses at most the pairs under way: each finished pair is kept in `partial.jsonl`, and the
+    next call with the same `fn` resumes from there. The table is written atomically when all are done.
 
     Parameters
     ----------
     name : str
-        Small letters, digits and underscores. The table is `results/NAME.csv`, the facts `results/NAME.json`.
+        Lowercase letters, digits and underscores. The rows are written to `results/NAME/table.csv`, the
+        facts to `results/NAME/facts.json`.
     fn : callable
-        A function at the top of a module (each worker is a fresh process that imports it). Returns a list
-        of row dicts, a single dict, or a pandas DataFrame.
+        A module-level function (each worker is a fresh process that imports it). Returns a list of row
+        dicts, a single dict, or a pandas DataFrame.
     settings : list of dict
         Keyword arguments of `fn`; each also becomes a column. Values that JSON can hold.
     seeds : iterable of int
     workers : int
-        Processes at a time. 0 runs everything in this process, which is easier to debug.
+        Number of worker processes. 0 runs everything in this process, which is easier to debug.
     folder : path, optional
-        Where to write, if not the checkout's `results/`.
+        Parent of the experiment's folder. Default: the checkout's `results/`.
     digits : int
         Significant digits of floats in the table.
     note : str
@@ -63,20 +64,22 @@ def record(
     Returns
     -------
     Path
-        Of the table.
+        Path of the table.
 
     Raises
     ------
     ValueError
-        A name of another form, no settings or no seeds, the same pair twice, a row whose column clashes
-        with a setting, or a partial run that was begun with another `fn`.
+        An invalid name, no settings or no seeds, a duplicate pair, a row whose column clashes with a
+        setting, or a partial run that was started with another `fn`.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(f"name={name!r}: wanted small letters, digits and underscores, a letter first")
+        raise ValueError(
+            f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
+        )
     tasks = _tasks(settings, seeds)
-    where = Path(folder) if folder is not None else results_folder()
+    where = (Path(folder) if folder is not None else results_folder()) / name
     where.mkdir(parents=True, exist_ok=True)
-    partial = where / f"{name}.partial.jsonl"
+    partial = where / "partial.jsonl"
     code = _digest(fn)
 
     done = _read_partial(partial, code)
@@ -85,9 +88,8 @@ def record(
         for task, rows, wall, cpu in _run(fn, waiting, workers):
             clash = {"seed", *task[0]} & {column for row in rows for column in row}
             if clash:
-                raise ValueError(
-                    f"fn: its rows have the column {sorted(clash)[0]!r}, which a setting or the seed has"
-                )
+                column = sorted(clash)[0]
+                raise ValueError(f"fn must return rows without columns of setting or seed, got {column!r}")
             line: dict[str, Any] = {"task": _key(task), "code": code, "rows": rows, "wall": wall, "cpu": cpu}
             log.write(json.dumps(line) + "\n")
             log.flush()
@@ -104,7 +106,7 @@ def record(
         "name": name,
         "note": note,
         "date": datetime.now(UTC).date().isoformat(),
-        "made_by": f"{name}.py",
+        "made_by": "run.py",
         "seeds": sorted({seed for _, seed in tasks}),
         "settings": list(settings),
         "rows": len(table),
@@ -114,15 +116,15 @@ def record(
         "machine": machine(),
         "versions": versions(),
     }
-    _replace(where / f"{name}.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    path = where / f"{name}.csv"
+    _replace(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    path = where / "table.csv"
     _replace(path, _as_csv(table, digits))
     partial.unlink()
     return path
 
 
 def machine() -> str:
-    """This machine in words: cores, processor, system. No name and no path."""
+    """Describe this machine: cores, processor and system, but no host name and no path."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS or Windows
@@ -149,12 +151,12 @@ def versions() -> dict[str, str]:
 def _tasks(settings: Sequence[dict[str, Any]], seeds: Iterable[int]) -> list[Task]:
     seeds = [int(seed) for seed in seeds]
     if not settings or not all(isinstance(setting, dict) for setting in settings):
-        raise ValueError(f"settings={settings!r}: wanted a list of at least one dict of keyword arguments")
+        raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {settings!r}")
     if not seeds:
-        raise ValueError("seeds: wanted at least one, and none came")
+        raise ValueError("seeds must hold at least one seed, got none")
     tasks = [(dict(setting), seed) for setting in settings for seed in seeds]
     if len({_key(task) for task in tasks}) < len(tasks):
-        raise ValueError("settings and seeds: the same pair came twice")
+        raise ValueError("settings and seeds must be distinct, got the same pair twice")
     return tasks
 
 
@@ -172,13 +174,13 @@ def _read_partial(path: Path, code: str) -> dict[str, dict[str, Any]]:
         return done
     text = path.read_text(encoding="utf-8")
     whole, _, rest = text.rpartition("\n")
-    if rest:  # the line that a kill cut short: its pair runs again
+    if rest:  # an incomplete last line, left by a kill: its pair runs again
         _replace(path, whole + "\n" if whole else "")
     for line in map(json.loads, whole.splitlines()):
         if line["code"] != code:
             raise ValueError(
-                f"fn: {path.name} holds rows of a run begun with another version of this function; "
-                "remove the file to start afresh, or bring the function back to finish that run"
+                f"fn must be the function that began {path}, got another version of it; delete the file to "
+                "start over, or restore the function to finish that run"
             )
         done[line["task"]] = line
     return done
@@ -220,7 +222,7 @@ def _measure(fn: Callable[..., Any], task: Task) -> tuple[list[Row], float, floa
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy or torch scalar as Python's own, which JSON can hold."""
+    """Convert a NumPy or torch scalar to a Python one, which JSON can hold."""
     return value.item() if hasattr(value, "item") else value
 
 

@@ -1,4 +1,4 @@
-"""Reading the recorded tables."""
+"""Reading recorded experiments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def results_folder() -> Path:
-    """Where the recorded tables lie: `results/` of a checkout, else the copy inside the installed package."""
+    """The folder of recorded experiments: `results/` of a checkout, else the installed package's copy."""
     package = Path(__file__).resolve().parents[1]
     checkout = package.parents[1]
     if package.parent.name == "lib" and (checkout / "pyproject.toml").is_file():
@@ -23,38 +23,38 @@ def results_folder() -> Path:
 
 
 def names() -> list[str]:
-    """The names of all recorded tables."""
-    return sorted(path.stem for path in results_folder().glob("*.csv"))
+    """The names of all recorded experiments."""
+    return sorted(path.parent.name for path in results_folder().glob("*/table.csv"))
 
 
 def results(name: str) -> pd.DataFrame:
-    """A recorded table, one row per setting, seed and whatever the experiment measured along.
+    """The table of a recorded experiment: one row per setting, seed and point of measurement.
 
     Parameters
     ----------
     name : str
-        As in `results/NAME.csv`; `ppobook.experiments.names()` lists them.
+        Its folder in `results/`; `ppobook.experiments.names()` lists them.
 
     Raises
     ------
     ValueError
-        There is no such table. The message names those that come close.
+        No such experiment is recorded. The message suggests similar names.
     """
     import pandas as pd
 
-    return pd.read_csv(_reads.note(_find(name, ".csv")))
+    return pd.read_csv(_reads.note(_find(name, "table.csv")))
 
 
 def facts(name: str) -> dict[str, Any]:
-    """What stands beside a recorded table: seeds, settings, versions, machine, seconds and date."""
-    facts: dict[str, Any] = json.loads(_reads.note(_find(name, ".json")).read_text(encoding="utf-8"))
+    """The facts of a recorded experiment: seeds, settings, versions, machine, seconds and date."""
+    facts: dict[str, Any] = json.loads(_reads.note(_find(name, "facts.json")).read_text(encoding="utf-8"))
     return facts
 
 
-def _find(name: str, suffix: str) -> Path:
+def _find(name: str, file: str) -> Path:
     known = names()
     if not isinstance(name, str) or name not in known:
         close = get_close_matches(str(name), known, n=3) or known
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "no table is recorded yet"
-        raise ValueError(f"name={name!r}: there is no recorded table of this name; {hint}")
-    return results_folder() / f"{name}{suffix}"
+        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ValueError(f"name must be that of a recorded experiment, got {name!r}{hint}")
+    return results_folder() / name / file
