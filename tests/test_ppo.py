@@ -202,12 +202,12 @@ def test_explained_variance_is_of_the_values_noted_in_the_rollout():
 
 def test_it_stops_early_once_the_kl_of_an_epoch_is_too_large():
     free, _ = learner(lr=0.05, epochs=10)
-    held, collector = learner(lr=0.05, epochs=10, target_kl=0.02)
+    held, collector = learner(lr=0.05, epochs=10, max_kl=0.02)
     rollout = held.collect(collector)
     assert free.update(rollout)["epochs"] == 10
     told = held.update(rollout)
     assert 1 <= told["epochs"] < 10
-    calm, _ = learner(lr=1e-6, epochs=10, target_kl=0.02)
+    calm, _ = learner(lr=1e-6, epochs=10, max_kl=0.02)
     assert calm.update(rollout)["epochs"] == 10
 
 
@@ -218,8 +218,8 @@ def test_a_loss_that_tells_no_kl_cannot_be_stopped_by_it():
 
     told = train(Silent, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
     assert "minibatch_kl" not in told
-    with pytest.raises(ValueError, match=r"target_kl is 0\.1, and Silent\.loss tells no 'approx_kl'"):
-        train(Silent, env="CartPole-v1", total_steps=64, progress=False, target_kl=0.1, **SMALL)
+    with pytest.raises(ValueError, match=r"max_kl is 0\.1, and Silent\.loss tells no 'approx_kl'"):
+        train(Silent, env="CartPole-v1", total_steps=64, progress=False, max_kl=0.1, **SMALL)
 
 
 @pytest.mark.parametrize("beta", [0.0, 100.0])
@@ -233,7 +233,7 @@ def test_a_kl_penalty_holds_the_policy_back(beta):
 
 
 def test_beta_follows_the_exact_kl_of_the_update():
-    one, collector = learner(objective="adaptive_kl", lr=0.05, kl_coef_target=0.01, epochs=10, kl_coef=0.01)
+    one, collector = learner(objective="adaptive_kl", lr=0.05, kl_target=0.01, epochs=10, kl_coef=0.01)
     kls, betas = [], []
     for _ in range(4):
         rollout = one.collect(collector)
@@ -402,7 +402,7 @@ def test_states_are_learned_in_tables_too():
         ({"objective": "clipped"}, "did you mean 'clip'"),
         ({"normalize_advantages": True}, "normalize_advantages"),
         ({"lr": math.nan}, "lr"),
-        ({"target_kl": 0}, "target_kl"),
+        ({"max_kl": 0}, "max_kl"),
         ({"lam": 1.5}, "lam"),
         ({"minibatch_size": 64}, "did you mean 'num_minibatches'"),
         ({"value_clip_eps": "0.2"}, "value_clip_eps"),

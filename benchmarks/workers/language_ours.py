@@ -50,7 +50,7 @@ def trained(kind: type[Any], begun: tuple[Any, Any, Any], job: dict[str, Any], s
         reward=reward,
         tokenizer=tokenizer,
         seed=job["seed"],
-        steps=steps,
+        updates=steps,
         checkpoint_every=10**6,
         num_threads=job.get("threads", 1),
         progress=False,

@@ -76,9 +76,7 @@ class PPO(ActorCritic):
             )
         self.weights = flatten(self.policy, self.value)
         self.optimizer = Adam(self.weights, s.lr, eps=s.adam_eps)
-        self.kl_coef = AdaptiveCoefficient(
-            s.kl_coef, s.kl_coef_target if s.objective == "adaptive_kl" else None
-        )
+        self.kl_coef = AdaptiveCoefficient(s.kl_coef, s.kl_target if s.objective == "adaptive_kl" else None)
         self.closed_form: ClosedForm | None = None
         if type(self).loss is PPO.loss and s.objective == "clip" and ClosedForm.fits(self.policy, self.value):
             self.closed_form = ClosedForm(self.policy, self.value)
@@ -141,7 +139,7 @@ class PPO(ActorCritic):
                 if s.normalize_advantages == "minibatch":
                     minibatch.advantages = normalize(minibatch.advantages)
                 steps.append(self.step(minibatch))
-            if s.target_kl is not None and self.mean_kl(steps[-s.num_minibatches :]) > s.target_kl:
+            if s.max_kl is not None and self.mean_kl(steps[-s.num_minibatches :]) > s.max_kl:
                 break
 
         metrics = means(steps)
@@ -201,7 +199,7 @@ class PPO(ActorCritic):
         """How far the policy was from the old one during some steps, by their losses' own account."""
         if "approx_kl" not in steps[0]:
             raise ValueError(
-                f"target_kl is {self.settings.target_kl}, and {type(self).__name__}.loss tells no "
+                f"max_kl is {self.settings.max_kl}, and {type(self).__name__}.loss tells no "
                 "'approx_kl' to compare with it; one is wanted among its diagnostics"
             )
         return means(steps)["approx_kl"]

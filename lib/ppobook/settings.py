@@ -1,4 +1,4 @@
-"""TODO."""
+"""The settings of the control algorithms and their defaults. Importing this module imports no torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class ControlSettings(Settings):
     """The settings that every algorithm has."""
 
     num_envs: int = setting(8, "environments stepped side by side", low=1, high=MOST_ENVS)
-    num_steps: int = setting(128, "steps that each environment takes before an update", low=1, high=1_000_000)
-    gamma: float = setting(0.99, "discount of rewards that come a step later", low=0, high=1)
+    num_steps: int = setting(128, "steps that each environment takes in one update", low=1, high=1_000_000)
+    gamma: float = setting(0.99, "discount γ", low=0, high=1)
     hidden: tuple[int, ...] = setting(
-        (64, 64), "widths of the hidden layers, of policy and critic alike", low=1, high=8192
+        (64, 64), "widths of the hidden layers, in the policy and in the critic", low=1, high=8192
     )
-    env_kwargs: dict[str, Any] = setting({}, "keyword arguments of the environment")  # noqa: RUF009
+    env_kwargs: dict[str, Any] = setting({}, "keyword arguments for the environment")  # noqa: RUF009
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
@@ -46,13 +46,21 @@ def _keywords(name: str, value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ActorCriticSettings(ControlSettings):
-    """The settings that both have."""
+    """The settings that TRPO and PPO share."""
 
-    lam: float = setting(0.95, "λ of GAE: 0 trusts the critic, 1 the rewards", low=0, high=1)
-    normalize_observations: bool = setting(False, "shift and scale what the networks see, as seen so far")
-    normalize_rewards: bool = setting(False, "divide rewards by the deviation of the return, as seen so far")
-    activation: str = setting("tanh", "of the networks", choices=("tanh", "relu", "gelu", "silu"))
-    initial_std: float = setting(1.0, "first deviation of actions in a box, in half widths of it", above=0)
+    lam: float = setting(0.95, "λ of GAE: 0 is the one-step TD error, 1 the whole return", low=0, high=1)
+    normalize_observations: bool = setting(
+        False, "normalize observations by their running mean and standard deviation"
+    )
+    normalize_rewards: bool = setting(
+        False, "divide rewards by the running standard deviation of the discounted return"
+    )
+    activation: str = setting(
+        "tanh", "activation of the hidden layers", choices=("tanh", "relu", "gelu", "silu")
+    )
+    initial_std: float = setting(
+        1.0, "initial standard deviation of continuous actions, as a share of half their range", above=0
+    )
 
 
 @dataclass(frozen=True)
@@ -61,20 +69,20 @@ class VanillaSettings(ControlSettings):
 
     weight: str = setting(
         "reward_to_go",
-        "what followed an action: its whole episode, or what came after",
+        "what multiplies the score: the return of the whole episode, or the rewards from the step on",
         choices=("return", "reward_to_go"),
     )
     baseline: str = setting(
         "value",
-        "what was expected: nothing, the batch's mean, or a learned V(s)",
+        "what is subtracted from it: nothing, the mean of the batch, or a learned V(s)",
         choices=("none", "mean", "value"),
     )
-    optimizer: str = setting("adam", "of policy and critic", choices=("adam", "sgd"))
+    optimizer: str = setting("adam", "optimizer of policy and critic", choices=("adam", "sgd"))
     lr: float = setting(3e-3, "learning rate of the policy", above=0, high=1e37)
-    epochs: int = setting(1, "gradient steps on one batch; only the first is on the policy's own data", low=1)
-    entropy_coef: float = setting(0.0, "weight of an entropy bonus", low=0)
+    epochs: int = setting(1, "gradient steps on one batch; only the first one is on-policy", low=1)
+    entropy_coef: float = setting(0.0, "weight of the entropy bonus", low=0)
     normalize_advantages: bool = setting(
-        False, "shift and scale the weights of a batch to mean 0, deviation 1"
+        False, "normalize the weights of a batch to mean 0 and standard deviation 1"
     )
     value_lr: float = setting(3e-3, "learning rate of the critic", above=0, high=1e37)
     value_epochs: int = setting(20, "gradient steps of the critic on one batch", low=1)
@@ -84,21 +92,21 @@ class VanillaSettings(ControlSettings):
 class TRPOSettings(ActorCriticSettings):
     """The settings of TRPO, and their defaults."""
 
-    num_steps: int = setting(256, "steps that each environment takes before an update", low=1, high=1_000_000)
-    max_kl: float = setting(0.01, "δ: the mean KL that a step may have, in nats", above=0)
+    num_steps: int = setting(256, "steps that each environment takes in one update", low=1, high=1_000_000)
+    max_kl: float = setting(0.01, "δ: upper bound on the mean KL divergence of a step, in nats", above=0)
     fisher_share: float = setting(
-        1.0, "share of the batch that the Fisher matrix is a mean over", above=0, high=1
+        1.0, "share of the batch that the Fisher matrix is averaged over", above=0, high=1
     )
-    cg_iterations: int = setting(10, "products F v that the direction may cost", low=1)
-    cg_damping: float = setting(0.1, "added to the diagonal of F", low=0)
-    line_search_steps: int = setting(10, "lengths of a step to try before giving up", low=1)
-    backtrack: float = setting(0.8, "α: each of them as a share of the one before", above=0, high=0.99)
+    cg_iterations: int = setting(10, "iterations of conjugate gradient: products F v", low=1)
+    cg_damping: float = setting(0.1, "damping: added to the diagonal of F", low=0)
+    line_search_steps: int = setting(10, "step lengths that the line search tries", low=1)
+    backtrack: float = setting(0.8, "α: factor from one step length to the next", above=0, high=0.99)
     normalize_advantages: bool = setting(
-        True, "shift and scale the advantages of a batch to mean 0, deviation 1"
+        True, "normalize the advantages of a batch to mean 0 and standard deviation 1"
     )
     value_lr: float = setting(1e-3, "learning rate of the critic", above=0, high=1e37)
-    value_epochs: int = setting(10, "passes of the critic over one batch", low=1)
-    value_minibatches: int = setting(16, "parts of a batch, each good for one of its gradient steps", low=1)
+    value_epochs: int = setting(10, "epochs of the critic on one batch", low=1)
+    value_minibatches: int = setting(16, "minibatches of an epoch of the critic", low=1)
 
 
 @dataclass(frozen=True)
@@ -108,35 +116,39 @@ class PPOSettings(ActorCriticSettings):
     A setting with a `_final` goes from the one to the other in a straight line over `total_steps`.
     """
 
-    num_steps: int = setting(
-        2048, "steps that each environment takes before an update", low=1, high=1_000_000
-    )
-    epochs: int = setting(10, "passes over one batch", low=1)
-    num_minibatches: int = setting(32, "parts of a batch, each good for one gradient step", low=1)
+    num_steps: int = setting(2048, "steps that each environment takes in one update", low=1, high=1_000_000)
+    epochs: int = setting(10, "epochs on one batch", low=1)
+    num_minibatches: int = setting(32, "minibatches of an epoch", low=1)
     objective: str = setting(
         "clip",
-        "what keeps a step small: the clip, or a KL penalty, fixed or adapted to kl_coef_target",
+        "surrogate objective: clipped ratio, fixed KL penalty, or KL penalty adapted to kl_target",
         choices=("clip", "kl", "adaptive_kl"),
     )
-    clip_eps: float = setting(0.2, "ε: how far the ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
-    clip_eps_final: float | None = setting(None, "ε at the end", above=0)
-    kl_coef: float = setting(1.0, "β of the KL penalty; where it is adapted, the first one", low=0)
-    kl_coef_target: float = setting(0.01, "the KL of an update that β is adapted to, in nats", above=0)
-    target_kl: float | None = setting(
-        None, "no further epoch once the mean KL of one is above this, in nats", above=0
+    clip_eps: float = setting(0.2, "ε: the ratio is clipped to [1 − ε, 1 + ε]", above=0)
+    clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
+    clip_eps_final: float | None = setting(None, "ε at total_steps; none: constant", above=0)
+    kl_coef: float = setting(1.0, "β of the KL penalty; with adaptive_kl, its initial value", low=0)
+    kl_target: float = setting(0.01, "KL divergence of an update that β is adapted to, in nats", above=0)
+    max_kl: float | None = setting(
+        None,
+        "stop an update after an epoch whose mean KL divergence is above this, in nats; none: never",
+        above=0,
     )
     lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e37)
-    lr_final: float | None = setting(None, "learning rate at the end", low=0, high=1e37)
-    adam_eps: float = setting(1e-5, "what Adam adds to the deviation that it divides by", above=0)
-    max_grad_norm: float | None = setting(0.5, "a longer gradient is shortened to this", above=0)
-    value_coef: float = setting(0.5, "weight of the critic's half squared error", low=0)
-    value_clip_eps: float | None = setting(None, "how far V may gain from its old value", above=0)
+    lr_final: float | None = setting(None, "learning rate at total_steps; none: constant", low=0, high=1e37)
+    adam_eps: float = setting(1e-5, "ε of Adam", above=0)
+    max_grad_norm: float | None = setting(0.5, "gradient clipping: maximum norm; none: no clipping", above=0)
+    value_coef: float = setting(0.5, "weight of the value loss, ½ (V − return)²", low=0)
+    value_clip_eps: float | None = setting(
+        None, "value clipping: how far V may move from its old value; none: no clipping", above=0
+    )
     entropy_coef: float = setting(0.01, "weight of the entropy bonus", low=0)
-    entropy_coef_final: float | None = setting(None, "weight of the entropy bonus at the end", low=0)
+    entropy_coef_final: float | None = setting(
+        None, "weight of the entropy bonus at total_steps; none: constant", low=0
+    )
     normalize_advantages: str = setting(
         "minibatch",
-        "what advantages are shifted and scaled over, to mean 0 and deviation 1",
+        "normalize advantages to mean 0 and standard deviation 1 over each minibatch, the batch, or not",
         choices=("minibatch", "batch", "none"),
     )
-    shared_trunk: bool = setting(False, "one network for policy and critic, but for the last layer")
+    shared_trunk: bool = setting(False, "policy and critic share all layers but the last")

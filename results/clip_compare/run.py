@@ -19,7 +19,7 @@ STEPPED = {"epochs": 10, "num_minibatches": 8, "value_coef": 1.0, "entropy_coef"
 SETTLED = {
     "PPO-clip": {"clip_eps": 0.2, "lr": 0.003},
     "PPO-KL, fixed": {"kl_coef": 0.3, "lr": 0.001},
-    "PPO-KL, adaptive": {"kl_coef_target": 0.03, "lr": 0.003},
+    "PPO-KL, adaptive": {"kl_target": 0.03, "lr": 0.003},
     "TRPO": {"max_kl": 0.03, "value_lr": 0.003},
     "PPO-clip, autograd": {"clip_eps": 0.2, "lr": 0.003},
 }

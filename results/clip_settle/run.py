@@ -17,7 +17,7 @@ LRS = (1e-3, 3e-3)
 GRIDS = {
     "PPO-clip": [{"clip_eps": x, "lr": lr} for x in (0.1, 0.2, 0.3) for lr in LRS],
     "PPO-KL, fixed": [{"kl_coef": x, "lr": lr} for x in (0.3, 1.0, 3.0) for lr in LRS],
-    "PPO-KL, adaptive": [{"kl_coef_target": x, "lr": lr} for x in (0.003, 0.01, 0.03) for lr in LRS],
+    "PPO-KL, adaptive": [{"kl_target": x, "lr": lr} for x in (0.003, 0.01, 0.03) for lr in LRS],
     "TRPO": [{"max_kl": x, "value_lr": lr} for x in (0.01, 0.03, 0.1) for lr in LRS],
 }
 SETTINGS = [{"env": "CartPole-v1", "case": case, **own} for case, grid in GRIDS.items() for own in grid]

@@ -17,7 +17,7 @@ from ppobook.language import World, evaluate, load, train
 from ppobook.language.run import Run
 
 FRESH = range(100, 110)
-PPO = {"lr": 3e-4, "kl_coef": 0.3, "steps": 60}
+PPO = {"lr": 3e-4, "kl_coef": 0.3, "updates": 60}
 KEPT = results_folder().parent / "_build" / "language_chains"
 
 

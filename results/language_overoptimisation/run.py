@@ -40,7 +40,7 @@ def one(seed: int, method: str, kl_coef: float) -> list[dict]:
         reward=reward_model,
         kl_coef=kl_coef,
         lr=LR,
-        steps=UPDATES,
+        updates=UPDATES,
         seed=seed,
         progress=False,
     )

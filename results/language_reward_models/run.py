@@ -62,7 +62,7 @@ def reward_model_of(seed: int, base: Run, pairs: int, width: int, pooling: str) 
     settings = RewardModelling.settings_class(pooling=pooling, eval_pairs=0)
     task = Task(copy.deepcopy(body).requires_grad_(True), base.tokenizer, learned)
     learner = RewardModelling(task, settings, seed=seed)
-    for number in range(settings.steps):
+    for number in range(settings.updates):
         learner.rate(number)
         learner.step(number)
     learner.before_saved()  # its rewards are centred
@@ -84,7 +84,7 @@ def one(seed: int, pairs: int, width: int, pooling: str) -> dict:
     held_out = pairs_of(base, 1000, seed, "held out", noise=0.0)
     rungs = ladder(reward_model, World())["proxy"]
     run = train(
-        "ppo", base, reward=reward_model, kl_coef=BETA, lr=LR, steps=UPDATES, seed=seed, progress=False
+        "ppo", base, reward=reward_model, kl_coef=BETA, lr=LR, updates=UPDATES, seed=seed, progress=False
     )
     history = run.history.rename(columns={"reward": "proxy", "kl_reference": "kl"})
     means = history.groupby((history["update"] - 1) // EVERY)[["gold", "proxy", "kl", "length"]].mean()

@@ -14,17 +14,17 @@ from ppobook.cli.language import STAGES
 
 WORLD = "nouns=2,places=2,verbs=2,adjectives=1,clauses=(1.0,),max_new_tokens=18"
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--examples", "64", "--eval-examples", "16"]
-FEW = ["--pairs", "32", "--eval-pairs", "16", "--steps", "2", "--eval-every", "2", "--batch-size", "8"]
+FEW = ["--pairs", "32", "--eval-pairs", "16", "--updates", "2", "--eval-every", "2", "--batch-size", "8"]
 # Settings with which two updates of each stage are a matter of a moment.
 QUICK = {
-    "sft": ["--steps", "2", "--batch-size", "8", "--examples", "32", "--eval-examples", "8"],
+    "sft": ["--updates", "2", "--batch-size", "8", "--examples", "32", "--eval-examples", "8"],
     "reward": FEW,
-    "ppo": ["--steps", "2", "--batch-size", "8"],
-    "grpo": ["--steps", "2", "--batch-size", "8", "--group-size", "4"],
+    "ppo": ["--updates", "2", "--batch-size", "8"],
+    "grpo": ["--updates", "2", "--batch-size", "8", "--group-size", "4"],
     "dpo": FEW,
-    "online_dpo": ["--steps", "2", "--batch-size", "8"],
-    "iterative_ppo": ["--steps", "2", "--batch-size", "8", "--pairs", "8"],
-    "lagged_grpo": ["--steps", "2", "--batch-size", "8", "--group-size", "4"],
+    "online_dpo": ["--updates", "2", "--batch-size", "8"],
+    "iterative_ppo": ["--updates", "2", "--batch-size", "8", "--pairs", "8"],
+    "lagged_grpo": ["--updates", "2", "--batch-size", "8", "--group-size", "4"],
 }
 
 
@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
     """A folder with a base, a judge, and data as files."""
     folder = tmp_path_factory.mktemp("runs")
     base, judge = str(folder / "base"), str(folder / "judge")
-    words = ["sft", "--world", WORLD, *SMALL, "--steps", "40", "--lr", "0.01", "--batch-size", "32"]
+    words = ["sft", "--world", WORLD, *SMALL, "--updates", "40", "--lr", "0.01", "--batch-size", "32"]
     assert main(["language", *words, "--out", base, "--quiet"]) == 0
     assert main(["language", "reward", base, *FEW, "--out", judge, "--quiet"]) == 0
     world = language.load(base).world
@@ -114,7 +114,7 @@ def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, ca
 
 def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = said(capsys, "sft", *SMALL, "--steps", 1, "--batch_size", 8, "--quiet")
+    text = said(capsys, "sft", *SMALL, "--updates", 1, "--batch_size", 8, "--quiet")
     assert text.startswith("sft, seed 0\n1 update, ")
     assert text.endswith("not saved: --out was not given\n")
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +139,7 @@ def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
     words = ["grpo", "--config", file, "--lr=0.01", "--model", runs / "base", "--out", out, "--quiet"]
     said(capsys, *words)
     config = json.loads((out / "config.json").read_text())
-    wanted = {"variant": "dr_grpo", "lr": 0.01, "scale": "none", "seed": 5, "reward": "gold", "steps": 1}
+    wanted = {"variant": "dr_grpo", "lr": 0.01, "scale": "none", "seed": 5, "reward": "gold", "updates": 1}
     assert {name: config[name] for name in wanted} == wanted
     again = tmp_path / "again"
     said(capsys, "grpo", runs / "base", "--config", out / "config.json", "--out", again, "--quiet")
@@ -149,7 +149,7 @@ def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
 def test_data_of_ones_own(runs, tmp_path, capsys):
     corpus, pairs = runs / "corpus.jsonl", runs / "pairs.jsonl"
     tuned = tmp_path / "tuned"
-    few = ["--steps", 2, "--batch-size", 4, "--quiet"]
+    few = ["--updates", 2, "--batch-size", 4, "--quiet"]
     text = said(capsys, "sft", runs / "base", "--data", corpus, *few, "--out", tuned)
     assert "gold" not in text
     assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
@@ -175,9 +175,9 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     text = said(capsys, *words, "--reward", "my_rewards:short", "--out", "run")
     assert row(text, "reward")[0] < 0
     assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
-    text = said(capsys, "ppo", "--resume", "run", "--steps", 3, "--reward", "my_rewards:short", "--quiet")
+    text = said(capsys, "ppo", "--resume", "run", "--updates", 3, "--reward", "my_rewards:short", "--quiet")
     assert "3 updates" in text
-    assert "wanted: --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--steps", 4)
+    assert "wanted: --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--updates", 4)
     assert "no 'long'" in refused(capsys, *words, "--reward", "my_rewards:long")
     assert "is of type int; a function" in refused(capsys, *words, "--reward", "my_rewards:number")
     assert "no module 'nowhere'" in refused(capsys, *words, "--reward", "nowhere:short")
@@ -188,14 +188,14 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
 def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
     words = ["ppo", runs / "base", "--reward", runs / "judge", "--batch-size", 8, "--quiet"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    said(capsys, *words, "--steps", 3, "--out", whole)
-    said(capsys, *words, "--steps", 1, "--out", parts)
-    text = said(capsys, "ppo", "--resume", parts, "--steps", 3, "--quiet")
+    said(capsys, *words, "--updates", 3, "--out", whole)
+    said(capsys, *words, "--updates", 1, "--out", parts)
+    text = said(capsys, "ppo", "--resume", parts, "--updates", 3, "--quiet")
     assert text.startswith("ppo, seed 0\n3 updates, ")
     assert text.endswith(f"saved in {parts}\n")
     mine, other = (language.load(x) for x in (parts, whole))
     assert all(a.equal(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
-    text = said(capsys, "ppo", "--resume", parts, "--steps", 2, "--quiet")
+    text = said(capsys, "ppo", "--resume", parts, "--updates", 2, "--quiet")
     assert text.startswith("the run had 3 updates already: nothing was trained\n")
 
 
@@ -212,7 +212,7 @@ def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(sft.SFT, "step", pressed)
     out = str(tmp_path / "run")
-    words = ["language", "sft", "--world", WORLD, *SMALL, "--steps", "5", "--out", out, "--quiet"]
+    words = ["language", "sft", "--world", WORLD, *SMALL, "--updates", "5", "--out", out, "--quiet"]
     assert main(words) == 130
     assert (
         capsys.readouterr().err == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}\n"
@@ -366,7 +366,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sample", "MODEL"),
         ("sample JUDGE", "a reward model; a language model is wanted"),
         ("sample BASE --n 0", "at least 1 is wanted"),
-        ("sample BASE --steps 3", "--steps: ppobook language sample has no such option"),
+        ("sample BASE --updates 3", "--updates: ppobook language sample has no such option"),
         ("sample BASE --prompt dog", "'dog'"),
         ("sample BASE --prompt x --world nouns=4", "one of them is wanted"),
         ("sample BASE --top-p 2", "top_p is 2"),
@@ -391,7 +391,16 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, ot
 def other(tmp_path_factory):
     """A run in another world."""
     out = str(tmp_path_factory.mktemp("other") / "run")
-    words = ["--world", WORLD.replace("nouns=2", "nouns=3"), *SMALL, "--steps", "1", "--out", out, "--quiet"]
+    words = [
+        "--world",
+        WORLD.replace("nouns=2", "nouns=3"),
+        *SMALL,
+        "--updates",
+        "1",
+        "--out",
+        out,
+        "--quiet",
+    ]
     assert main(["language", "sft", *words]) == 0
     return out
 
@@ -442,17 +451,17 @@ class Other: pass
 def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "own_stages.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    few = ["--steps", 2, "--batch-size", 8, "--quiet"]
+    few = ["--updates", 2, "--batch-size", 8, "--quiet"]
     text = said(capsys, "train", "--lr", 0.01, "own_stages:Mine", runs / "base", *few, "--out", "run")
     assert text.startswith(f"own_stages:Mine from {runs / 'base'}, seed 0\n2 updates, ")
     run = language.load("run")
     assert run.config["lr"] == 0.01
     assert run.history["mine"].tolist() == [1.0, 1.0]
-    text = said(capsys, "train", "own_stages:Mine", "--resume", "run", "--steps", 3, "--quiet")
+    text = said(capsys, "train", "own_stages:Mine", "--resume", "run", "--updates", 3, "--quiet")
     assert "3 updates" in text
     again = ["--config", "run/config.json", "--out", "again", "--quiet"]
     said(capsys, "train", "own_stages:Mine", runs / "base", *again)
-    assert language.load("again").config == run.config | {"steps": 3}
+    assert language.load("again").config == run.config | {"updates": 3}
     assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
     assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
     assert "was trained by 'own_stages:Mine', which is wanted" in refused(capsys, "sft", "--resume", "run")
@@ -518,9 +527,9 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
     assert "dead_groups" in said(capsys, *grpo)
-    sentence = refused(capsys, "grpo", "--resume", "run", "--steps", "3", "--quiet")
+    sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
     assert "function brief, which is not in its folder; wanted: --reward MODULE:brief" in sentence
-    again = ["--resume", "run", "--reward", "rw:brief", "--steps", "3", "--quiet"]
+    again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
     assert "3 updates" in said(capsys, "grpo", *again)
     # Its config has what the function was called, and not where it is.
     like = ["grpo", runs / "base", "--config", "run/config.json"]

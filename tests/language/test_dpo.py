@@ -495,9 +495,9 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(loss, data, tmp_path):
     given |= {"reference": None if loss == "simpo" else decoder(seed=9).float()}
     given |= {"data": WORLD, "pairs": 15, "eval_pairs": 5} if data == "world" else {"data": PREFERENCES * 3}
     again = {} if data == "world" else {"data": PREFERENCES * 3}
-    whole = train("dpo", decoder().float(), steps=5, **given)
-    train("dpo", decoder().float(), steps=2, out=tmp_path / "run", **given)
-    resumed = train(resume=tmp_path / "run", steps=5, progress=False, **again)
+    whole = train("dpo", decoder().float(), updates=5, **given)
+    train("dpo", decoder().float(), updates=2, out=tmp_path / "run", **given)
+    resumed = train(resume=tmp_path / "run", updates=5, progress=False, **again)
     same_run(resumed, whole)
     same_run(load(tmp_path / "run"), whole)
     if loss != "kto":
@@ -537,7 +537,7 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(loss, data, tmp_path):
     ids=str,
 )
 def test_bad_input_gets_a_sentence(settings, sentence):
-    given = {"model": decoder(), "data": WORLD, "tokenizer": WORDS, "steps": 1, "progress": False}
+    given = {"model": decoder(), "data": WORLD, "tokenizer": WORDS, "updates": 1, "progress": False}
     with pytest.raises((ValueError, TypeError), match=sentence):
         train("dpo", **given | {"pairs": 4, "eval_pairs": 0} | settings)
 
@@ -551,7 +551,7 @@ def base():
 
     One that knows its grammar less well learns from its own samples to leave out half of a text.
     """
-    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 300, "examples": 600, "eval_examples": 0}
+    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 300, "examples": 600, "eval_examples": 0}
     world = World(**TINY | {"max_new_tokens": 14})
     return train("sft", data=world, progress=False, seed=1, **sizes)
 
@@ -569,7 +569,7 @@ def gold(model, world):
 def test_gold_rises(base, loss, seed):
     given = {"pairs": 600, "noise": 0.1, "eval_pairs": 100, "eval_every": 20, "lr": 3e-4, "progress": False}
     # Without a reference nothing holds a policy back.
-    run = train("dpo", base, loss=loss, seed=seed, steps=40 if loss == "simpo" else 80, **given)
+    run = train("dpo", base, loss=loss, seed=seed, updates=40 if loss == "simpo" else 80, **given)
     begin, end = (gold(model, run.world) for model in (base.model, run.model))
     print(f"{loss} {seed}: gold {begin:.2f} to {end:.2f}")
     assert end > begin + 0.15

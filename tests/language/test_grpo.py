@@ -443,7 +443,7 @@ def test_a_setting_can_be_changed_on_its_own():
 
 
 def test_a_penalty_for_being_cut_is_part_of_the_reward():
-    made = stage(cut="penalty", missing_eos_penalty=2.5)
+    made = stage(truncation="penalty", missing_eos_penalty=2.5)
     rounds = watched(made)
     row, experience = made.gather()
     ended = rounds[0].ended
@@ -807,13 +807,13 @@ QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "progress": False}
 @pytest.fixture(scope="module")
 def base():
     """A model that has read a tiny world's texts for a second or two."""
-    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 120, "examples": 600, "eval_examples": 0}
+    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 120, "examples": 600, "eval_examples": 0}
     return train("sft", data=World(**TINY), progress=False, seed=1, **sizes)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_gold_rises(base, seed):
-    history = train("grpo", base, seed=seed, steps=30, **QUICK).history
+    history = train("grpo", base, seed=seed, updates=30, **QUICK).history
     start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
     print(history[["gold", "kl_reference", "ended", "dead_groups"]][::5].round(2).to_string())
     assert end > start + 0.8
@@ -824,7 +824,7 @@ def test_gold_rises(base, seed):
 @pytest.mark.parametrize("variant", list(VARIANTS)[1:])
 def test_gold_rises_with_each_variant(base, variant):
     """DAPO's punishment of length aside: this world's texts are hardly shorter than its limit."""
-    history = train("grpo", base, variant=variant, overlong=0.0, seed=4, steps=20, **QUICK).history
+    history = train("grpo", base, variant=variant, overlong=0.0, seed=4, updates=20, **QUICK).history
     print(variant, history["gold"].round(2).tolist())
     assert history["gold"][-5:].mean() > history["gold"][:5].mean() + 0.3
 
@@ -836,10 +836,10 @@ def evenness(completions):
 def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, tmp_path):
     settings = {"variant": "dapo", "group_size": 2, "batch_size": 8, "lr": 2e-3, "seed": 7}
     settings |= {"reward": evenness, "checkpoint_every": 3, "progress": False}
-    whole = train("grpo", base, steps=6, **settings)
+    whole = train("grpo", base, updates=6, **settings)
     assert whole.history["rounds"].iloc[:3].sum() > 3
-    train("grpo", base, steps=3, out=tmp_path / "run", **settings)
-    resumed = train(resume=tmp_path / "run", steps=6, reward=evenness, progress=False)
+    train("grpo", base, updates=3, out=tmp_path / "run", **settings)
+    resumed = train(resume=tmp_path / "run", updates=6, reward=evenness, progress=False)
     columns = [name for name in whole.history if not name.startswith("seconds")]
     assert whole.history[columns].equals(resumed.history[columns])
     for name, x in whole.model.state_dict().items():

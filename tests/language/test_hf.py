@@ -601,7 +601,7 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
 def test_a_world_goes_to_transformers(transformers, tmp_path):
     world = World(nouns=2, places=2, max_new_tokens=12)
     sizes = {"layers": 1, "width": 16, "heads": 2}
-    run = train("sft", data=world, steps=3, examples=40, progress=False, **sizes)
+    run = train("sft", data=world, updates=3, examples=40, progress=False, **sizes)
     hf.save_pretrained(run, tmp_path / "gpt2")
     net = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "gpt2").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "gpt2")
@@ -611,10 +611,10 @@ def test_a_world_goes_to_transformers(transformers, tmp_path):
     ids = torch.tensor([world.tokenizer.encode(prompt)])
     torch.testing.assert_close(net(input_ids=ids).logits, run.model(ids), rtol=1e-5, atol=1e-5)
     # And back, where its words are those of the World.
-    few = {"steps": 1, "batch_size": 8, "group_size": 4, "progress": False}
+    few = {"updates": 1, "batch_size": 8, "group_size": 4, "progress": False}
     tuned = train("grpo", tmp_path / "gpt2", world, reward="gold", **few)
     assert tuned.tokenizer.words == world.tokenizer.words
-    reward_model = train("reward", run, steps=1, pairs=20, eval_pairs=0, progress=False)
+    reward_model = train("reward", run, updates=1, pairs=20, eval_pairs=0, progress=False)
     with pytest.raises(TypeError, match="model is a RewardModel of a Decoder"):
         hf.save_pretrained(reward_model, tmp_path / "reward_model")
 
@@ -685,7 +685,7 @@ def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path)
     reward_model, tokenizer = rough_reward_model(net_of("llama"), words(pad=None))
     hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
     how = {"data": ASKED, "reward": tmp_path / "reward_model", "tokenizer": words(pad=None), "max_new_tokens": 4}
-    run = train("grpo", folders["gpt2"], steps=1, batch_size=8, group_size=4, progress=False, **how)
+    run = train("grpo", folders["gpt2"], updates=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
     with pytest.raises(ValueError, match="which has other words than the model"):
         train("grpo", folders["gpt2"], **how | {"tokenizer": words(vocabulary=[*WORDS[:-1], "!"])})
@@ -948,11 +948,11 @@ GIVEN = {
 PRESENT = [name for name in GIVEN if importlib.util.find_spec(STAGES[name].partition(":")[0])]
 
 
-def trained(stage, model, steps=2, **changes):
+def trained(stage, model, updates=2, **changes):
     how = {**GIVEN[stage], "lr": 2e-3, "seed": 3, "progress": False}
     if "warmup" in stage_class(stage).settings_class.__dataclass_fields__:
         how["warmup"] = 0
-    return train(stage, model, steps=steps, **{**how, **changes})
+    return train(stage, model, updates=updates, **{**how, **changes})
 
 
 def same_weights(a, b):
@@ -968,7 +968,7 @@ def test_a_stage_from_a_folder(folders, transformers, tmp_path, stage, lora, req
     folder = folders["llama" if lora is None else "gpt2"]
     begun, _ = hf.open_pretrained(folder, lora=lora)
     how = {"lora": lora, "checkpoint_every": 1}
-    run = trained(stage, folder, steps=2, out=tmp_path / "run", **how)
+    run = trained(stage, folder, updates=2, out=tmp_path / "run", **how)
     assert len(run.history) == 2
     assert run.history["grad_norm"].gt(0).all()
     assert run.config.get("lora") == lora
@@ -980,9 +980,9 @@ def test_a_stage_from_a_folder(folders, transformers, tmp_path, stage, lora, req
         assert all("lora_" in name for name in moved)
 
     # Broken off after one of the two: to the bit the same.
-    trained(stage, folder, steps=1, out=tmp_path / "part", **how)
+    trained(stage, folder, updates=1, out=tmp_path / "part", **how)
     again = {name: GIVEN[stage][name] for name in ("data", "reward") if name in GIVEN[stage]}
-    resumed = train(resume=tmp_path / "part", steps=2, progress=False, **again)
+    resumed = train(resume=tmp_path / "part", updates=2, progress=False, **again)
     assert same_weights(resumed.model, run.model)
     loaded = load(tmp_path / "run")
     assert same_weights(loaded.model, run.model)
@@ -1022,18 +1022,18 @@ def test_a_stage_does_to_gpt2_what_it_does_to_our_decoder(transformers, stage):
 
 
 def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
-    run = trained("sft", folders["llama"], steps=1, lora={"r": 2}, dtype="bfloat16")
+    run = trained("sft", folders["llama"], updates=1, lora={"r": 2}, dtype="bfloat16")
     assert run.config["lora"] == {"r": 2}
     assert run.config["dtype"] == run.model.dtype == "bfloat16"
     assert run.model.decoder.embed_tokens.weight.dtype == torch.bfloat16
-    whole = trained("sft", folders["llama"], steps=1)
-    begun = trained("sft", whole, steps=1, lora={"r": 2})
+    whole = trained("sft", folders["llama"], updates=1)
+    begun = trained("sft", whole, updates=1, lora={"r": 2})
     assert begun.model.lora["r"] == 2
-    assert not same_weights(begun.model, trained("sft", whole, steps=1, lora={"r": 2}, seed=4).model)
+    assert not same_weights(begun.model, trained("sft", whole, updates=1, lora={"r": 2}, seed=4).model)
     with pytest.raises(ValueError, match="the model has adapters already"):
         trained("sft", begun, lora={"r": 2})
     world = World(nouns=2, places=2, max_new_tokens=12)
-    fresh = train("sft", data=world, steps=1, examples=20, width=8, heads=2, layers=1, progress=False)
+    fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)
     with pytest.raises(ValueError, match="lora was given, and is for models of transformers"):
         train("grpo", fresh, reward="gold", lora={"r": 2}, progress=False)
     with pytest.raises(ValueError, match="model is None"):
@@ -1050,11 +1050,11 @@ def test_a_run_has_one_base_when_resumed_too(folders, tmp_path, peft, monkeypatc
         return step(self, number)
 
     monkeypatch.setattr(kind, "step", looked)
-    trained("ppo", folders["llama"], steps=1, lora={"r": 2}, out=tmp_path / "run")
+    trained("ppo", folders["llama"], updates=1, lora={"r": 2}, out=tmp_path / "run")
     again = {name: GIVEN["ppo"][name] for name in ("data", "reward")}
     with pytest.raises(ValueError, match="lora was given, and a resumed run has its own"):
-        train(resume=tmp_path / "run", steps=2, lora={"r": 2}, **again)
-    train(resume=tmp_path / "run", steps=2, progress=False, **again)
+        train(resume=tmp_path / "run", updates=2, lora={"r": 2}, **again)
+    train(resume=tmp_path / "run", updates=2, progress=False, **again)
     assert len(places) == 2
     for model, *others in places:
         assert len(others) == 2  # the reference and the critic
@@ -1065,7 +1065,7 @@ def test_the_reference_of_adapters_is_the_model_as_it_began(folders, peft):
     """Not the base: what was learned by supervision is in the adapters, and part of the reference."""
     model, tokenizer = hf.open_pretrained(folders["llama"], lora={"r": 2})
     base = trained("sft", model, tokenizer=tokenizer)
-    run = trained("grpo", base, steps=1, kl_coef=0.5)
+    run = trained("grpo", base, updates=1, kl_coef=0.5)
     # In the first batch the policy is the reference. Were that the base, there would be a KL.
     assert run.history["kl_reference"][0] == pytest.approx(0, abs=1e-5)
     assert isinstance(run.model, Pretrained)
@@ -1080,18 +1080,18 @@ def test_a_world_may_have_a_model_of_theirs(transformers):
         transformers.GPT2Config(vocab_size=world.tokenizer.vocab_size, **sizes, **ids)
     )
     run = train(
-        "sft", net, world, tokenizer=world.tokenizer, steps=2, examples=40, batch_size=20, progress=False
+        "sft", net, world, tokenizer=world.tokenizer, updates=2, examples=40, batch_size=20, progress=False
     )
     assert isinstance(run.model, Pretrained)
     assert run.tokenizer is world.tokenizer
-    tuned = train("grpo", run, reward="gold", steps=1, batch_size=8, group_size=4, progress=False)
+    tuned = train("grpo", run, reward="gold", updates=1, batch_size=8, group_size=4, progress=False)
     assert "gold" in tuned.history
 
 
 def test_our_decoder_may_have_a_tokenizer_of_theirs(transformers, folders):
     decoder = hf.to_decoder(net_of("gpt2"), eos=EOS, pad=PAD)
     for tokenizer in (words(), str(folders["gpt2"])):
-        run = trained("sft", decoder, steps=1, tokenizer=tokenizer)
+        run = trained("sft", decoder, updates=1, tokenizer=tokenizer)
         assert run.tokenizer.encode("say fox :") == [4, 8, 5]
 
 
@@ -1102,7 +1102,7 @@ def test_a_dataset_of_conversations(transformers, folders):
     ]
     data = datasets.Dataset.from_list(said)
     run = train(
-        "sft", folders["llama"], data, tokenizer=words(template=CHAT), steps=1, batch_size=3, progress=False
+        "sft", folders["llama"], data, tokenizer=words(template=CHAT), updates=1, batch_size=3, progress=False
     )
     # say : fox </s> the : fox sings </s>, and the first of them is read only
     assert run.history["tokens"][0] == 3 * 8

@@ -102,7 +102,13 @@ VARIANTS = [
     {},
     {"loss": "ipo", "beta": 0.4, "temperature": 0.7},
     {"group_size": 4, "beta": 0.3, "label_smoothing": 0.1},
-    {"data": RECORDS, "max_new_tokens": 6, "cut": "penalty", "missing_eos_penalty": 5.0, "group_size": 3},
+    {
+        "data": RECORDS,
+        "max_new_tokens": 6,
+        "truncation": "penalty",
+        "missing_eos_penalty": 5.0,
+        "group_size": 3,
+    },
 ]
 
 
@@ -113,7 +119,7 @@ def check_an_update_is_that_of_loops(module, settings=None):
     s, k, n = made.settings, made.settings.group_size, 12 // made.settings.group_size
     said = twin.sample(twin.draw_prompts(2, n).repeat(k))
     given = curious(said)
-    worth = given - (s.missing_eos_penalty * ~said.ended if s.cut == "penalty" else 0.0)
+    worth = given - (s.missing_eos_penalty * ~said.ended if s.truncation == "penalty" else 0.0)
     assert said.mask.sum(1).unique().numel() > 2
     rows = listed(said)
     reference = decoder(seed=5)
@@ -620,7 +626,7 @@ def test_the_expected_gradient():
 
 
 def test_without_a_lag_it_is_grpo(base):
-    given = {"reward": "gold", "batch_size": 16, "steps": 3, "seed": 2, "progress": False}
+    given = {"reward": "gold", "batch_size": 16, "updates": 3, "seed": 2, "progress": False}
     plain = train("grpo", base, **given)
     for settings in ({}, {"corrected": False}, {"corrected": False, "max_weight": 2.0}):
         run = train("lagged_grpo", base, lag=0, **given, **settings)
@@ -655,14 +661,14 @@ def test_lagged_grpo_refuses(settings, sentence):
 @pytest.fixture(scope="module")
 def base():
     """A model that has read a tiny world's texts for a second or two."""
-    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 120, "examples": 600, "eval_examples": 0}
+    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 120, "examples": 600, "eval_examples": 0}
     return train("sft", data=World(**TINY | {"max_new_tokens": 14}), progress=False, seed=1, **sizes)
 
 
 @pytest.fixture(scope="module")
 def taught(base):
     """A reward model that knows little."""
-    small = {"pairs": 200, "eval_pairs": 0, "steps": 20, "batch_size": 32}
+    small = {"pairs": 200, "eval_pairs": 0, "updates": 20, "batch_size": 32}
     return train("reward", base, progress=False, seed=1, **small)
 
 
@@ -689,20 +695,20 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, taught, case, tmp
     if settings["reward"] == "taught":
         settings["reward"] = taught
     name = case.partition(",")[0]
-    whole = train(name, base, steps=6, **settings)
+    whole = train(name, base, updates=6, **settings)
     for stop in (1, 3):
-        train(name, base, steps=stop, out=tmp_path / str(stop), **settings)
-        same_run(train(resume=tmp_path / str(stop), steps=6, progress=False), whole)
+        train(name, base, updates=stop, out=tmp_path / str(stop), **settings)
+        same_run(train(resume=tmp_path / str(stop), updates=6, progress=False), whole)
     same_run(load(tmp_path / "3"), whole)
 
 
 def test_a_run_with_a_preference_of_ones_own(base, taught, tmp_path):
     given = {"data": RECORDS[:3], "tokenizer": base.tokenizer, "reward": taught, "max_new_tokens": 8}
     given |= SMALL | {"pairs": 15, "refresh_every": 2}
-    whole = train(Longer, base, steps=4, **given)
+    whole = train(Longer, base, updates=4, **given)
     assert whole.config["stage"].endswith("test_language_online:Longer")
-    train(Longer, base, steps=1, out=tmp_path / "run", **given)
-    resumed = train(Longer, resume=tmp_path / "run", data=RECORDS[:3], steps=4, progress=False)
+    train(Longer, base, updates=1, out=tmp_path / "run", **given)
+    resumed = train(Longer, resume=tmp_path / "run", data=RECORDS[:3], updates=4, progress=False)
     same_run(resumed, whole)
 
 
@@ -716,10 +722,10 @@ def test_a_run_with_a_preference_of_ones_own(base, taught, tmp_path):
 @pytest.mark.parametrize("case", ["online_dpo", "online_dpo, ipo", "lagged_grpo", "lagged_grpo, weighed"])
 def test_gold_rises(base, case, seed):
     settings = {
-        "online_dpo": {"batch_size": 64, "steps": 60},
-        "online_dpo, ipo": {"batch_size": 64, "steps": 60, "loss": "ipo", "beta": 0.1, "group_size": 4},
-        "lagged_grpo": {"batch_size": 32, "steps": 30, "lag": 2},
-        "lagged_grpo, weighed": {"batch_size": 32, "steps": 30, "lag": 2}
+        "online_dpo": {"batch_size": 64, "updates": 60},
+        "online_dpo, ipo": {"batch_size": 64, "updates": 60, "loss": "ipo", "beta": 0.1, "group_size": 4},
+        "lagged_grpo": {"batch_size": 32, "updates": 30, "lag": 2},
+        "lagged_grpo, weighed": {"batch_size": 32, "updates": 30, "lag": 2}
         | {"corrected": False, "max_weight": 2.0},
     }[case]
     name = case.partition(",")[0]
@@ -732,7 +738,7 @@ def test_gold_rises(base, case, seed):
 
 @pytest.mark.parametrize("seed", [10, 11, 12])
 def test_gold_rises_with_a_reward_model_that_learns(base, taught, seed):
-    given = {"batch_size": 64, "lr": 1e-3, "steps": 40, "progress": False}
+    given = {"batch_size": 64, "lr": 1e-3, "updates": 40, "progress": False}
     given |= {
         "pairs": 300,
         "refresh_every": 8,

@@ -50,30 +50,30 @@ def short(prompts, completions, **columns):
 
 # Odd sizes, that two processes do not share alike; float64, so that what differs is no rounding.
 CASES = {
-    "sft": {"model": double, "steps": 4, "batch_size": 7}
+    "sft": {"model": double, "updates": 4, "batch_size": 7}
     | {"examples": 30, "eval_examples": 5, "eval_every": 2},
-    "reward": {"model": double, "steps": 4, **PAIRS},
-    "ppo": {"model": double, "reward": reward_model, "steps": 3, "batch_size": 11, "entropy_coef": 0.01}
+    "reward": {"model": double, "updates": 4, **PAIRS},
+    "ppo": {"model": double, "reward": reward_model, "updates": 3, "batch_size": 11, "entropy_coef": 0.01}
     | {"normalize_advantages": "minibatch", "num_minibatches": 3, "kl_target": 1.0, "lr": 1e-2},
-    "ppo, a mean of sequences": {"stage": "ppo", "model": double, "reward": "gold", "steps": 3}
+    "ppo, a mean of sequences": {"stage": "ppo", "model": double, "reward": "gold", "updates": 3}
     | {"batch_size": 5, "num_minibatches": 5, "reduction": "sequence", "kl_in": "loss", "lr": 1e-2},
-    "grpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 15, "group_size": 3, "lr": 1e-2},
-    "grpo, a function": {"stage": "grpo", "model": double, "reward": lambda: short, "steps": 2}
+    "grpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 15, "group_size": 3, "lr": 1e-2},
+    "grpo, a function": {"stage": "grpo", "model": double, "reward": lambda: short, "updates": 2}
     | {"batch_size": 12, "group_size": 4, "lr": 1e-2, "reduction": "constant"},
-    "dapo": {"stage": "grpo", "variant": "dapo", "model": double, "reward": lambda: short, "steps": 3}
+    "dapo": {"stage": "grpo", "variant": "dapo", "model": double, "reward": lambda: short, "updates": 3}
     | {"batch_size": 10, "group_size": 2, "lr": 1e-2},
-    "gspo": {"stage": "grpo", "variant": "gspo", "model": double, "reward": "gold", "steps": 3}
+    "gspo": {"stage": "grpo", "variant": "gspo", "model": double, "reward": "gold", "updates": 3}
     | {"batch_size": 9, "group_size": 3, "lr": 1e-2},
-    "cispo": {"stage": "grpo", "variant": "cispo", "model": double, "reward": "gold", "steps": 2}
+    "cispo": {"stage": "grpo", "variant": "cispo", "model": double, "reward": "gold", "updates": 2}
     | {"batch_size": 9, "group_size": 3, "lr": 1e-2},
     # With a reference of their own: where the policy is its reference, rounding decides what is a tie.
-    "dpo": {"model": double, "reference": other, "steps": 4, **PAIRS},
-    "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "steps": 3, **PAIRS},
-    "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "steps": 4, **PAIRS},
-    "online_dpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 10, "lr": 1e-2},
-    "iterative_ppo": {"model": double, "reward": reward_model, "steps": 2, "batch_size": 7, "num_minibatches": 2}
+    "dpo": {"model": double, "reference": other, "updates": 4, **PAIRS},
+    "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "updates": 3, **PAIRS},
+    "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "updates": 4, **PAIRS},
+    "online_dpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 10, "lr": 1e-2},
+    "iterative_ppo": {"model": double, "reward": reward_model, "updates": 2, "batch_size": 7, "num_minibatches": 2}
     | {"pairs": 9, "reward_model_batch_size": 4, "refresh_every": 1},
-    "lagged_grpo": {"model": double, "reward": "gold", "steps": 3, "batch_size": 6, "group_size": 3}
+    "lagged_grpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 6, "group_size": 3}
     | {"corrected": False, "max_weight": 2.0, "lr": 1e-2},
 }  # fmt: skip
 
@@ -187,7 +187,7 @@ def stopped(folder):
         return [float(len(text)) for text in completions]
 
     try:
-        fit("grpo, a function", reward=lambda: reward, steps=5, out=folder)
+        fit("grpo, a function", reward=lambda: reward, updates=5, out=folder)
     except Interrupted as stop:
         return len(stop.run.history)
     return None
@@ -205,11 +205,11 @@ def work(rank, port, folder):
         found["weights of both"] = parallel.gather(lambda: [found["grpo"]["weights"]])
         found["in parts"] = told(fit("ppo", micro_batch_size=2))
         for case in RESUMED:
-            shorter = CASES[case]["steps"] - 1
-            fit(case, steps=shorter, out=folder / f"short, {case}")
+            shorter = CASES[case]["updates"] - 1
+            fit(case, updates=shorter, out=folder / f"short, {case}")
             function = CASES[case]["reward"]() if case == "dapo" else None
             found[f"resumed, {case}"] = told(
-                train(resume=folder / f"short, {case}", reward=function, steps=shorter + 1, progress=False)
+                train(resume=folder / f"short, {case}", reward=function, updates=shorter + 1, progress=False)
             )
         update = stopped(folder / "stopped")
         found["stopped"] = parallel.gather(lambda: [update])
@@ -291,8 +291,8 @@ def test_two_processes_resume_to_the_same_bits(two, case):
     alike(told(kept), whole, tolerance=0)
     # And one process goes on from where two have been.
     function = CASES[case]["reward"]() if case == "dapo" else None
-    steps = CASES[case]["steps"]
-    on = train(resume=two["folder"] / f"two, {case}", reward=function, steps=steps + 1, progress=False)
+    steps = CASES[case]["updates"]
+    on = train(resume=two["folder"] / f"two, {case}", reward=function, updates=steps + 1, progress=False)
     assert len(on.history) == steps + 1
 
 
@@ -308,9 +308,8 @@ def test_an_error_in_one_process_is_raised_in_both(two):
 def test_torchrun_and_the_command_line(tmp_path):
     """The real thing: two processes that torchrun starts, the first of which writes and speaks."""
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    words = (
-        "language sft --world nouns=2,places=2 --steps 3 --examples 41 --eval-examples 0 --width 8 --layers 1"
-    )
+    words = "language sft --world nouns=2,places=2 --updates 3 --examples 41 --eval-examples 0 --width 8"
+    words += " --layers 1"
     launch = "-m torch.distributed.run --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:0"
     command = [
         sys.executable,
@@ -324,7 +323,7 @@ def test_torchrun_and_the_command_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     sizes = {"examples": 41, "eval_examples": 0, "width": 8, "layers": 1}
-    alone = train("sft", data=World(nouns=2, places=2), steps=3, progress=False, **sizes)
+    alone = train("sft", data=World(nouns=2, places=2), updates=3, progress=False, **sizes)
     alike(told(load(tmp_path / "run")), told(alone), tolerance=1e-4)
     alone.save(tmp_path / "alone")
     spoken = done.stdout.replace(str(tmp_path / "run"), "")

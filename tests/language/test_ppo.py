@@ -84,8 +84,8 @@ def slow_update(made, completions, policy, rewards):
         whole = float(rewards[b])
         after = 0.0
         if not ended:
-            whole -= s.missing_eos_penalty if s.cut == "penalty" else 0.0
-            if s.cut == "bootstrap":
+            whole -= s.missing_eos_penalty if s.truncation == "penalty" else 0.0
+            if s.truncation == "bootstrap":
                 whole, after = 0.0, old_v[n]
         r[-1] += whole
         rows.append(
@@ -139,8 +139,8 @@ def slow_update(made, completions, policy, rewards):
 
 VARIANTS = [
     {},
-    {"cut": "bootstrap", "normalize_advantages": "minibatch", "lam": 0.7, "gamma": 0.9},
-    {"cut": "penalty", "missing_eos_penalty": 2.5, "value_clip_eps": 0.02, "kl_estimator": "k3"},
+    {"truncation": "bootstrap", "normalize_advantages": "minibatch", "lam": 0.7, "gamma": 0.9},
+    {"truncation": "penalty", "missing_eos_penalty": 2.5, "value_clip_eps": 0.02, "kl_estimator": "k3"},
     {"kl_in": "loss", "kl_estimator": "k3", "entropy_coef": 0.3, "clip_eps_high": 0.05, "temperature": 0.7},
     {"kl_in": "loss", "kl_estimator": "k2", "kl_weighted": False, "reduction": "sequence"},
     {"reduction": "constant", "normalize_rewards": True, "normalize_advantages": "none", "clip_eps": 0.05},
@@ -259,7 +259,7 @@ def test_in_the_loss_three_of_the_penalties_have_the_gradient_of_the_kl(settings
     assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-9) is right
 
 
-def trained_on_three_tokens(module, beta, steps=100):
+def trained_on_three_tokens(module, beta, updates=100):
     """At the optimum all advantages are 0, so that in the end not even samples make it stray from there."""
     made = three_tokens(module, batch_size=64, kl_coef=beta, epochs=2, num_minibatches=1, max_grad_norm=None)
     for k in range(steps):
@@ -466,7 +466,7 @@ def test_a_reward_model_is_left_as_it_is():
             {"max_new_tokens": 17},
             r"max_new_tokens is 17 and the longest prompt has 4 tokens; together at most",
         ),
-        ({"cut": "bootstraps"}, r"cut is 'bootstraps'; did you mean 'bootstrap'"),
+        ({"truncation": "bootstraps"}, r"truncation is 'bootstraps'; did you mean 'bootstrap'"),
         ({"kl_in": "reword"}, r"kl_in is 'reword'; did you mean 'reward'"),
         ({"kl_estimator": "k4"}, r"kl_estimator is 'k4'"),
         ({"lr": 0.0}, r"lr is 0"),
@@ -487,13 +487,13 @@ QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "kl_coef": 0.05, "progr
 @pytest.fixture(scope="module")
 def base():
     """A model that has read a tiny world's texts for a second or two."""
-    sizes = {"layers": 1, "width": 32, "heads": 2, "steps": 120, "examples": 600, "eval_examples": 0}
+    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 120, "examples": 600, "eval_examples": 0}
     return train("sft", data=World(**TINY | {"max_new_tokens": 14}), progress=False, seed=1, **sizes)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_gold_rises(base, seed):
-    history = train("ppo", base, seed=seed, steps=30, **QUICK).history
+    history = train("ppo", base, seed=seed, updates=30, **QUICK).history
     start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
     print(
         history[["gold", "kl_reference", "ended", "length", "explained_variance"]][::5].round(2).to_string()
@@ -506,9 +506,9 @@ def test_gold_rises(base, seed):
 
 def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, tmp_path):
     settings = QUICK | {"kl_target": 2.0, "seed": 7, "checkpoint_every": 2}
-    whole = train("ppo", base, steps=4, **settings)
-    train("ppo", base, steps=2, out=tmp_path / "run", **settings)
-    resumed = train(resume=tmp_path / "run", steps=4, progress=False)
+    whole = train("ppo", base, updates=4, **settings)
+    train("ppo", base, updates=2, out=tmp_path / "run", **settings)
+    resumed = train(resume=tmp_path / "run", updates=4, progress=False)
     columns = [name for name in whole.history if not name.startswith("seconds")]
     assert whole.history[columns].equals(resumed.history[columns])
     for name, x in whole.model.state_dict().items():

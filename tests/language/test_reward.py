@@ -44,7 +44,7 @@ def made(task=None, *, seed=0, device="cpu", **settings):
 
 
 def fit(model=None, data=WORLD, **changes):
-    given = {**SMALL, "steps": 6, "checkpoint_every": 2, "progress": False, **changes}
+    given = {**SMALL, "updates": 6, "checkpoint_every": 2, "progress": False, **changes}
     return train("reward", model or decoder(), data, **given)
 
 
@@ -190,10 +190,10 @@ def test_centring_teaches_nothing(tmp_path):
 
 
 def test_a_run_that_goes_on_is_centred_again_and_is_otherwise_the_same(tmp_path):
-    fit(steps=3, lr=0.01, out=tmp_path / "run")
+    fit(updates=3, lr=0.01, out=tmp_path / "run")
     first = load(tmp_path / "run").model.zero
-    on = train(resume=tmp_path / "run", steps=6, progress=False)
-    same_run(on, fit(steps=6, lr=0.01))
+    on = train(resume=tmp_path / "run", updates=6, progress=False)
+    same_run(on, fit(updates=6, lr=0.01))
     assert not torch.equal(on.model.zero, first)
 
 
@@ -246,7 +246,7 @@ def test_the_pairs_are_in_the_checkpoint_since_the_model_that_wrote_them_is_not(
     assert torch.equal(kept.pairs.chosen.tokens[:40], stage.pairs.chosen.tokens)
     assert torch.equal(kept.pairs.rejected.mask[40:], stage.held_out.rejected.mask)
     assert state["architecture"]["model"]["kind"] == "reward_model"
-    same_run(train(resume=tmp_path / "run", steps=9, progress=False), fit(steps=9))
+    same_run(train(resume=tmp_path / "run", updates=9, progress=False), fit(updates=9))
     assert isinstance(run.model, RewardModel)
 
 
@@ -261,8 +261,8 @@ def test_pairs_of_your_own(tmp_path):
     run = fit(data=RECORDS, out=tmp_path / "run", **own)
     assert "sampled" not in run._checkpoint.state["stage"]
     assert run.history["eval_loss"].notna().tolist() == [False, False, True] * 2
-    on = train(resume=tmp_path / "run", data=RECORDS, steps=9, progress=False)
-    same_run(on, fit(data=RECORDS, steps=9, **own))
+    on = train(resume=tmp_path / "run", data=RECORDS, updates=9, progress=False)
+    same_run(on, fit(data=RECORDS, updates=9, **own))
     stage = made(Task(decoder(), WORLD.tokenizer, RECORDS), eval_pairs=5)
     assert (len(stage.pairs), len(stage.held_out)) == (27, 3)
     whole = made(Task(decoder(), WORLD.tokenizer, stage.pairs), eval_pairs=0).pairs
@@ -285,7 +285,7 @@ def test_what_was_held_out_is_found_again(tmp_path):
     with pytest.raises(ValueError, match="data differ from those of the run"):
         held_out(run, RECORDS[:-1])
     with pytest.raises(ValueError, match="run is one of 'sft'; one of 'reward' is wanted"):
-        held_out(train("sft", data=WORLD, steps=1, examples=40, eval_examples=0, progress=False))
+        held_out(train("sft", data=WORLD, updates=1, examples=40, eval_examples=0, progress=False))
 
 
 def test_what_is_held_out_is_judged_after_the_update():
@@ -307,7 +307,7 @@ def test_what_is_held_out_is_judged_after_the_update():
 
 def test_going_on_with_a_reward_model():
     reward_model = fit(lr=0.01).model
-    same = {"tokenizer": WORLD.tokenizer, "data": RECORDS, "lr": 1e-12, "warmup": 0, "steps": 1}
+    same = {"tokenizer": WORLD.tokenizer, "data": RECORDS, "lr": 1e-12, "warmup": 0, "updates": 1}
     on = fit(reward_model, **same).model
     for name, weight in reward_model.state_dict().items():
         if name != "zero":

@@ -177,7 +177,7 @@ def test_a_penalty_is_taken_off_what_was_cut():
     rewards = torch.tensor([1.0, 2.0, 3.0, 4.0])
     plain = stage(missing_eos_penalty=1.5)
     assert torch.equal(plain.less_penalty(completions, rewards), rewards)
-    strict = stage(missing_eos_penalty=1.5, cut="penalty")
+    strict = stage(missing_eos_penalty=1.5, truncation="penalty")
     assert strict.less_penalty(completions, rewards).tolist() == [1.0, 0.5, 3.0, 2.5]
 
 

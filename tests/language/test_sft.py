@@ -165,8 +165,8 @@ def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size
 
 
 def test_looking_at_what_is_held_out_changes_nothing():
-    looked = train("sft", data=WORLD, steps=5, examples=30, eval_every=1, **QUICK)
-    blind = train("sft", data=WORLD, steps=5, examples=30, eval_examples=0, **QUICK)
+    looked = train("sft", data=WORLD, updates=5, examples=30, eval_every=1, **QUICK)
+    blind = train("sft", data=WORLD, updates=5, examples=30, eval_examples=0, **QUICK)
     assert looked.history["loss"].equals(blind.history["loss"])
     assert "eval_loss" not in blind.history.columns
     assert looked.history["eval_loss"].notna().all()
@@ -200,8 +200,8 @@ def test_a_fresh_decoder_is_of_the_sizes_asked_for_and_of_the_seed():
 
 
 def test_a_model_that_is_there_is_gone_on_with():
-    base = train("sft", data=WORLD, steps=3, examples=30, **QUICK)
-    more = train("sft", base, steps=1, lr=1e-9, warmup=0, width=48, progress=False)
+    base = train("sft", data=WORLD, updates=3, examples=30, **QUICK)
+    more = train("sft", base, updates=1, lr=1e-9, warmup=0, width=48, progress=False)
     for name, weight in more.model.state_dict().items():
         torch.testing.assert_close(weight, base.model.state_dict()[name], rtol=0, atol=2e-9)
 
@@ -236,7 +236,7 @@ def test_text_without_a_prompt_is_learned_whole():
     config = DecoderConfig(4, context=8, layers=1, width=16, heads=2, eos=1, pad=0)
     records = [{"text": "a b b"}] * 12
     run = train(
-        "sft", Decoder(config), records, tokenizer=tokenizer, steps=60, lr=0.01, warmup=0, progress=False
+        "sft", Decoder(config), records, tokenizer=tokenizer, updates=60, lr=0.01, warmup=0, progress=False
     )
     assert run.history["tokens"].iloc[0] == 64 * 4
     assert run.history["loss"].iloc[-1] < 0.05
@@ -267,7 +267,7 @@ def entropy_of_one_clause(world, on_topic=0.7):
 def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar():
     floor, without_reading_the_prompt = (entropy_of_one_clause(WORLD, on_topic) for on_topic in (0.7, 0.0))
     given = {**QUICK, "width": 32, "batch_size": 64, "lr": 0.01}
-    run = train("sft", data=WORLD, steps=200, examples=1500, eval_every=200, eval_examples=600, **given)
+    run = train("sft", data=WORLD, updates=200, examples=1500, eval_every=200, eval_examples=600, **given)
     last = run.history["eval_loss"].iloc[-1]
     # The mean over 600 texts is itself uncertain, by about a fiftieth.
     assert 0.95 * floor < last < 0.98 * without_reading_the_prompt

@@ -156,7 +156,7 @@ EVERY = 3
 
 
 def fit(case="sft", **changes):
-    return train(**{**CASES[case][0], "steps": 7, "checkpoint_every": EVERY, "progress": False, **changes})
+    return train(**{**CASES[case][0], "updates": 7, "checkpoint_every": EVERY, "progress": False, **changes})
 
 
 def go_on(folder, case="sft", **changes):
@@ -203,7 +203,7 @@ def test_load_and_save_give_the_run_back(tmp_path, case):
     same_run(load(tmp_path / "run"), run)
     copied = run.save(tmp_path / "copy")
     same_run(load(copied), run)
-    same_run(go_on(copied, case, steps=8), go_on(tmp_path / "run", case, steps=8))
+    same_run(go_on(copied, case, updates=8), go_on(tmp_path / "run", case, updates=8))
     assert load(copied).model.state_dict().keys() == run.model.state_dict().keys()
 
 
@@ -213,7 +213,7 @@ def listed(config):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_checkpoint_is_read_without_running_code_and_its_config_is_plain(tmp_path, case):
-    fit(case, steps=2, out=tmp_path / "run")
+    fit(case, updates=2, out=tmp_path / "run")
     state = torch.load(tmp_path / "run" / "checkpoint-000002" / "state.pt", weights_only=True)
     for part in ("config", "architecture", "tokenizer"):
         assert json.loads(json.dumps(state[part])) == listed(state[part])
@@ -222,11 +222,11 @@ def test_a_checkpoint_is_read_without_running_code_and_its_config_is_plain(tmp_p
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, case):
-    straight = fit(case, steps=6)
+    straight = fit(case, updates=6)
     for stop in (0, 1, 4):
-        fit(case, steps=max(stop, 1), out=tmp_path / str(stop))
+        fit(case, updates=max(stop, 1), out=tmp_path / str(stop))
         drop_later(tmp_path / str(stop), stop)
-        same_run(go_on(tmp_path / str(stop), case, steps=6), straight)
+        same_run(go_on(tmp_path / str(stop), case, updates=6), straight)
 
 
 def test_what_is_given_is_copied():
@@ -243,11 +243,11 @@ def test_what_is_given_is_copied():
 
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
     base = fit(out=tmp_path / "base")
-    small = {"pairs": 30, "eval_pairs": 0, "batch_size": 8, "steps": 3, "progress": False}
+    small = {"pairs": 30, "eval_pairs": 0, "batch_size": 8, "updates": 3, "progress": False}
     critic = train("reward", base, **small)
     train("reward", tmp_path / "base", out=tmp_path / "reward_model", **small)
     same_run(load(tmp_path / "reward_model"), critic)
-    given = {"stage": Own, "steps": 3, "progress": False}
+    given = {"stage": Own, "updates": 3, "progress": False}
     by_runs = train(model=base, reward=critic, **given)
     by_folders = train(model=str(tmp_path / "base"), reward=tmp_path / "reward_model", **given)
     same_run(by_folders, by_runs)
@@ -258,8 +258,8 @@ def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
     for folder in ("base", "reward_model"):
         os.rename(tmp_path / folder, tmp_path / f"gone-{folder}")
     same_run(
-        go_on(tmp_path / "tuned", "own, a reward model", steps=5),
-        train(**{**given, "steps": 5}, model=base, reward=critic),
+        go_on(tmp_path / "tuned", "own, a reward model", updates=5),
+        train(**{**given, "updates": 5}, model=base, reward=critic),
     )
 
 
@@ -317,7 +317,7 @@ def test_training_does_not_import_the_compiler():
     """It takes longer to import than a short run takes."""
     code = (
         "import sys; from ppobook.language.training import train; from ppobook.language.world import World; "
-        "train('sft', data=World(), steps=1, examples=64, eval_examples=0, progress=False); "
+        "train('sft', data=World(), updates=1, examples=64, eval_examples=0, progress=False); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
@@ -328,8 +328,8 @@ def test_wider_numbers_stay_wide(tmp_path):
     assert run.model.wte.weight.dtype == torch.float64
     same_run(load(tmp_path / "run"), run)
     same_run(
-        go_on(tmp_path / "run", "sft, data in memory", steps=9),
-        fit("sft, data in memory", model=decoder().double(), steps=9),
+        go_on(tmp_path / "run", "sft, data in memory", updates=9),
+        fit("sft, data in memory", model=decoder().double(), updates=9),
     )
 
 
@@ -338,7 +338,7 @@ def test_weights_without_bounds_are_named_and_the_checkpoint_before_is_whole(tmp
         return [1e4 * len(text) for text in completions]
 
     with pytest.raises(FloatingPointError, match=r"beyond all bounds.*a smaller lr \(now 1\)"):
-        fit("own, a function", reward=wild, lr=1.0, max_grad_norm=None, steps=400, out=tmp_path / "run")
+        fit("own, a function", reward=wild, lr=1.0, max_grad_norm=None, updates=400, out=tmp_path / "run")
     assert all(x.isfinite().all() for x in load(tmp_path / "run").model.state_dict().values())
 
 
@@ -355,7 +355,7 @@ def counted(self):
     os.write(count, b".")
     return row
 _Training.one_update = counted
-here.fit(steps=1)  # an optimizer's first step imports half of torch: better once, before the forks
+here.fit(updates=1)  # an optimizer's first step imports half of torch: better once, before the forks
 for line in sys.stdin:
     what, case, how, file = eval(line)
     pid = os.fork()
@@ -365,7 +365,7 @@ for line in sys.stdin:
         os._exit(0)
     print(pid, flush=True)
     print(os.waitpid(pid, 0)[1], flush=True)
-""".replace("here.fit(steps=1)", "count = os.open(os.devnull, os.O_WRONLY); here.fit(steps=1)")
+""".replace("here.fit(updates=1)", "count = os.open(os.devnull, os.O_WRONLY); here.fit(updates=1)")
 
 
 @pytest.fixture(scope="module")
@@ -384,10 +384,10 @@ def server():
 def test_kill_9_at_random_moments_then_resume(tmp_path, server, case):
     """Killed again and again, and resumed each time. The moments have a seed, the machine's pace has none."""
     kills, steps = 2, 24
-    unbroken = fit(case, steps=steps)
+    unbroken = fit(case, updates=steps)
     moments = random.Random(case)
     folder, count = tmp_path / "run", tmp_path / "count"
-    what, how, begun = "fit", {"steps": steps, "out": str(folder)}, 0
+    what, how, begun = "fit", {"updates": steps, "out": str(folder)}, 0
     for _ in range(kills):
         count.unlink(missing_ok=True)
         print(repr((what, case, how, str(count))), file=server.stdin, flush=True)
@@ -431,7 +431,7 @@ def test_ctrl_c_waits_for_the_update_and_loses_nothing(tmp_path, monkeypatch, ou
     monkeypatch.undo()
     part = caught.value.run
     assert len(part.history) == 4
-    same_run(go_on(folder if out else part.save(folder), steps=7), fit())
+    same_run(go_on(folder if out else part.save(folder), updates=7), fit())
 
 
 def test_a_folder_is_used_once(tmp_path):
@@ -460,7 +460,7 @@ def test_a_folder_is_used_once(tmp_path):
         ({"checkpoint_every": 2}, "checkpoint_every=2: the run in .* has 3"),
         ({"depth": 8}, "depth=8: the run has no such setting"),
         ({"width": "x"}, "width is 'x'; a whole number"),
-        ({"steps": 0}, "steps is 0; a whole number of at least 1"),
+        ({"updates": 0}, "updates is 0; a whole number of at least 1"),
         ({"stage": "dpo"}, "stage is 'dpo', and resume=.* was trained by 'sft', which is wanted"),
         ({"stage": "sfd"}, "stage is 'sfd'; did you mean 'sft'"),
         ({"data": World(**{**SIZES, "nouns": 3})}, "data is not the world of resume="),
@@ -475,14 +475,14 @@ def test_a_folder_is_used_once(tmp_path):
 def test_a_resumed_run_stays_what_it_is(sft_run, changes, sentence):
     before = {path: path.stat().st_mtime_ns for path in sft_run.rglob("*")}
     with pytest.raises((ValueError, TypeError), match=sentence):
-        go_on(sft_run, **{"steps": 9, **changes})
+        go_on(sft_run, **{"updates": 9, **changes})
     assert before == {path: path.stat().st_mtime_ns for path in sft_run.rglob("*")}
 
 
 def test_a_resumed_run_may_be_told_what_it_knows(tmp_path):
     fit(out=tmp_path / "run")
     told = {"stage": "sft", "data": World(**SIZES), "lr": 3e-3, "width": 8.0, "seed": 0, "device": "cpu"}
-    same_run(go_on(tmp_path / "run", steps=8, **told), fit(steps=8))
+    same_run(go_on(tmp_path / "run", updates=8, **told), fit(updates=8))
 
 
 def other(prompts, completions):
@@ -510,11 +510,11 @@ def other(prompts, completions):
     ],
 )
 def test_a_resumed_run_keeps_its_reward_and_its_data(tmp_path, case, changes, sentence):
-    fit(case, steps=1, out=tmp_path / "run")
+    fit(case, updates=1, out=tmp_path / "run")
     with pytest.raises((ValueError, TypeError), match=sentence):
-        go_on(tmp_path / "run", case, steps=2, **changes)
+        go_on(tmp_path / "run", case, updates=2, **changes)
     again = {"reward": "gold"} if case == "own, gold" else {}
-    assert len(go_on(tmp_path / "run", case, steps=2, **again).history) == 2
+    assert len(go_on(tmp_path / "run", case, updates=2, **again).history) == 2
 
 
 def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path, monkeypatch):
@@ -523,16 +523,16 @@ def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path, monkeypat
     run = fit("sft, data in memory", data=file, out=tmp_path / "run")
     in_memory = fit("sft, data in memory")
     assert timeless(run.history).equals(timeless(in_memory.history))
-    assert len(train(resume=tmp_path / "run", steps=9, progress=False).history) == 9
+    assert len(train(resume=tmp_path / "run", updates=9, progress=False).history) == 9
     monkeypatch.chdir(tmp_path)
     near = fit("sft, data in memory", data="data.jsonl", out="near")
     assert near.config["data"]["file"] == str(file)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert len(train(resume="../near", steps=9, progress=False).history) == 9
+    assert len(train(resume="../near", updates=9, progress=False).history) == 9
     file.write_text(file.read_text() + json.dumps(RECORDS[0]) + "\n")
     with pytest.raises(ValueError, match="data differ from those of resume="):
-        train(resume=tmp_path / "run", steps=11, progress=False)
+        train(resume=tmp_path / "run", updates=11, progress=False)
 
 
 def state_of(folder):
@@ -640,7 +640,7 @@ def test_a_stage_that_there_is_not_any_more(tmp_path):
 
 
 def test_a_class_that_has_gained_a_setting_says_so(tmp_path, monkeypatch):
-    fit("own, gold", steps=2, out=tmp_path / "run")
+    fit("own, gold", updates=2, out=tmp_path / "run")
 
     @dataclasses.dataclass(frozen=True)
     class More(OwnSettings):
@@ -648,28 +648,28 @@ def test_a_class_that_has_gained_a_setting_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Own, "settings_class", More)
     with pytest.raises(ValueError, match="Own has the setting 'more', which the run was made without"):
-        go_on(tmp_path / "run", "own, gold", steps=4)
+        go_on(tmp_path / "run", "own, gold", updates=4)
 
 
 def test_a_run_from_another_kind_of_device_goes_on_with_a_generator_of_its_own(tmp_path):
     """The state of an accelerator's generator is of another length, and means nothing here."""
     runs_there = []
     for name in ("a", "b"):
-        fit("own, gold", steps=3, out=tmp_path / name)
+        fit("own, gold", updates=3, out=tmp_path / name)
         path, state = state_of(tmp_path / name)
         state["config"]["device"] = "cuda"
         state["stage"]["generator"] = torch.zeros(16, dtype=torch.uint8)
         torch.save(state, path)
-        runs_there.append(go_on(tmp_path / name, "own, gold", steps=6, device="cpu"))
+        runs_there.append(go_on(tmp_path / name, "own, gold", updates=6, device="cpu"))
     same_run(*runs_there)
     assert runs_there[0].config["device"] == "cpu"
     if not torch.cuda.is_available():
-        fit("own, gold", steps=3, out=tmp_path / "c")
+        fit("own, gold", updates=3, out=tmp_path / "c")
         path, state = state_of(tmp_path / "c")
         state["config"]["device"] = "cuda"
         torch.save(state, path)
         with pytest.raises(ValueError, match="device='cuda' cannot be used"):
-            go_on(tmp_path / "c", "own, gold", steps=6)
+            go_on(tmp_path / "c", "own, gold", updates=6)
 
 
 # ------------------------------------------------------------------------------------------ a stage of yours
@@ -750,9 +750,9 @@ def test_a_module_of_any_kind_can_be_remembered(tmp_path):
         __init__=with_extra(lambda self: torch.nn.GRU(2, 2)),
         state_attributes=(*Own.state_attributes, "extra"),
     )
-    run = fit("own, gold", stage=mine, steps=2, out=tmp_path / "run")
+    run = fit("own, gold", stage=mine, updates=2, out=tmp_path / "run")
     assert set(run._checkpoint.state["architecture"]) == {"model", "reference"}
-    assert len(go_on(tmp_path / "run", "own, gold", stage=mine, steps=4).history) == 4
+    assert len(go_on(tmp_path / "run", "own, gold", stage=mine, updates=4).history) == 4
 
 
 # ------------------------------------------------------------------------------------------- what it is given
@@ -772,8 +772,8 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ("sft", {"data": RECORDS}, "model is None; 'sft' wants a run, its folder, a Decoder or a trans"),
         ("reward", {"model": None}, "model is None; 'reward' wants a run"),
         ("sft", {"lr": 0}, "lr is 0; a number above 0"),
-        ("sft", {"steps": 0}, "steps is 0; a whole number of at least 1"),
-        ("sft", {"stepz": 3}, "stepz=3: sft has no such setting; did you mean 'steps'"),
+        ("sft", {"updates": 0}, "updates is 0; a whole number of at least 1"),
+        ("sft", {"updatez": 3}, "updatez=3: sft has no such setting; did you mean 'updates'"),
         ("sft", {"seed": -1}, "seed is -1"),
         ("sft", {"checkpoint_every": 0}, "checkpoint_every is 0"),
         ("sft", {"device": "abacus"}, "device='abacus' cannot be used"),
@@ -814,11 +814,11 @@ def test_what_cannot_be_trained_on_is_refused_before_there_is_a_folder(tmp_path,
 
 
 def test_runs_of_another_vocabulary(tmp_path):
-    base = fit(steps=1)
-    foreign = fit(steps=1, data=OTHER_WORDS)
-    small = {"pairs": 8, "eval_pairs": 0, "batch_size": 4, "steps": 1, "progress": False}
+    base = fit(updates=1)
+    foreign = fit(updates=1, data=OTHER_WORDS)
+    small = {"pairs": 8, "eval_pairs": 0, "batch_size": 4, "updates": 1, "progress": False}
     far_reward_model = train("reward", foreign, **small)
-    given = {"stage": Own, "steps": 1, "progress": False}
+    given = {"stage": Own, "updates": 1, "progress": False}
     for changes, sentence in (
         (
             {"model": foreign, "data": WORLD, "reward": "gold"},
@@ -836,7 +836,7 @@ def test_runs_of_another_vocabulary(tmp_path):
         with pytest.raises(ValueError, match=sentence):
             train(**given, **changes)
     # As many words, and others.
-    swapped = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, steps=1, batch_size=4, progress=False)
+    swapped = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, updates=1, batch_size=4, progress=False)
     with pytest.raises(ValueError, match="reference has the word 'grim' where the model has 'tell'"):
         train(**given, model=base, reward="gold", reference=swapped)
 
@@ -881,25 +881,27 @@ def test_a_reward_function_is_given_texts_and_the_columns_that_it_asks_for():
     def little(completions, level="none"):
         return torch.tensor([float(level[i] == "easy") for i in range(len(completions))])
 
-    run = fit("own, a function", data=records, reward=everything, steps=2)
+    run = fit("own, a function", data=records, reward=everything, updates=2)
     assert run.history["reward"].tolist() == [2.5, 2.5]
     for prompts, completions, answer, columns in seen:
         assert prompts == [RECORDS[i]["prompt"] for i in answer]
         assert columns == {"level": ["easy"] * 6}
         words = {*WORLD.tokenizer.words} - {"<pad>", "<eos>"}
         assert all(set(text.split()) <= words for text in completions)
-    assert fit("own, a function", data=records, reward=little, steps=2).history["reward"].tolist() == [1, 1]
+    assert fit("own, a function", data=records, reward=little, updates=2).history["reward"].tolist() == [1, 1]
 
 
 def test_a_function_by_the_name_of_gold_is_not_taken_for_it(tmp_path):
     def gold(completions):
         return [7.0] * len(completions)
 
-    run = fit("own, gold", reward=gold, steps=2, out=tmp_path / "run")
+    run = fit("own, gold", reward=gold, updates=2, out=tmp_path / "run")
     assert run.history["reward"].tolist() == [7.0, 7.0]
     with pytest.raises(ValueError, match=r"reward is 'gold', and resume=.* with 'function gold'"):
-        go_on(tmp_path / "run", "own, gold", reward="gold", steps=3)
-    assert go_on(tmp_path / "run", "own, gold", reward=gold, steps=3).history["reward"].tolist() == [7.0] * 3
+        go_on(tmp_path / "run", "own, gold", reward="gold", updates=3)
+    assert (
+        go_on(tmp_path / "run", "own, gold", reward=gold, updates=3).history["reward"].tolist() == [7.0] * 3
+    )
 
 
 # ------------------------------------------------------------------------------------------- what is stored
@@ -966,9 +968,9 @@ class Fails:
 @pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])
 def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
     given = SAMPLED | ({"group_size": 4} if stage == "grpo" else {})
-    whole = train(stage, decoder(), PROMPTS, reward=long, steps=5, **given)
+    whole = train(stage, decoder(), PROMPTS, reward=long, updates=5, **given)
     with pytest.raises(ValueError, match="returned nan for completion 0") as failed:
-        train(stage, decoder(), PROMPTS, reward=Fails(4), steps=5, out=tmp_path / "run", **given)
+        train(stage, decoder(), PROMPTS, reward=Fails(4), updates=5, out=tmp_path / "run", **given)
     kept = f"update 3 is saved; go on with resume={str(tmp_path / 'run')!r}, and reward 'function long' again"
     assert failed.value.__notes__ == [kept]
     assert len(load(tmp_path / "run").history) == 3
@@ -988,7 +990,7 @@ def test_a_tokenizer_that_no_checkpoint_can_hold(tmp_path):
 
     given = SAMPLED | {"tokenizer": Own(), "group_size": 4}
     with pytest.raises(TypeError, match="tokenizer is of type Own, which no checkpoint can hold"):
-        train("grpo", decoder(), PROMPTS, reward=long, steps=1, out=tmp_path / "run", **given)
+        train("grpo", decoder(), PROMPTS, reward=long, updates=1, out=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
 
 
@@ -1008,7 +1010,7 @@ def test_settings_by_their_names_in_trl(stage, theirs, mine):
 
 
 def test_a_run_is_printed_in_a_line():
-    run = train("sft", data=WORLD, steps=2, examples=30, batch_size=8, progress=False, **SMALL_DECODER)
+    run = train("sft", data=WORLD, updates=2, examples=30, batch_size=8, progress=False, **SMALL_DECODER)
     assert repr(run) == "Run(sft, 2 updates, Decoder)"
 
 
@@ -1037,10 +1039,10 @@ LIKED = [{"prompt": "tell fox barn :", "completion": "fox", "label": True}] * 3
 )
 def test_data_that_teach_nothing_are_refused(stage, data, given, sentence):
     with pytest.raises(ValueError, match=sentence):
-        train(stage, decoder(), data, tokenizer=WORLD.tokenizer, progress=False, steps=1, **given)
+        train(stage, decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, **given)
 
 
 def test_one_pair_of_which_something_is_learned_is_enough():
     data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
-    run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, steps=1, batch_size=4)
+    run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, batch_size=4)
     assert len(run.history) == 1

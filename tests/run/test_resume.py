@@ -29,7 +29,7 @@ CASES = {
         "epochs": 3,
         "num_minibatches": 2,
         "objective": "adaptive_kl",
-        "target_kl": 0.05,
+        "max_kl": 0.05,
         "normalize_observations": True,
         "normalize_rewards": True,
         "shared_trunk": True,

@@ -66,7 +66,7 @@ def run_command(tmp_path, monkeypatch, capfd):
 
 def shortened(code):
     """The page's code with two updates in each run."""
-    return re.sub(r"^(\w+ = train\()(.*?),?\s*\)$", r"\1\2, steps=2)", code, flags=re.M | re.S)
+    return re.sub(r"^(\w+ = train\()(.*?),?\s*\)$", r"\1\2, updates=2)", code, flags=re.M | re.S)
 
 
 def test_the_page_has_no_other_code():
@@ -77,9 +77,9 @@ def test_the_page_has_no_other_code():
 
 def test_the_commands_of_the_world_run(run_command):
     for line in COMMANDS[0][:-1]:
-        assert "2 updates" in run_command(line, "--steps", "2", "--quiet")
+        assert "2 updates" in run_command(line, "--updates", "2", "--quiet")
     (shared,) = COMMANDS[2]
-    said = run_command(shared, "--steps", "2", "--batch-size", "32", "--quiet")
+    said = run_command(shared, "--updates", "2", "--batch-size", "32", "--quiet")
     assert said.count("2 updates") == 1
     said = run_command(COMMANDS[0][-1], "--n", "32")
     assert {"gold", "reward", "kl_reference", "distinct_2"} <= set(said.splitlines()[0].split())
@@ -91,7 +91,7 @@ def test_the_commands_of_the_readme_run(run_command):
     lines = re.findall(r"^ppobook language [^#\n]*", readme, re.M)
     assert len(lines) == 6
     for line in lines[:-1]:
-        assert "1 update" in run_command(line, "--steps", "1", "--quiet")
+        assert "1 update" in run_command(line, "--updates", "1", "--quiet")
     assert "runs/tuned" in run_command(lines[-1], "--n", "16")
 
 
@@ -153,7 +153,7 @@ def test_the_commands_of_your_own_model_run(my_model, run_command):
     (my_model / "prompts.jsonl").write_text(text, encoding="utf-8")
     for line in COMMANDS[1]:
         trains = line.split()[3] in STAGES
-        run_command(line, *(["--steps", "1", "--batch-size", "4", "--quiet"] if trains else []))
+        run_command(line, *(["--updates", "1", "--batch-size", "4", "--quiet"] if trains else []))
     assert (my_model / "my-better-model" / "config.json").is_file()
 
 
@@ -177,7 +177,7 @@ def test_the_table_of_variants_is_what_they_set():
 
 def test_every_column_of_a_history_is_explained():
     world = World(nouns=2, places=2)
-    few = {"progress": False, "steps": 1}
+    few = {"progress": False, "updates": 1}
     looks = {"pairs": 30, "eval_pairs": 10, "eval_every": 1}
     base = train("sft", data=world, examples=50, eval_every=1, **few)
     judge = train("reward", base, **looks, **few)

@@ -187,7 +187,7 @@ def _kl_explodes(case: _Case) -> Finding | None:
     kl = None if name is None else case.column(name)
     if kl is None:
         return None
-    limit = max(KL_HIGH, 2 * float(case.config.get("max_kl", 0)))  # who asks for more gets more
+    limit = max(KL_HIGH, 2 * float(case.config.get("max_kl") or 0))  # who asks for more gets more
     high, wild = kl > limit, kl > KL_WILD
     if not (wild.any() or high.mean() >= KL_SHARE):
         return None
@@ -200,7 +200,8 @@ def _kl_explodes(case: _Case) -> Finding | None:
         case.advice(
             ("a smaller {}", "lr", "max_kl"),
             ("fewer {}", "epochs"),
-            ("{}, which stops an update in time", "target_kl"),
+            # TRPO bounds each step by its max_kl; in PPO it ends an update early.
+            *([] if "cg_iterations" in case.config else [("{}, which stops an update in time", "max_kl")]),
         ),
         high,
     )

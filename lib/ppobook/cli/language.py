@@ -128,7 +128,7 @@ def _add_stage(actions: Any, name: str) -> None:
         usage=f"ppobook language {name} {begins} [--OPTION ...] [--SETTING VALUE ...]",
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"Settings are given by name, as in --lr 0.001 --steps 50; ppobook language {name} --list "
+        epilog=f"Settings are given by name, as in --lr 0.001 --updates 50; ppobook language {name} --list "
         "shows them. What is given here counts before what FILE has, and that before the defaults. A run's "
         "config.json is such a FILE, but for MODEL and a reward that is not gold.",
         allow_abbrev=False,
@@ -350,7 +350,7 @@ def _train(arguments: argparse.Namespace) -> None:
         **given,
         **settings,
     )
-    if arguments.resume is not None and settings.get("steps", len(run.history)) < len(run.history):
+    if arguments.resume is not None and settings.get("updates", len(run.history)) < len(run.history):
         print(f"the run had {counted(len(run.history))} already: nothing was trained")
     threads = given.get("num_threads") or 1
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), threads)

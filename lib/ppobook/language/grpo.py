@@ -190,8 +190,8 @@ class GRPO(Sampling):
     and samples further prompts in their place, at most `max_rounds` times for one update; then it is made
     from the groups there are, and from none, not at all.
 
-    **A completion that was cut** at `max_new_tokens` counts as one that ended there; `cut="penalty"` takes
-    `missing_eos_penalty` off its reward.
+    **A completion truncated** at `max_new_tokens` counts as one that ended there; `truncation="penalty"`
+    subtracts `missing_eos_penalty` from its reward.
 
     **What the history says.** reward, kl_reference, length and the like are of everything that was sampled,
     before groups are left out. loss, policy_loss, entropy, the ratio's figures and grad_norm are means over

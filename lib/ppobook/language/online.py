@@ -273,7 +273,7 @@ class IterativePPO(PPO):
         row = {"tokens": tokens, "fresh_accuracy": self.guessed(new)}
         self.asked.pairs = pairs = new if old is None or not s.keep_old else joined([old, new])
         lesson = RewardSettings(
-            steps=s.reward_model_epochs * -(-len(pairs) // s.reward_model_batch_size),
+            updates=s.reward_model_epochs * -(-len(pairs) // s.reward_model_batch_size),
             lr=s.reward_model_lr,
             warmup=0,
             batch_size=s.reward_model_batch_size,
@@ -284,7 +284,7 @@ class IterativePPO(PPO):
         task = Task(self.reward_model.requires_grad_(True), self.tokenizer, pairs)
         seed = stream(self.seed, f"lesson {number}")
         teacher = RewardModelling(task, lesson, seed=seed, device=self.device)
-        for k in range(lesson.steps):
+        for k in range(lesson.updates):
             teacher.rate(k)
             teacher.step(k)
         teacher.before_saved()  # its rewards are centred

@@ -66,10 +66,10 @@ class PPO(Sampling):
     `ppobook.language.sampling.kl_estimate` explains, and which estimators are right. With a `kl_target`, β
     is adapted (`ProportionalCoefficient`).
 
-    **A completion that was cut** at `max_new_tokens` has an end all the same: with `cut="end"` it is paid its
-    reward, and nothing follows. "penalty" takes `missing_eos_penalty` off that. "bootstrap" treats the limit
-    as none of the task: the text is not done, so it is not paid, and the critic's value after the last token
-    stands for what it would have earned. Where most completions are cut, the critic then learns from itself.
+    **A completion truncated** at `max_new_tokens`: with `truncation="end"` it gets its reward, and nothing
+    follows. "penalty" subtracts `missing_eos_penalty` from that. "bootstrap" treats the limit as no part of
+    the task: the completion gets no reward, and the critic's value after its last token stands in for what it
+    would have earned. Where most completions are truncated, the critic then learns from itself.
 
     **The critic** is a network of its own, begun from the reward model's body or from the policy's, with a new
     output of 0 everywhere. It shares no weight with the policy: its errors are large at first, and they
@@ -162,7 +162,7 @@ class PPO(Sampling):
             kl = kl_estimate(s.kl_estimator, logp, ref_logp, mask=completions.mask)
             earned -= self.kl_coef.value * kl
         whole = self.less_penalty(completions, rewards.to(logp.dtype))
-        if s.cut == "bootstrap":
+        if s.truncation == "bootstrap":
             whole = torch.where(completions.ended, whole, 0.0)
         earned.scatter_add_(1, completions.last[:, None], whole[:, None])
         return normalize(earned, completions.mask, shift_mean=False) if s.normalize_rewards else earned
@@ -170,7 +170,7 @@ class PPO(Sampling):
     def estimate(self, completions: Completions, earned: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Advantages and targets of the tokens, [B, T]; values are [B, T + 1]."""
         s, terminated, truncated = self.settings, completions.terminated, completions.truncated
-        if s.cut != "bootstrap":
+        if s.truncation != "bootstrap":
             terminated, truncated = terminated | truncated, torch.zeros_like(truncated)
         advantages, returns = gae(
             earned, values, terminated, truncated, values[:, 1:], gamma=s.gamma, lam=s.lam

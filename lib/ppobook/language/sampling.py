@@ -153,7 +153,7 @@ class Sampling(Stage):
 
     def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
         """Rewards after `missing_eos_penalty`, where the setting `cut` asks for it."""
-        if self.settings.cut != "penalty":
+        if self.settings.truncation != "penalty":
             return rewards
         return rewards - self.settings.missing_eos_penalty * (~completions.ended).to(rewards.dtype)
 

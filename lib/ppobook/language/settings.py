@@ -1,4 +1,4 @@
-"""The settings of every stage, and their defaults. Importing this module imports no torch."""
+"""The settings of every stage and their defaults. Importing this module imports no torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ppobook.run.settings import Settings, setting
 class StageSettings(Settings):
     """The settings that every stage has."""
 
-    steps: int = setting(100, "updates", low=1)
-    lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(0, "updates over which the learning rate rises to lr", low=0)
-    max_grad_norm: float | None = setting(1.0, "a longer gradient is shortened to this", above=0)
+    updates: int = setting(100, "number of updates", low=1)
+    lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)
+    warmup: int = setting(0, "updates over which the learning rate rises linearly to lr", low=0)
+    max_grad_norm: float | None = setting(1.0, "gradient clipping: maximum norm; none: no clipping", above=0)
     micro_batch_size: int | None = setting(
-        None, "rows, or pairs, that go through a model at once, to save memory; none: all of them", low=1
+        None, "rows (or pairs) in one forward pass, to save memory; none: all of the batch", low=1
     )
 
     @classmethod
@@ -34,10 +34,10 @@ class StageSettings(Settings):
         return super().make(name, given, preset)
 
 
-# What TRL calls a setting, and what it is called in the stages that have it.
+# What TRL calls a setting, and its name in the stages that have it.
 OF_TRL = {
     "learning_rate": ("lr",),
-    "max_steps": ("steps",),
+    "max_steps": ("updates",),
     "warmup_steps": ("warmup",),
     "per_device_train_batch_size": ("batch_size",),
     "num_generations": ("group_size",),
@@ -63,7 +63,7 @@ def called_here(name: str, known: Collection[str]) -> str | None:
     return next((mine for mine in OF_TRL.get(name, ()) if mine in known), None)
 
 
-# Where neither a setting nor a world says how long a completion may be.
+# The maximum length of a completion where neither the settings nor the world have one.
 MAX_NEW_TOKENS = 64
 
 
@@ -71,43 +71,47 @@ MAX_NEW_TOKENS = 64
 class SamplingSettings(StageSettings):
     """The settings of every stage that samples."""
 
-    batch_size: int = setting(64, "completions that an update is made from", low=1)
-    temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
+    batch_size: int = setting(64, "completions in one update", low=1)
+    temperature: float = setting(1.0, "sampling temperature", above=0)
     max_new_tokens: int | None = setting(
-        None, f"the longest completion; none: the world's, else {MAX_NEW_TOKENS} or what has room", low=1
+        None,
+        f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits",
+        low=1,
     )
-    cut: str = setting(
+    truncation: str = setting(
         "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
+        "reward of a completion truncated at max_new_tokens: as it is, or less missing_eos_penalty",
         choices=("end", "penalty"),
     )
-    missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
-    kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
-    kl_estimator: str = setting("k1", "how that KL is estimated from samples", choices=("k1", "k2", "k3"))
+    missing_eos_penalty: float = setting(1.0, "subtracted from its reward with truncation='penalty'", low=0)
+    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
+    kl_estimator: str = setting(
+        "k1", "estimator of that KL divergence from samples", choices=("k1", "k2", "k3")
+    )
 
 
 @dataclass(frozen=True)
 class SFTSettings(StageSettings):
     """The settings of supervised fine-tuning.
 
-    The defaults are for the World's fresh decoder: five passes over 3,000 texts. A model that knows its
-    language already wants an lr that is smaller by a hundred, or more.
+    The defaults are for a new decoder in the World: five epochs on 3,000 texts. A pretrained model needs an
+    lr that is smaller by a factor of 100 or more.
     """
 
-    steps: int = setting(240, "updates", low=1)
-    lr: float = setting(3e-3, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "examples an update", low=1)
-    examples: int = setting(3000, "texts of a World's corpus", low=1)
-    eval_every: int = setting(40, "updates from one look at examples held out to the next", low=1)
+    updates: int = setting(240, "number of updates", low=1)
+    lr: float = setting(3e-3, "learning rate of Adam", above=0, high=1e3)
+    warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
+    batch_size: int = setting(64, "examples in one update", low=1)
+    examples: int = setting(3000, "texts of a World's corpus to train on", low=1)
+    eval_every: int = setting(40, "updates between two evaluations on held-out examples", low=1)
     eval_examples: int = setting(
-        256, "examples held out: more of a World's, else at most a tenth of the data", low=0
+        256, "held-out examples: sampled in a World, else at most a tenth of the data", low=0
     )
-    layers: int = setting(2, "of a fresh decoder", low=1)
-    width: int = setting(64, "of a fresh decoder", low=1)
-    heads: int = setting(4, "of a fresh decoder", low=1)
+    layers: int = setting(2, "layers of a new decoder", low=1)
+    width: int = setting(64, "width of a new decoder", low=1)
+    heads: int = setting(4, "attention heads of a new decoder", low=1)
     context: int | None = setting(
-        None, "of a fresh decoder; none: a World's prompt and max_new_tokens together", low=1
+        None, "context length of a new decoder; none: a World's prompt and max_new_tokens together", low=1
     )
 
 
@@ -118,72 +122,84 @@ POOLINGS = ("sum", "last")
 class RewardSettings(StageSettings):
     """The settings of a reward model."""
 
-    steps: int = setting(150, "updates", low=1)
-    lr: float = setting(1e-3, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "pairs an update", low=1)
+    updates: int = setting(150, "number of updates", low=1)
+    lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)
+    warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
+    batch_size: int = setting(64, "pairs in one update", low=1)
     pooling: str = setting(
-        "sum", "a completion's reward: of all its tokens together, or the last one's", choices=POOLINGS
+        "sum", "reward of a completion: the sum over its tokens, or that of the last one", choices=POOLINGS
     )
-    centre: bool = setting(True, "shift rewards to a mean of 0 over the completions it was trained on")
-    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
+    centre: bool = setting(True, "shift rewards to mean 0 over the training completions")
+    pairs: int = setting(3000, "pairs to sample in a World", low=1)
     temperatures: tuple[float, ...] = setting(
-        (1.0, 1.5), "of a pair's first completion and its second, in a World", above=0
+        (1.0, 1.5), "sampling temperatures of the two completions of a pair, in a World", above=0
     )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    eval_every: int = setting(50, "updates from one look at pairs held out to the next", low=1)
+    noise: float = setting(
+        0.5,
+        "noise of preferences in a World: a difference in gold of this much is ranked right in 73 %",
+        low=0,
+    )
+    eval_every: int = setting(50, "updates between two evaluations on held-out pairs", low=1)
     eval_pairs: int = setting(
-        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
+        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0
     )
 
 
 @dataclass(frozen=True)
 class PPOSettings(SamplingSettings):
-    """The settings of PPO on tokens, and their defaults.
+    """The settings of PPO on tokens and their defaults.
 
-    steps, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
-    (`results/language_settle`). A large pretrained model wants a learning rate of 1e-6 to 1e-5.
+    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
+    (`results/language_settle`). A large pretrained model needs a learning rate of 1e-6 to 1e-5.
     """
 
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW, for policy and critic", above=0, high=1e3)
-    epochs: int = setting(2, "passes over one batch", low=1)
-    num_minibatches: int = setting(2, "parts of a batch, each good for one gradient step", low=1)
-    clip_eps: float = setting(0.2, "ε: how far a token's ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
-    gamma: float = setting(1.0, "γ: what the next token's worth counts in this one's", low=0, high=1)
+    updates: int = setting(60, "number of updates", low=1)
+    lr: float = setting(3e-4, "learning rate of Adam, for policy and critic", above=0, high=1e3)
+    epochs: int = setting(2, "epochs on one batch", low=1)
+    num_minibatches: int = setting(2, "minibatches of an epoch", low=1)
+    clip_eps: float = setting(0.2, "ε: a token's ratio is clipped to [1 − ε, 1 + ε]", above=0)
+    clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
+    gamma: float = setting(1.0, "discount γ from one token to the next", low=0, high=1)
     lam: float = setting(0.95, "λ of GAE", low=0, high=1)
-    value_coef: float = setting(0.5, "weight of the critic's half squared error", low=0)
-    value_clip_eps: float | None = setting(None, "how far V may gain from its old value", above=0)
+    value_coef: float = setting(0.5, "weight of the value loss, ½ (V − return)²", low=0)
+    value_clip_eps: float | None = setting(
+        None, "value clipping: how far V may move from its old value; none: no clipping", above=0
+    )
     entropy_coef: float = setting(0.0, "weight of the entropy bonus", low=0)
     reduction: str = setting(
         "token",
-        "what the loss is a mean over; constant: rows times max_new_tokens",
+        "the loss is a mean over tokens, over sequences, or a sum divided by rows times max_new_tokens",
         choices=("token", "sequence", "constant"),
     )
-    kl_in: str = setting("reward", "where the KL to the reference is charged", choices=("reward", "loss"))
-    kl_weighted: bool = setting(True, "in the loss: times the ratio, without which only k2 is right")
+    kl_in: str = setting(
+        "reward",
+        "where the KL penalty goes: into the rewards of tokens, or into the loss",
+        choices=("reward", "loss"),
+    )
+    kl_weighted: bool = setting(
+        True, "with kl_in='loss': weight the estimate by the ratio; without, only k2 has the right gradient"
+    )
     kl_target: float | None = setting(
-        None, "β follows this KL of a completion, in nats; none: it is fixed", above=0
+        None, "KL divergence of a completion that β is adapted to, in nats; none: β is fixed", above=0
     )
     kl_horizon: int = setting(640, "completions over which β may grow by a fifth", low=1)
-    cut: str = setting(
+    truncation: str = setting(
         "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less, or for "
-        "what the critic expects of its rest",
+        "reward of a completion truncated at max_new_tokens: as it is, less missing_eos_penalty, or with the "
+        "critic's value of what follows",
         choices=("end", "penalty", "bootstrap"),
     )
     normalize_advantages: str = setting(
         "batch",
-        "the tokens over which advantages are shifted and scaled, to mean 0 and deviation 1",
+        "normalize advantages to mean 0 and standard deviation 1 over the batch, each minibatch, or not",
         choices=("batch", "minibatch", "none"),
     )
     normalize_rewards: bool = setting(
-        False, "rewards of tokens divided by their deviation over the batch, their mean kept"
+        False, "divide the rewards of tokens by their standard deviation over the batch; their mean stays"
     )
     critic_from: str | None = setting(
         None,
-        "the body that the critic begins with; none: the reward model's, if there is one",
+        "initial weights of the critic's body; none: the reward model's, if there is one",
         choices=("reward_model", "policy"),
     )
 
@@ -194,7 +210,7 @@ BASELINES = ("group", "leave_one_out", "batch")
 SCALES = ("group", "batch", "none")
 
 
-# What each sets. GRPO itself is the defaults of `Settings`.
+# The settings that each variant changes; "grpo" is the defaults.
 VARIANTS: dict[str, dict[str, Any]] = {
     "grpo": {},
     "dr_grpo": {"scale": "none", "reduction": "constant", "kl_coef": 0.0},
@@ -225,59 +241,67 @@ PAPERS = {
 
 @dataclass(frozen=True)
 class GRPOSettings(SamplingSettings):
-    """The settings of GRPO, and their defaults: those of the paper where it says, but for three.
+    """The settings of GRPO and their defaults: the paper's where it states them, but for three.
 
-    steps, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
+    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
     (`results/language_settle`). The paper has 1e-6 and 0.04, for a model of 7 billion.
     """
 
-    variant: str = setting("grpo", "a row of variants(), where settings begin", choices=tuple(VARIANTS))
-    group_size: int = setting(8, "G: completions of one prompt; batch_size is a multiple of it", low=1)
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW", above=0, high=1e3)
-    epochs: int = setting(2, "passes over one batch", low=1)
-    num_minibatches: int = setting(2, "parts of a batch, of whole groups, one gradient step each", low=1)
+    variant: str = setting(
+        "grpo", "the variant whose settings are the defaults, a row of variants()", choices=tuple(VARIANTS)
+    )
+    group_size: int = setting(8, "G: completions of one prompt; batch_size must be a multiple of it", low=1)
+    updates: int = setting(60, "number of updates", low=1)
+    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
+    epochs: int = setting(2, "epochs on one batch", low=1)
+    num_minibatches: int = setting(2, "minibatches of an epoch, each of whole groups", low=1)
     baseline: str = setting(
         "group",
-        "what is taken off a reward: the mean of its group, of the others of its group, or of the batch",
+        "subtracted from a reward: the mean of its group, of the others in its group, or of the batch",
         choices=BASELINES,
     )
-    scale: str = setting("group", "whose deviation of rewards divides an advantage", choices=SCALES)
+    scale: str = setting(
+        "group",
+        "divide advantages by the standard deviation of rewards in the group, in the batch, or not",
+        choices=SCALES,
+    )
     normalize_advantages: bool = setting(
-        False, "then bring all the tokens' advantages, over the batch, to mean 0 and deviation 1"
+        False, "then normalize the advantages of all tokens of the batch to mean 0 and standard deviation 1"
     )
     surrogate: str = setting(
         "clip",
-        "what is made of ratios: PPO's clip of each token, one clip of the whole sequence (GSPO), or weights "
-        "that are clipped (CISPO)",
+        "surrogate objective: PPO's clip of each token's ratio, one ratio of the whole sequence (GSPO), or "
+        "clipped ratios as weights (CISPO)",
         choices=("clip", "sequence", "cispo"),
     )
-    clip_eps: float = setting(0.2, "ε: how far a ratio may gain from 1", above=0)
-    clip_eps_high: float | None = setting(None, "an ε of its own for ratios above 1", above=0)
+    clip_eps: float = setting(0.2, "ε: ratios are clipped to [1 − ε, 1 + ε]", above=0)
+    clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
     reduction: str = setting(
         "sequence",
-        "what the loss is a mean over; constant: rows times length",
+        "the loss is a mean over tokens, over sequences, or a sum divided by rows times length",
         choices=("token", "sequence", "constant"),
     )
     length: float | None = setting(
-        None, "what reduction='constant' takes for a completion's length; none: max_new_tokens", above=0
+        None, "length of a completion with reduction='constant'; none: max_new_tokens", above=0
     )
-    kl_coef: float = setting(0.3, "β: what a nat of KL to the reference costs", low=0)
-    kl_estimator: str = setting("k3", "how that KL is estimated from samples", choices=("k1", "k2", "k3"))
+    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
+    kl_estimator: str = setting(
+        "k3", "estimator of that KL divergence from samples", choices=("k1", "k2", "k3")
+    )
     kl_in: str = setting(
         "loss",
-        "where the KL is charged: a term of the loss; the reward of the whole, before the baseline; or each "
-        "token's advantage, for itself and what comes after it",
+        "where the KL penalty goes: a term of the loss; the completion's reward, before the baseline; or "
+        "each token's advantage, as the sum from that token on",
         choices=("loss", "reward", "to_go"),
     )
-    kl_weighted: bool = setting(False, "in the loss: times the ratio, without which only k2 is right")
-    filter_groups: bool = setting(
-        False, "groups whose rewards are all equal are left out, and others sampled in their place"
+    kl_weighted: bool = setting(
+        False, "with kl_in='loss': weight the estimate by the ratio; without, only k2 has the right gradient"
     )
-    max_rounds: int = setting(4, "how often filter_groups may sample for one update", low=1)
+    filter_groups: bool = setting(False, "replace groups whose rewards are all equal by newly sampled ones")
+    max_rounds: int = setting(4, "how often filter_groups may sample in one update", low=1)
     overlong: float = setting(
         0.0,
-        "the last share of max_new_tokens, over which a completion's reward falls by up to 1",
+        "last share of max_new_tokens, over which the reward of a completion falls linearly by up to 1",
         low=0,
         high=1,
     )
@@ -289,8 +313,8 @@ class GRPOSettings(SamplingSettings):
         return super().make(name, given, preset | VARIANTS[variant])
 
 
-# The family. β is in another unit in each of them; where none is given, it is this. The papers of DPO and KTO
-# have 0.1 for most of their models; in the World that leads further away than it is worth.
+# The default β of each loss; its unit differs from loss to loss. The papers of DPO and KTO have 0.1 for most
+# of their models; in the World that moves the policy too far from its reference.
 BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 
 
@@ -298,29 +322,31 @@ BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 class DPOSettings(StageSettings):
     """The settings of DPO and its family."""
 
-    steps: int = setting(100, "updates", low=1)
-    lr: float = setting(2e-4, "learning rate of AdamW", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises to lr", low=0)
-    batch_size: int = setting(64, "pairs an update; for kto, completions", low=1)
-    loss: str = setting("dpo", "which of the family", choices=tuple(BETA))
+    updates: int = setting(100, "number of updates", low=1)
+    lr: float = setting(2e-4, "learning rate of Adam", above=0, high=1e3)
+    warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
+    batch_size: int = setting(64, "pairs in one update; for kto, completions", low=1)
+    loss: str = setting("dpo", "loss", choices=tuple(BETA))
     beta: float | None = setting(
-        None, "β, in another unit in each loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
+        None, "β, whose unit depends on the loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
     )
-    label_smoothing: float = setting(
-        0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
-    )
-    gamma: float = setting(0.5, "simpo: the margin that a pair should have", low=0)
-    desirable_weight: float = setting(1.0, "kto: weight of completions that were liked", low=0)
-    undesirable_weight: float = setting(1.0, "kto: weight of those that were not", low=0)
-    pairs: int = setting(3000, "pairs that are sampled in a World", low=1)
-    # Of pairs at two temperatures, as a reward model has them, a policy learns chiefly not to be the hotter one.
+    label_smoothing: float = setting(0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5)
+    gamma: float = setting(0.5, "simpo: target margin of a pair", low=0)
+    desirable_weight: float = setting(1.0, "kto: weight of desirable completions", low=0)
+    undesirable_weight: float = setting(1.0, "kto: weight of undesirable completions", low=0)
+    pairs: int = setting(3000, "pairs to sample in a World", low=1)
+    # From pairs at two temperatures, as for a reward model, a policy mostly learns to be the colder one.
     temperatures: tuple[float, ...] = setting(
-        (1.0, 1.0), "of a pair's first completion and its second, in a World", above=0
+        (1.0, 1.0), "sampling temperatures of the two completions of a pair, in a World", above=0
     )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    eval_every: int = setting(25, "updates from one look at pairs held out to the next", low=1)
+    noise: float = setting(
+        0.5,
+        "noise of preferences in a World: a difference in gold of this much is ranked right in 73 %",
+        low=0,
+    )
+    eval_every: int = setting(25, "updates between two evaluations on held-out pairs", low=1)
     eval_pairs: int = setting(
-        500, "pairs held out: more of a World's, else at most a tenth of the data", low=0
+        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0
     )
 
 
@@ -328,57 +354,64 @@ class DPOSettings(StageSettings):
 class OnlineDPOSettings(StageSettings):
     """The settings of online DPO."""
 
-    steps: int = setting(60, "updates", low=1)
-    lr: float = setting(3e-4, "learning rate of AdamW", above=0, high=1e3)
-    batch_size: int = setting(64, "completions that an update is made from", low=1)
+    updates: int = setting(60, "number of updates", low=1)
+    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
+    batch_size: int = setting(64, "completions in one update", low=1)
     group_size: int = setting(
-        2, "completions of one prompt, the best and the worst of which are a pair; batch_size is a multiple",
+        2,
+        "completions of one prompt, whose best and worst make a pair; batch_size must be a multiple of it",
         low=2,
-    )  # fmt: skip
-    loss: str = setting("dpo", "what is made of a pair", choices=("dpo", "ipo"))
-    beta: float = setting(0.3, "β: the larger, the nearer to the reference", above=0)
-    label_smoothing: float = setting(
-        0.0, "dpo: the share of pairs that are taken to be the wrong way round", low=0, high=0.5
     )
+    loss: str = setting("dpo", "loss of a pair", choices=("dpo", "ipo"))
+    beta: float = setting(0.3, "β: the larger, the closer the policy stays to the reference", above=0)
+    label_smoothing: float = setting(0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5)
     noise: float = setting(
-        0.0, "rewards apart by this much are told apart in 73 of 100 pairs; 0: whenever they differ", low=0
+        0.0,
+        "noise of preferences: a difference in reward of this much is ranked right in 73 %; 0: always right",
+        low=0,
     )
-    temperature: float = setting(1.0, "of the distribution that tokens are drawn from", above=0)
+    temperature: float = setting(1.0, "sampling temperature", above=0)
     max_new_tokens: int | None = setting(
-        None, "the longest completion; none: the world's, else 64 or what has room", low=1
+        None,
+        f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits",
+        low=1,
     )
-    cut: str = setting(
+    truncation: str = setting(
         "end",
-        "what a completion counts for that was cut at max_new_tokens: as one that ended, or less",
+        "reward of a completion truncated at max_new_tokens: as it is, or less missing_eos_penalty",
         choices=("end", "penalty"),
     )
-    missing_eos_penalty: float = setting(1.0, "what cut='penalty' takes off its reward", low=0)
+    missing_eos_penalty: float = setting(1.0, "subtracted from its reward with truncation='penalty'", low=0)
 
 
 @dataclass(frozen=True)
 class IterativePPOSettings(PPOSettings):
-    """The settings of PPO, and those of the reward model's further lessons."""
+    """The settings of PPO, and those of the reward model's updates."""
 
-    refresh_every: int = setting(20, "updates from one lesson of the reward model to the next", low=1)
-    pairs: int = setting(500, "preferences that are asked for at each", low=1)
-    keep_old: bool = setting(True, "those of earlier lessons are learned from again")
+    refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
+    pairs: int = setting(500, "new preference pairs for each of them", low=1)
+    keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
-        (1.0, 1.0), "of a pair's first completion and its second", above=0
+        (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
     )
-    noise: float = setting(0.5, "in a World: gold apart by this much is told apart in 73 of 100 pairs", low=0)
-    reward_model_epochs: int = setting(1, "passes over the pairs in a lesson", low=1)
-    reward_model_batch_size: int = setting(64, "pairs of one gradient step", low=1)
-    reward_model_lr: float = setting(3e-4, "learning rate of AdamW, for the reward model", above=0, high=1e3)
+    noise: float = setting(
+        0.5,
+        "noise of preferences in a World: a difference in gold of this much is ranked right in 73 %",
+        low=0,
+    )
+    reward_model_epochs: int = setting(1, "epochs of the reward model on the pairs", low=1)
+    reward_model_batch_size: int = setting(64, "pairs in one gradient step of the reward model", low=1)
+    reward_model_lr: float = setting(3e-4, "learning rate of Adam, for the reward model", above=0, high=1e3)
 
 
 @dataclass(frozen=True)
 class LaggedGRPOSettings(GRPOSettings):
-    """The settings of GRPO, and those of the lag."""
+    """The settings of GRPO with a sampler that lags behind the policy."""
 
-    lag: int = setting(1, "k: the sampler is the policy as it was k updates ago", low=0)
+    lag: int = setting(1, "k: completions are sampled by the policy as it was k updates ago", low=0)
     corrected: bool = setting(
-        True, "ratios are to the sampler; else to the policy at the begin of the update, as if it had sampled"
+        True, "ratios to the sampler; if false, to the policy at the start of the update"
     )
     max_weight: float | None = setting(
-        None, "C, where not corrected: a token's advantage is weighed by min(π / π_sampler, C)", above=0
+        None, "C, without corrected: a token's advantage is multiplied by min(π / π_sampler, C)", above=0
     )

@@ -97,7 +97,7 @@ def train(
         Updates between two checkpoints.
     resume : path, optional
         Go on from the last checkpoint in this folder. Data and rewards that were given in memory are given
-        again; everything else is as it was, but for `steps`, which may grow.
+        again; everything else is as it was, but for `updates`, which may grow.
     device : str, default "cpu"
     num_threads : int, default 1
         Threads of torch.
@@ -106,7 +106,7 @@ def train(
     tensorboard : bool
         Also write the history as TensorBoard events, under `out`.
     **settings
-        Of the stage, as its `StageSettings` class lists them; `steps` is the number of updates.
+        Of the stage, as its `StageSettings` class lists them; `updates` is how many updates it makes.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def train(
 class _Training(TrainingLoop):
     """A run while it runs."""
 
-    limit = "steps"
+    limit = "updates"
     format = LANGUAGE
 
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
@@ -196,7 +196,7 @@ class _Training(TrainingLoop):
                 raise ValueError(f"{name} was given, and a resumed run has its own; wanted: leave it out")
         config = before | {
             "device": checked_device(asked.pop("device", before["device"])),
-            "steps": type(settings).checked("steps", asked.pop("steps", before["steps"])),
+            "updates": type(settings).checked("updates", asked.pop("updates", before["updates"])),
         }
         refuse_other_settings(home, asked, config, settings)
         data = _data_again(home, config, given.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import types
 import typing
 from dataclasses import dataclass, field, fields
@@ -33,9 +34,24 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
+def fast_by_default() -> bool:
+    """Whether runs use the fast forms if they do not say: not if the environment has PPOBOOK_FAST=0."""
+    word = os.environ.get("PPOBOOK_FAST", "1")
+    if word.lower() not in ("0", "1", "false", "true"):
+        raise ValueError(f"the environment variable PPOBOOK_FAST must be 0, 1, false or true, got {word!r}")
+    return word.lower() in ("1", "true")
+
+
 @dataclass(frozen=True)
 class Settings:
-    """What a run can be asked for beside seed, length and folder. The fields are those of a subclass."""
+    """The settings of a run: `fast`, and the fields that a subclass adds."""
+
+    # By keyword only, so that a subclass's fields come first where settings are made by position.
+    fast: bool = field(
+        default_factory=fast_by_default,
+        kw_only=True,
+        metadata={"help": "use the faster forms of ppobook.fast, which compute the same numbers"},
+    )
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
