@@ -50,7 +50,11 @@ class Settings:
     fast: bool = field(
         default_factory=fast_by_default,
         kw_only=True,
-        metadata={"help": "use the faster forms of ppobook.fast, which compute the same numbers"},
+        metadata={
+            "help": "use the faster forms of ppobook.fast, which compute the same numbers",
+            "choices": None,
+            "limits": {},
+        },
     )
 
     @classmethod
