@@ -684,7 +684,12 @@ def test_a_sequence_classifier_in_memory_is_a_reward_model(transformers):
 def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path):
     reward_model, tokenizer = rough_reward_model(net_of("llama"), words(pad=None))
     hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
-    how = {"data": ASKED, "reward": tmp_path / "reward_model", "tokenizer": words(pad=None), "max_new_tokens": 4}
+    how = {
+        "data": ASKED,
+        "reward": tmp_path / "reward_model",
+        "tokenizer": words(pad=None),
+        "max_new_tokens": 4,
+    }
     run = train("grpo", folders["gpt2"], updates=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
     with pytest.raises(ValueError, match="which has other words than the model"):

@@ -259,7 +259,7 @@ def test_in_the_loss_three_of_the_penalties_have_the_gradient_of_the_kl(settings
     assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-9) is right
 
 
-def trained_on_three_tokens(module, beta, updates=100):
+def trained_on_three_tokens(module, beta, steps=100):
     """At the optimum all advantages are 0, so that in the end not even samples make it stray from there."""
     made = three_tokens(module, batch_size=64, kl_coef=beta, epochs=2, num_minibatches=1, max_grad_norm=None)
     for k in range(steps):

@@ -144,7 +144,13 @@ CASES = {
     ),
     "own, gold": ({"stage": Own, "model": decoder(), "data": WORLD, "reward": "gold"}, {"stage": Own}),
     "own, a reward model": (
-        {"stage": Own, "model": decoder(), "data": WORLD, "reward": reward_model(), "reference": decoder(seed=5)},
+        {
+            "stage": Own,
+            "model": decoder(),
+            "data": WORLD,
+            "reward": reward_model(),
+            "reference": decoder(seed=5),
+        },
         {"stage": Own},
     ),
     "own, a function": (
@@ -498,13 +504,21 @@ def other(prompts, completions):
             "reward is None, and resume=.* made with 'function short'; the",
         ),
         ("own, a function", {"reward": other}, "reward is 'function other', and .* with 'function short'"),
-        ("own, a function", {"reward": reward_model()}, "reward is 'reward_model', and .* with 'function short'"),
+        (
+            "own, a function",
+            {"reward": reward_model()},
+            "reward is 'reward_model', and .* with 'function short'",
+        ),
         ("own, a function", {"data": None}, "data is None, and .* was given its data in memory"),
         ("own, a function", {"data": RECORDS[1:]}, "data differ from those of resume="),
         ("own, a function", {"data": WORLD}, "data differ from those of resume="),
         ("own, gold", {"reward": short}, "reward was given, and resume=.* has 'gold'; wanted: leave it"),
         ("own, a reward model", {"reward": "gold"}, "reward was given, and resume=.* has 'reward_model'"),
-        ("own, a reward model", {"stage": None}, r"trained by '.*:Own', a class of its owner's; .*train\(Own, res"),
+        (
+            "own, a reward model",
+            {"stage": None},
+            r"trained by '.*:Own', a class of its owner's; .*train\(Own, res",
+        ),
         ("own, a reward model", {"stage": "sft"}, "stage is 'sft', and .* was trained by '.*:Own'"),
         ("sft, data in memory", {"data": RECORDS + RECORDS[:1]}, "data differ"),
     ],
@@ -792,7 +806,11 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ),
         ("own, gold", {"reward": 3}, "reward is of type int; a run of 'reward'"),
         ("own, gold", {"reward": "golden"}, "reward='golden' is no folder; wanted: the folder of a run"),
-        ("own, gold", {"reference": reward_model()}, "reference is a reward model; a language model is wanted"),
+        (
+            "own, gold",
+            {"reference": reward_model()},
+            "reference is a reward model; a language model is wanted",
+        ),
         # Another vocabulary, by its size or by its words.
         ("own, gold", {"model": decoder(vocab_size=9)}, "model has a vocabulary of 9 tokens and its tokeni"),
         ("own, gold", {"model": decoder(vocab_size=99)}, "model has a vocabulary of 99 tokens and its token"),

@@ -367,7 +367,9 @@ def calibration_error(table: pd.DataFrame) -> float:
     return float((apart * table["pairs"]).sum() / table["pairs"].sum())
 
 
-def ladder(reward_model: RewardModel, world: World, top: int = 6, texts: int = 4, seed: int = 0) -> pd.DataFrame:
+def ladder(
+    reward_model: RewardModel, world: World, top: int = 6, texts: int = 4, seed: int = 0
+) -> pd.DataFrame:
     """What a reward model says of texts with more and more kind words, and what people would say.
 
         the bright fox sings by the kind barn and the fox sleeps by the barn .          two kind words
