@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook import returns
 from ppobook.returns import discounted_returns, gae, n_step_advantages
 
 # --- the definitions, slowly ----------------------------------------------------------------------------
@@ -138,8 +137,8 @@ def test_discounted_returns(data, gamma, with_last, with_final):
 def test_by_hand():
     """Three steps, γ = 1/2: numbers that one can work out on paper."""
     np.testing.assert_array_equal(discounted_returns(np.array([1.0, 2.0, 4.0]), gamma=0.5), [3.0, 4.0, 4.0])
-    cut = discounted_returns(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 0]), gamma=0.5)
-    np.testing.assert_array_equal(cut, [2.0, 2.0, 4.0])
+    two_episodes = discounted_returns(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 0]), gamma=0.5)
+    np.testing.assert_array_equal(two_episodes, [2.0, 2.0, 4.0])
     advantages, returns = gae(
         np.array([1.0, 1.0]), np.array([0.0, 2.0, 8.0]), np.array([False, False]), gamma=0.5, lam=0.5
     )
@@ -147,53 +146,29 @@ def test_by_hand():
     np.testing.assert_array_equal(returns, [2.75, 5.0])
 
 
-# --- the two forms of the recursion ---------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=200)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    steps=st.one_of(st.integers(1, 20), st.integers(1, 300)),
-    rollouts=st.integers(0, 5),
-    factor=unit,
-    ends=st.sampled_from([0.0, 0.02, 0.3, 1.0]),
-)
-def test_chunks_are_the_steps(seed, steps, rollouts, factor, ends):
-    rng = np.random.default_rng(seed)
-    income = rng.normal(size=(steps, rollouts))
-    carry = np.where(rng.random(income.shape) < ends, 0.0, factor)
-    step_by_step = returns._sum_step_by_step(income.copy(), carry.copy())
-    in_chunks = returns._sum_in_chunks(income.copy(), carry.copy())
-    assert in_chunks.shape == step_by_step.shape == (steps, rollouts)
-    exactly(in_chunks, step_by_step)
-    # Both are the solution of (1 − carry · shift) x = income.
-    for m in range(rollouts if steps <= 60 else 0):
-        exactly(np.linalg.solve(np.eye(steps) - np.diag(carry[:-1, m], 1), income[:, m]), in_chunks[:, m])
-
-
 @settings(deadline=None, max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     lead=st.sampled_from([(), (3,), (2, 3), (300,)]),
-    steps=st.sampled_from([63, 64, 130, 257]),
+    steps=st.sampled_from([63, 130, 257]),
     ends=st.sampled_from([0.0, 0.05]),
     gamma=unit,
     lam=unit,
 )
 def test_gae_of_any_size_is_the_recursion(seed, lead, steps, ends, gamma, lam):
-    """Sizes on both sides of where one form hands over to the other, against the equation, in any layout."""
+    """Against the equation, in any layout in memory."""
     data = rollout(seed, lead, steps, ends)
     next_values = np.where(data["truncated"], data["final_values"], data["values"][..., 1:])
     next_values = np.where(data["terminated"], 0.0, next_values)
-    cut = data["terminated"] | data["truncated"]
-    wanted, following = np.zeros((*lead, steps)), np.zeros(lead)
+    ends = data["terminated"] | data["truncated"]
+    expected, following = np.zeros((*lead, steps)), np.zeros(lead)
     for t in reversed(range(steps)):
         delta = data["rewards"][..., t] + gamma * next_values[..., t] - data["values"][..., t]
-        wanted[..., t] = following = delta + gamma * lam * ~cut[..., t] * following
+        expected[..., t] = following = delta + gamma * lam * ~ends[..., t] * following
     for arguments in (data, {name: time_first_in_memory(x) for name, x in data.items()}):
         advantages, targets = gae(**arguments, gamma=gamma, lam=lam)
-        exactly(advantages, wanted)
-        exactly(targets, wanted + data["values"][..., :-1])
+        exactly(advantages, expected)
+        exactly(targets, expected + data["values"][..., :-1])
 
 
 def time_first_in_memory(x):
@@ -227,8 +202,8 @@ def test_the_ends_of_lambda(data, gamma):
     monte_carlo, returns = gae(**data, gamma=gamma, lam=1)
     values = data["values"]
     flags = {name: data[name] for name in ("terminated", "truncated", "final_values")}
-    wanted = discounted_returns(data["rewards"], **flags, gamma=gamma, last_values=values[..., -1])
-    exactly(returns, wanted)
+    expected = discounted_returns(data["rewards"], **flags, gamma=gamma, last_values=values[..., -1])
+    exactly(returns, expected)
     exactly(monte_carlo, n_step_advantages(**data, n=10**9, gamma=gamma))
 
 
@@ -303,14 +278,6 @@ def single_is_double(data, gamma, lam):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.95, 1.0])
-def test_float32_over_many_short_rollouts(lam):
-    """The one size that is summed in float32."""
-    data = rollout(1, (512,), 128, ends=0.01, dtype=np.float32)
-    assert returns._Layout(data["rewards"], 0.99 * lam).dtype == (np.float32 if lam < 1 else np.float64)
-    single_is_double(data, 0.99, lam)
-
-
 def test_float32_over_a_long_rollout():
     data = rollout(1, (8,), 2048, ends=0.002, dtype=np.float32)
     for gamma, lam in [(0.99, 0.95), (0.99, 1.0), (0.9999, 1.0), (1.0, 1.0)]:
@@ -374,7 +341,7 @@ def test_importing_returns_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# --- the doors ------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------------
 
 GOOD = {
     "rewards": np.ones((2, 3)),
@@ -383,103 +350,106 @@ GOOD = {
     "truncated": np.array([[False, True, False], [False] * 3]),
     "final_values": np.ones((2, 3)),
 }
+RETURNS = {"rewards": np.ones((2, 3)), "gamma": 1.0}
+n_step = partial(n_step_advantages, n=2)
 
 
-def holding(x, index=(0, 1)):
-    array = np.ones((2, 3)) if not np.isnan(x) else np.zeros((2, 3))
-    array[index] = x
+def holding(x):
+    """Ones, and x at index (0, 1)."""
+    array = np.ones((2, 3))
+    array[0, 1] = x
     return array
 
 
-def test_finite_numbers_that_overflow_are_not_refused():
-    rewards = np.full(3, 3e38, dtype=np.float32)
-    advantages, _ = gae(rewards, np.zeros(4, dtype=np.float32), np.zeros(3), gamma=0.0)
-    np.testing.assert_array_equal(advantages, rewards)
-
-
-@pytest.mark.parametrize("name", ["rewards", "values"])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_no_place_hides_a_number_that_is_not_finite(name, bad):
-    """One after another, at ends of episodes too, and in the value after the last step."""
-    data = rollout(6, (2,), 5, ends=0.4)
-    for index in np.ndindex(data[name].shape):
-        x = data[name].copy()
-        x[index] = bad
-        with pytest.raises(ValueError, match=rf"{name} is {bad} at index \({index[0]}, {index[1]}\)"):
-            gae(**data | {name: x})
+BAD = [
+    (gae, {"rewards": holding(np.nan)}, r"rewards must be finite, got nan at index \(0, 1\)"),
+    (gae, {"rewards": holding(np.inf)}, r"rewards must be finite, got inf at index \(0, 1\)"),
+    (
+        gae,
+        {"rewards": np.array(1.0)},
+        "rewards must be an array whose last axis is time, got a single number",
+    ),
+    (gae, {"values": np.ones((2, 3))}, r"values must have shape \(2, 4\), one more than .*, got \(2, 3\)"),
+    (gae, {"values": np.full((2, 4), np.nan)}, r"values must be finite, got nan at index \(0, 0\)"),
+    (gae, {"terminated": np.zeros(3)}, r"terminated must have shape \(2, 3\), one flag a reward, got \(3,\)"),
+    (gae, {"terminated": holding(2.0)}, r"terminated must be bool or 0/1, got 2 at index \(0, 1\)"),
+    (gae, {"terminated": holding(np.nan)}, r"terminated must be bool or 0/1, got nan at index \(0, 1\)"),
+    (gae, {"truncated": np.zeros((3, 2))}, r"truncated must have shape \(2, 3\), .*, got \(3, 2\)"),
+    (gae, {"truncated": holding(0.5)}, r"truncated must be bool or 0/1, got 0.5 at index \(0, 1\)"),
+    (
+        gae,
+        {"final_values": None},
+        r"final_values must be given, as truncated is set at index \(0, 1\), got N",
+    ),
+    (gae, {"final_values": np.ones(2)}, r"final_values must have shape \(2, 3\), .*, got \(2,\)"),
+    (gae, {"final_values": holding(np.nan)}, r"final_values must be finite, got nan at index \(0, 1\)"),
+    (gae, {"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
+    (gae, {"gamma": -0.1}, "gamma must be .* got -0.1"),
+    (gae, {"gamma": float("nan")}, "gamma must be .* got nan"),
+    (gae, {"lam": 1.5}, r"lam must be a number in \[0, 1\], got 1.5"),
+    (n_step, {"final_values": None}, "final_values must be given"),
+    (n_step, {"gamma": 2}, "gamma must be .* got 2"),
+    (n_step, {"n": 0}, "n must be an integer of at least 1, got 0"),
+    (n_step, {"n": -1}, "n must be an integer of at least 1, got -1"),
+    (discounted_returns, {"last_values": np.ones(3)}, r"last_values must have shape \(2,\), .*, got \(3,\)"),
+    (
+        discounted_returns,
+        {"last_values": np.array([0, np.nan])},
+        "last_values must be finite, got nan at index 1",
+    ),
+    (discounted_returns, {"terminated": np.zeros(2)}, r"terminated must have shape \(2, 3\), .* got \(2,\)"),
+    (discounted_returns, {"gamma": 2}, "gamma must be .* got 2"),
+]
+BAD_TYPES = [
+    (gae, {"rewards": None}, "rewards must be an array or a tensor, got None"),
+    (gae, {"values": None}, "values must be an array or a tensor, got None"),
+    (gae, {"terminated": None}, "terminated must be an array or a tensor, got None"),
+    (gae, {"gamma": "0.9"}, r"gamma must be a number in \[0, 1\], got '0.9'"),
+    (gae, {"lam": True}, r"lam must be a number in \[0, 1\], got True"),
+    (gae, {"rewards": np.full((2, 3), "a")}, "rewards must be an array of real numbers, got dtype <U1"),
+    (gae, {"rewards": np.full((2, 3), 1j)}, "rewards must be .* got dtype complex128"),
+    (gae, {"rewards": [[1.0, 2.0], [3.0]]}, "rewards must be an array of real numbers, got list"),
+    (gae, {"values": torch.ones(2, 4)}, "rewards must be a torch tensor, as values is, got a NumPy array"),
+    (gae, {"terminated": torch.zeros(2, 3)}, "rewards must be a torch tensor, as terminated is"),
+    (gae, {"truncated": np.full((2, 3), "no")}, "truncated must be bool or 0/1, got dtype <U2"),
+    (n_step, {"n": 1.5}, "n must be an integer of at least 1, got 1.5"),
+    (n_step, {"n": True}, "n must be an integer of at least 1, got True"),
+    (discounted_returns, {"rewards": None}, "rewards must be an array or a tensor, got None"),
+]
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"rewards": holding(np.nan)}, r"rewards is nan at index \(0, 1\); finite numbers are wanted"),
-        ({"rewards": holding(np.inf)}, r"rewards is inf at index \(0, 1\)"),
-        ({"rewards": np.array(1.0)}, r"rewards is a single number; an array whose last axis is time"),
-        ({"values": np.ones((2, 3))}, r"values has shape \(2, 3\); \(2, 4\) is wanted, one more than"),
-        ({"values": np.full((2, 4), np.nan)}, r"values is nan at index \(0, 0\)"),
-        ({"terminated": np.zeros(3)}, r"terminated has shape \(3,\); \(2, 3\) is wanted"),
-        ({"terminated": holding(2.0)}, r"terminated is 2 at index \(0, 1\); bool or 0/1 is wanted"),
-        ({"terminated": holding(np.nan)}, r"terminated is nan at index \(0, 1\); bool or 0/1 is wanted"),
-        ({"truncated": np.zeros((3, 2))}, r"truncated has shape \(3, 2\)"),
-        ({"truncated": holding(0.5)}, r"truncated is 0.5 at index \(0, 1\)"),
-        ({"final_values": None}, r"final_values is missing, and truncated is set at index \(0, 1\)"),
-        ({"final_values": np.ones(2)}, r"final_values has shape \(2,\); \(2, 3\) is wanted"),
-        ({"final_values": holding(np.nan)}, r"final_values is nan at index \(0, 1\)"),
-        ({"gamma": 1.5}, r"gamma is 1.5; a number in \[0, 1\] is wanted"),
-        ({"gamma": -0.1}, r"gamma is -0.1"),
-        ({"gamma": float("nan")}, r"gamma is nan"),
-        ({"lam": 1.5}, r"lam is 1.5; a number in \[0, 1\] is wanted"),
-    ],
-)
-def test_gae_refuses(kind, change, sentence):
-    arguments = GOOD | change
+@pytest.mark.parametrize(("function", "change", "message"), BAD)
+def test_bad_values(kind, function, change, message):
+    arguments = (RETURNS if function is discounted_returns else GOOD) | change
     if kind == "torch":
         arguments = {
             name: torch.as_tensor(x) if isinstance(x, np.ndarray) else x for name, x in arguments.items()
         }
-    with pytest.raises(ValueError, match=sentence):
-        gae(**arguments)
+    with pytest.raises(ValueError, match=message):
+        function(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"rewards": None}, "rewards is None; an array or a tensor is wanted"),
-        ({"values": None}, "values is None"),
-        ({"terminated": None}, "terminated is None"),
-        ({"gamma": "0.9"}, r"gamma is '0.9'; a number in \[0, 1\] is wanted"),
-        ({"lam": True}, r"lam is True; a number in \[0, 1\] is wanted"),
-        ({"rewards": np.full((2, 3), "a")}, "rewards has dtype <U1; real numbers are wanted"),
-        ({"rewards": np.full((2, 3), 1j)}, "rewards has dtype complex128"),
-        ({"rewards": [[1.0, 2.0], [3.0]]}, "rewards cannot be read as an array of numbers"),
-        ({"values": torch.ones(2, 4)}, "rewards is a NumPy array and values is a torch tensor; they must be"),
-        ({"terminated": torch.zeros(2, 3)}, "rewards is a NumPy array and terminated is a torch tensor"),
-        ({"truncated": np.full((2, 3), "no")}, "truncated has dtype <U2; bool or 0/1 is wanted"),
-    ],
-)
-def test_gae_refuses_what_is_no_array_of_numbers(change, sentence):
-    with pytest.raises(TypeError, match=sentence):
-        gae(**GOOD | change)
+@pytest.mark.parametrize(("function", "change", "message"), BAD_TYPES)
+def test_bad_types(function, change, message):
+    with pytest.raises(TypeError, match=message):
+        function(**(RETURNS if function is discounted_returns else GOOD) | change)
 
 
-def test_n_step_advantages_refuses_the_same_and_its_own():
-    for n, error in [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)]:
-        with pytest.raises(error, match=rf"n is {n}; a whole number of at least 1 is wanted"):
-            n_step_advantages(**GOOD, n=n)
-    with pytest.raises(ValueError, match="final_values is missing"):
-        n_step_advantages(**GOOD | {"final_values": None}, n=2)
+@pytest.mark.parametrize("name", ["rewards", "values"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_found_at_any_index(name, bad):
+    """At ends of episodes too, and in the value after the last step."""
+    data = rollout(6, (2,), 5, ends=0.4)
+    for index in np.ndindex(data[name].shape):
+        x = data[name].copy()
+        x[index] = bad
+        found = rf"{name} must be finite, got {bad} at index \({index[0]}, {index[1]}\)"
+        with pytest.raises(ValueError, match=found):
+            gae(**data | {name: x})
 
 
-def test_discounted_returns_refuses():
-    rewards = np.ones((2, 3))
-    with pytest.raises(ValueError, match=r"last_values has shape \(3,\); \(2,\) is wanted"):
-        discounted_returns(rewards, gamma=1, last_values=np.ones(3))
-    with pytest.raises(ValueError, match="last_values is nan at index 1"):
-        discounted_returns(rewards, gamma=1, last_values=np.array([0, np.nan]))
-    with pytest.raises(ValueError, match=r"terminated has shape \(2,\)"):
-        discounted_returns(rewards, np.zeros(2), gamma=1)
-    with pytest.raises(ValueError, match="gamma is 2"):
-        discounted_returns(rewards, gamma=2)
-    with pytest.raises(TypeError, match="rewards is None"):
-        discounted_returns(None, gamma=1)
+def test_large_finite_numbers_are_accepted():
+    rewards = np.full(3, 3e38, dtype=np.float32)
+    advantages, _ = gae(rewards, np.zeros(4, dtype=np.float32), np.zeros(3), gamma=0.0)
+    np.testing.assert_array_equal(advantages, rewards)

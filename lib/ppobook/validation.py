@@ -193,9 +193,10 @@ def count(name: str, x: Any, *, low: int = 1, high: int | None = None) -> int:
     expected = f"an integer of at least {low}" if high is None else f"an integer in [{low}, {high}]"
     if not isinstance(x, numbers.Integral) or isinstance(x, bool):
         raise TypeError(f"{name} must be {expected}, got {x!r}")
-    if x < low or (high is not None and x > high):
+    integer = int(x)
+    if integer < low or (high is not None and integer > high):
         raise ValueError(f"{name} must be {expected}, got {x}")
-    return int(x)
+    return integer
 
 
 def flag(name: str, x: Any) -> bool:
