@@ -58,7 +58,7 @@ def trained(seed: int, method: str, lr: float) -> tuple[torch.nn.Module, dict[st
     learner = kind(open_task(kind, given, "cpu", seed), settings, seed=seed)
     number = 0
     while number < updates if updates else tokens < BUDGET:
-        learner.rate(number)
+        learner.set_lr(number)
         row = learner.step(number)
         tokens += 0 if updates else row["tokens"]
         number += 1

@@ -63,9 +63,9 @@ def reward_model_of(seed: int, base: Run, pairs: int, width: int, pooling: str) 
     task = Task(copy.deepcopy(body).requires_grad_(True), base.tokenizer, learned)
     learner = RewardModelling(task, settings, seed=seed)
     for number in range(settings.updates):
-        learner.rate(number)
+        learner.set_lr(number)
         learner.step(number)
-    learner.before_saved()  # its rewards are centred
+    learner.before_save()  # its rewards are centred
     return learner.model.eval().requires_grad_(False)
 
 

@@ -386,7 +386,7 @@ def test_every_completion_is_in_one_minibatch_of_an_epoch():
         seen.append(part.returns[:, 0].tolist()),
         (torch.ones((), requires_grad=True), {}),
     )[1]
-    made.take_step = lambda: 0.0
+    made.optimizer_step = lambda: 0.0
     made.step(0)
     for epoch in (seen[:3], seen[3:]):
         assert sorted(itertools.chain(*epoch)) == list(range(11))

@@ -498,7 +498,7 @@ def test_it_learns_what_people_like(plenty, pooling, share):
     model = decoder(width=16, world=WORLD)
     stage = made(Task(model, WORLD.tokenizer, data), pooling=pooling, batch_size=32, lr=0.01, eval_pairs=150)
     for number in range(90):
-        stage.rate(number)
+        stage.set_lr(number)
         stage.step(number)
     fresh = plenty.select(slice(1500, 4000))
     chosen, rejected = (stage.model.rewards(side).detach() for side in (fresh.chosen, fresh.rejected))

@@ -24,12 +24,12 @@ from ppobook.fast.adam import Adam
 from ppobook.language.data import prompts_of
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
 from ppobook.language.registry import STAGES, stage_class
-from ppobook.language.rewards import RewardModel, numbers_of
+from ppobook.language.rewards import RewardModel, numbers_of, open_reward
 from ppobook.language.run import load
 from ppobook.language.settings import OF_TRL, StageSettings
 from ppobook.language.sft import SFT
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import hold_out, taken
+from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import WordTokenizer, completion_logits, completion_values, token_logp
 from ppobook.language.training import train
 from ppobook.language.world import World
@@ -102,7 +102,7 @@ class Own(Stage):
         m = self.settings.memory
         self.mean = m * self.mean + (1 - m) * rewards.mean()
         values = completion_values(self.critic, done)[:, 0]
-        norm = self.descend(-((rewards - self.mean - values.detach()) * logp).mean())
+        norm = self.gradient_step(-((rewards - self.mean - values.detach()) * logp).mean())
         self.critic_optimizer.zero_grad()
         (rewards - self.mean - values).square().mean().backward()
         self.critic_optimizer.step()
@@ -281,7 +281,7 @@ def test_learning_rate_rises_and_long_gradients_are_shortened():
     for length, limit, moved in ((4.0, 1.0, 1.0), (4.0, None, 4.0), (0.5, 1.0, 0.5)):
         stage.settings = dataclasses.replace(stage.settings, max_grad_norm=limit)
         before = weight.detach().clone()
-        told = stage.descend((weight * direction * (length / direction.norm())).sum())
+        told = stage.gradient_step((weight * direction * (length / direction.norm())).sum())
         assert told == pytest.approx(length, rel=1e-5)
         assert (weight - before).norm().item() == pytest.approx(moved, rel=1e-4)
 
@@ -716,7 +716,7 @@ def with_extra(make):
         (None, "stage is None; one of 'sft', 'reward', 'ppo'"),
         ("pppo", "stage is 'pppo'; did you mean 'ppo'"),
         (int, "stage is <class 'int'>; one of"),
-        (Own(Task(decoder(), WORLD.tokenizer, WORLD, training.open_reward("gold", None, WORLD),
+        (Own(Task(decoder(), WORLD.tokenizer, WORLD, open_reward("gold", None, WORLD),
                            decoder().requires_grad_(False)), OwnSettings()), "one of 'sft'"),
         (changed(state_attributes=(*Own.state_attributes, "gone")), "Mine.state_attributes lists 'gone', which it does not"),
         (changed(state_attributes=("model", "optimizer")), "Mine has generator, a Generator, which its checkpoints"),
@@ -931,31 +931,31 @@ def test_a_batch_of_what_is_stored_is_as_wide_as_its_longest():
     from ppobook.language.tokens import Pairs
 
     stored = completions()
-    batch = taken(stored, torch.tensor([1, 0]))
+    batch = take_rows(stored, torch.tensor([1, 0]))
     assert batch.prompts.tolist() == [[0, 5], [3, 4]]
     assert batch.tokens.tolist() == [[2, 5, 6, 8], [4, 7, 1, 0]]
     assert batch.logp.tolist() == [stored.logp[1].tolist(), stored.logp[0].tolist()]
     assert batch.ended.tolist() == [False, True]
-    alone = taken(stored, torch.tensor([2]))
+    alone = take_rows(stored, torch.tensor([2]))
     assert alone.tokens.tolist() == [[1]]
     assert alone.prompts.tolist() == [[2, 3, 6]]
-    pairs = taken(Pairs(stored, stored.select([0, 1, 2])), torch.tensor([2]))
+    pairs = take_rows(Pairs(stored, stored.select([0, 1, 2])), torch.tensor([2]))
     assert pairs.chosen.tokens.tolist() == pairs.rejected.tokens.tolist() == [[1]]
 
 
 @pytest.mark.parametrize(("n", "wanted", "held"), [(30, 2, 2), (30, 8, 3), (9, 5, 0), (10, 5, 1), (30, 0, 0)])
 def test_what_is_held_out_is_not_learned(n, wanted, held):
-    stored = taken(SFT(
+    stored = take_rows(SFT(
         Task(decoder(), WORLD.tokenizer, WORLD), SFT.settings_class(examples=n)
     ).examples, torch.arange(n))  # fmt: skip
     marked = dataclasses.replace(stored, logp=torch.arange(float(n))[:, None].expand(stored.logp.shape))
-    learned, kept = hold_out(marked, wanted, seed=3)
+    learned, kept = train_eval_split(marked, wanted, seed=3)
     assert (0 if kept is None else len(kept)) == held
     assert len(learned) == n - held
     every = [*learned.logp[:, 0].tolist(), *([] if kept is None else kept.logp[:, 0].tolist())]
     assert sorted(every) == list(range(n))
     if held:
-        other_seed = hold_out(marked, wanted, seed=4)[1]
+        other_seed = train_eval_split(marked, wanted, seed=4)[1]
         assert not torch.equal(kept.logp[:, 0], other_seed.logp[:, 0])
 
 

@@ -329,11 +329,11 @@ def _train(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None:
         _refuse_without_function(arguments.resume, given)
     else:
-        if not kind.begins_afresh and "model" not in given:
+        if not kind.starts_from_scratch and "model" not in given:
             raise ValueError(f"model is left out; {stage} begins from one: {_called(arguments, stage)} MODEL")
         for option in ("model", "reference"):
             refuse_nowhere(option, given.get(option))
-        if kind.begins_afresh and not {"model", "data", "world"} & given.keys():
+        if kind.starts_from_scratch and not {"model", "data", "world"} & given.keys():
             given["data"] = World()
     if isinstance(given.get("lora"), str):
         given["lora"] = sizes_in("lora", given["lora"])

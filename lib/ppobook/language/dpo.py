@@ -32,7 +32,7 @@ from ppobook.language.model import LanguageModel
 from ppobook.language.reward import AT_ONCE, SampledPairs, sample_pairs
 from ppobook.language.settings import BETA, DPOSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import hold_out, taken
+from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
 from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
 from ppobook.run.machine import stream
@@ -99,7 +99,7 @@ class DPO(Stage):
             self._take(sampled)
         if settings.loss != "simpo" and not resumed:
             every = [self.pairs] if self.held_out is None else [self.pairs, self.held_out]
-            at_once = self.at_once(AT_ONCE)
+            at_once = self.micro_batch(AT_ONCE)
             self.ref_logp = torch.cat([pair_logp(task.reference, pairs, at_once) for pairs in every])
 
     def _read(self, data: Any) -> None:
@@ -119,7 +119,7 @@ class DPO(Stage):
         if self.settings.loss == "kto":
             self._unpair(pairs)
         else:
-            self.pairs, self.held_out = hold_out(pairs, self.settings.eval_pairs, self.seed)
+            self.pairs, self.held_out = train_eval_split(pairs, self.settings.eval_pairs, self.seed)
 
     def _take(self, sampled: Pairs) -> None:
         """A World's preferences: some to learn, some held out."""
@@ -151,11 +151,11 @@ class DPO(Stage):
             eval_accuracy and eval_margin, on what was held out, after the update.
         """
         rows = Batches(len(self.pairs), self.settings.batch_size, self.seed).rows(number)
-        batch = taken(self.pairs, rows, self.device)
+        batch = take_rows(self.pairs, rows, self.device)
         kl = self.mismatched_ratios(batch, rows) if self.settings.loss == "kto" else None
         row: dict[str, Any] = self.learn(
             rows,
-            part=lambda some: _Part(taken(self.pairs, some, self.device), some),
+            part=lambda some: _Part(take_rows(self.pairs, some, self.device), some),
             read=lambda part: self.read(part.pairs),
             loss=lambda part, said: self.loss(part.pairs, part.rows, said, kl),
         )
@@ -209,7 +209,7 @@ class DPO(Stage):
 
     def mismatched_ratios(self, pairs: Pairs, rows: Tensor) -> Tensor:
         """For kto: the log-ratios, [B], of completions that are not their prompts'."""
-        logp = self.of_each(lambda some: sequence_logp(self.model, some), pairs.rejected)
+        logp = self.map_batches(lambda some: sequence_logp(self.model, some), pairs.rejected)
         return logp - self._reference_of(rows)[1]
 
     def _reference_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -222,8 +222,8 @@ class DPO(Stage):
     def _on_held_out(self, held_out: Pairs) -> dict[str, float]:
         """Means over all pairs that were held out."""
         total = {"loss": 0.0, "accuracy": 0.0, "margin": 0.0}
-        for rows in torch.arange(len(held_out)).split(self.at_once(AT_ONCE)):
-            loss, told = self.loss(taken(held_out, rows, self.device), rows + len(self.pairs))
+        for rows in torch.arange(len(held_out)).split(self.micro_batch(AT_ONCE)):
+            loss, told = self.loss(take_rows(held_out, rows, self.device), rows + len(self.pairs))
             for name in total:
                 total[name] += len(rows) * float(loss if name == "loss" else told[name])
         return {f"eval_{name}": x / len(held_out) for name, x in total.items()}
@@ -253,7 +253,7 @@ def pair_logp(model: LanguageModel, pairs: Pairs, at_once: int = AT_ONCE) -> Ten
     sides = []
     for side in (pairs.chosen, pairs.rejected):
         parts = torch.arange(len(side)).split(at_once)
-        sides.append(torch.cat([sequence_logp(model, taken(side, rows, device)).cpu() for rows in parts]))
+        sides.append(torch.cat([sequence_logp(model, take_rows(side, rows, device)).cpu() for rows in parts]))
     return torch.stack(sides, dim=1)
 
 

@@ -35,7 +35,7 @@ from ppobook.language.settings import (
     RewardSettings,
 )
 from ppobook.language.stage import Task
-from ppobook.language.stored import part_of, taken
+from ppobook.language.stored import part_of, take_rows
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_entropy, token_logp
 from ppobook.preferences import dpo_loss, ipo_loss
 from ppobook.run.machine import stream
@@ -117,7 +117,7 @@ class OnlineDPO(Sampling):
         best, worst = best_and_worst(judged, s.group_size, noise=s.noise, generator=self.generator)
         row["tied"] = (judged[best] == judged[worst]).float().mean().item()
         rows = torch.cat([best, worst])
-        return taken(completions, rows, self.device), ref_logp[rows].sum(dim=1), row
+        return take_rows(completions, rows, self.device), ref_logp[rows].sum(dim=1), row
 
     def read(self, completions: Completions) -> dict[str, Tensor]:
         """What the policy says of as many chosen completions as rejected ones after them, [pairs] each.
@@ -285,9 +285,9 @@ class IterativePPO(PPO):
         seed = stream(self.seed, f"lesson {number}")
         teacher = RewardModelling(task, lesson, seed=seed, device=self.device)
         for k in range(lesson.updates):
-            teacher.rate(k)
+            teacher.set_lr(k)
             teacher.step(k)
-        teacher.before_saved()  # its rewards are centred
+        teacher.before_save()  # its rewards are centred
         self.reward_model.requires_grad_(False)
         return row | {"fresh_accuracy_after": self.guessed(new), "preferences": len(pairs)}
 
@@ -303,7 +303,7 @@ class IterativePPO(PPO):
             prompts = self.prompts.select(rows.cpu())
             for side, temperature in zip(sides, s.temperatures, strict=True):
                 side.append(self.drawn(self.model, prompts, temperature))
-        first, second = (taken(Completions.join(side), torch.arange(s.pairs)) for side in sides)
+        first, second = (take_rows(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
         if self.asks_world:
             assert self.task.world is not None
@@ -329,7 +329,7 @@ class IterativePPO(PPO):
 
     def guessed(self, pairs: Pairs) -> float:
         """The share of pairs whose chosen side has the larger reward; a tie counts half."""
-        at_once = self.at_once(AT_ONCE)
+        at_once = self.micro_batch(AT_ONCE)
         chosen, rejected = (
             reward.all_pooled(self.reward_model, side, at_once) for side in (pairs.chosen, pairs.rejected)
         )

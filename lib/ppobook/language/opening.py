@@ -57,14 +57,14 @@ def open_task(
         )
     elif given.model is not None:
         model, tokenizer = open_model(given.model, tokenizer, world, seed, how)
-    elif world is not None and kind.begins_afresh and not how:
+    elif world is not None and kind.starts_from_scratch and not how:
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
         raise ValueError(
             f"model is None; {_name_of(kind)!r} wants a run, its folder, a Decoder or a transformers model"
         )
     if isinstance(model, RewardModel):
-        if not kind.begins_from_reward_model:
+        if not kind.starts_from_reward_model:
             raise ValueError(f"model is a reward model; {_name_of(kind)!r} wants a language model")
         if world is not None:
             raise ValueError(

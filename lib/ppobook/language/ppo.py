@@ -146,7 +146,7 @@ class PPO(Sampling):
         completions = self.sample(prompts)
         rewards = self.score(completions, prompts.columns)
         ref_logp = self.reference_logp(completions)
-        values = self.of_each(lambda some: completion_values(self.critic, some), completions)
+        values = self.map_batches(lambda some: completion_values(self.critic, some), completions)
         paid = self.token_rewards(completions, rewards, ref_logp)
         advantages, returns = self.estimate(completions, paid, values)
         row = self.told(completions, rewards, ref_logp)

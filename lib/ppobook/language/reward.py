@@ -37,7 +37,7 @@ from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.settings import RewardSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import hold_out, taken
+from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, right_pad
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
@@ -66,7 +66,7 @@ class RewardModelling(Stage):
     algorithm = "reward"
     settings_class = RewardSettings
     state_attributes = (*Stage.state_attributes, "sampled")
-    begins_from_reward_model = True
+    starts_from_reward_model = True
     pairs: Pairs
     held_out: Pairs | None
 
@@ -81,7 +81,7 @@ class RewardModelling(Stage):
             if not isinstance(data, Pairs):
                 data = pairs_of(data, self.tokenizer, max_length=reward_model.body.context)
             refuse_unless_apart(data)
-            self.pairs, self.held_out = hold_out(data, settings.eval_pairs, seed)
+            self.pairs, self.held_out = train_eval_split(data, settings.eval_pairs, seed)
             number = len(self.pairs)
         elif isinstance(language_model, RewardModel):
             self.sampled = SampledPairs(None)  # a resumed run; they come out of its checkpoint
@@ -124,10 +124,10 @@ class RewardModelling(Stage):
             update.
         """
         rows = self.batches.rows(number)
-        batch = taken(self.pairs, rows, self.device)
+        batch = take_rows(self.pairs, rows, self.device)
         row: dict[str, Any] = self.learn(
             rows,
-            part=lambda some: taken(self.pairs, some, self.device),
+            part=lambda some: take_rows(self.pairs, some, self.device),
             read=lambda part: dict(zip(("chosen", "rejected"), rewards_of(self.model, part), strict=True)),
             loss=lambda _, said: (
                 bradley_terry_loss(said["chosen"], said["rejected"]),
@@ -137,7 +137,7 @@ class RewardModelling(Stage):
         self.moved = True
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             chosen, rejected = (
-                all_pooled(self.model, side, self.at_once(AT_ONCE))
+                all_pooled(self.model, side, self.micro_batch(AT_ONCE))
                 for side in (self.held_out.chosen, self.held_out.rejected)
             )
             gap = chosen - rejected
@@ -146,11 +146,11 @@ class RewardModelling(Stage):
             row |= {"eval_calibration_error": calibration_error(_reliability(gap))}
         return row | {"tokens": int(batch.chosen.mask.sum() + batch.rejected.mask.sum())}
 
-    def before_saved(self) -> None:
+    def before_save(self) -> None:
         """Centre the rewards, as they are now."""
         if self.settings.centre and self.moved:
             some = self.pairs.select(slice(CENTRED_ON))
-            at_once = self.at_once(AT_ONCE)
+            at_once = self.micro_batch(AT_ONCE)
             rewards = [all_pooled(self.model, side, at_once) for side in (some.chosen, some.rejected)]
             self.model.zero.copy_(torch.cat(rewards).mean())
             self.moved = False
@@ -254,7 +254,7 @@ def sample_pairs(
                 )
             )
     pairs = world.prefer(Completions.join(first), Completions.join(second), noise=noise, seed=seed)
-    return taken(pairs, torch.arange(n))
+    return take_rows(pairs, torch.arange(n))
 
 
 def rewards_of(reward_model: RewardModel, pairs: Pairs) -> tuple[Tensor, Tensor]:
@@ -268,7 +268,7 @@ def all_pooled(reward_model: RewardModel, completions: Completions, at_once: int
     """Rewards before centring of any number of completions, [B], without a gradient, on the CPU."""
     device = str(reward_model.zero.device)
     parts = torch.arange(len(completions)).split(at_once)
-    return torch.cat([reward_model.pooled(taken(completions, rows, device)).float().cpu() for rows in parts])
+    return torch.cat([reward_model.pooled(take_rows(completions, rows, device)).float().cpu() for rows in parts])
 
 
 def _told(gap: Tensor) -> dict[str, float]:
@@ -306,9 +306,9 @@ def held_out(run: Run, data: Any = None) -> Pairs | None:
             what = "is None, and the run" if data is None else "differ from those of the run, which"
             raise ValueError(f"data {what} was not trained on a World; its own data are wanted again")
         pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
-        return hold_out(pairs, wanted, run.config["seed"])[1]
+        return train_eval_split(pairs, wanted, run.config["seed"])[1]
     sampled = SampledPairs(None)
-    sampled.load_state_dict(run.remembered("sampled"))
+    sampled.load_state_dict(run.stage_state("sampled"))
     return None if sampled.pairs is None or not wanted else sampled.pairs.select(slice(-wanted, None))
 
 

@@ -58,7 +58,7 @@ class Run:
         parallel.first(write)
         return home.folder
 
-    def remembered(self, name: str) -> Any:
+    def stage_state(self, name: str) -> Any:
         """What the run's stage remembered under this name (`Stage.state_attributes`), as its checkpoint has it."""
         return self._checkpoint.state["stage"][name]
 

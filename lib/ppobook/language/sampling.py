@@ -27,7 +27,7 @@ from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import part_of, taken
+from ppobook.language.stored import part_of, take_rows
 from ppobook.language.tokens import Completions, completion_logits, token_logp
 
 KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k3}
@@ -54,7 +54,7 @@ class Experience:
 
     def select(self, rows: Tensor) -> Self:
         """Some of the completions, with no more columns than the longest of these needs."""
-        completions = taken(self.completions, rows, str(rows.device))
+        completions = take_rows(self.completions, rows, str(rows.device))
         width = completions.tokens.shape[1]
         others = (f.name for f in fields(self) if f.name != "completions")
         return type(self)(completions, **{name: getattr(self, name)[rows, :width] for name in others})
@@ -135,7 +135,7 @@ class Sampling(Stage):
                 numbers=numbers[rows],
             )
 
-        return Completions.join(self.each(len(tokens), written, together=self.together))
+        return Completions.join(self.map_rows(len(tokens), written, together=self.together))
 
     def score(self, completions: Completions, columns: Mapping[str, Sequence[Any]]) -> Tensor:
         """What the reward says of each completion, [B], before KL and penalty.
@@ -149,7 +149,7 @@ class Sampling(Stage):
 
         n = len(completions)
         at_once = n if self.reward_model is None else None
-        return torch.cat(self.each(n, scored, at_once=at_once, together=self.together))
+        return torch.cat(self.map_rows(n, scored, at_once=at_once, together=self.together))
 
     def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
         """Rewards after `missing_eos_penalty`, where the setting `cut` asks for it."""
@@ -168,7 +168,7 @@ class Sampling(Stage):
             logits = completion_logits(model, some)
             return token_logp(logits, some.tokens, self.settings.temperature, mask=some.mask)
 
-        return self.of_each(logp, completions)
+        return self.map_batches(logp, completions)
 
     def told(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
         """What the history says of a batch that was sampled.

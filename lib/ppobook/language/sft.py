@@ -29,7 +29,7 @@ from ppobook.language.data import Batches, examples_of
 from ppobook.language.model import Decoder, DecoderConfig, LanguageModel
 from ppobook.language.settings import SFTSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import hold_out, taken
+from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.world import World
 from ppobook.objectives import masked_mean
@@ -49,7 +49,7 @@ class SFT(Stage):
 
     algorithm = "sft"
     settings_class = SFTSettings
-    begins_afresh = True
+    starts_from_scratch = True
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         if task.model is None:
@@ -62,7 +62,7 @@ class SFT(Stage):
         world, wanted = self.task.world, self.settings.eval_examples
         if world is None:
             every = examples_of(self.task.data, self.tokenizer, max_length=self.model.context)
-            return hold_out(every, wanted, self.seed)
+            return train_eval_split(every, wanted, self.seed)
         corpus = world.corpus(self.settings.examples, stream(self.seed, "corpus"))
         further = world.corpus(wanted, stream(self.seed, "held out")) if wanted else []
         return (
@@ -81,10 +81,10 @@ class SFT(Stage):
             out, after the update.
         """
         rows = self.batches.rows(number)
-        batch = taken(self.examples, rows, self.device)
+        batch = take_rows(self.examples, rows, self.device)
         row: dict[str, Any] = self.learn(
             rows,
-            part=lambda some: taken(self.examples, some, self.device),
+            part=lambda some: take_rows(self.examples, some, self.device),
             read=lambda part: next_token_losses(self.model, part),
             loss=lambda part, said: (
                 masked_mean(said["loss"], mask=part.mask),
@@ -100,8 +100,8 @@ class SFT(Stage):
     def _on_held_out(self, held_out: Completions) -> dict[str, float]:
         """Means over all tokens that were held out, whichever batch they are in."""
         total = torch.zeros(3, dtype=torch.float64)
-        for rows in torch.arange(len(held_out)).split(self.at_once(self.settings.batch_size)):
-            batch = taken(held_out, rows, self.device)
+        for rows in torch.arange(len(held_out)).split(self.micro_batch(self.settings.batch_size)):
+            batch = take_rows(held_out, rows, self.device)
             n = int(batch.mask.sum())
             loss, right = next_token_loss(self.model, batch)
             total += torch.tensor([n * loss.item(), n * right.item(), n], dtype=torch.float64)

@@ -85,8 +85,8 @@ class Stage(Stateful):
     state_attributes: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
-    begins_afresh: ClassVar[bool] = False
-    begins_from_reward_model: ClassVar[bool] = False
+    starts_from_scratch: ClassVar[bool] = False
+    starts_from_reward_model: ClassVar[bool] = False
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         self.task = task
@@ -155,7 +155,7 @@ class Stage(Stateful):
             read_off = {name: x.detach() for name, x in said.items()}
             return read_off, value.item(), {name: float(x) for name, x in told.items()}
 
-        done = self.each(len(rows), one)
+        done = self.map_rows(len(rows), one)
         _, value, told = done[0]
         if len(done) > 1:
             said = {name: _side_by_side([each[0][name] for each in done]) for name in done[0][0]}
@@ -163,9 +163,9 @@ class Stage(Stateful):
                 mean, figures = loss(whole, said)
             value, told = float(mean), {name: float(x) for name, x in figures.items()}
         parallel.sum_gradients(self._learned())
-        return {"loss": value, **told, "grad_norm": self.take_step()}
+        return {"loss": value, **told, "grad_norm": self.optimizer_step()}
 
-    def each(
+    def map_rows(
         self,
         n: int,
         function: Callable[[Tensor], Any],
@@ -194,7 +194,7 @@ class Stage(Stateful):
             lambda: [function(rows) for rows in mine.split(size) if len(rows)], self.device
         )
 
-    def of_each(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
+    def map_batches(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
         """What a model says of completions, [B] or [B, T…], a part at a time and without a gradient.
 
         A row's entries beyond the width of its part are 0.
@@ -207,22 +207,22 @@ class Stage(Stateful):
             wider = completions.tokens.shape[1] - some.tokens.shape[1]
             return F.pad(x, (0, wider)) if x.ndim == 2 else x
 
-        return torch.cat(self.each(len(completions), one))
+        return torch.cat(self.map_rows(len(completions), one))
 
-    def at_once(self, most: int) -> int:
+    def micro_batch(self, most: int) -> int:
         """How many rows may go through a model at once, without a gradient, of at `most` so many."""
         return min(most, self.settings.micro_batch_size or most)
 
-    def descend(self, loss: Tensor) -> float:
+    def gradient_step(self, loss: Tensor) -> float:
         """One step of the optimizer down a loss of all rows; returns the length that the gradient had.
 
         Several processes must all have this same loss. `learn` is for each to have a part of it.
         """
         self.optimizer.zero_grad()
         loss.backward()
-        return self.take_step()
+        return self.optimizer_step()
 
-    def take_step(self) -> float:
+    def optimizer_step(self) -> float:
         """One step of the optimizer against the gradients that are there; returns how long they were."""
         weights = [p for p in self._learned() if p.grad is not None]
         limit = self.settings.max_grad_norm
@@ -233,14 +233,14 @@ class Stage(Stateful):
     def _learned(self) -> list[nn.Parameter]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
-    def rate(self, number: int) -> float:
+    def set_lr(self, number: int) -> float:
         """The learning rate of an update, after warm-up; it is put into the optimizer."""
         lr = self.settings.lr * min(1.0, (number + 1) / (self.settings.warmup + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         return float(lr)
 
-    def before_saved(self) -> None:
+    def before_save(self) -> None:
         """Bring up to date what a saved run must have, before a checkpoint is made and before the run is
         handed over. When that is differs from run to run: it must change nothing for later updates.
         """

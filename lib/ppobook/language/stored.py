@@ -14,10 +14,10 @@ from ppobook.run.machine import stream
 Stored = TypeVar("Stored", Completions, Pairs)
 
 
-def taken(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
+def take_rows(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
     """Some rows of what is stored, on a device, and without columns that are padding in all of them."""
     if isinstance(stored, Pairs):
-        return Pairs(taken(stored.chosen, rows, device), taken(stored.rejected, rows, device))
+        return Pairs(take_rows(stored.chosen, rows, device), take_rows(stored.rejected, rows, device))
     some = stored.select(rows)
     first = some.prompt_mask.shape[1] - int(some.prompt_mask.sum(dim=1).max())
     length = int(some.lengths.max())
@@ -32,8 +32,8 @@ def taken(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
 
 
 def part_of(completions: Completions, rows: Tensor, device: str = "cpu") -> Completions:
-    """Some rows, as `taken` takes them; of all of them nothing is copied."""
-    return completions if len(rows) == len(completions) else taken(completions, rows, device)
+    """Some rows, as `take_rows` takes them; of all of them nothing is copied."""
+    return completions if len(rows) == len(completions) else take_rows(completions, rows, device)
 
 
 def _side_by_side(parts: list[Tensor]) -> Tensor:
@@ -44,7 +44,7 @@ def _side_by_side(parts: list[Tensor]) -> Tensor:
     return torch.cat([F.pad(x, (0, width - x.shape[1])) for x in parts])
 
 
-def hold_out(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
+def train_eval_split(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
     """What is to be learned from, and what is held out: `wanted` rows, but at most a tenth of all.
 
     None is held out of fewer than ten rows. Which ones is a matter of the seed.

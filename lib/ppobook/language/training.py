@@ -251,7 +251,7 @@ class _Training(TrainingLoop):
 
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
-        lr = self.stage.rate(self.update)
+        lr = self.stage.set_lr(self.update)
         made = self._step()
         measured = dict(checked_metrics(f"{type(self.stage).__name__}.step", made, _FILLED))
         tokens = int(measured.pop("tokens", 0))
@@ -282,7 +282,7 @@ class _Training(TrainingLoop):
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         stage = self.stage
-        stage.before_saved()
+        stage.before_save()
         state = {
             "stage": stage.state_dict(),
             "architecture": {
