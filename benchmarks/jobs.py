@@ -168,11 +168,7 @@ def rates(steps: int, seeds: Sequence[int], *, few: bool = False) -> list[Race]:
     def pair(
         mine: dict[str, Any], job: Callable[..., Job], env: str, theirs: dict[str, Any], steps: int
     ) -> Any:
-        return lambda seed: [
-            ours(env, seed, steps, mine),
-            job(env, seed, steps, theirs),
-            plain(env, seed, steps, mine),
-        ]
+        return lambda seed: [ours(env, seed, steps, mine), job(env, seed, steps, theirs)]
 
     cartpole = "CartPole-v1"
     made = [
@@ -317,7 +313,6 @@ def rate_trpo(steps: int, seeds: Sequence[int]) -> Race:
         return [
             ours("CartPole-v1", seed, steps, EQUAL_TRPO, algorithm="trpo"),
             sb3("CartPole-v1", seed, steps, {}, label="sb3-contrib", algorithm="trpo"),
-            plain("CartPole-v1", seed, steps, EQUAL_TRPO, algorithm="trpo"),
         ]
 
     title = "TRPO on CartPole at sb3-contrib's defaults"
@@ -341,7 +336,7 @@ def gae(seconds: float, seeds: Sequence[int]) -> list[Race]:
                     "seconds": seconds,
                     "seed": seed,
                 }
-                for label, form in (("ours", "fast"), ("a plain torch loop", "loop"), (PLAIN, "plain"))
+                for label, form in (("ours", "fast"), ("a plain torch loop", "loop"))
             ]
 
         goals = {"a plain torch loop": (1 / goal, 1 / goal)}
@@ -414,8 +409,6 @@ def bench() -> list[Race]:
     """`make bench`: five seeds."""
     return [
         *rates(40_000, SEEDS),
-        *rates_jax(65_536, SEEDS),
-        from_cold(SEEDS),
         until_learned("CartPole-v1", SEEDS, with_cleanrl=True),
         until_learned("Acrobot-v1", SEEDS, with_cleanrl=False),
         until_learned("Pendulum-v1", SEEDS, with_cleanrl=False),
@@ -431,13 +424,36 @@ def quick() -> list[Race]:
     """`make bench QUICK=1`: two seeds, shorter runs, and of the longer rows only CartPole's."""
     return [
         *rates(12_288, QUICK_SEEDS, few=True),
-        *rates_jax(32_768, QUICK_SEEDS),
-        from_cold(QUICK_SEEDS),
         until_learned("CartPole-v1", QUICK_SEEDS, with_cleanrl=False),
         rate_trpo(8_192, QUICK_SEEDS),
         *gae(0.3, QUICK_SEEDS),
         *start_up(QUICK_SEEDS),
         *cost(QUICK_SEEDS[:1], few=True),
+    ]
+
+
+def forms() -> list[Race]:
+    """The plain form beside the fast one, and both beside a peer that is compiled as a whole."""
+
+    def race(one: Race, env: str, mine: dict[str, Any], steps: int, **more: Any) -> Race:
+        def jobs(seed: int) -> list[Job]:
+            return [ours(env, seed, steps, mine, **more), plain(env, seed, steps, mine, **more)]
+
+        return Race(one.name, one.title, jobs, "steps_per_second", SEEDS)
+
+    cartpole = "CartPole-v1"
+    settings_of = {
+        "rate_zoo": (cartpole, EQUAL_ZOO),
+        "rate_sb3": (cartpole, EQUAL_SB3),
+        "rate_cleanrl": (cartpole, EQUAL_CLEANRL),
+        "rate_hopper": ("Hopper-v5", EQUAL_HOPPER),
+        "rate_lunar_lander": ("LunarLander-v3", EQUAL_LUNAR_LANDER),
+    }
+    return [
+        *(race(one, *settings_of[one.name], 16_384) for one in rates(16_384, SEEDS)),
+        race(rate_trpo(16_384, SEEDS), cartpole, EQUAL_TRPO, 16_384, algorithm="trpo"),
+        *rates_jax(65_536, SEEDS),
+        from_cold(SEEDS),
     ]
 
 

@@ -33,8 +33,8 @@ class Equal:
     value: Any
 
 
-_LR = Equal("learning rate, constant, of AdamW", "lr", "learning_rate", 1e-5)
-_CLIPPED = Equal("gradients longer than this are shortened", "max_grad_norm", "max_grad_norm", 1.0)
+_LR = Equal("learning rate, constant, of Adam without decay", "lr", "learning_rate", 1e-5)
+_CLIPPED = Equal("gradients are clipped to this norm", "max_grad_norm", "max_grad_norm", 1.0)
 _GROUPS = Equal("completions of each prompt", "group_size", "num_generations", 8)
 _ONCE = Equal("passes over a batch", "epochs", "num_iterations", 1)
 _TEMPERATURE = Equal("temperature", "temperature", "temperature", 1.0)
@@ -80,7 +80,7 @@ _SAMPLING = {"batch_size": 64, "max_new_tokens": 24, "warmup": 0}
 OURS: dict[str, dict[str, Any]] = {
     "grpo": {**_SAMPLING, "num_minibatches": 1, "reduction": "sequence"},
     "rloo": {**_SAMPLING, "variant": "rloo", "num_minibatches": 1},
-    "ppo": {**_SAMPLING, "max_grad_norm": None},  # TRL's PPO shortens no gradient
+    "ppo": {**_SAMPLING, "max_grad_norm": None},  # TRL's PPO clips no gradient
     "dpo": {"batch_size": 64, "warmup": 0, "eval_pairs": 0},
     "sft": {"batch_size": 64, "warmup": 0, "eval_examples": 0},
 }

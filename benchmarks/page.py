@@ -34,8 +34,8 @@ class Recorded:
 
     def __init__(self, folder: Path = RESULTS) -> None:
         self.folder = folder
-        self.race, self.many, self.curves = (
-            self._facts(name) for name in ("race", "race_many_seeds", "race_curves")
+        self.race, self.forms, self.many, self.curves = (
+            self._facts(name) for name in ("race", "race_forms", "race_many_seeds", "race_curves")
         )
 
     def _facts(self, name: str) -> Facts | None:
@@ -57,6 +57,7 @@ def machine(recorded: Recorded) -> str:
     lines = []
     for title, facts in (
         ("The bench", recorded.race),
+        ("Plain forms and PureJaxRL", recorded.forms),
         ("The longer races", recorded.many),
         ("The curves", recorded.curves),
     ):
@@ -74,7 +75,73 @@ def _versions(facts: Facts) -> str:
 
 
 def rates(recorded: Recorded) -> str:
-    return _pairs(recorded.race, lambda one: one["race"].startswith("rate_"), "steps a second")
+    """Rates at equal settings; the last column is the plain form's, from a recording of its own."""
+    facts = recorded.race
+    if facts is None:
+        return ABSENT
+    plain = {} if recorded.forms is None else {one["race"]: one for one in _forms(recorded.forms, PLAIN)}
+    rows = [("", "beside", "ours, steps a second", "theirs", "ours / theirs", "aimed at", "plain / theirs")]
+    for one in facts["comparisons"]:
+        if not one["race"].startswith("rate_"):
+            continue
+        slower = plain.get(one["race"])
+        rows.append(
+            (
+                one["title"],
+                one["contestant"],
+                _number(one["ours"]),
+                _number(one["theirs"]),
+                _ratio(one),
+                _aim(one),
+                "—" if slower is None else _number(one["ratio"] / slower["ratio"]),
+            )
+        )
+    return _markdown(rows, left=2)
+
+
+def forms(recorded: Recorded) -> str:
+    """The fast form beside the plain one."""
+    if recorded.forms is None:
+        return ABSENT
+    rows = [("", "fast, steps a second", "plain", "fast / plain")]
+    for one in _forms(recorded.forms, PLAIN):
+        if not one["race"].startswith("rate_jax"):
+            rows.append((one["title"], _number(one["ours"]), _number(one["theirs"]), _ratio(one)))
+    return _markdown(rows, left=1)
+
+
+def compiled(recorded: Recorded) -> str:
+    """Beside PureJaxRL, once it has been compiled, and how long that takes."""
+    facts = recorded.forms
+    if facts is None:
+        return ABSENT
+    plain = {one["race"]: one for one in _forms(facts, PLAIN)}
+    table = recorded.table("race_forms")
+    rows = [("", "ours, steps a second", "plain form", "PureJaxRL", "ours / theirs", "its start, CPU s")]
+    for one in _forms(facts, "PureJaxRL"):
+        if not one["race"].startswith("rate_jax"):
+            continue
+        start = table[(table.race == one["race"]) & (table.measure == "start_up_seconds")]["value"].median()
+        rows.append(
+            (
+                one["title"],
+                _number(one["ours"]),
+                _number(plain[one["race"]]["theirs"]),
+                _number(one["theirs"]),
+                _ratio(one),
+                _number(start),
+            )
+        )
+    return _markdown(rows, left=1)
+
+
+def _forms(facts: Facts, contestant: str) -> list[Facts]:
+    """The rates beside one contestant."""
+    return [
+        one
+        for one in facts["comparisons"]
+        if one["contestant"] == contestant and one["measure"] == "steps_per_second"
+    ]
 
 
 def gae(recorded: Recorded) -> str:
@@ -96,35 +163,28 @@ def start_up(recorded: Recorded) -> str:
 def _pairs(facts: Facts | None, wanted: Callable[[Facts], bool], unit: str, theirs: str = "theirs") -> str:
     if facts is None:
         return ABSENT
-    found = [one for one in facts["comparisons"] if wanted(one)]
-    plain = {one["race"]: one["theirs"] for one in found if one["contestant"] == PLAIN}
-    rows = [("", "beside", f"ours, {unit}", "plain form", theirs, "ours / theirs", "aimed at")]
-    for one in found:
-        if one["contestant"] == PLAIN:
-            continue
+    rows = [("", "beside", f"ours, {unit}", theirs, "ours / theirs", "aimed at")]
+    for one in filter(wanted, facts["comparisons"]):
         rows.append(
             (
                 one["title"],
                 one["contestant"],
                 _number(one["ours"]),
-                _number(plain.get(one["race"])),
                 _number(one["theirs"]),
                 _ratio(one),
                 _aim(one),
             )
         )
-    if not plain:
-        rows = [(*row[:3], *row[4:]) for row in rows]
     return _markdown(rows, left=2)
 
 
 def cold(recorded: Recorded) -> str:
     """From the start of the process to a return of 475, by processor seconds."""
-    facts = recorded.race
+    facts = recorded.forms
     races = [] if facts is None else [one for one in facts["races"] if one["name"] == "cold_cartpole"]
     if facts is None or not races:
         return ABSENT
-    table = recorded.table("race")
+    table = recorded.table("race_forms")
     rows = [("", "got there", "CPU s", "steps", "ours / theirs, CPU s")]
     for label in races[0]["contestants"]:
         mine = table[(table.race == "cold_cartpole") & (table.contestant == label)]
@@ -257,13 +317,13 @@ def worse(recorded: Recorded) -> str:
         return ABSENT
     longer = {} if recorded.many is None else {_row(one): one for one in recorded.many["comparisons"]}
     comparisons = list(longer.values())  # more seeds of the same rows, or the same ones again
+    if recorded.forms is not None:
+        comparisons += [one for one in recorded.forms["comparisons"] if one["contestant"] == "PureJaxRL"]
     for one in recorded.race["comparisons"]:
         if _row(one) not in longer or longer[_row(one)]["seeds"] > one["seeds"]:
             comparisons.append(one)
     lines = []
     for one in comparisons:
-        if one["contestant"] == PLAIN:
-            continue
         if one["ratio"] is None:
             lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
             continue
@@ -303,7 +363,7 @@ def _row(one: Facts) -> tuple[str, str, str]:
 def skipped(recorded: Recorded) -> str:
     lines = [
         f"- {one['title']}, {one['contestant']}: {one['why']}"
-        for facts in (recorded.race, recorded.many, recorded.curves)
+        for facts in (recorded.race, recorded.forms, recorded.many, recorded.curves)
         if facts is not None
         for one in facts["skipped"]
     ]
@@ -405,8 +465,6 @@ def speedups(recorded: Recorded) -> list[tuple[str, float, float | None, float |
     ]
     found = []
     for one in chosen:
-        if one["contestant"] == PLAIN:
-            continue
         times, low, high = one["ratio"], one["low"], one["high"]
         if not times:
             continue  # 0: they did not get there, and nothing can be said of how many times
@@ -561,6 +619,8 @@ PARTS: dict[str, Callable[[Recorded], str]] = {
     for part in (
         machine,
         rates,
+        forms,
+        compiled,
         cold,
         until_learned,
         trpo,

@@ -4,7 +4,7 @@
     python benchmarks/race.py --quick           # two seeds, shorter runs: under five minutes
     python benchmarks/race.py --list            # what would run
     python benchmarks/race.py --only reach_cartpole,rate_zoo
-    python benchmarks/race.py --what many       # the longer recordings: many (seeds), curves
+    python benchmarks/race.py --what forms      # other recordings: forms, many (seeds), curves
     python benchmarks/race.py --record          # write to results/, which the site's page is made from
 
 Each library has an environment of its own under benchmarks/.venvs, which the first run makes. Jobs run one at
@@ -12,9 +12,9 @@ a time, each in its own process with one thread; the jobs of a row and seed run 
 is done is kept in benchmarks/.done: a stopped race goes on where it was. A job of ours is run again when the
 library has changed, and the jobs that it is compared with are run again with it.
 
-CleanRL and PureJaxRL have no package with their ppo.py in it. The files are fetched from their repositories by
-commit, and checked; CLEANRL=PATH and PUREJAXRL=PATH take a checkout from this machine. Where they can't be had
-their rows are named as skipped.
+CleanRL and PureJaxRL have no package with their ppo.py in it. The files are fetched from their repositories
+by commit, and checked; CLEANRL=PATH and PUREJAXRL=PATH take a checkout from this machine. Where they can't be
+had their rows are named as skipped.
 """
 
 from __future__ import annotations
@@ -44,9 +44,21 @@ Result = dict[str, Any]
 # One line of the table: a race, a contestant, a seed, what was measured, and the number.
 Line = dict[str, Any]
 
-LISTS = {"bench": jobs.bench, "quick": jobs.quick, "many": jobs.many_seeds, "curves": jobs.curves}
+LISTS = {
+    "bench": jobs.bench,
+    "quick": jobs.quick,
+    "many": jobs.many_seeds,
+    "curves": jobs.curves,
+    "forms": jobs.forms,
+}
 # The folder of each list in results/.
-NAMES = {"bench": "race", "quick": "race", "many": "race_many_seeds", "curves": "race_curves"}
+NAMES = {
+    "bench": "race",
+    "quick": "race",
+    "many": "race_many_seeds",
+    "curves": "race_curves",
+    "forms": "race_forms",
+}
 
 
 # The simulators that some environments need: the module, and the extra of ours that brings it.
@@ -404,7 +416,7 @@ def write(name: str, lines: Sequence[Line], said: dict[str, Any], *, recorded: b
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="race", description="Race this book's library against its peers.")
     parser.add_argument("--quick", action="store_true", help="two seeds and shorter runs, under five minutes")
-    parser.add_argument("--what", choices=("bench", "many", "curves"), default="bench")
+    parser.add_argument("--what", choices=("bench", "forms", "many", "curves"), default="bench")
     parser.add_argument("--only", default="", metavar="NAME,…", help="only these rows")
     parser.add_argument("--list", action="store_true", help="say what would run, and run nothing")
     parser.add_argument("--record", action="store_true", help="write to results/, and draw the page again")

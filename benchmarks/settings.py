@@ -103,8 +103,8 @@ ZOO_TRPO: dict[str, dict[str, Any]] = {
     },
 }
 
-# Peers without a package: files of a public repository at a commit, with their checksums. They are fetched once,
-# not kept here. CleanRL: MIT licence. PureJaxRL: Apache licence 2.0.
+# Peers without a package: files of a public repository at a commit, with their checksums. They are fetched
+# once, not kept here. CleanRL: MIT licence. PureJaxRL: Apache licence 2.0.
 PEER_FILES: dict[str, dict[str, Any]] = {
     "cleanrl": {
         "name": "CleanRL",

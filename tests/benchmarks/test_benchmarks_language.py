@@ -23,7 +23,7 @@ import language_where  # noqa: E402
 from language_jobs import DECODER, GPT2, LARGE, SMALL  # noqa: E402
 from race import as_csv  # noqa: E402
 
-from ppobook.language.registry import stage_class
+from ppobook.language.registry import stage_class  # noqa: E402
 
 # -------------------------------------------------------------------------------------- the lists of jobs
 
