@@ -391,8 +391,7 @@ def _same_dice() -> Iterator[None]:
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Stop a reader's endless loop. Where there is no such clock (Windows, threads), the kernel's stop "
-    "button does."""
+    """Stop a reader's endless loop. Without SIGALRM (Windows, threads) only the kernel's stop button does."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1255,7 +1255,7 @@ class _Moving:
         return self._function(self._logits, *args, **kwargs)
 
 
-class _Plain:
+class _GradientDescent:
     """Gradient descent, with what a reader asks of an optimizer. Torch's own takes seconds to be loaded."""
 
     def __init__(self, parameter: Tensor, rate: float) -> None:
@@ -1283,12 +1283,15 @@ class _Plain:
                 parameter -= rate * parameter.grad
 
 
+_GradientDescent.__name__ = "gradient-descent optimizer"  # as messages call it
+
+
 class _OneState:
     """One learner, one state, three equally likely actions, each taken once, with advantages 1, 0 and −1."""
 
     def __init__(self, rate: float, learners: int = 1) -> None:
         self.logits = torch.zeros(learners, 1, 3, requires_grad=True)
-        self.optimizer = _Plain(self.logits, rate)
+        self.optimizer = _GradientDescent(self.logits, rate)
         self.states = torch.zeros(learners, 3, dtype=torch.long)
         self.actions = torch.tensor([[0, 1, 2]]).expand(learners, 3).contiguous()
         self.worth = torch.tensor([[1.0, 0.0, -1.0]]).expand(learners, 3).contiguous()
@@ -1519,7 +1522,7 @@ def inside_the_box(answer: Answer) -> Findings:
     dice = torch.Generator().manual_seed(0)
     large = _OneState(3.0)
     large.logits = torch.randn(4, 10, 5, generator=dice).requires_grad_()
-    large.optimizer = _Plain(large.logits, 100.0)
+    large.optimizer = _GradientDescent(large.logits, 100.0)
     large.states = torch.randint(10, (4, 64), generator=dice)
     large.actions = torch.randint(5, (4, 64), generator=dice)
     large.worth = torch.randn(4, 64, generator=dice)

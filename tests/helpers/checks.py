@@ -1,0 +1,221 @@
+"""What the checks of every chapter must do; a chapter's test is a subclass of `CheckTests` with its tables.
+
+    RIGHT["pg-loss"] = [one_way, another_way]
+    WRONG["pg-loss"] = {"a reward, not a loss": lambda …, "padding is pushed too": [lambda …, lambda …]}
+
+A check must accept the master's solution and at least two that are written differently, and call each planted
+mistake by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import random
+import re
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from ppobook.course import masters
+from ppobook.teaching import check, checks
+
+ROOT = Path(__file__).parents[2]
+
+Answer = Callable[..., Any]
+Right = dict[str, list[Answer]]
+Wrong = dict[str, dict[str, Answer | list[Answer]]]
+
+
+class Exercises:
+    """The exercises of a chapter: their master, and what its solutions define."""
+
+    def __init__(self, chapter: str) -> None:
+        self.master = ROOT / "exercises" / "masters" / f"{chapter}.md"
+        self.chapter = (ROOT / "chapters" / f"{chapter}.md").read_text(encoding="utf-8")
+        self.number = int(chapter[:2])
+        self.solutions = {name: s for name, s in masters.solutions(self.master).items() if s.kind == "code"}
+
+    @cached_property
+    def cells(self) -> list[dict[str, Any]]:
+        return masters.read(self.master)["cells"]
+
+    def namespace(self) -> dict[str, Any]:
+        """What the solutions find around them: the master's imports and functions, nothing run."""
+        space: dict[str, Any] = {}
+        for cell in self.cells:
+            if cell["cell_type"] == "code" and masters.part(cell) is None:
+                tree = ast.parse(cell["source"])
+                tree.body = [
+                    n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.FunctionDef)
+                ]
+                exec(compile(tree, "a cell", "exec"), space)
+        return space
+
+    def defined(self, name: str, space: dict[str, Any]) -> Answer:
+        """The function that the solution of an exercise defines."""
+        return space[re.findall(r"^def (\w+)", self.solutions[name].source, re.MULTILINE)[-1]]
+
+    def reference(self, name: str) -> Answer:
+        """The master's solution."""
+        space = self.namespace()
+        for solution in self.solutions.values():
+            exec(solution.source, space)
+        return self.defined(name, space)
+
+    def blank(self, name: str, edit: Callable[[str], str] = str) -> Answer:
+        """What a reader finds in place of the solution."""
+        source = next(c["source"] for c in self.cells if f"solution:{name}" in masters.tags(c))
+        space = self.namespace()
+        exec(edit(masters.blank(source, name)), space)
+        return self.defined(name, space)
+
+    def assert_not_given_away(self, message: str, name: str) -> None:
+        """No line of the solution, and nothing that a reader could paste, stands in a message."""
+        body = self.solutions[name].source.split("\n", 1)[1]
+        flat = re.sub(r"\s+", "", message)
+        for line in body.splitlines():
+            code = re.sub(r"\s+", "", line).removeprefix("return")
+            if len(code) > 10 and '"""' not in line:
+                assert code not in flat, line
+
+
+def each(answers: Answer | list[Answer]) -> list[Answer]:
+    return answers if isinstance(answers, list) else [answers]
+
+
+class CheckTests:
+    """The tests of a chapter's checks; a subclass gives its tables."""
+
+    module: ClassVar[ModuleType]
+    exercises: ClassVar[Exercises]
+    right: ClassVar[Right]
+    wrong: ClassVar[Wrong]
+    # At least so many exercises of each kind.
+    kinds: ClassVar[dict[str, int]]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        fixtures = metafunc.fixturenames
+        if "mistake" in fixtures:
+            metafunc.parametrize(
+                ("name", "mistake", "answer"),
+                [
+                    pytest.param(name, mistake, answer, id=f"{name}-{mistake}-{i}")
+                    for name, table in self.wrong.items()
+                    for mistake, answers in table.items()
+                    for i, answer in enumerate(each(answers))
+                ],
+            )
+        elif "answer" in fixtures:
+            rows = [
+                (f"{name}-{i}", name, a) for name, found in self.right.items() for i, a in enumerate(found)
+            ]
+            metafunc.parametrize(("name", "answer"), [pytest.param(*row, id=label) for label, *row in rows])
+        elif "name" in fixtures:
+            metafunc.parametrize("name", sorted(self.exercises.solutions))
+
+    # --- the tables
+
+    def test_every_check_has_an_exercise_and_every_exercise_a_check(self) -> None:
+        here = {name for name, module in checks.names().items() if module == self.module.__name__}
+        assert here == set(self.exercises.solutions) == set(self.right) == set(self.wrong)
+
+    def test_there_are_two_more_right_answers_and_two_mistakes(self, name: str) -> None:
+        assert len(self.right[name]) >= 2
+        assert len(self.wrong[name]) >= 2
+
+    def test_every_mistake_that_a_check_can_name_was_planted(self) -> None:
+        source = inspect.getsource(self.module)
+        found = re.findall(r'Mistake\(\s*(?:"([^"]+)"(?:\s*if .*?\s*else "([^"]+)")?)', source, re.DOTALL)
+        found += [(name, "") for name in re.findall(r'"mistake",\s*"([^"]+)"', source)]
+        planted = {mistake for table in self.wrong.values() for mistake in table}
+        assert {name for pair in found for name in pair if name} <= planted
+
+    # --- answers
+
+    def test_the_masters_solution_is_right_and_the_check_is_fast(self, name: str) -> None:
+        reference = self.exercises.reference(name)
+        first = checks.run(name, reference)
+        began = time.process_time()
+        verdict = checks.run(name, reference)
+        assert verdict.right, verdict.message
+        assert time.process_time() - began < 1.0
+        assert verdict == first
+
+    def test_a_right_answer_is_right_however_it_is_written(self, name: str, answer: Answer) -> None:
+        verdict = checks.run(name, answer)
+        assert verdict.right, verdict.message
+
+    def test_a_planted_mistake_is_called_by_its_name(self, name: str, mistake: str, answer: Answer) -> None:
+        verdict = checks.run(name, answer)
+        assert (verdict.kind, verdict.name) == ("mistake", mistake), verdict.message
+        assert "Think:" in verdict.message or mistake == "an argument is overwritten"
+        if "Think:" in verdict.message:
+            assert f"Read: chapter {self.exercises.number}" in verdict.message
+        # A sentence whose end was lost, or a number with digits that nobody wants to read.
+        assert not re.search(r"[ ,]\.(\s|$)|\de-[1-9]\d", verdict.message), verdict.message
+        self.exercises.assert_not_given_away(verdict.message, name)
+
+    # --- what is no answer
+
+    def test_the_blank_is_not_yet_and_not_wrong(self, name: str) -> None:
+        with pytest.raises(checks.NotYet, match=f"Not yet: {name}"):
+            check(name, self.exercises.blank(name))
+
+    @pytest.mark.parametrize("value", [None, "seven", torch.zeros(7, 7, 7), float("nan"), {}], ids=str)
+    def test_something_else_altogether_is_refused_in_words(self, name: str, value: Any) -> None:
+        verdict = checks.run(name, lambda *args, **kwargs: value)
+        assert not verdict.right
+        assert verdict.kind == "returned", verdict.message
+        assert "Traceback" not in verdict.message
+        self.exercises.assert_not_given_away(verdict.message, name)
+
+    def test_an_exception_is_shown_with_its_line(self, name: str) -> None:
+        def stumbling(*args: Any, **kwargs: Any) -> Any:
+            return len(args) + undefined_name  # noqa: F821
+
+        verdict = checks.run(name, stumbling)
+        assert verdict.kind == "raised"
+        assert "NameError: name 'undefined_name' is not defined" in verdict.message
+        assert "len(args) + undefined_name" in verdict.message
+        assert re.search(r"in line \d+ of your cell", verdict.message)
+        assert "It was called with (" in verdict.message
+        assert not re.search(r"\ba _\w", verdict.message), "a name of the check's own"
+
+    def test_the_global_random_states_are_left_alone(self, name: str) -> None:
+        def rolling(*args: Any) -> Any:
+            random.random(), np.random.rand(), torch.rand(1)  # noqa: NPY002
+            return None
+
+        random.seed(3), np.random.seed(3), torch.manual_seed(3)  # noqa: NPY002
+        before = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()  # type: ignore[index,union-attr]  # noqa: NPY002
+        checks.run(name, self.exercises.reference(name))
+        checks.run(name, rolling)
+        assert random.getstate() == before[0]
+        assert (np.random.get_state()[1] == before[1]).all()  # type: ignore[index]  # noqa: NPY002
+        assert torch.equal(torch.get_rng_state(), before[2])
+
+    # --- the page and the master
+
+    def test_the_section_a_hint_sends_to_exists(self) -> None:
+        source = Path(self.module.__file__ or "").read_text(encoding="utf-8")
+        headings = dict(re.findall(r"^\((sec-[a-z-]+)\)=\n#+ (.+)$", self.exercises.chapter, re.MULTILINE))
+        known = self.module.CHAPTER.sections
+        assert set(re.findall(r"[\"'](sec-[a-z-]+)[\"']", source)) == set(known)
+        assert dict(known) == {label: headings.get(label, "no such label in the chapter") for label in known}
+        assert f"# {self.module.CHAPTER.title}\n" in self.exercises.chapter
+
+    def test_each_kind_and_difficulty_is_there_and_the_order_climbs(self) -> None:
+        exercises = masters.exercises(masters.read(self.exercises.master))
+        kinds = [e.kind for e in exercises]
+        assert all(kinds.count(kind) >= least for kind, least in self.kinds.items()), kinds
+        levels = [e.difficulty for e in exercises]
+        assert levels == sorted(levels)
+        assert set(levels) == {1, 2, 3, 4, 5}
