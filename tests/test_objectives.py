@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loss_cases import REDUCTIONS, Case, agree, cases, each, eps, slow_clipped, slow_reduce, slow_value_error
 
 from ppobook import diagnostics
 from ppobook.objectives import (
@@ -21,105 +22,14 @@ from ppobook.objectives import (
     value_loss,
 )
 
-# --- the definitions, slowly ----------------------------------------------------------------------------
-
-
-def slow_reduce(entries, mask, reduction, denominator):
-    """One entry after another, in Python numbers; entries is [..., T]."""
-    rows = [
-        [x for x, m in zip(row, row_mask, strict=True) if m]
-        for row, row_mask in zip(
-            entries.reshape(-1, entries.shape[-1]).tolist(),
-            mask.reshape(-1, mask.shape[-1]).tolist(),
-            strict=True,
-        )
-    ]
-    everything = [x for row in rows for x in row]
-    if reduction == "token":
-        return math.fsum(everything) / len(everything)
-    if reduction == "sequence":
-        return math.fsum(math.fsum(row) / len(row) for row in rows) / len(rows)
-    return math.fsum(everything) / denominator
-
-
-def slow_clipped(log_ratio, advantage, low, high):
-    """By cases, without a minimum: past the knee the objective is what it was at the knee."""
-    r = math.exp(log_ratio)
-    if advantage > 0:
-        return advantage * (high if r > high else r)
-    return advantage * (low if r < low else r)
-
-
-def slow_value_error(value, target, old, eps):
-    """Half the squared error, or that of the value held within eps of the old one if that is worse."""
-    plain = (value - target) ** 2 / 2
-    if eps is None:
-        return plain
-    held = old + eps if value > old + eps else old - eps if value < old - eps else value
-    return max(plain, (held - target) ** 2 / 2)
-
-
-def each(slow, *arrays):
-    return np.array([slow(*xs) for xs in zip(*(x.ravel().tolist() for x in arrays), strict=True)]).reshape(
-        arrays[0].shape
-    )
-
-
-class Case:
-    """Random tensors for every loss, with NaN wherever the mask is 0."""
-
-    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
-
-    def __init__(self, seed, shape, reduction, masked):
-        rng = np.random.default_rng(seed)
-        self.x = {name: rng.normal(size=shape) for name in self.names}
-        self.x["old_logp"] = self.x["logp"] + rng.normal(size=shape) * rng.choice([0.05, 0.3, 1.0])
-        self.x["advantages"][rng.random(shape) < 0.1] = 0.0
-        self.x["kl"] = abs(self.x["kl"])
-        self.mask = np.ones(shape, dtype=bool)
-        if masked:
-            self.mask = rng.random(shape) < 0.6
-            self.mask[..., 0] = True
-        self.reduction = reduction
-        self.denominator = float(rng.uniform(1, 9)) if reduction == "constant" else None
-        self.how = {"reduction": reduction, "denominator": self.denominator}
-        if masked:
-            self.how["mask"] = torch.tensor(self.mask)
-
-    def __call__(self, *names):
-        return [torch.tensor(np.where(self.mask, self.x[name], np.nan)) for name in names]
-
-    def mean(self, entries):
-        return slow_reduce(entries, self.mask, self.reduction, self.denominator)
-
-    def counted(self, entries):
-        return entries[self.mask].tolist()
-
-
-cases = st.builds(
-    Case,
-    seed=st.integers(0, 2**32 - 1),
-    shape=st.sampled_from([(1,), (4,), (3, 4), (2, 3, 5)]),
-    reduction=st.sampled_from(["token", "sequence", "constant"]),
-    masked=st.booleans(),
-)
-eps = st.floats(0.01, 1.5)
-REDUCTIONS = ["token", "sequence", "constant"]
-
-
-def agree(found, wanted):
-    assert found.shape == ()
-    np.testing.assert_allclose(found.item(), wanted, rtol=1e-9, atol=1e-9)
-
-
 # --- against the definitions ----------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=200)
 @given(cases)
 def test_policy_gradient_loss_is_the_sum_written_out(case):
-    wanted = case.mean(-case.x["logp"] * case.x["advantages"])
-    agree(policy_gradient_loss(*case("logp", "advantages"), **case.how), wanted)
+    expected = case.mean(-case.x["logp"] * case.x["advantages"])
+    agree(policy_gradient_loss(*case("logp", "advantages"), **case.how), expected)
 
 
 @settings(deadline=None, max_examples=200)
@@ -333,14 +243,14 @@ def test_half_precision():
     names = ("logp", "old_logp", "advantages", "values", "returns", "entropy")
     half = [x.bfloat16() for x in case(*names)]
     weights = {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01}
-    (loss, found), (wide, wanted) = (
+    (loss, found), (wide, expected) = (
         ppo_loss(*half, **weights),
         ppo_loss(*(x.float() for x in half), **weights),
     )
     assert loss.dtype == torch.bfloat16
     torch.testing.assert_close(loss.float(), wide, rtol=0.05, atol=0.05)
     for name, x in found.items():
-        torch.testing.assert_close(x.float(), wanted[name], rtol=0.05, atol=0.05)
+        torch.testing.assert_close(x.float(), expected[name], rtol=0.05, atol=0.05)
 
 
 def test_one_kl_for_all_is_a_kl_for_each():
@@ -388,7 +298,7 @@ def test_sign():
         assert (after > 0.5) == (advantage > 0)
 
 
-def test_finite_numbers_whose_sum_overflows_are_welcome():
+def test_finite_numbers_whose_sum_overflows_are_accepted():
     logp = torch.tensor([-3e38, -3e38], requires_grad=True)
     loss = policy_gradient_loss(logp, torch.tensor([1e-30, 1e-30]))
     assert loss.item() == pytest.approx(3e8)
@@ -407,167 +317,13 @@ def test_reductions_differ_where_sequences_do():
     assert by == pytest.approx({"token": 0.25, "sequence": 0.5, "constant": 0.1})
 
 
-ONE = torch.ones(2, 3)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "sentence"),
-    [
-        ({"advantages": torch.ones(2, 1)}, ValueError, r"advantages has shape \(2, 1\); \(2, 3\) is wanted"),
-        ({"advantages": ONE * torch.nan}, ValueError, r"advantages is nan at index \(0, 0\); finite"),
-        ({"logp": ONE * torch.inf}, ValueError, r"logp is inf at index \(0, 0\); finite numbers are wanted"),
-        ({"logp": torch.ones(0), "advantages": torch.ones(0)}, ValueError, r"logp is empty \(shape \(0,\)\)"),
-        ({"logp": ONE.numpy()}, TypeError, "logp is of type ndarray; a torch tensor is wanted"),
-        (
-            {"advantages": ONE.long()},
-            TypeError,
-            "advantages has dtype torch.int64; a floating dtype is wanted",
-        ),
-        ({"mask": torch.ones(3)}, ValueError, r"mask has shape \(3,\); \(2, 3\) is wanted"),
-        ({"mask": torch.zeros(2, 3)}, ValueError, "mask is 0 everywhere; at least one entry that counts"),
-        ({"mask": 2 * ONE}, ValueError, r"mask is 2 at index \(0, 0\); bool or 0/1 is wanted"),
-        ({"mask": ONE.numpy()}, TypeError, "mask is a NumPy array and logp is a torch tensor"),
-        ({"reduction": "mean"}, ValueError, "reduction is 'mean'; one of 'token', 'sequence', 'constant'"),
-        ({"reduction": "tokens"}, ValueError, "reduction is 'tokens'; did you mean 'token'?"),
-        ({"reduction": None}, ValueError, "reduction is None"),
-        ({"reduction": "constant"}, ValueError, "denominator is None; reduction='constant' wants the number"),
-        ({"reduction": "constant", "denominator": 0}, ValueError, "denominator is 0; a number above 0"),
-        ({"reduction": "constant", "denominator": "8"}, TypeError, "denominator is '8'; a number above 0"),
-        ({"denominator": 6}, ValueError, "denominator is 6 with reduction='token'; it belongs to"),
-        (
-            {"reduction": "sequence", "mask": torch.tensor([[1, 1, 1], [0, 0, 0]])},
-            ValueError,
-            "mask is 0 in all of row 1; under reduction='sequence' each sequence needs at least one token",
-        ),
-        (
-            {
-                "logp": torch.tensor(1.0),
-                "advantages": torch.tensor(1.0),
-                "mask": torch.tensor(True),
-                "reduction": "sequence",
-            },
-            ValueError,
-            "mask is a single number; an array whose last axis is the tokens of a sequence is wanted",
-        ),
-    ],
-)
-def test_refuses(arguments, error, sentence):
-    with pytest.raises(error, match=sentence):
-        policy_gradient_loss(**{"logp": ONE, "advantages": ONE} | arguments)
-
-
-# --- the doors of the others ----------------------------------------------------------------------------
-
-ARGUMENTS = {
-    clipped_surrogate_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE},
-    kl_penalized_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE, "kl": ONE, "beta": 1.0},
-    value_loss: {"values": ONE, "returns": ONE, "old_values": ONE, "clip_eps": 0.2},
-    ppo_loss: {"logp": ONE, "old_logp": ONE, "advantages": ONE, "values": ONE, "returns": ONE, "entropy": ONE}
-    | {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01, "old_values": ONE, "value_clip_eps": 0.2}
-    | {"kl": ONE, "beta": 1.0},
-}
-ARGUMENTS[surrogate_loss] = ARGUMENTS[clipped_surrogate_loss]
-
-
-@pytest.mark.parametrize(
-    ("loss", "name"),
-    [(loss, name) for loss, given in ARGUMENTS.items() for name, x in given.items() if x is ONE],
-    ids=lambda x: getattr(x, "__name__", x),
-)
-def test_each_tensor_has_its_door(loss, name):
-    given = ARGUMENTS[loss]
-    first = next(iter(given))
-    for bad in (torch.nan, torch.inf, -torch.inf):
-        x = ONE.clone()
-        x[1, 2] = bad
-        with pytest.raises(
-            ValueError, match=rf"{name} is {bad} at index \(1, 2\); finite numbers are wanted"
-        ):
-            loss(**given | {name: x})
-        # Where it does not count it may be anything.
-        mask = torch.ones(2, 3)
-        mask[1, 2] = 0
-        found = loss(**given | {name: x}, mask=mask)
-        assert torch.isfinite(found[0] if loss is ppo_loss else found)
-    with pytest.raises(TypeError, match=f"{name} is of type ndarray; a torch tensor is wanted"):
-        loss(**given | {name: ONE.numpy()})
-    with pytest.raises(TypeError, match=f"{name} has dtype torch.int64; a floating dtype is wanted"):
-        loss(**given | {name: ONE.long()})
-    if name != first:
-        with pytest.raises(
-            ValueError, match=rf"{name} has shape \(2,\); \(2, 3\) is wanted, the shape of {first}"
-        ):
-            loss(**given | {name: torch.ones(2)})
-
-
-@pytest.mark.parametrize("loss", ARGUMENTS, ids=lambda f: f.__name__)
-def test_each_loss_has_the_same_doors_for_mask_and_reduction(loss):
-    given, first = ARGUMENTS[loss], next(iter(ARGUMENTS[loss]))
-    for arguments, error, sentence in [
-        ({"mask": torch.zeros(2, 3)}, ValueError, "mask is 0 everywhere"),
-        ({"mask": 0.5 * ONE}, ValueError, r"mask is 0.5 at index \(0, 0\); bool or 0/1 is wanted"),
-        (
-            {"mask": torch.ones(3)},
-            ValueError,
-            rf"mask has shape \(3,\); \(2, 3\) is wanted, the shape of {first}",
-        ),
-        ({"mask": ONE.numpy()}, TypeError, f"mask is a NumPy array and {first} is a torch tensor"),
-        ({"reduction": "mean"}, ValueError, "reduction is 'mean'; one of 'token', 'sequence', 'constant'"),
-        ({"reduction": "constant"}, ValueError, "denominator is None; reduction='constant' wants the number"),
-        ({"denominator": 6}, ValueError, "denominator is 6 with reduction='token'"),
-        (
-            {"reduction": "sequence", "mask": torch.tensor([[1, 1, 1], [0, 0, 0]])},
-            ValueError,
-            "mask is 0 in all of row 1",
-        ),
-    ]:
-        with pytest.raises(error, match=sentence):
-            loss(**given | arguments)
-
-
-@pytest.mark.parametrize(
-    ("loss", "arguments", "error", "sentence"),
-    [
-        (clipped_surrogate_loss, {"clip_eps": 0}, ValueError, "clip_eps is 0; a number above 0 is wanted"),
-        (clipped_surrogate_loss, {"clip_eps": "0.2"}, TypeError, "clip_eps is '0.2'; a number above 0"),
-        (
-            clipped_surrogate_loss,
-            {"clip_eps_high": -0.1},
-            ValueError,
-            "clip_eps_high is -0.1; a number above 0",
-        ),
-        (kl_penalized_loss, {"beta": -1}, ValueError, "beta is -1; a number of at least 0 is wanted"),
-        (kl_penalized_loss, {"beta": None}, TypeError, "beta is None; a number of at least 0 is wanted"),
-        (kl_penalized_loss, {"kl": 0.1}, TypeError, "kl is of type float; a torch tensor is wanted"),
-        (
-            value_loss,
-            {"old_values": None},
-            ValueError,
-            "clip_eps is 0.2 and old_values is None; a clip wants",
-        ),
-        (value_loss, {"clip_eps": 0}, ValueError, "clip_eps is 0; a number above 0"),
-        (ppo_loss, {"clip_eps": None}, TypeError, "clip_eps is None; a number above 0"),
-        (ppo_loss, {"value_coef": -0.5}, ValueError, "value_coef is -0.5; a number of at least 0"),
-        (ppo_loss, {"entropy_coef": -0.01}, ValueError, "entropy_coef is -0.01; a number of at least 0"),
-        (ppo_loss, {"entropy_coef": math.nan}, ValueError, "entropy_coef is nan; a number of at least 0"),
-        (ppo_loss, {"old_values": None}, ValueError, "value_clip_eps is 0.2 and old_values is None"),
-        (ppo_loss, {"value_clip_eps": -1}, ValueError, "value_clip_eps is -1; a number above 0"),
-        (ppo_loss, {"kl": None}, ValueError, "one of kl and beta is None; the penalty wants both"),
-        (ppo_loss, {"beta": None}, ValueError, "one of kl and beta is None; the penalty wants both"),
-    ],
-)
-def test_each_number_has_its_door(loss, arguments, error, sentence):
-    with pytest.raises(error, match=sentence):
-        loss(**ARGUMENTS[loss] | arguments)
-
-
 def test_old_values_without_a_clip_are_not_read():
-    nan = torch.full((2, 3), torch.nan)
-    assert value_loss(ONE, 2 * ONE, nan).item() == 0.5
+    one, nan = torch.ones(2, 3), torch.full((2, 3), torch.nan)
+    assert value_loss(one, 2 * one, nan).item() == 0.5
 
 
-def test_a_loss_that_overflows_is_not_refused():
-    """All arguments are finite numbers; what became of them is for the trainer to judge."""
+def test_a_loss_that_overflows_is_returned():
+    """All arguments are finite numbers; whether to go on is for the trainer to decide."""
     loss, _ = ppo_loss(
         *(torch.tensor([x]) for x in (0.0, -200.0, -1.0, 0.0, 0.0, 0.0)),
         clip_eps=0.2,
@@ -616,5 +372,3 @@ def test_a_masked_mean_is_the_sum_written_out(reduction):
     (slope,) = torch.autograd.grad(masked_mean(x, **how), [x])
     assert (slope[~mask] == 0).all()
     assert slope.sum().item() == pytest.approx(mask.sum().item() / 7 if reduction == "constant" else 1.0)
-    with pytest.raises(ValueError, match="x is nan"):
-        masked_mean(torch.full((2, 3), torch.nan), reduction="token")

@@ -1,7 +1,6 @@
-"""The losses on preferences against sums written out in fifty digits, their gradients, limits and doors."""
+"""The losses on preferences against sums written out in fifty digits, their gradients and limits."""
 
 import math
-from decimal import Decimal, localcontext
 from functools import partial
 
 import numpy as np
@@ -9,155 +8,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from preference_cases import (
+    SIDES,
+    agree,
+    betas,
+    f64,
+    numbers,
+    pairs,
+    scales,
+    seeds,
+    slow_bradley_terry,
+    slow_dpo,
+    slow_ipo,
+    slow_kto,
+    slow_simpo,
+)
 
 from ppobook.preferences import bradley_terry_loss, dpo_loss, ipo_loss, kto_loss, simpo_loss
-
-f64 = partial(torch.tensor, dtype=torch.float64)
-PAIRS = ("chosen_logp", "rejected_logp", "ref_chosen_logp", "ref_rejected_logp")
-SIDES = {"chosen_reward", "rejected_reward", "margin", "accuracy", "chosen_logp", "rejected_logp"}
-
-# --- the definitions, slowly: one pair after another, in numbers that neither overflow nor round --------
-
-
-def exactly(slow):
-    """Called with floats, computed in fifty digits, returned as floats."""
-
-    def called(*args, **kwargs):
-        with localcontext() as context:
-            context.prec = 50
-            found = slow(*args, **kwargs)
-            return {k: float(x) for k, x in found.items()} if isinstance(found, dict) else float(found)
-
-    return called
-
-
-def sigma(x):
-    return 1 / (1 + (-x).exp())
-
-
-def mean(numbers):
-    numbers = list(numbers)
-    return sum(numbers) / len(numbers) if numbers else Decimal("nan")
-
-
-def sides(chosen_rewards, rejected_rewards, chosen, rejected):
-    margins = [w - v for w, v in zip(chosen_rewards, rejected_rewards, strict=True)]
-    return {
-        "chosen_reward": mean(chosen_rewards),
-        "rejected_reward": mean(rejected_rewards),
-        "margin": mean(margins),
-        "accuracy": Decimal(sum(2 if m > 0 else 1 if m == 0 else 0 for m in margins)) / (2 * len(margins)),
-        "chosen_logp": mean(chosen),
-        "rejected_logp": mean(rejected),
-    }
-
-
-@exactly
-def slow_bradley_terry(chosen, rejected, margins):
-    """The choice as it is drawn: e^r of the one against e^r of both."""
-    losses = []
-    for w, v, m in zip(*(map(Decimal, x) for x in (chosen, rejected, margins)), strict=True):
-        one, other = (w - m).exp(), v.exp()
-        losses.append(-(one / (one + other)).ln())
-    return mean(losses)
-
-
-@exactly
-def slow_dpo(chosen, rejected, ref_chosen, ref_rejected, beta, smoothing):
-    beta, smoothing = Decimal(beta), Decimal(smoothing)
-    rewards = [], []
-    losses = []
-    for w, v, rw, rv in zip(
-        *(map(Decimal, x) for x in (chosen, rejected, ref_chosen, ref_rejected)), strict=True
-    ):
-        one, other = ((w - rw) * beta).exp(), ((v - rv) * beta).exp()  # (π / π_ref)^β
-        right, wrong = one / (one + other), other / (one + other)
-        losses.append(-(1 - smoothing) * right.ln() - smoothing * wrong.ln())
-        rewards[0].append(beta * (w - rw))
-        rewards[1].append(beta * (v - rv))
-    found = sides(*rewards, [Decimal(x) for x in chosen], [Decimal(x) for x in rejected])
-    return found | {"loss": mean(losses)}
-
-
-@exactly
-def slow_ipo(chosen, rejected, ref_chosen, ref_rejected, beta):
-    beta = Decimal(beta)
-    w, v, rw, rv = ([Decimal(x) for x in xs] for xs in (chosen, rejected, ref_chosen, ref_rejected))
-    # The square of equation 17, multiplied out: h² − h / β + 1 / (4 β²).
-    h = [a - c - (b - d) for a, b, c, d in zip(w, v, rw, rv, strict=True)]
-    found = sides(
-        [beta * (a - c) for a, c in zip(w, rw, strict=True)],
-        [beta * (b - d) for b, d in zip(v, rv, strict=True)],
-        w,
-        v,
-    )
-    return found | {"loss": mean(x * x - x / beta + 1 / (4 * beta * beta) for x in h)}
-
-
-@exactly
-def slow_simpo(chosen, rejected, chosen_lengths, rejected_lengths, beta, gamma):
-    beta, gamma = Decimal(beta), Decimal(gamma)
-    w = [beta * Decimal(x) / int(n) for x, n in zip(chosen, chosen_lengths, strict=True)]
-    v = [beta * Decimal(x) / int(n) for x, n in zip(rejected, rejected_lengths, strict=True)]
-    losses = [-sigma(a - b - gamma).ln() for a, b in zip(w, v, strict=True)]
-    found = sides(w, v, [Decimal(x) for x in chosen], [Decimal(x) for x in rejected])
-    return found | {"loss": mean(losses)}
-
-
-@exactly
-def slow_kto(logp, ref_logp, desirable, kl, beta, weights):
-    beta, (good_weight, bad_weight) = Decimal(beta), map(Decimal, weights)
-    z = max(Decimal(0), mean(map(Decimal, kl)))
-    losses, right = [], 0
-    rewards, logps = {True: [], False: []}, {True: [], False: []}
-    for p, q, liked in zip(logp, ref_logp, desirable, strict=True):
-        ratio = Decimal(p) - Decimal(q)
-        if liked:
-            losses.append(good_weight * (1 - sigma(beta * (ratio - z))))
-        else:
-            losses.append(bad_weight * (1 - sigma(beta * (z - ratio))))
-        right += 1 if ratio == z else 2 * ((ratio > z) == liked)
-        rewards[liked].append(beta * ratio)
-        logps[liked].append(Decimal(p))
-    return {
-        "loss": mean(losses),
-        "chosen_reward": mean(rewards[True]),
-        "rejected_reward": mean(rewards[False]),
-        "margin": mean(rewards[True]) - mean(rewards[False]),
-        "accuracy": Decimal(right) / (2 * len(losses)),
-        "chosen_logp": mean(logps[True]),
-        "rejected_logp": mean(logps[False]),
-        "kl": z,
-    }
-
-
-def agree(found, wanted, rtol=1e-9, atol=1e-9):
-    """A loss, or a loss with its diagnostics, against numbers of the same names."""
-    if isinstance(found, tuple):
-        loss, diagnostics = found
-        assert "loss" not in diagnostics
-        found = diagnostics | {"loss": loss}
-        assert set(found) == set(wanted)
-        for name in found:
-            agree(found[name], wanted[name], rtol, atol)
-        return
-    assert found.shape == ()
-    np.testing.assert_allclose(found.item(), wanted, rtol=rtol, atol=atol)
-
-
-seeds = st.integers(0, 2**32 - 1)
-numbers = st.integers(1, 7)
-scales = st.sampled_from([0.0, 0.1, 3.0, 300.0])
-betas = st.floats(0.01, 5)
-
-
-def pairs(seed, n, scale):
-    """Log-probabilities of n pairs under a policy, and under a reference that is `scale` away."""
-    rng = np.random.default_rng(seed)
-    reference = -rng.exponential(30.0, size=(2, n))
-    policy = reference + scale * rng.normal(size=(2, n))
-    return [*policy.tolist(), *reference.tolist()]
-
 
 # --- against the definitions ----------------------------------------------------------------------------
 
@@ -173,8 +40,8 @@ def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
         margin, margins = 0.7, [0.7] * n
     else:
         margin = f64(margins)
-    wanted = slow_bradley_terry(chosen, rejected, margins)
-    agree(bradley_terry_loss(f64(chosen), f64(rejected), margin), wanted)
+    expected = slow_bradley_terry(chosen, rejected, margins)
+    agree(bradley_terry_loss(f64(chosen), f64(rejected), margin), expected)
 
 
 @settings(deadline=None, max_examples=150)
@@ -255,7 +122,7 @@ def test_margins_of_any_size(margin, dtype):
     at, zero = torch.tensor([margin], dtype=dtype, requires_grad=True), torch.zeros(1, dtype=dtype)
     one = torch.ones(1, dtype=torch.int64)
     half = 0.5
-    for name, loss, wanted, slope in [
+    for name, loss, expected, slope in [
         ("bradley_terry", bradley_terry_loss(at, zero), max(-margin, 0), -(margin < 0)),
         ("dpo", dpo_loss(at, zero, zero, zero, 1.0)[0], max(-margin, 0), -(margin < 0)),
         (
@@ -272,9 +139,9 @@ def test_margins_of_any_size(margin, dtype):
         (gradient,) = torch.autograd.grad(loss, at)
         if margin == 0 and name != "ipo":
             # Half of each: log 2 or ½, and a slope halfway.
-            wanted = half if name.startswith("kto") else math.log(2)
+            expected = half if name.startswith("kto") else math.log(2)
             slope = {"dpo smoothed": -0.3, "kto, liked": -0.25, "kto, not liked": 0.25}.get(name, -half)
-        np.testing.assert_allclose(loss.item(), wanted, rtol=1e-6, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(loss.item(), expected, rtol=1e-6, atol=1e-9, err_msg=name)
         np.testing.assert_allclose(gradient.item(), slope, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
@@ -299,8 +166,8 @@ def gradients(loss, *tensors):
     return torch.autograd.grad(loss, tensors)
 
 
-def same(found, wanted):
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+def same(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -654,135 +521,3 @@ def test_half_precision():
         found, _ = loss(*half, 0.3)
         assert found.dtype == torch.bfloat16
         torch.testing.assert_close(found.double(), loss(*wide, 0.3)[0], rtol=0.05, atol=0.05)
-
-
-# --- the doors ------------------------------------------------------------------------------------------
-
-ONE = torch.ones(3)
-ARGUMENTS = {
-    bradley_terry_loss: {"chosen_rewards": ONE, "rejected_rewards": ONE, "margin": ONE},
-    dpo_loss: dict.fromkeys(PAIRS, ONE),
-    ipo_loss: dict.fromkeys(PAIRS, ONE),
-    simpo_loss: {"chosen_logp": ONE, "rejected_logp": ONE}
-    | dict.fromkeys(["chosen_lengths", "rejected_lengths"], torch.tensor([1, 2, 3])),
-    kto_loss: {"logp": ONE, "ref_logp": ONE, "desirable": torch.tensor([True, False, True]), "kl": 0.1},
-}
-
-
-@pytest.mark.parametrize(
-    ("loss", "name"),
-    [(loss, name) for loss, given in ARGUMENTS.items() for name, x in given.items() if x is ONE],
-    ids=lambda x: getattr(x, "__name__", x),
-)
-def test_each_tensor_has_its_door(loss, name):
-    given = ARGUMENTS[loss]
-    first = next(iter(given))
-    loss(**given)
-    for bad in (torch.nan, torch.inf, -torch.inf):
-        with pytest.raises(ValueError, match=rf"{name} is {bad} at index 1; finite numbers are wanted"):
-            loss(**given | {name: torch.tensor([0.0, bad, 0.0])})
-    if (loss, name) != (bradley_terry_loss, "margin"):
-        for bad in (ONE.numpy(), [1.0, 1.0, 1.0]):
-            with pytest.raises(TypeError, match=rf"{name} is of type \w+; a torch tensor is wanted"):
-                loss(**given | {name: bad})
-    with pytest.raises(TypeError, match=f"{name} has dtype torch.int64; a floating dtype is wanted"):
-        loss(**given | {name: ONE.long()})
-    if name != first:
-        for bad in (torch.ones(2), torch.ones(3, 1), torch.tensor(1.0)):
-            with pytest.raises(
-                ValueError, match=rf"{name} has shape .*; \(3,\) is wanted, the shape of {first}"
-            ):
-                loss(**given | {name: bad})
-
-
-@pytest.mark.parametrize("loss", ARGUMENTS, ids=lambda f: f.__name__)
-def test_one_number_a_completion_is_wanted(loss):
-    """The usual slip is to pass a log-probability a token."""
-    given, first = ARGUMENTS[loss], next(iter(ARGUMENTS[loss]))
-    for shape in [(3, 24), ()]:
-        bad = {name: torch.ones(shape) if x is ONE else x for name, x in given.items()}
-        sentence = (
-            rf"{first} has shape .*; one axis, \((pairs|completions),\), is wanted: one number a completion"
-        )
-        with pytest.raises(ValueError, match=sentence):
-            loss(**bad)
-    with pytest.raises(ValueError, match=rf"{first} is empty \(shape \(0,\)\); at least one entry is wanted"):
-        loss(**{name: torch.ones(0) if x is ONE else x for name, x in given.items()})
-
-
-@pytest.mark.parametrize("loss", [dpo_loss, ipo_loss, simpo_loss, kto_loss], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("beta", [0, -0.1, math.nan, math.inf])
-def test_beta_is_above_0(loss, beta):
-    with pytest.raises(ValueError, match=rf"beta is {beta}; a number above 0 is wanted"):
-        loss(**ARGUMENTS[loss], beta=beta)
-    with pytest.raises(TypeError, match=r"beta is '0.1'; a number above 0 is wanted"):
-        loss(**ARGUMENTS[loss], beta="0.1")
-
-
-@pytest.mark.parametrize(
-    ("loss", "arguments", "error", "sentence"),
-    [
-        (bradley_terry_loss, {"margin": math.nan}, ValueError, "margin is nan; a number that is finite"),
-        (bradley_terry_loss, {"margin": "1"}, TypeError, "margin is '1'; a number that is finite"),
-        (bradley_terry_loss, {"margin": ONE.numpy()}, TypeError, "margin is array"),
-        (dpo_loss, {"label_smoothing": 0.6}, ValueError, r"label_smoothing is 0.6; a number in \[0, 0.5\]"),
-        (dpo_loss, {"label_smoothing": -0.1}, ValueError, r"label_smoothing is -0.1; a number in \[0, 0.5\]"),
-        (dpo_loss, {"label_smoothing": None}, TypeError, r"label_smoothing is None; a number in \[0, 0.5\]"),
-        (simpo_loss, {"gamma": -1}, ValueError, "gamma is -1; a number of at least 0"),
-        (
-            simpo_loss,
-            {"chosen_lengths": torch.tensor([1, 0, 2])},
-            ValueError,
-            "chosen_lengths is 0 at index 1; whole numbers of at least 1 are wanted",
-        ),
-        (
-            simpo_loss,
-            {"rejected_lengths": torch.tensor([1.5, 1, 2])},
-            ValueError,
-            "rejected_lengths is 1.5 at",
-        ),
-        (simpo_loss, {"rejected_lengths": ONE * torch.nan}, ValueError, "rejected_lengths is nan at index 0"),
-        (simpo_loss, {"rejected_lengths": ONE * torch.inf}, ValueError, "rejected_lengths is inf at index 0"),
-        (simpo_loss, {"chosen_lengths": ONE.bool()}, TypeError, "chosen_lengths has dtype torch.bool; whole"),
-        (
-            simpo_loss,
-            {"chosen_lengths": [1, 2, 3]},
-            TypeError,
-            "chosen_lengths is of type list; a torch tensor",
-        ),
-        (
-            simpo_loss,
-            {"chosen_lengths": torch.ones(2)},
-            ValueError,
-            r"chosen_lengths has shape \(2,\); \(3,\)",
-        ),
-        (kto_loss, {"desirable": torch.ones(2)}, ValueError, r"desirable has shape \(2,\); \(3,\) is wanted"),
-        (kto_loss, {"desirable": 2 * ONE}, ValueError, "desirable is 2 at index 0; bool or 0/1 is wanted"),
-        (
-            kto_loss,
-            {"desirable": ONE.numpy()},
-            TypeError,
-            "desirable is a NumPy array and logp is a torch tensor",
-        ),
-        (kto_loss, {"kl": math.nan}, ValueError, "kl is nan; a number that is finite is wanted"),
-        (kto_loss, {"kl": None}, TypeError, "kl is None; a number that is finite is wanted"),
-        (
-            kto_loss,
-            {"kl": torch.tensor([0.0, torch.nan])},
-            ValueError,
-            "kl is nan at index 1; finite numbers",
-        ),
-        (kto_loss, {"kl": torch.ones(0)}, ValueError, r"kl is empty \(shape \(0,\)\)"),
-        (kto_loss, {"kl": torch.tensor(1)}, TypeError, "kl has dtype torch.int64; a floating dtype"),
-        (kto_loss, {"desirable_weight": -1}, ValueError, "desirable_weight is -1; a number of at least 0"),
-        (
-            kto_loss,
-            {"undesirable_weight": None},
-            TypeError,
-            "undesirable_weight is None; a number of at least",
-        ),
-    ],
-)
-def test_refuses(loss, arguments, error, sentence):
-    with pytest.raises(error, match=sentence):
-        loss(**ARGUMENTS[loss] | arguments)

@@ -1,7 +1,7 @@
-"""Numbers to watch, and advantages put on a common scale.
+"""Diagnostics of an update, and the normalisation of advantages.
 
-NumPy in, NumPy out; torch in, torch out, on the same device and in the same dtype. All but `normalize` give
-numbers, detached: `ratios` several, each other one.
+NumPy in, NumPy out; torch in, torch out, on the same device and in the same dtype. All but `normalize` return
+detached scalars: `ratios` several, each other function one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ppobook.validation import ArrayT
 def normalize(
     advantages: ArrayT, mask: ArrayT | None = None, *, ddof: int = 0, shift_mean: bool = True
 ) -> ArrayT:
-    """Advantages divided by their standard deviation, and moved so that their mean is 0.
+    """Advantages divided by their standard deviation and shifted to mean 0.
 
         Â ← (Â − mean) / std                 shift_mean=True
-        Â ← (Â − mean) / std + mean          shift_mean=False: the mean stays where it was
+        Â ← (Â − mean) / std + mean          shift_mean=False: the mean stays as it was
 
-    Mean and deviation are those of everything passed in, so the result depends on the call: over a whole
-    batch all samples are scaled alike; minibatch by minibatch the same sample is scaled differently each
-    time. Say in your code which of the two you do.
+    Mean and standard deviation are those of all entries passed in, so the result depends on the call: over a
+    whole batch all samples are scaled alike; minibatch by minibatch the same sample is scaled differently
+    each time. Say in your code which of the two you do.
 
-    Advantages that are all alike have no scale. They become 0, or with shift_mean=False stay as they are.
+    Advantages that are all equal become 0, or with shift_mean=False stay as they are.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ def normalize(
     validation.present(advantages=advantages)
     x: Any = validation.floats(advantages=advantages)[0]
     validation.not_empty("advantages", x)
-    if validation.count("ddof", ddof, low=0) > 1:
-        raise ValueError(f"ddof is {ddof}; 0 or 1 is wanted")
+    validation.count("ddof", ddof, low=0, high=1)
     keep, number = None, math.prod(x.shape)
     if mask is not None:
         keep = validation.flags("mask", mask, x.shape, "the shape of advantages")
@@ -66,12 +65,10 @@ def normalize(
             keep = library.as_tensor(keep, device=x.device)
         number = int(keep.sum())
         if number == 0:
-            raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
+            raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
     validation.finite("advantages", x, where=keep)
     if number <= ddof:
-        raise ValueError(
-            f"ddof is {ddof} and advantages has {number} entry that counts; more than ddof are wanted"
-        )
+        raise ValueError(f"advantages must have more entries that count than ddof={ddof}, got {number}")
 
     x = x if keep is None else library.where(keep, x, 0.0)
     mean = x.sum() / number
@@ -80,7 +77,7 @@ def normalize(
     if not math.isfinite(float(std)):  # squares beyond the dtype: the same in units of the largest
         unit = abs(centred).max()
         return normalize(centred / unit, mask, ddof=ddof) + (0.0 if shift_mean else mean)
-    # Equal numbers have a deviation of a few roundings, not of 0: that is no scale to divide by.
+    # The standard deviation of equal numbers is a few rounding errors, not 0: do not divide by it.
     if float(std) <= 8 * library.finfo(x.dtype).eps * float(abs(x).max()):
         return library.zeros_like(x) if shift_mean else x
     scaled = centred / std
@@ -95,7 +92,7 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
         1 − Var(returns − values) / Var(returns)
 
     1 is a perfect critic, 0 one as good as a constant, below 0 one that is worse than a constant. A constant
-    error is not counted. Compare with the values that were recorded in the rollout, before training on it.
+    error is not counted. Pass the values that were recorded in the rollout, before training on it.
 
     Parameters
     ----------
@@ -103,7 +100,7 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
 
     Returns
     -------
-    scalar, detached; NaN where the returns are all alike, for then there is nothing to explain
+    scalar, detached; NaN if all returns are equal
 
     Raises
     ------
@@ -169,7 +166,7 @@ def ratios(
     clip_eps_high: float | None = None,
     mask: ArrayT | None = None,
 ) -> dict[str, Any]:
-    """What PPO's ratios r = π_new / π_old say of a step, or of all steps of an update taken together.
+    """Statistics of PPO's ratios r = π_new / π_old over a minibatch, or over a whole update.
 
         clip_fraction = mean of [ r < 1 − ε or r > 1 + ε ]
         flat_fraction = mean of [ Â > 0 and r > 1 + ε, or Â < 0 and r < 1 − ε ]
@@ -193,8 +190,8 @@ def ratios(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, no entry that counts, a value that is not finite, a clip_eps that is no number
-        above 0, arrays and tensors mixed.
+        Shapes that differ, no entry that counts, a value that is not finite, a clip_eps that is not a
+        number above 0, arrays and tensors mixed.
 
     References
     ----------
@@ -213,10 +210,10 @@ def clip_fraction(
     clip_eps_high: float | None = None,
     mask: ArrayT | None = None,
 ) -> ArrayT:
-    """The share of samples whose ratio has left the box: mean of [ r < 1 − ε or r > 1 + ε ].
+    """The share of samples whose ratio is outside the clip range: mean of [ r < 1 − ε or r > 1 + ε ].
 
-    It is what libraries log under this name. It counts samples that have moved the wrong way too, which no
-    clip stops; see `flat_fraction` for those that a clip does stop. A ratio exactly at a bound is inside.
+    It is what libraries log under this name. It also counts samples that have moved the wrong way, which no
+    clip stops; `flat_fraction` counts those that the clip does stop. A ratio exactly at a bound is inside.
 
     Arguments, errors and source as for `ratios`.
 
@@ -237,12 +234,12 @@ def flat_fraction(
     clip_eps_high: float | None = None,
     mask: ArrayT | None = None,
 ) -> ArrayT:
-    """The share of samples that the clip has silenced: those on the flat side of the clipped surrogate.
+    """The share of samples without a gradient: those on the flat side of the clipped surrogate.
 
         mean of [ Â > 0 and r > 1 + ε,  or  Â < 0 and r < 1 − ε ]
 
-    Exactly at the knee a sample is not flat: its gradient there is still the full one. One with Â = 0 is not
-    counted either: it has no gradient, but nothing was taken from it.
+    A sample exactly at the bound is not flat: its gradient there is still the full one. One with Â = 0 is not
+    counted either: it has no gradient, clipped or not.
 
     Arguments, errors and source as for `ratios`.
 
@@ -255,15 +252,15 @@ def flat_fraction(
     return ratio_means(log_ratio, advantages, low, high, keep)["flat_fraction"]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite, and says so
+@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite
 def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: Any = None) -> dict[str, Any]:
-    """`ratios` without its doors, for the inner loop of a training: arguments of one kind, shape and dtype.
+    """`ratios` without validation, for the training loop: arguments of one library, shape and dtype.
 
-    `low` and `high` are the ends of the box; what `keep` leaves out must be 0 in both arrays already.
+    `low` and `high` are the clip range; where `keep` is False both arrays must be 0 already.
     """
     library: Any = validation.one_library(log_ratio=log_ratio)
     if library is not np and log_ratio.device.type == "cpu" and log_ratio.dtype.itemsize >= 4:
-        # For a minibatch of the usual size NumPy takes these small steps in less than half of torch's time.
+        # On a minibatch of the usual size these small operations take NumPy less than half of torch's time.
         log_r, a = log_ratio.detach().numpy(), advantages.detach().numpy()
         means = ratio_means(log_r, a, low, high, None if keep is None else keep.numpy())
         values = library.from_numpy(np.array(list(means.values()), dtype=log_r.dtype))
@@ -272,7 +269,7 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
     ratio = library.exp(log_ratio)
     above, below = ratio > high, ratio < low
     flat = (above & (advantages > 0)) | (below & (advantages < 0))
-    # expm1: near r = 1, r − 1 would lose its digits, and with them KL and deviation.
+    # expm1: near r = 1, r − 1 would lose its digits, and so would the KL and ratio_std.
     shift = library.expm1(log_ratio)
     # Where keep is False, r is 1, and all four sums count it as 0.
     number = math.prod(log_ratio.shape) if keep is None else keep.sum()
@@ -288,7 +285,7 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
 
 
 def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
-    """The ends of the box that a ratio gains nothing from leaving: 1 − ε and 1 + ε, or 1 + its own ε."""
+    """The clip range of the ratio: 1 − clip_eps, and 1 + clip_eps_high (left out, 1 + clip_eps)."""
     clip_eps = validation.number("clip_eps", clip_eps, above=0)
     if clip_eps_high is None:
         return 1 - clip_eps, 1 + clip_eps
@@ -296,12 +293,12 @@ def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, flo
 
 
 def gradient_variance(gradients: ArrayT) -> ArrayT:
-    """How far one gradient estimate lies from their mean: the expected squared distance.
+    """The variance of gradient estimates: the expected squared distance of one from their mean.
 
         E |g − E g|²  =  the trace of the covariance of g
 
-    It is estimated from independent estimates, without bias. An average over B of them has 1/B of it, so two
-    estimators compare as the numbers of samples that they need for one precision.
+    Unbiased, from independent estimates. An average over B of them has 1/B of it, so the ratio of two
+    variances is that of the numbers of samples needed for the same precision.
 
     Parameters
     ----------
@@ -322,29 +319,28 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
     validation.last_axis("gradients", g, "the components of a gradient")
     validation.not_empty("gradients", g)
     if len(g) < 2:
-        raise ValueError(
-            f"gradients has shape {tuple(g.shape)}; at least 2 samples (the first axis) are wanted"
-        )
+        shape = tuple(g.shape)
+        raise ValueError(f"gradients must have at least 2 samples along the first axis, got shape {shape}")
     validation.finite("gradients", g)
     return ((g - g.mean(0)) ** 2).sum() / (len(g) - 1)
 
 
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
-    """The mask as booleans, or None, and the arrays, detached: of one shape and dtype, 0 where masked out."""
+    """The mask as booleans, or None, and the arrays: finite, detached, of one dtype, 0 where masked out."""
     library = validation.one_library(**arrays, mask=mask)
     validation.present(**arrays)
     first = next(iter(arrays))
     found: list[Any] = [_detached(x) for x in validation.floats(**arrays)]
-    wanted = found[0].shape
+    expected = found[0].shape
     validation.not_empty(first, found[0])
     for name, x in zip(arrays, found, strict=True):
-        validation.shape(name, x, wanted, f"the shape of {first}")
+        validation.shape(name, x, expected, f"the shape of {first}")
     keep = None
     if mask is not None:
-        keep = validation.flags("mask", mask, wanted, f"the shape of {first}")
+        keep = validation.flags("mask", mask, expected, f"the shape of {first}")
         keep = keep if library is np else library.as_tensor(keep, device=found[0].device)
         if not keep.any():
-            raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
+            raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
         found = [library.where(keep, x, 0.0) for x in found]
     for name, x in zip(arrays, found, strict=True):
         validation.finite(name, x)

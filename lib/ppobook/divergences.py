@@ -55,7 +55,7 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
         validation.finite(name, x, where=~impossible)
         if impossible.all(-1).any():
             raise ValueError(
-                f"{name} is -inf for all actions of a distribution; at least one finite logit is wanted"
+                f"{name} must have a finite logit in each distribution, got -inf for all actions"
             )
     log_q, log_p = _log_softmax(library, logits_q), _log_softmax(library, logits_p)
     q = library.exp(log_q)
@@ -74,7 +74,7 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     ----------
     mean_q, mean_p : array or tensor, shape (..., components)
     std_q, std_p : shape (..., components), or any that broadcasts to it
-        Standard deviations, above 0. One deviation an action, (components,), serves all states.
+        Standard deviations, above 0. Of shape (components,), they hold for all states.
 
     Returns
     -------
@@ -83,8 +83,8 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, no last axis, a value that is not finite, a deviation of 0 or below, arrays
-        and tensors mixed.
+        Shapes that do not fit, no last axis, a value that is not finite, a standard deviation of 0 or
+        below, arrays and tensors mixed.
 
     References
     ----------
@@ -142,7 +142,7 @@ def k3(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
     """r − 1 − log r at samples of q, with r = p/q: unbiased, and never negative.
 
     E_q[r − 1] = 0, so it may be added to k1 without changing its mean; what it adds moves against k1, and
-    cancels most of its scatter while q and p are close. When they are far apart r has heavy tails, and so
+    cancels most of its variance while q and p are close. When they are far apart r has heavy tails, and so
     has k3. It is an estimate of the *value*: used as a loss for q, its gradient is not that of the KL.
 
     Arguments, result, errors and source as for `k1`.
@@ -153,7 +153,7 @@ def k3(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
 
 
 def _log_ratio(logp_q: Any, logp_p: Any) -> Any:
-    """log p − log q, after their door."""
+    """log p − log q, both checked."""
     logp_q, logp_p = _pair(logp_q=logp_q, logp_p=logp_p)
     validation.finite("logp_q", logp_q)
     validation.finite("logp_p", logp_p)
@@ -161,7 +161,7 @@ def _log_ratio(logp_q: Any, logp_p: Any) -> Any:
 
 
 def _pair(**arrays: Any) -> list[Any]:
-    """Two arrays of one dtype, which must be of one shape."""
+    """The two arrays in one dtype; they must have one shape."""
     validation.present(**arrays)
     x, y = validation.floats(**arrays)
     first, second = arrays

@@ -1,22 +1,19 @@
 """Every loss of the book, as a pure function of tensors.
 
-A loss is something to make small, so each is minus the objective that it stands for. All of them share the
-arguments that say which entries count and how they are averaged: `mask`, `reduction`, `denominator`.
+Losses are minimised, so each is minus the objective that it stands for. All of them share the arguments that
+say which entries count and how they are averaged: `mask`, `reduction`, `denominator`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ppobook import validation
 from ppobook.diagnostics import clip_range, ratio_means
-
-Reduction = Literal["token", "sequence", "constant"]
-REDUCTIONS = get_args(Reduction)
+from ppobook.reductions import Reduction, aligned, checked, reduce
 
 
 def policy_gradient_loss(
@@ -66,8 +63,8 @@ def policy_gradient_loss(
     learning", theorem 1. Sutton et al. 2000, "Policy gradient methods for reinforcement learning with
     function approximation", theorem 1.
     """
-    keep, (logp, advantages) = _entries(mask, logp=logp, advantages=advantages)
-    return _reduce(-logp * advantages, keep, reduction, denominator)
+    keep, (logp, advantages) = checked(mask, logp=logp, advantages=advantages)
+    return reduce(-logp * advantages, keep, reduction, denominator)
 
 
 def masked_mean(
@@ -77,7 +74,7 @@ def masked_mean(
     reduction: Reduction = "token",
     denominator: float | None = None,
 ) -> Tensor:
-    """The mean that all losses here take over their entries, of any numbers.
+    """The mean of any numbers under the mask and reduction that all losses here share.
 
     Parameters
     ----------
@@ -95,8 +92,8 @@ def masked_mean(
     ValueError, TypeError
         As `policy_gradient_loss`.
     """
-    keep, (x,) = _entries(mask, x=x)
-    return _reduce(x, keep, reduction, denominator)
+    keep, (x,) = checked(mask, x=x)
+    return reduce(x, keep, reduction, denominator)
 
 
 def surrogate_loss(
@@ -140,9 +137,9 @@ def surrogate_loss(
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 6, which names it L^CPI after
     Kakade and Langford 2002, "Approximately optimal approximate reinforcement learning".
     """
-    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     ratio = (logp - old_logp).exp()
-    return _reduce(-ratio * advantages, keep, reduction, denominator)
+    return reduce(-ratio * advantages, keep, reduction, denominator)
 
 
 def clipped_surrogate_loss(
@@ -183,7 +180,7 @@ def clipped_surrogate_loss(
     Raises
     ------
     ValueError, TypeError
-        As `policy_gradient_loss`; also a clip_eps or clip_eps_high that is no number above 0.
+        As `policy_gradient_loss`; also a clip_eps or clip_eps_high that is not a number above 0.
 
     References
     ----------
@@ -191,10 +188,10 @@ def clipped_surrogate_loss(
     al. 2025, "DAPO: an open-source LLM reinforcement learning system at scale", section 3.1.
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     ratio = _ratio_to_clip(logp - old_logp, advantages)
     clipped = ratio.clamp(low, high)
-    return _reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
+    return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
 
 def kl_penalized_loss(
@@ -231,18 +228,18 @@ def kl_penalized_loss(
     Raises
     ------
     ValueError, TypeError
-        As `policy_gradient_loss`; also a beta that is no number of at least 0.
+        As `policy_gradient_loss`; also a beta that is not a number of at least 0.
 
     References
     ----------
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 8; how beta adapts: section 4.
     """
     beta = validation.number("beta", beta, low=0)
-    keep, (logp, old_logp, advantages, kl) = _entries(
+    keep, (logp, old_logp, advantages, kl) = checked(
         mask, logp=logp, old_logp=old_logp, advantages=advantages, kl=_spread(kl, logp)
     )
     ratio = (logp - old_logp).exp()
-    return _reduce(-(ratio * advantages - beta * kl), keep, reduction, denominator)
+    return reduce(-(ratio * advantages - beta * kl), keep, reduction, denominator)
 
 
 def sequence_surrogate_loss(
@@ -289,7 +286,8 @@ def sequence_surrogate_loss(
     Raises
     ------
     ValueError, TypeError
-        As `clipped_surrogate_loss`; also advantages that are not one number a sequence.
+        As `policy_gradient_loss`; also a clip_eps or clip_eps_high that is not a number above 0, advantages
+        that are not one number a sequence.
 
     References
     ----------
@@ -297,7 +295,7 @@ def sequence_surrogate_loss(
     """
     low, high = clip_range(clip_eps, clip_eps_high)
     validation.last_axis("logp", validation.tensor("logp", logp), "the tokens of a sequence")
-    keep, (logp, old_logp) = _entries(mask, logp=logp, old_logp=old_logp)
+    keep, (logp, old_logp) = checked(mask, logp=logp, old_logp=old_logp)
     advantages = _one_a_sequence(advantages, logp, keep)
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
     tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1).clamp(min=1)
@@ -306,7 +304,7 @@ def sequence_surrogate_loss(
     losses = -gain.unsqueeze(-1).expand(logp.shape)
     if keep is not None:
         losses = torch.where(keep, losses, 0.0)
-    return _reduce(losses, keep, reduction, denominator)
+    return reduce(losses, keep, reduction, denominator)
 
 
 def cispo_loss(
@@ -349,7 +347,7 @@ def cispo_loss(
     Raises
     ------
     ValueError, TypeError
-        As `policy_gradient_loss`; also a clip_eps_high or clip_eps_low that is no number above 0.
+        As `policy_gradient_loss`; also a clip_eps_high or clip_eps_low that is not a number above 0.
 
     References
     ----------
@@ -358,9 +356,9 @@ def cispo_loss(
     """
     high = 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
     low = None if clip_eps_low is None else 1 - validation.number("clip_eps_low", clip_eps_low, above=0)
-    keep, (logp, old_logp, advantages) = _entries(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     weight = (logp.detach() - old_logp).exp().clamp(low, high)
-    return _reduce(-weight * advantages * logp, keep, reduction, denominator)
+    return reduce(-weight * advantages * logp, keep, reduction, denominator)
 
 
 def value_loss(
@@ -388,9 +386,9 @@ def value_loss(
     values : tensor, shape (...)
         V of the critic being trained.
     returns : tensor, the shape of values
-        What it should have said. Detached inside.
+        Targets of the critic. Detached inside.
     old_values : tensor, the shape of values, optional
-        What it said when the rollout was made. Detached inside. Read only where clip_eps is given.
+        V when the rollout was made. Detached inside. Read only where clip_eps is given.
     clip_eps : float above 0, optional
         In units of the return, which has a scale of its own: the policy's ε is no guide to it.
     mask, reduction, denominator
@@ -403,7 +401,7 @@ def value_loss(
     Raises
     ------
     ValueError, TypeError
-        As `policy_gradient_loss`; also a clip_eps that is no number above 0, or one without old_values.
+        As `policy_gradient_loss`; also a clip_eps that is not a number above 0, or one without old_values.
 
     References
     ----------
@@ -412,8 +410,8 @@ def value_loss(
     RL: a case study on PPO and TRPO", section 3.
     """
     tensors = {"values": values, "returns": returns} | _old_values("clip_eps", clip_eps, old_values)
-    keep, (values, *frozen) = _entries(mask, **tensors)
-    return _reduce(_value_errors(values, *frozen, clip_eps=clip_eps), keep, reduction, denominator)
+    keep, (values, *frozen) = checked(mask, **tensors)
+    return reduce(_value_errors(values, *frozen, clip_eps=clip_eps), keep, reduction, denominator)
 
 
 def ppo_loss(
@@ -436,7 +434,7 @@ def ppo_loss(
     reduction: Reduction = "token",
     denominator: float | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Everything that PPO makes small at once: policy, critic, and minus the entropy.
+    """PPO's whole loss: policy, critic, and minus the entropy.
 
         L = L_policy + c_v L_value − c_e H
 
@@ -484,11 +482,12 @@ def ppo_loss(
     tensors |= {"values": values, "returns": returns, "entropy": entropy}
     tensors |= _old_values("value_clip_eps", value_clip_eps, old_values)
     if (kl is None) != (beta is None):
-        raise ValueError("one of kl and beta is None; the penalty wants both, the clip neither")
+        only = "beta" if kl is None else "kl"
+        raise ValueError(f"kl and beta must both be given, or neither, got {only} only")
     if kl is not None:
         beta = validation.number("beta", beta, low=0)
         tensors["kl"] = _spread(kl, logp)
-    keep, entries = _alike(mask, tensors)
+    keep, entries = aligned(mask, tensors)
     logp, old_logp, advantages, values, returns, entropy, *optional = entries
 
     log_ratio = logp - old_logp
@@ -499,7 +498,7 @@ def ppo_loss(
     errors = _value_errors(values, returns, *optional[: value_clip_eps is not None], clip_eps=value_clip_eps)
 
     def mean(x: Tensor) -> Tensor:
-        return _reduce(x, keep, reduction, denominator)
+        return reduce(x, keep, reduction, denominator)
 
     parts = {"policy_loss": mean(-objective), "value_loss": mean(errors), "entropy": mean(entropy)}
     if beta is not None:
@@ -546,17 +545,17 @@ def _value_errors(
 
 
 def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) -> dict[str, Tensor]:
-    """old_values under its name, if a clip is there to read it."""
+    """{"old_values": old_values} if there is a clip that reads it, else an empty dict."""
     if clip_eps is None:
         return {}
     validation.number(name, clip_eps, above=0)
     if old_values is None:
-        raise ValueError(f"{name} is {clip_eps} and old_values is None; a clip wants values to stay near")
+        raise ValueError(f"old_values must be given with {name}={clip_eps}, got None")
     return {"old_values": old_values}
 
 
 def _spread(kl: Tensor, logp: Tensor) -> Tensor:
-    """A single number as one for every entry."""
+    """A kl that is a single number, expanded to the shape of logp."""
     single = validation.is_tensor(kl) and validation.is_tensor(logp) and kl.ndim == 0
     return kl.expand(logp.shape) if single else kl
 
@@ -570,67 +569,3 @@ def _one_a_sequence(advantages: Tensor, logp: Tensor, keep: Tensor | None) -> Te
         advantages = torch.where(keep.any(dim=-1), advantages, 0.0)
     validation.finite("advantages", advantages)
     return advantages.to(logp.dtype)
-
-
-# What was measured when the rollout was made: data, into which no gradient goes.
-_DATA = {"old_logp", "advantages", "returns", "old_values"}
-
-
-def _entries(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, list[Tensor]]:
-    """`_alike`, and finite."""
-    keep, entries = _alike(mask, tensors)
-    for name, x in zip(tensors, entries, strict=True):
-        validation.finite(name, x)
-    return keep, entries
-
-
-def _alike(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | None, list[Tensor]]:
-    """The mask as booleans, and the tensors (all of the first one's shape and dtype), 0 where masked out."""
-    for name, x in tensors.items():
-        validation.tensor(name, x)
-    validation.one_library(**tensors, mask=mask)
-    first_name, first = next(iter(tensors.items()))
-    validation.not_empty(first_name, first)
-    for name, x in tensors.items():
-        validation.shape(name, x, first.shape, f"the shape of {first_name}")
-    entries = [x.detach() if name in _DATA else x for name, x in tensors.items()]
-    keep = None
-    if mask is not None:
-        keep = validation.flags("mask", mask, first.shape, f"the shape of {first_name}")
-        keep = torch.as_tensor(keep, device=first.device)
-        if not keep.any():
-            raise ValueError("mask is 0 everywhere; at least one entry that counts is wanted")
-        # Zeroed before any arithmetic: a NaN in the padding would otherwise reach the gradient as 0 · NaN.
-        entries = [torch.where(keep, x, 0.0) for x in entries]
-    return keep, [x if x.dtype == first.dtype else x.to(first.dtype) for x in entries]
-
-
-def _reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominator: float | None) -> Tensor:
-    """One number from a loss an entry; what is masked out must be 0 already."""
-    validation.choice("reduction", reduction, REDUCTIONS)
-    if reduction == "constant":
-        return losses.sum() / _denominator(denominator)
-    if denominator is not None:
-        raise ValueError(
-            f"denominator is {denominator!r} with reduction={reduction!r}; "
-            f"it belongs to reduction='constant' only"
-        )
-    if keep is None:
-        # Without a mask all sequences are equally long, and the two means are one.
-        return losses.mean()
-    if reduction == "token":
-        return losses.sum() / keep.sum()
-    validation.last_axis("mask", keep, "the tokens of a sequence")
-    tokens = keep.sum(dim=-1)
-    if (tokens == 0).any():
-        raise ValueError(
-            f"mask is 0 in all of row {validation.place(tokens == 0)}; "
-            f"under reduction='sequence' each sequence needs at least one token"
-        )
-    return (losses.sum(dim=-1) / tokens).mean()
-
-
-def _denominator(denominator: Any) -> float:
-    if denominator is None:
-        raise ValueError("denominator is None; reduction='constant' wants the number to divide the sum by")
-    return validation.number("denominator", denominator, above=0)

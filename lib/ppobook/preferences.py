@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ppobook import validation
-from ppobook.objectives import _entries
+from ppobook.reductions import checked
 
 Diagnostics = dict[str, Tensor]
 
@@ -57,7 +57,7 @@ def bradley_terry_loss(
     chosen_rewards, rejected_rewards : tensor, shape (pairs,)
         r(x, y_w) and r(x, y_l): the scores of the completion that was chosen and of the other.
     margin : tensor, shape (pairs,), or a number, optional
-        m, larger for pairs that were told apart more clearly. Detached inside.
+        m, larger for pairs with a clearer preference. Detached inside.
 
     Returns
     -------
@@ -129,8 +129,8 @@ def dpo_loss(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ or have more than one axis, no pair, a value that is not finite, a beta that is no
-        number above 0, a label_smoothing outside [0, 0.5].
+        Shapes that differ or have more than one axis, no pair, a value that is not finite, a beta that is not
+        a number above 0, a label_smoothing outside [0, 0.5].
 
     References
     ----------
@@ -238,7 +238,7 @@ def simpo_loss(
     chosen_logp, rejected_logp : tensor, shape (pairs,)
         log π_θ(y_w | x) and log π_θ(y_l | x): sums over the tokens of the completion. Divided by the lengths
         here.
-    chosen_lengths, rejected_lengths : tensor, shape (pairs,), whole numbers of at least 1
+    chosen_lengths, rejected_lengths : tensor, shape (pairs,), integers of at least 1
         |y_w| and |y_l|: the number of tokens that were summed over.
     beta : float above 0
         Of another size than DPO's, as means are smaller than sums.
@@ -256,8 +256,8 @@ def simpo_loss(
     ------
     ValueError, TypeError
         Shapes that differ or have more than one axis, no pair, a value that is not finite, a length that is
-        no whole number of at least 1, a beta that is no number above 0, a gamma that is no number of at least
-        0.
+        not an integer of at least 1, a beta that is not a number above 0, a gamma that is not a number
+        of at least 0.
 
     References
     ----------
@@ -328,7 +328,7 @@ def kto_loss(
     ------
     ValueError, TypeError
         Shapes that differ or have more than one axis, no completion, a value that is not finite, a desirable
-        that is not 0/1, a beta that is no number above 0, a weight that is no number of at least 0.
+        that is not 0/1, a beta that is not a number above 0, a weight that is not a number of at least 0.
 
     References
     ----------
@@ -371,11 +371,11 @@ def _reference_point(kl: Tensor | float, logp: Tensor) -> Tensor:
 
 def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
     """Tensors of one axis, finite, all of the first one's shape and dtype; those of a reference detached."""
-    _, entries = _entries(None, **tensors)
+    _, entries = checked(None, **tensors)
     name, x = next(iter(tensors.items()))
     if x.ndim != 1:
         raise ValueError(
-            f"{name} has shape {tuple(x.shape)}; one axis, ({what},), is wanted: one number a completion"
+            f"{name} must have one axis, ({what},), one number a completion, got shape {tuple(x.shape)}"
         )
     return [x.detach() if name.startswith("ref_") else x for name, x in zip(tensors, entries, strict=True)]
 
@@ -383,17 +383,15 @@ def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
 def _lengths(name: str, lengths: Tensor, logp: Tensor) -> Tensor:
     """Numbers of tokens, at least 1 each, in the dtype of logp."""
     if not validation.is_tensor(lengths):
-        raise TypeError(f"{name} is of type {type(lengths).__name__}; a torch tensor is wanted")
+        raise TypeError(f"{name} must be a torch tensor, got {type(lengths).__name__}")
     if lengths.dtype == torch.bool or lengths.is_complex():
-        raise TypeError(f"{name} has dtype {lengths.dtype}; whole numbers are wanted")
+        raise TypeError(f"{name} must be a tensor of integers, got {lengths.dtype}")
     validation.one_library(logp=logp, lengths=lengths)
     validation.shape(name, lengths, logp.shape, "the shape of chosen_logp")
     bad = ~(torch.isfinite(lengths) & (lengths >= 1) & (lengths == lengths.round()))
     if bad.any():
-        raise ValueError(
-            f"{name} is {lengths[bad][0].item():g} at index {validation.place(bad)}; "
-            f"whole numbers of at least 1 are wanted"
-        )
+        first = f"{lengths[bad][0].item():g} at index {validation.place(bad)}"
+        raise ValueError(f"{name} must be integers of at least 1, got {first}")
     return lengths.to(logp.dtype)
 
 
@@ -401,7 +399,7 @@ def _lengths(name: str, lengths: Tensor, logp: Tensor) -> Tensor:
 def _diagnostics(
     chosen_reward: Tensor, rejected_reward: Tensor, chosen_logp: Tensor, rejected_logp: Tensor
 ) -> Diagnostics:
-    """What the top of this module says of a batch of pairs."""
+    """The diagnostics of a batch of pairs, as at the top of this module."""
     margin = chosen_reward - rejected_reward
     means = _means(chosen_reward, rejected_reward, chosen_logp, rejected_logp)
     return means | {"margin": margin.mean(), "accuracy": _share_above_0(margin)}
