@@ -24,7 +24,7 @@ import torch
 
 from ppobook.experiments import record
 from ppobook.language import Pairs, World, ladder, train
-from ppobook.language.reward import RewardModelling, all_pooled, sample_pairs
+from ppobook.language.reward import RewardModelling, pooled_rewards, sample_pairs
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.stage import Task
@@ -73,7 +73,7 @@ def accuracy(reward_model: RewardModel, pairs: Pairs) -> float:
     """How often the reward model prefers the better one."""
     world = World()
     apart = world.gold(pairs.chosen) != world.gold(pairs.rejected)
-    gap = (all_pooled(reward_model, pairs.chosen) - all_pooled(reward_model, pairs.rejected))[apart]
+    gap = (pooled_rewards(reward_model, pairs.chosen) - pooled_rewards(reward_model, pairs.rejected))[apart]
     return (0.5 + 0.5 * gap.sign()).mean().item()
 
 

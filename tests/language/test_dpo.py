@@ -268,7 +268,7 @@ def check_what_stands_at_padding_changes_nothing(module, loss="dpo"):
     rows = torch.arange(len(plain.pairs))
     results = []
     for made in (plain, odd):
-        loss, told = made.loss(made.pairs, rows)
+        loss, told = made.loss(made.batch(made.pairs, rows))
         gradient = torch.autograd.grad(loss, list(made.model.parameters()))
         results.append([loss, *told.values(), *gradient])
     for a, b in zip(*results, strict=True):
@@ -343,7 +343,7 @@ def check_the_optimum_is_the_regularised_one(module, beta=0.5):
 
     def closure():
         optimizer.zero_grad()
-        loss, _ = made.loss(made.pairs, rows)
+        loss, _ = made.loss(made.batch(made.pairs, rows))
         loss.backward()
         return loss
 
@@ -594,15 +594,15 @@ BUGS = [
     Bug(
         "chosen and rejected exchanged",
         "dpo",
-        "model, Completions.join([pairs.chosen, pairs.rejected])",
-        "model, Completions.join([pairs.rejected, pairs.chosen])",
+        "both = Completions.join([pairs.chosen, pairs.rejected])",
+        "both = Completions.join([pairs.rejected, pairs.chosen])",
         check_an_update_is_that_of_loops,
     ),
     Bug(
         "chosen and rejected exchanged",
         "dpo",
-        "model, Completions.join([pairs.chosen, pairs.rejected])",
-        "model, Completions.join([pairs.rejected, pairs.chosen])",
+        "both = Completions.join([pairs.chosen, pairs.rejected])",
+        "both = Completions.join([pairs.rejected, pairs.chosen])",
         check_the_optimum_is_the_regularised_one,
     ),
     Bug(
@@ -615,29 +615,29 @@ BUGS = [
     Bug(
         "reference trained",
         "dpo",
-        "        ref_chosen, ref_rejected = self._reference_of(rows)",
-        "        ref_chosen, ref_rejected = pair_logp(self.model, pairs).unbind(1)",
+        "ref_chosen, ref_rejected = batch.ref_logp.unbind(1)",
+        "ref_chosen, ref_rejected = pair_logp(self.model, batch.pairs).unbind(1)",
         check_an_update_is_that_of_loops,
     ),
     Bug(
         "reference trained",
         "dpo",
-        "pair_logp(task.reference, pairs, at_once) for",
-        "pair_logp(task.model, pairs, at_once) for",
+        "pair_logp(task.reference, pairs, rows) for",
+        "pair_logp(task.model, pairs, rows) for",
         check_the_optimum_is_the_regularised_one,
     ),
     Bug(
         "the reference of other pairs",
         "dpo",
-        "rows + len(self.pairs))",
-        "rows)",
+        "offset=len(self.pairs)",
+        "offset=0",
         check_what_is_held_out_is_measured,
     ),
     Bug(
         "own and mismatched reference exchanged",
         "dpo",
-        "self._reference_of(rows)[0]",
-        "self._reference_of(rows)[1]",
+        "                ref_chosen,\n                self.desirable",
+        "                ref_rejected,\n                self.desirable",
         check_kto_is_that_of_loops,
     ),
     Bug(

@@ -59,7 +59,8 @@ def test_online_dpo_comes_to_the_optimum_of_rewards_in_units_of_its_noise():
 @pytest.mark.parametrize("loss", ["dpo", "ipo"])
 def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
     made = three_tokens(online.OnlineDPO, loss=loss)
-    completions, ref_logp, _ = made.gather(0)
+    pairs, _ = made.make_pairs(0)
+    completions, ref_logp = pairs.completions, pairs.ref_logp
     mask = torch.nn.functional.pad(completions.mask, (0, 2))
     assert not mask[:, :2].all()
 
@@ -76,7 +77,7 @@ def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
     )
     results = []
     for batch in (completions, odd):
-        value, told = made.loss(batch, ref_logp)
+        value, told = made.loss(online.PairBatch(batch, ref_logp))
         results.append([value, *told.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
     for plain, other in zip(*results, strict=True):
         torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)

@@ -373,7 +373,7 @@ def check_variant(module, variant, **settings):
     formula, scale, reward = PAPER[variant]
     made = stage(module, variant=variant, reward=reward and Told(reward), **settings)
     rounds = watched(made)
-    row, experience = made.gather()
+    experience, row = made.make_experience(0)
     completions = Completions.join(rounds)
     assert len(set(completions.lengths.tolist())) > 3
     assert 0 < completions.ended.sum() < len(completions)
@@ -445,7 +445,7 @@ def test_a_setting_can_be_changed_on_its_own():
 def test_a_penalty_for_being_cut_is_part_of_the_reward():
     made = stage(truncation="penalty", missing_eos_penalty=2.5)
     rounds = watched(made)
-    row, experience = made.gather()
+    experience, row = made.make_experience(0)
     ended = rounds[0].ended
     assert 0 < ended.sum() < 12
     rewards = made.task.data.gold(rounds[0]).double()
@@ -459,7 +459,7 @@ def test_a_penalty_for_being_cut_is_part_of_the_reward():
 def test_the_kl_in_the_loss_is_that_of_loops(estimator, weighted):
     made = stage(kl_coef=0.7, kl_estimator=estimator, kl_weighted=weighted, reduction="token")
     rounds = watched(made)
-    experience = made.gather()[1]
+    experience = made.make_experience(0)[0]
     moved = rough(decoder(made.model.vocab_size), seed=20, scale=0.05)
     groups = in_groups(made, rounds, moved, coarse)
     made.model = moved
@@ -629,7 +629,7 @@ def test_k3_in_the_loss_leads_down_the_kl_the_other_way_round():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_stands_at_padding_changes_nothing(variant):
     made = stage(variant=variant)
-    experience = made.gather()[1]
+    experience = made.make_experience(0)[0]
     assert not experience.completions.mask.all()
     rough(made.model, 30, 0.05)
     results = []
@@ -649,7 +649,7 @@ def test_what_stands_at_padding_changes_nothing(variant):
 @pytest.mark.parametrize("variant", ["grpo", "rloo", "reinforce++"])
 def test_rubbish_at_padding_does_not_come_into_the_advantages(variant):
     made = stage(variant=variant)
-    experience = made.gather()[1]
+    experience = made.make_experience(0)[0]
     rewards = torch.arange(12, dtype=torch.float64) ** 2 % 7
     odd = widened(experience)
     plain = made.advantages(experience.completions, rewards, experience.ref_logp)
@@ -702,7 +702,7 @@ def test_the_reference_stays():
 
 def check_minibatches_are_of_whole_groups(module):
     made = stage(module, epochs=2, num_minibatches=3, batch_size=21)
-    steps = [rows.tolist() for rows in made.minibatches(21)]
+    steps = [rows.tolist() for _ in range(2) for rows in made.minibatches(21)]
     assert [len(rows) for rows in steps] == [9, 6, 6] * 2
     for epoch in (steps[:3], steps[3:]):
         assert sorted(itertools.chain(*epoch)) == list(range(21))
@@ -712,7 +712,7 @@ def check_minibatches_are_of_whole_groups(module):
             assert rows[begin : begin + 3] == [rows[begin] + i for i in range(3)]
     assert steps[:3] != steps[3:]
     # Fewer groups than parts, after some were left out: each is a part.
-    assert [len(rows) for rows in made.minibatches(6)] == [3, 3] * 2
+    assert [len(rows) for rows in made.minibatches(6)] == [3, 3]
 
 
 def test_minibatches_are_of_whole_groups():
@@ -734,7 +734,7 @@ def test_without_an_informative_group_there_is_no_update():
 
 def test_groups_that_agree_are_reported_and_push_nowhere():
     made = stage(reward=Told(coarse), kl_coef=0.0, overlong=0.0)
-    row, experience = made.gather()
+    experience, row = made.make_experience(0)
     rewards = coarse(experience.completions).view(4, 3)
     dead = (rewards.min(dim=1).values == rewards.max(dim=1).values).repeat_interleave(3)
     assert row["dead_groups"] == dead.double().mean() > 0
@@ -860,17 +860,17 @@ def variant_check(variant):
 CHECK = {variant: variant_check(variant) for variant in VARIANTS}
 
 
-HOW = '{"mask": mask, "reduction": s.reduction}'
+MEAN = "self.reduce(losses.expand(mask.shape), mask)"
 BUGS = [
-    Bug("mask forgotten", "grpo", HOW, HOW.replace("mask,", "torch.ones_like(mask),"), CHECK["grpo"]),
+    Bug("mask forgotten", "grpo", MEAN, MEAN.replace(" mask)", " torch.ones_like(mask))"), CHECK["grpo"]),
     Bug(
         "mask forgotten", "grpo", "normalize(advantages, mask)", "normalize(advantages)", CHECK["reinforce++"]
     ),
     Bug(
         "the prompt's mask",
         "grpo",
-        HOW,
-        HOW.replace("mask,", "completions.input_mask[:, -1 - mask.shape[1] : -1],"),
+        MEAN,
+        MEAN.replace(" mask)", " batch.completions.input_mask[:, -1 - mask.shape[1] : -1])"),
         CHECK["dapo"],
     ),
     Bug(
@@ -917,15 +917,15 @@ BUGS = [
         "1",
         check_leaving_one_out_is_unbiased,
     ),
-    Bug("KL sign", "grpo", "loss = loss + s.kl", "loss = loss - s.kl", CHECK["grpo"]),
+    Bug("KL sign", "grpo", "policy_loss + s.kl", "policy_loss - s.kl", CHECK["grpo"]),
     Bug(
         "KL sign",
         "grpo",
-        "kl_estimate(s.kl_estimator, logp, experience.ref_logp,",
-        "kl_estimate(s.kl_estimator, experience.ref_logp, logp,",
+        "s.kl_estimator, logp, batch.ref_logp,",
+        "s.kl_estimator, batch.ref_logp, logp,",
         CHECK["grpo"],
     ),
-    Bug("KL sign", "grpo", "whole = whole - kl", "whole = whole + kl", CHECK["rloo"]),
+    Bug("KL sign", "grpo", "rewards = rewards - kl", "rewards = rewards + kl", CHECK["rloo"]),
     Bug("KL so far", "grpo", "kl.flip(1).cumsum(dim=1).flip(1)", "kl.cumsum(dim=1)", CHECK["reinforce++"]),
     Bug(
         "reference updated",
@@ -937,8 +937,8 @@ BUGS = [
     Bug(
         "old log-probs recomputed",
         "grpo",
-        f"        how: dict[str, Any] = {HOW}",
-        f"        old_logp = logp.detach()\n        how: dict[str, Any] = {HOW}",
+        "        log_ratio = logp - old_logp\n",
+        "        old_logp = logp.detach()\n        log_ratio = logp - old_logp\n",
         CHECK["grpo"],
     ),
     Bug(
@@ -951,8 +951,8 @@ BUGS = [
     Bug(
         "padding counted",
         "grpo",
-        "beyond = completions.lengths",
-        "beyond = 0 * completions.lengths + completions.tokens.shape[1]",
+        "excess = completions.lengths",
+        "excess = 0 * completions.lengths + completions.tokens.shape[1]",
         CHECK["dapo"],
     ),
 ]

@@ -308,7 +308,7 @@ def test_the_regularised_optimum_is_at_rest():
         p = of_table(model).exp().detach()
         total = 0
         for i, j in pairs:
-            loss, _ = made.loss(completions_of([EVERY[i], EVERY[j]]), reference[[i, j]])
+            loss, _ = made.loss(room.PairBatch(completions_of([EVERY[i], EVERY[j]]), reference[[i, j]]))
             total = total + p[i] * p[j] * torch.sigmoid((WORTH[i] - WORTH[j]) / noise) * loss
         return torch.autograd.grad(total, [model.logits])[0]
 
@@ -545,8 +545,8 @@ def check_what_ratios_are_to(module, temperature=0.8):
     for mode, settings in modes.items():
         made = lagged(module, lag=2, temperature=temperature, **settings)
         rough(made.model, seed=20, scale=0.05)
-        found[mode] = made, *made.gather()
-    made, row, experience = found["ratio"]
+        found[mode] = made, *made.make_experience(0)
+    made, experience, row = found["ratio"]
     c = experience.completions
     late, now = (
         [slow_log_probs(model, *one, temperature) for one in listed(c)]
@@ -563,7 +563,7 @@ def check_what_ratios_are_to(module, temperature=0.8):
     weight = log_ratio.exp().clamp(max=1.02)
     assert 0.1 < (weight < 1.02).float().mean().item() < 0.9
     close = {"rtol": 1e-9, "atol": 1e-9}
-    for mode, (_, row, other) in found.items():
+    for mode, (_, other, row) in found.items():
         assert torch.equal(other.completions.tokens, c.tokens)
         old = other.completions.logp[c.mask]
         torch.testing.assert_close(old, late if mode == "ratio" else now, **close)
@@ -609,7 +609,7 @@ def check_the_expected_gradient(module):
             **settings,
         )
         made.sample = lambda prompts: completions_of(rows, sampler)
-        _, experience = made.gather()
+        experience, _ = made.make_experience(0)
         found[mode] = torch.autograd.grad(made.loss(experience)[0], [made.model.logits])[0]
     model = Table(policy)
     objective = (model.logits[0].softmax(-1) * worth).sum()
@@ -769,29 +769,29 @@ BUGS = [
     Bug(
         "group mixed up",
         "online",
-        "liking = rewards.double().view(-1, group_size)",
-        "liking = rewards.double().view(group_size, -1).T",
+        "utilities = rewards.double().view(-1, group_size)",
+        "utilities = rewards.double().view(group_size, -1).T",
         check_the_best_and_the_worst_of_each_group,
     ),
     Bug(
         "group mixed up",
         "online",
-        "row = self.told(completions, rewards, ref_logp)\n        judged",
-        "row = self.told(completions, rewards, ref_logp)\n        rewards = rewards.roll(1)\n        judged",
+        "metrics = self.metrics(completions, rewards, ref_logp)\n",
+        "metrics = self.metrics(completions, rewards, ref_logp)\n        rewards = rewards.roll(1)\n",
         check_an_update_is_that_of_loops,
     ),
     Bug(
         "noise with the wrong sign",
         "online",
-        "if noise > 0:\n        liking = liking - noise",
-        "if noise > 0:\n        liking = -liking - noise",
+        "if noise > 0:\n        utilities = utilities - noise",
+        "if noise > 0:\n        utilities = -utilities - noise",
         check_noise_is_bradley_terrys,
     ),
     Bug(
         "noise of another kind",
         "online",
-        "liking = liking - noise * (-luck.log()).log()",
-        "liking = liking + noise * luck",
+        "utilities = utilities - noise * (-uniform.log()).log()",
+        "utilities = utilities + noise * uniform",
         check_noise_is_bradley_terrys,
     ),
     Bug(
@@ -834,22 +834,22 @@ BUGS = [
     Bug(
         "old texts are asked about",
         "online",
-        "self.drawn(self.model, prompts",
-        "self.drawn(self.reference, prompts",
+        "self.generate(self.model, prompts",
+        "self.generate(self.reference, prompts",
         check_new_preferences_are_the_policys_own,
     ),
     Bug(
         "old preferences are lost",
         "online",
-        "joined([old, new])",
-        "joined([new, new])",
+        "join_pairs([old, new])",
+        "join_pairs([new, new])",
         check_a_lesson_is_that_of_loops,
     ),
     Bug(
         "a guess made after the lesson",
         "online",
-        'row = {"tokens": tokens, "fresh_accuracy": self.guessed(new)}',
-        'row = {"tokens": tokens, "fresh_accuracy": 1 - self.guessed(new)}',
+        'metrics = {"tokens": tokens, "fresh_accuracy": self.accuracy(new)}',
+        'metrics = {"tokens": tokens, "fresh_accuracy": 1 - self.accuracy(new)}',
         check_a_lesson_is_that_of_loops,
     ),
     Bug(
@@ -862,7 +862,7 @@ BUGS = [
     Bug(
         "the reward model stays as it is",
         "online",
-        "            teacher.step(k)\n",
+        "            stage.step(k)\n",
         "",
         check_a_lesson_is_that_of_loops,
     ),
@@ -883,22 +883,22 @@ BUGS = [
     Bug(
         "old log-probs recomputed",
         "online",
-        "        if s.corrected:\n            return row, experience\n",
+        "        if s.corrected:\n            return experience, metrics\n",
         "",
         check_what_ratios_are_to,
     ),
     Bug(
         "old log-probs recomputed",
         "online",
-        "        if s.corrected:\n            return row, experience\n",
+        "        if s.corrected:\n            return experience, metrics\n",
         "",
         check_the_expected_gradient,
     ),
     Bug(
         "the weight upside down",
         "online",
-        "(now - late.logp).exp()",
-        "(late.logp - now).exp()",
+        "(logp - sampler_logp).exp()",
+        "(sampler_logp - logp).exp()",
         check_the_expected_gradient,
     ),
     Bug(

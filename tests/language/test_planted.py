@@ -304,8 +304,8 @@ BUGS = [
     Bug(
         "KL sign",
         "language/sampling.py",
-        "of_each = (completions.logp - ref_logp).sum(dim=1)",
-        "of_each = (ref_logp - completions.logp).sum(dim=1)",
+        "log_ratio = (completions.logp - ref_logp).sum(dim=1)",
+        "log_ratio = (ref_logp - completions.logp).sum(dim=1)",
         f"{SAMPLING}::test_the_row_of_the_history",
     ),
     Bug(

@@ -150,7 +150,7 @@ VARIANTS = [
 def check_loss_is_that_of_loops(module, settings=None):
     """Everything between the samples and the loss, and its gradient."""
     made = stage(module, **({"kl_coef": 0.4} | (settings or {})))
-    experience, row = made.gather(0)
+    experience, row = made.make_experience(0)
     completions = experience.completions
     assert len(set(completions.lengths.tolist())) > 3
     assert 0 < completions.ended.sum() < len(completions)
@@ -219,7 +219,7 @@ def check_first_gradient_is_the_policy_gradient(module):
     """
     made = three_tokens(module, batch_size=16, kl_coef=0.7, reduction="constant", value_coef=0.0)
     made.sample = lambda prompts: in_proportion(made.model, 2)
-    experience, _ = made.gather(0)
+    experience, _ = made.make_experience(0)
     assert experience.values.std() > 0.01
     loss, _ = made.loss(experience)
     (found,) = torch.autograd.grad(loss, [made.model.logits])
@@ -253,7 +253,7 @@ def test_in_the_loss_three_of_the_penalties_have_the_gradient_of_the_kl(settings
     made.sample = lambda prompts: in_proportion(made.model, 1)
     made.reward = Told(lambda completions: torch.zeros(len(completions), dtype=torch.float64))
     nn.init.zeros_(made.critic.output.weight), nn.init.zeros_(made.critic.output.bias)
-    (found,) = torch.autograd.grad(made.loss(made.gather(0)[0])[0], [made.model.logits])
+    (found,) = torch.autograd.grad(made.loss(made.make_experience(0)[0])[0], [made.model.logits])
     log_p, log_ref = (m.logits[0].log_softmax(-1) for m in (made.model, made.reference))
     (wanted,) = torch.autograd.grad(0.7 * (log_p.exp() * (log_p - log_ref)).sum(), [made.model.logits])
     assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-9) is right
@@ -290,7 +290,7 @@ def test_it_comes_to_the_exact_optimum_and_with_a_high_price_to_the_reference():
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_what_stands_at_padding_changes_nothing(settings):
     made = stage(value_coef=0.7, **{key: x for key, x in settings.items() if key != "value_coef"})
-    experience, _ = made.gather(0)
+    experience, _ = made.make_experience(0)
     rough(made.model, 30, 0.05), rough(made.critic, 31, 0.05)
     weights = [*made.model.parameters(), *made.critic.parameters()]
     results = []
@@ -319,7 +319,7 @@ def test_rubbish_at_padding_does_not_come_into_a_batch_either():
     found = []
     for given in (completions, odd):
         made.sample = lambda prompts, given=given: given
-        found.append(made.gather(0)[0])
+        found.append(made.make_experience(0)[0])
     for name in ("ref_logp", "values", "advantages", "returns"):
         plain, other = (getattr(one, name)[completions.mask] for one in found)
         torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
@@ -360,7 +360,7 @@ def check_the_reference_stays(module):
     assert all(torch.equal(x, before[name]) for name, x in made.reference.state_dict().items())
     assert not any(torch.equal(x, model[name]) for name, x in made.model.state_dict().items())
     fixed = stage(module)
-    completions = fixed.gather(0)[0].completions
+    completions = fixed.make_experience(0)[0].completions
     slow = [
         read(decoder(fixed.model.vocab_size, seed=5), prompt.tolist(), said[mask].tolist(), 1.0).gather(
             1, torch.cat([said[mask], said[:1]])[:, None]
@@ -378,10 +378,10 @@ def test_the_reference_stays():
 
 def test_every_completion_is_in_one_minibatch_of_an_epoch():
     made = stage(epochs=2, num_minibatches=3, batch_size=11)
-    experience, row = made.gather(0)
+    experience, row = made.make_experience(0)
     experience.returns = torch.arange(11.0)[:, None].expand(experience.returns.shape).double()
     seen = []
-    made.gather = lambda number: (experience, row)
+    made.make_experience = lambda number: (experience, row)
     made.loss = lambda part, _: (
         seen.append(part.returns[:, 0].tolist()),
         (torch.ones((), requires_grad=True), {}),
@@ -549,7 +549,7 @@ BUGS = [
         "completion_values(self.critic, completions)[:, 1:]",
         check_loss_is_that_of_loops,
     ),
-    Bug("KL sign", "ppo", "earned -= ", "earned += ", check_loss_is_that_of_loops),
+    Bug("KL sign", "ppo", "token_rewards -= ", "token_rewards += ", check_loss_is_that_of_loops),
     Bug(
         "KL sign",
         "ppo",
@@ -583,29 +583,29 @@ BUGS = [
     Bug(
         "terminal reward at the wrong token",
         "ppo",
-        "completions.last[:, None], whole",
-        "torch.full_like(completions.last, -1 + earned.shape[1])[:, None], whole",
+        "completions.last[:, None], rewards",
+        "torch.full_like(completions.last, -1 + token_rewards.shape[1])[:, None], rewards",
         check_loss_is_that_of_loops,
     ),
     Bug(
         "terminal reward at the wrong token",
         "ppo",
-        "completions.last[:, None], whole",
-        "(completions.last - 1).clamp(min=0)[:, None], whole",
+        "completions.last[:, None], rewards",
+        "(completions.last - 1).clamp(min=0)[:, None], rewards",
         check_loss_is_that_of_loops,
     ),
     Bug(
         "old log-probs recomputed after the update",
         "ppo",
-        "        reduction: dict[str, Any] = {",
-        "        old_logp = logp.detach()\n        reduction: dict[str, Any] = {",
+        "            completions.logp,\n            batch.advantages,",
+        "            outputs['logp'].detach(),\n            batch.advantages,",
         check_loss_is_that_of_loops,
     ),
     Bug(
         "old log-probs recomputed after the update",
         "ppo",
-        "        reduction: dict[str, Any] = {",
-        "        old_logp = logp.detach()\n        reduction: dict[str, Any] = {",
+        "            completions.logp,\n            batch.advantages,",
+        "            outputs['logp'].detach(),\n            batch.advantages,",
         check_the_ratio_begins_at_one,
     ),
 ]

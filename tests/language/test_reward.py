@@ -201,7 +201,7 @@ def test_a_run_that_goes_on_is_centred_again_and_is_otherwise_the_same(tmp_path)
 
 
 def test_pairs_are_samples_at_two_temperatures_and_the_worlds_choice(monkeypatch):
-    monkeypatch.setattr(room, "AT_ONCE", 7)
+    monkeypatch.setattr(room, "EVAL_BATCH_SIZE", 7)
     model = decoder(seed=2, width=16)
     given = {"temperatures": (0.7, 2.0), "noise": 0.3}
     pairs = sample_pairs(model, WORLD, 17, **given, seed=5, generator=torch.Generator().manual_seed(1))

@@ -8,7 +8,7 @@ import torch
 from ppobook.language import sampling
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, open_reward
-from ppobook.language.sampling import Sampling, kl_estimate, room_after
+from ppobook.language.sampling import Sampling, default_max_new_tokens, kl_estimate
 from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, right_pad
@@ -138,7 +138,9 @@ def test_how_long_a_completion_may_be():
     assert stage(RECORDS, model=decoder(context=80), max_new_tokens=7).max_new_tokens == 7
     # Nobody says: what has room after the longest prompt, of 4 tokens, for all who read it.
     assert stage(RECORDS).max_new_tokens == 20 - 4
-    assert room_after(stage(RECORDS).prompts, {"model": decoder(context=80), "reward": None}) == 64
+    assert (
+        default_max_new_tokens(stage(RECORDS).prompts, {"model": decoder(context=80), "reward": None}) == 64
+    )
     short = LearnedReward(RewardModel(decoder(context=13)))
     assert stage(RECORDS, model=decoder(context=80), reward=short).max_new_tokens == 13 - 4
 
@@ -146,18 +148,21 @@ def test_how_long_a_completion_may_be():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"max_new_tokens": 17}, "max_new_tokens is 17 and the longest prompt has 4 tokens; .* model, 20,"),
+        (
+            {"max_new_tokens": 17},
+            "max_new_tokens must be at most 16: the context of model is 20 and .* 4 tokens, got 17",
+        ),
         (
             {"data": RECORDS, "model": decoder(context=4)},
-            "a prompt of 4 tokens, and the context of model is 4",
+            "shorter than the context of model, 4 tokens, got a prompt of 4",
         ),
-        ({"model": decoder(context=30), "max_new_tokens": 18}, "the context of reference, 20,"),
+        ({"model": decoder(context=30), "max_new_tokens": 18}, "the context of reference is 20"),
         (
             {
                 "reward": LearnedReward(RewardModel(decoder(context=13))),
                 "max_new_tokens": 10,
             },
-            "the context of reward, 13,",
+            "the context of reward is 13",
         ),
     ],
 )
@@ -176,9 +181,9 @@ def test_a_penalty_is_taken_off_what_was_cut():
     completions = Completions(prompts, prompts > 0, tokens, mask, torch.zeros(4, 2), ended)
     rewards = torch.tensor([1.0, 2.0, 3.0, 4.0])
     plain = stage(missing_eos_penalty=1.5)
-    assert torch.equal(plain.less_penalty(completions, rewards), rewards)
+    assert torch.equal(plain.apply_truncation_penalty(completions, rewards), rewards)
     strict = stage(missing_eos_penalty=1.5, truncation="penalty")
-    assert strict.less_penalty(completions, rewards).tolist() == [1.0, 0.5, 3.0, 2.5]
+    assert strict.apply_truncation_penalty(completions, rewards).tolist() == [1.0, 0.5, 3.0, 2.5]
 
 
 @pytest.mark.parametrize("gold", [True, False])
@@ -186,7 +191,7 @@ def test_the_row_of_the_history(gold):
     made = stage(reward=None if gold else LearnedReward(RewardModel(decoder(8))))
     completions = some(made, 9)
     rewards, ref_logp = torch.arange(9.0) ** 2, made.reference_logp(completions)
-    row = made.told(completions, rewards, ref_logp)
+    row = made.metrics(completions, rewards, ref_logp)
     lengths = [sum(one) for one in completions.mask.tolist()]
     expected = by_hand(made.model, completions, 1.0) - by_hand(made.reference, completions, 1.0)
     assert row == pytest.approx(
@@ -208,7 +213,7 @@ def test_the_row_of_the_history(gold):
     assert isinstance(row["tokens"], int)
     elsewhere = stage(RECORDS, max_new_tokens=5)
     completions = some(elsewhere)
-    row = elsewhere.told(completions, torch.zeros(12), elsewhere.reference_logp(completions))
+    row = elsewhere.metrics(completions, torch.zeros(12), elsewhere.reference_logp(completions))
     assert "gold" not in row
 
 
@@ -314,7 +319,7 @@ def test_the_old_policy_is_data():
 
 def test_an_unknown_estimator_is_refused():
     x = torch.zeros(2)
-    with pytest.raises(ValueError, match=r"kl_estimator is 'k4'; one of 'k1', 'k2', 'k3' is wanted"):
+    with pytest.raises(ValueError, match=r"kl_estimator must be one of 'k1', 'k2', 'k3', got 'k4'"):
         kl_estimate("k4", x, x)
     with pytest.raises(ValueError, match="logp_p has shape"):
         kl_estimate("k1", x, torch.zeros(3))

@@ -593,7 +593,7 @@ def test_dpo_from_the_texts_on(trl, tmp_path):
     theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="sigmoid")
     ours = our_dpo(beta=0.3)
     loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    mine, told = ours.loss(ours.pairs, torch.arange(4))
+    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
@@ -618,7 +618,7 @@ def test_ipo_is_trls_on_means_over_tokens(trl, tmp_path):
     mine, _ = ipo_loss(*logp, *ref_logp, 0.3)
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    on_sums, _ = ours.loss(ours.pairs, torch.arange(4))
+    on_sums, _ = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     assert abs(on_sums.item() - loss.item()) > 1e-2
 
 
@@ -633,7 +633,7 @@ def test_trls_robust_loss_is_two_of_ours(trl, tmp_path):
     right, _ = dpo_loss(chosen, rejected, ref_chosen, ref_rejected, 0.3)
     wrong, _ = dpo_loss(rejected, chosen, ref_rejected, ref_chosen, 0.3)
     close(((1 - smoothing) * right - smoothing * wrong) / (1 - 2 * smoothing), loss)
-    mine, _ = ours.loss(ours.pairs, torch.arange(4))
+    mine, _ = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     close(mine, (1 - smoothing) * right + smoothing * wrong)
 
 
@@ -644,7 +644,7 @@ def test_smoothed_dpo_is_trls_aot_of_a_single_pair(trl, tmp_path):
     for row in range(4):
         batch = theirs.data_collator([theirs.train_dataset[row]])
         loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-        mine, _ = ours.loss(ours.pairs.select([row]), torch.tensor([row]))
+        mine, _ = ours.loss(ours.batch(ours.pairs, torch.tensor([row])))
         close(mine, loss)
 
 
@@ -694,7 +694,7 @@ def test_kto_from_the_texts_on(trl, tmp_path, weights, reference):
         desirable_weight=good,
         undesirable_weight=bad,
     )
-    mine, told = ours.loss(ours.pairs, torch.arange(5))
+    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(5)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
@@ -727,7 +727,7 @@ def test_simpo_from_the_texts_on(cpo, tmp_path):
     batch = theirs.data_collator([theirs.train_dataset[i] for i in range(4)])
     loss = theirs.compute_loss(theirs.model, batch)
     ours = our_dpo(loss="simpo", beta=2.0, gamma=0.7)
-    mine, told = ours.loss(ours.pairs, torch.arange(4))
+    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     close(told["margin"], theirs._stored_metrics["train"]["rewards/margins"][-1])
@@ -803,9 +803,9 @@ def test_online_dpo_from_the_texts_on(trl, tmp_path, loss, temperature):
         at.settings = type(ours.settings).make(
             "online_dpo", {"loss": loss, "beta": 0.3, "temperature": temperature, "batch_size": 6}, {}
         )
-        chosen_then_rejected, ref_logp, row = at.gather(0)
+        pairs, row = at.make_pairs(0)
         assert row["tied"] == 0
-        return at.loss(chosen_then_rejected, ref_logp)
+        return at.loss(pairs)
 
     mine, told = mine_at(1.0)
     close(mine, said)

@@ -16,7 +16,7 @@ from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
-from ppobook.language.sampling import room_after
+from ppobook.language.sampling import default_max_new_tokens
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 
@@ -129,7 +129,7 @@ def evaluate(
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
         readers = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
-        max_new_tokens = room_after(prompts, readers) if world is None else world.max_new_tokens
+        max_new_tokens = default_max_new_tokens(prompts, readers) if world is None else world.max_new_tokens
     rows = torch.arange(validation.count("n", n)) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}

@@ -1,17 +1,17 @@
-"""PPO on tokens: make completions that a reward likes, and stay near a reference.
+"""PPO on tokens: maximize a reward of completions, close to a reference policy.
 
     repeat
-        sample a completion y of each prompt x with π_old; note log π_old and log π_ref of each of its tokens
-        score the whole: R(x, y)
-        reward of each token    r_t = − β (log π_old − log π_ref)(y_t | x, y_<t),   and R on top at the last
-        advantages Â_t by GAE with γ = 1, and targets for the critic, Â_t + V_t
-        for each of K epochs, for each minibatch of completions, in a random order
+        sample a completion y of each prompt x from π_old; store log π_old and log π_ref of each token
+        score the completion: R(x, y)
+        reward of each token    r_t = − β (log π_old − log π_ref)(y_t | x, y_<t),   plus R at the last token
+        advantages Â_t by GAE with γ = 1, and returns Â_t + V_t as targets of the critic
+        for each of K epochs, for each minibatch of completions, in random order
             ρ_t = π_θ(y_t | x, y_<t) / π_old(y_t | x, y_<t)
-            step up   mean of min(ρ_t Â_t, clip(ρ_t, 1 − ε, 1 + ε) Â_t) − c_v ½ (V_t − target)² + c_e H
-        β follows the KL, if it has a target
+            ascend   mean of min(ρ_t Â_t, clip(ρ_t, 1 − ε, 1 + ε) Â_t) − c_v ½ (V_t − target)² + c_e H
+        adapt β to the KL, if there is a target
 
-Two leashes, and they hold different things: the clip takes away what is gained by leaving π_old within one
-update; the KL charges for leaving π_ref over all of them. What is made large is
+The clip bounds how far one update moves from π_old; the KL penalty bounds how far all updates together move
+from π_ref. The objective is
 
     E_π [ R(x, y) ] − β KL(π, π_ref),   with the optimum   π* ∝ π_ref exp(R / β)
 
@@ -23,7 +23,6 @@ Schulman et al. 2017, "Proximal policy optimization algorithms", equations 7 and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -33,7 +32,7 @@ from ppobook.diagnostics import explained_variance, normalize
 from ppobook.language import sampling
 from ppobook.language.model import Scalar
 from ppobook.language.rewards import RewardModel
-from ppobook.language.sampling import Sampling, kl_estimate
+from ppobook.language.sampling import Sampling, average, kl_estimate
 from ppobook.language.settings import PPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import (
@@ -49,47 +48,47 @@ from ppobook.returns import gae
 
 @dataclass
 class Experience(sampling.Experience):
-    """A batch of completions, with what the critic said of them, [B, T], and what it should have said."""
+    """A batch of completions with the critic's values and their targets, [B, T]."""
 
     values: Tensor
     returns: Tensor
 
 
 class PPO(Sampling):
-    """Proximal policy optimization of a language model, as `PPOSettings` describe it.
+    """Proximal policy optimization of a language model. Options: `PPOSettings`.
 
-    **Where the reward goes.** That of the whole is paid at the last token of the completion, its end of
-    sequence if it has one. γ is 1: a completion is worth what it is worth, however long it takes to say.
+    **Reward.** The reward of a completion is received at its last token, the end of sequence if it has one.
+    γ is 1: a completion is not worth less because it is longer.
 
-    **The KL** to the reference is charged token by token, by default in the reward, where the advantages
-    carry it back to the tokens that led there; `kl_in="loss"` charges each token for its own state only, as
-    `ppobook.language.sampling.kl_estimate` explains, and which estimators are right. With a `kl_target`, β
-    is adapted (`ProportionalCoefficient`).
+    **KL penalty.** By default it is part of each token's reward, so that GAE propagates it back to the tokens
+    before; with `kl_in="loss"` each token is penalized for its own state only
+    (`ppobook.language.sampling.kl_estimate` says which estimators are unbiased). With `kl_target`, β is
+    adapted (`ppobook.adaptive_kl`).
 
-    **A completion truncated** at `max_new_tokens`: with `truncation="end"` it gets its reward, and nothing
-    follows. "penalty" subtracts `missing_eos_penalty` from that. "bootstrap" treats the limit as no part of
-    the task: the completion gets no reward, and the critic's value after its last token stands in for what it
-    would have earned. Where most completions are truncated, the critic then learns from itself.
+    **Truncated completions**, those that reach `max_new_tokens` without an end of sequence: with
+    `truncation="end"` they receive their reward and nothing follows; "penalty" subtracts
+    `missing_eos_penalty`; "bootstrap" treats the limit as no part of the task, so that the unfinished text
+    receives no reward and the critic's value after the last token takes its place. Where most completions are
+    truncated, the critic is then trained on its own predictions.
 
-    **The critic** is a network of its own, begun from the reward model's body or from the policy's, with a new
-    output of 0 everywhere. It shares no weight with the policy: its errors are large at first, and they
-    should not move what the policy says.
+    **Critic.** A network of its own, initialized from the body of the reward model or of the policy with a
+    new output layer of zeros. It shares no weights with the policy: its gradients are large at first, and
+    would disturb the policy.
 
-    **What is normalised, and over what.** Advantages over all tokens of the batch, padding aside, before the
-    first epoch; "minibatch" does it over those of each minibatch. `normalize_rewards` divides the tokens'
-    rewards, KL and all, by their deviation over the batch, and leaves their mean where it is.
+    **Normalization.** Advantages over all tokens of the batch, without padding, before the first epoch;
+    "minibatch": over those of each minibatch. `normalize_rewards` divides the tokens' rewards, KL included,
+    by their standard deviation over the batch and leaves their mean.
 
-    **What the history says.** loss, its parts, entropy, the ratio's figures and grad_norm are means over all
-    gradient steps of the update: approx_kl is how far the policy was from π_old on the way.
-    explained_variance is that of the values noted when the batch was sampled.
+    **Metrics.** loss, its parts, entropy, the statistics of the ratio and grad_norm are means over all
+    gradient steps of the update. explained_variance is that of the values at sampling time.
 
-    **Differences to TRL's PPOTrainer**, as it stood in version 1.12, the last one that had it. Its vf_coef,
-    0.1, is the value_coef here, its cliprange_value, 0.2, the value_clip_eps; its kl_coef is 0.05. But
+    **Differences to TRL's PPOTrainer** (version 1.12, the last one that had it). Its vf_coef, 0.1, is
+    value_coef here; its cliprange_value, 0.2, is value_clip_eps; its kl_coef is 0.05. Furthermore
 
-    - of a completion that ended it pays the reward one token *after* the end: the critic has a state more to
-      learn, and the end's advantage gets the reward by way of λ;
-    - its deviations are those of n − 1;
-    - its approx_kl is k2, and counts padding in the mean.
+    - it gives the reward of a completion that ended one token *after* the end: the critic has one more state
+      to learn, and the advantage of the end gets the reward by way of λ;
+    - its standard deviations divide by n − 1;
+    - its approx_kl is k2, and its mean counts padding.
     """
 
     algorithm = "ppo"
@@ -103,15 +102,14 @@ class PPO(Sampling):
         s = settings
         if s.num_minibatches > s.batch_size:
             raise ValueError(
-                f"num_minibatches is {s.num_minibatches} and batch_size is {s.batch_size}; "
-                "at most one part a completion is wanted"
+                f"num_minibatches must be at most batch_size, {s.batch_size}, got {s.num_minibatches}"
             )
         if s.kl_target is not None and s.kl_coef == 0:
-            raise ValueError("kl_coef is 0, which no factor makes larger; above 0 is wanted with kl_target")
+            raise ValueError("kl_coef must be above 0 with kl_target, which multiplies it, got 0")
         reward_model = None if s.critic_from == "policy" else self.reward_model
         if s.critic_from == "reward_model" and not isinstance(reward_model, RewardModel):
             raise ValueError(
-                "critic_from is 'reward_model', and the reward is no model of ours; 'policy' is wanted"
+                f"critic_from must be 'policy' with the reward {self.reward.name!r}, got 'reward_model'"
             )
         body = reward_model.body if isinstance(reward_model, RewardModel) else self.model
         self.critic = Scalar(body).to(device).requires_grad_(True)
@@ -120,116 +118,110 @@ class PPO(Sampling):
 
     def step(self, number: int) -> dict[str, Any]:
         s = self.settings
-        experience, row = self.gather(number)
-        steps: list[dict[str, float]] = []
+        experience, metrics = self.make_experience(number)
+        steps = []
         for _ in range(s.epochs):
             order = torch.randperm(len(experience), generator=self.generator, device=self.device)
             for rows in order.tensor_split(s.num_minibatches):
                 minibatch = self.minibatch(experience, rows)
-                steps.append(
-                    self.learn(
-                        torch.arange(len(minibatch)),
-                        part=minibatch.select,
-                        read=self.read,
-                        loss=self.loss,
-                        weight=lambda some: some.weight(s.reduction),
-                    )
-                )
-        row["kl_coef"] = self.kl_coef.value
-        self.kl_coef.update(row["kl_reference"], len(experience))
-        return row | {name: fmean(step[name] for step in steps) for name in steps[0]}
+                steps.append(self.minibatch_step(minibatch))  # forward, loss, gradient step
+        metrics["kl_coef"] = self.kl_coef.value
+        self.kl_coef.update(metrics["kl_reference"], len(experience))
+        return metrics | average(steps)
 
     @torch.no_grad()
-    def gather(self, number: int) -> tuple[Experience, dict[str, Any]]:
-        """Completions of this update's prompts, with what they were worth; and a row for the history."""
+    def make_experience(self, number: int) -> tuple[Experience, dict[str, Any]]:
+        """Sample and score the completions of an update. Returns them with the metrics of the batch."""
         prompts = self.draw_prompts(number, self.settings.batch_size)
-        completions = self.sample(prompts)
+        completions = self.sample(prompts)  # with log π_old
         rewards = self.score(completions, prompts.columns)
         ref_logp = self.reference_logp(completions)
-        values = self.map_batches(lambda some: completion_values(self.critic, some), completions)
-        paid = self.token_rewards(completions, rewards, ref_logp)
-        advantages, returns = self.estimate(completions, paid, values)
-        row = self.told(completions, rewards, ref_logp)
-        said = completions.mask
-        row["explained_variance"] = float(explained_variance(values[:, :-1][said], returns[said]))
-        return Experience(completions, ref_logp, advantages, values[:, :-1], returns), row
+        values = self.map_batches(lambda batch: completion_values(self.critic, batch), completions)
+
+        token_rewards = self.token_rewards(completions, rewards, ref_logp)
+        advantages, returns = self.estimate_advantages(completions, token_rewards, values)
+
+        metrics, mask = self.metrics(completions, rewards, ref_logp), completions.mask
+        metrics["explained_variance"] = float(explained_variance(values[:, :-1][mask], returns[mask]))
+        return Experience(completions, ref_logp, advantages, values[:, :-1], returns), metrics
 
     def token_rewards(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> Tensor:
-        """What each token earns, [B, T], 0 at padding."""
+        """The reward of each token, [B, T], 0 at padding: − β KL, and R at the last token."""
         s, logp = self.settings, completions.logp
-        earned = torch.zeros_like(logp)
+        token_rewards = torch.zeros_like(logp)
         if s.kl_in == "reward":
             kl = kl_estimate(s.kl_estimator, logp, ref_logp, mask=completions.mask)
-            earned -= self.kl_coef.value * kl
-        whole = self.less_penalty(completions, rewards.to(logp.dtype))
+            token_rewards -= self.kl_coef.value * kl
+        rewards = self.apply_truncation_penalty(completions, rewards.to(logp.dtype))
         if s.truncation == "bootstrap":
-            whole = torch.where(completions.ended, whole, 0.0)
-        earned.scatter_add_(1, completions.last[:, None], whole[:, None])
-        return normalize(earned, completions.mask, shift_mean=False) if s.normalize_rewards else earned
+            rewards = torch.where(completions.ended, rewards, 0.0)
+        token_rewards.scatter_add_(1, completions.last[:, None], rewards[:, None])
+        if s.normalize_rewards:
+            token_rewards = normalize(token_rewards, completions.mask, shift_mean=False)
+        return token_rewards
 
-    def estimate(self, completions: Completions, earned: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Advantages and targets of the tokens, [B, T]; values are [B, T + 1]."""
+    def estimate_advantages(
+        self, completions: Completions, token_rewards: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """GAE over the tokens of each completion: advantages and returns, [B, T], from values [B, T + 1]."""
         s, terminated, truncated = self.settings, completions.terminated, completions.truncated
         if s.truncation != "bootstrap":
             terminated, truncated = terminated | truncated, torch.zeros_like(truncated)
         advantages, returns = gae(
-            earned, values, terminated, truncated, values[:, 1:], gamma=s.gamma, lam=s.lam
+            token_rewards, values, terminated, truncated, values[:, 1:], gamma=s.gamma, lam=s.lam
         )
         if s.normalize_advantages == "batch":
             advantages = normalize(advantages, completions.mask)
         return advantages, returns
 
     def minibatch(self, experience: Experience, rows: Tensor) -> Experience:
-        """What a gradient step is made from."""
-        some = experience.select(rows)
-        if self.settings.normalize_advantages != "minibatch":
-            return some
-        return replace(some, advantages=normalize(some.advantages, some.completions.mask))
+        """Some rows; their advantages are normalized here with normalize_advantages="minibatch"."""
+        batch = experience.select(rows)
+        if self.settings.normalize_advantages == "minibatch":
+            batch = replace(batch, advantages=normalize(batch.advantages, batch.completions.mask))
+        return batch
 
-    def read(self, experience: Experience) -> dict[str, Tensor]:
-        """What policy and critic say of the completions, [B, T] each, with a gradient."""
-        s, completions = self.settings, experience.completions
+    def forward(self, batch: Experience) -> dict[str, Tensor]:
+        """log π_θ, V and the policy's entropy for each token, [B, T]."""
+        s, completions = self.settings, batch.completions
         logits = completion_logits(self.model, completions)
         return {
             "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
             "values": completion_values(self.critic, completions)[:, :-1],
-            # With no bonus it is only looked at, and its gradient would cost as much as that of logp.
+            # Without a bonus it is a metric only, and its gradient would cost as much as that of logp.
             "entropy": token_entropy(logits if s.entropy_coef else logits.detach(), s.temperature),
         }
 
     def loss(
-        self, experience: Experience, said: dict[str, Tensor] | None = None
+        self, batch: Experience, outputs: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """What a gradient step on these should make small, and what the history should say of it.
-
-        `said` is what `read` says of them, if it is known.
-        """
-        s, completions = self.settings, experience.completions
-        said = self.read(experience) if said is None else said
-        mask, old_logp, logp = completions.mask, completions.logp, said["logp"]
+        """L_policy + c_v L_value − c_e H, plus β KL with kl_in="loss"; and metrics."""
+        s, completions, mask = self.settings, batch.completions, batch.completions.mask
+        outputs = self.forward(batch) if outputs is None else outputs
         reduction: dict[str, Any] = {"mask": mask, "reduction": s.reduction}
         if s.reduction == "constant":
             reduction["denominator"] = float(len(mask) * self.max_new_tokens)
-        loss, diagnostics = ppo_loss(
-            logp,
-            old_logp,
-            experience.advantages,
-            said["values"],
-            experience.returns,
-            said["entropy"],
+
+        loss, metrics = ppo_loss(
+            outputs["logp"],
+            completions.logp,
+            batch.advantages,
+            outputs["values"],
+            batch.returns,
+            outputs["entropy"],
             clip_eps=s.clip_eps,
             clip_eps_high=s.clip_eps_high,
             value_coef=s.value_coef,
             entropy_coef=s.entropy_coef,
-            old_values=experience.values,
+            old_values=batch.values,
             value_clip_eps=s.value_clip_eps,
             **reduction,
         )
         if s.kl_in == "loss":
-            weight = old_logp if s.kl_weighted else None
-            kl = kl_estimate(s.kl_estimator, logp, experience.ref_logp, weight, mask=mask)
+            old_logp = completions.logp if s.kl_weighted else None
+            kl = kl_estimate(s.kl_estimator, outputs["logp"], batch.ref_logp, old_logp, mask=mask)
             loss = loss + self.kl_coef.value * masked_mean(kl, **reduction)
-        return loss, diagnostics
+        return loss, metrics
 
 
 class ProportionalCoefficient:

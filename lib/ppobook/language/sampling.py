@@ -1,21 +1,23 @@
-"""What all stages have in common that sample from the model which they train: PPO, GRPO and the online loops.
+"""What the stages share that train on their own samples: PPO, GRPO and the online algorithms.
 
-    prompts of this update            draw_prompts
-    completions from π_old            sample
-    one reward a completion           score, and less_penalty for those that were cut
-    log π_ref of each token           reference_logp
-    how far π is from π_ref           kl_estimate
-    the row of the history            told
+    prompts of this update                   draw_prompts
+    completions y ~ π_old, log π_old         sample
+    rewards R(x, y)                          score, apply_truncation_penalty
+    log π_ref of each token                  reference_logp
+    metrics of the batch                     metrics
+    one gradient step on a minibatch         minibatch_step
 
-A stage extends `Sampling` and writes `step`. Tokens are drawn at `temperature`, and everything is a matter of
-that distribution: the ratio, the entropy, and the KL, for which the reference is read at it as well. There is
-no top-k or top-p in training: the ratio would compare with a policy that nothing was drawn from.
+A stage extends `Sampling` and writes `step`, `forward` and `loss`. Tokens are sampled at `temperature`, and
+everything refers to that distribution: ratio, entropy and KL, for which the reference is read at the same
+temperature. Training has no top-k or top-p: the ratio would compare with a policy that nothing was sampled
+from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from statistics import fmean
 from typing import Any, Self
 
 import torch
@@ -35,12 +37,12 @@ KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k
 
 @dataclass
 class Experience:
-    """Completions, and what is to be learned from them. At padding all of it means nothing.
+    """A batch of completions with what the loss reads of them. Values at padding are undefined.
 
     Attributes
     ----------
     completions : Completions
-        B of them.
+        B rows, with log π_old of each token.
     ref_logp : [B, T]
     advantages : [B, T]
     """
@@ -53,19 +55,15 @@ class Experience:
         return len(self.completions)
 
     def select(self, rows: Tensor) -> Self:
-        """Some of the completions, with no more columns than the longest of these needs."""
+        """Some rows, without the columns that are padding in all of them."""
         completions = take_rows(self.completions, rows, str(rows.device))
         width = completions.tokens.shape[1]
         others = (f.name for f in fields(self) if f.name != "completions")
         return type(self)(completions, **{name: getattr(self, name)[rows, :width] for name in others})
 
-    def weight(self, reduction: str) -> int:
-        """How much of a minibatch's loss is that of these: its tokens, or its rows, as `reduction` has it."""
-        return int(self.completions.mask.sum()) if reduction == "token" else len(self)
-
 
 class Sampling(Stage):
-    """A stage that learns from completions of its own.
+    """A stage that trains on completions sampled from its own model.
 
     Attributes
     ----------
@@ -73,15 +71,15 @@ class Sampling(Stage):
         π_ref, frozen.
     reward : Reward
     reward_model : torch module or None
-        The network behind the reward, if there is one; kept for the checkpoint.
+        The network behind the reward, if there is one; a checkpoint contains it.
     prompts : Prompts
-        All there are.
+        All prompts of the data.
     max_new_tokens : int
-    together : int
-        So many completions side by side are of one prompt, and are sampled and scored by one process.
+    rows_per_prompt : int
+        Number of consecutive completions that share a prompt; one process samples and scores all of them.
     """
 
-    together = 1
+    rows_per_prompt = 1
     settings_class = SamplingSettings
     state_attributes = (*Stage.state_attributes, "reference", "reward_model")
     wants_reward = True
@@ -94,16 +92,16 @@ class Sampling(Stage):
         self.reward: Reward = task.reward
         self.reward_model = task.reward.module
         self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
-        readers = {"model": self.model, "reference": self.reference, "reward": self.reward_model}
+        models = {"model": self.model, "reference": self.reference, "reward": self.reward_model}
         self.max_new_tokens: int = settings.max_new_tokens or (
-            room_after(self.prompts, readers) if task.world is None else task.world.max_new_tokens
+            default_max_new_tokens(self.prompts, models) if task.world is None else task.world.max_new_tokens
         )
         longest = int(self.prompts.mask.sum(dim=1).max())
-        for name, context in _contexts(readers).items():
+        for name, context in _contexts(models).items():
             if longest + self.max_new_tokens > context:
                 raise ValueError(
-                    f"max_new_tokens is {self.max_new_tokens} and the longest prompt has {longest} tokens; "
-                    f"together at most the context of {name}, {context}, are wanted"
+                    f"max_new_tokens must be at most {context - longest}: the context of {name} is {context} "
+                    f"and the longest prompt has {longest} tokens, got {self.max_new_tokens}"
                 )
 
     def draw_prompts(self, number: int, n: int) -> Prompts:
@@ -112,20 +110,20 @@ class Sampling(Stage):
         return self.prompts.select(rows)
 
     def sample(self, prompts: Prompts) -> Completions:
-        """A completion of each prompt by the model as it is now, with log π_old of each token."""
-        return self.drawn(self.model, prompts, self.settings.temperature)
+        """One completion of each prompt by the current policy, with log π_old of each token."""
+        return self.generate(self.model, prompts, self.settings.temperature)
 
-    def drawn(self, model: LanguageModel, prompts: Prompts, temperature: float) -> Completions:
-        """A completion of each prompt by a model, at a temperature.
+    def generate(self, model: LanguageModel, prompts: Prompts, temperature: float) -> Completions:
+        """One completion of each prompt by a model.
 
-        All processes draw the random numbers of all rows. So which of them writes a row, and beside which
-        others, does not change what it is.
+        Every process draws the random numbers of all rows, so the completions do not depend on how rows are
+        shared among processes and micro-batches.
         """
         tokens, mask = prompts.tokens.to(self.device), prompts.mask.to(self.device)
         shape = len(tokens), self.max_new_tokens
         numbers = torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.device)
 
-        def written(rows: Tensor) -> Completions:
+        def generate_rows(rows: Tensor) -> Completions:
             return generate(
                 model,
                 tokens[rows],
@@ -135,60 +133,60 @@ class Sampling(Stage):
                 numbers=numbers[rows],
             )
 
-        return Completions.join(self.map_rows(len(tokens), written, together=self.together))
+        return Completions.join(self.map_rows(len(tokens), generate_rows, together=self.rows_per_prompt))
 
     def score(self, completions: Completions, columns: Mapping[str, Sequence[Any]]) -> Tensor:
-        """What the reward says of each completion, [B], before KL and penalty.
+        """The reward of each completion, [B], before KL and truncation penalties.
 
-        A function is given all that its process has to score at once, and of a prompt's group the whole.
+        A reward function is called once with all rows of its process, never with a part of a prompt's group.
         """
 
-        def scored(rows: Tensor) -> Tensor:
-            some = {name: [column[i] for i in rows.tolist()] for name, column in columns.items()}
-            return self.reward(part_of(completions, rows, self.device), some)
+        def score_rows(rows: Tensor) -> Tensor:
+            selected = {name: [column[i] for i in rows.tolist()] for name, column in columns.items()}
+            return self.reward(part_of(completions, rows, self.device), selected)
 
         n = len(completions)
         at_once = n if self.reward_model is None else None
-        return torch.cat(self.map_rows(n, scored, at_once=at_once, together=self.together))
+        return torch.cat(self.map_rows(n, score_rows, at_once=at_once, together=self.rows_per_prompt))
 
-    def less_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
-        """Rewards after `missing_eos_penalty`, where the setting `cut` asks for it."""
+    def apply_truncation_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
+        """Rewards [B], less `missing_eos_penalty` for truncated completions if truncation="penalty"."""
         if self.settings.truncation != "penalty":
             return rewards
         return rewards - self.settings.missing_eos_penalty * (~completions.ended).to(rewards.dtype)
 
     def reference_logp(self, completions: Completions) -> Tensor:
         """log π_ref of each token, [B, T], 0 at padding."""
-        return self.logp_of(self.reference, completions)
+        return self.compute_logp(self.reference, completions)
 
-    def logp_of(self, model: LanguageModel, completions: Completions) -> Tensor:
-        """log π of each token, [B, T], 0 at padding, without a gradient."""
+    def compute_logp(self, model: LanguageModel, completions: Completions) -> Tensor:
+        """log π of each token under a model, [B, T], 0 at padding, without gradient."""
 
-        def logp(some: Completions) -> Tensor:
-            logits = completion_logits(model, some)
-            return token_logp(logits, some.tokens, self.settings.temperature, mask=some.mask)
+        def logp(batch: Completions) -> Tensor:
+            logits = completion_logits(model, batch)
+            return token_logp(logits, batch.tokens, self.settings.temperature, mask=batch.mask)
 
         return self.map_batches(logp, completions)
 
-    def told(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
-        """What the history says of a batch that was sampled.
+    def metrics(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
+        """Metrics of a sampled batch.
 
         Parameters
         ----------
         completions : Completions
         rewards : tensor, shape (B,)
-            As `score` gave them.
+            Before penalties, as returned by `score`.
         ref_logp : tensor, shape (B, T)
 
         Returns
         -------
         dict
-            tokens, their number; reward, its mean over completions, and reward_std; gold, where there is a
-            world; kl_reference, log π_old − log π_ref summed over each completion's tokens (k1), the mean
-            over completions; length; ended, the share that ended of itself.
+            tokens, their number; reward and reward_std over completions; gold, if there is a world;
+            kl_reference, log π_old − log π_ref summed over a completion's tokens (k1), averaged over
+            completions; length; ended, the share of completions that end with an end of sequence.
         """
         world = self.task.world
-        of_each = (completions.logp - ref_logp).sum(dim=1)  # both are 0 at padding
+        log_ratio = (completions.logp - ref_logp).sum(dim=1)  # both are 0 at padding
         row = {
             "tokens": int(completions.mask.sum()),
             "reward": rewards.mean().item(),
@@ -198,20 +196,52 @@ class Sampling(Stage):
             known = isinstance(self.reward, GoldReward)
             row["gold"] = (rewards if known else world.gold(completions)).mean().item()
         return row | {
-            "kl_reference": of_each.mean().item(),
+            "kl_reference": log_ratio.mean().item(),
             "length": completions.lengths.float().mean().item(),
             "ended": completions.ended.float().mean().item(),
         }
 
+    # ------------------------------------------------------------------------------- the gradient step
 
-def room_after(prompts: Prompts, readers: Mapping[str, Any]) -> int:
-    """How long a completion may be where nobody says: MAX_NEW_TOKENS, or what has room after the prompts.
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """What the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
+        raise NotImplementedError(f"{type(self).__name__} must have a method forward")
+
+    def loss(self, batch: Any, outputs: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Any]]:
+        """The loss of a batch and its metrics; `outputs` are those of `forward`, if known already."""
+        raise NotImplementedError(f"{type(self).__name__} must have a method loss")
+
+    def loss_weight(self, batch: Any) -> int:
+        """The number of entries that the loss of a batch is a mean over: its tokens or its rows."""
+        return int(batch.completions.mask.sum()) if self.settings.reduction == "token" else len(batch)
+
+    def minibatch_step(self, minibatch: Any) -> dict[str, float]:
+        """One gradient step on the loss of a minibatch. Returns the loss, its metrics and grad_norm.
+
+        `Stage.learn` splits the minibatch into micro-batches and shares them among processes.
+        """
+        return self.learn(
+            torch.arange(len(minibatch), device=self.device),
+            part=minibatch.select,
+            read=self.forward,
+            loss=self.loss,
+            weight=self.loss_weight,
+        )
+
+
+def average(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric over the gradient steps of an update."""
+    return {name: fmean(step[name] for step in steps) for name in steps[0]}
+
+
+def default_max_new_tokens(prompts: Prompts, models: Mapping[str, Any]) -> int:
+    """The default of max_new_tokens: MAX_NEW_TOKENS, or fewer if a model's context leaves no room for more.
 
     Parameters
     ----------
     prompts : Prompts
-    readers : dict
-        Whoever reads prompt and completion, by name; None and what has no context are left out.
+    models : dict
+        All models that read prompt and completion, by name. None, and models without a context, are ignored.
 
     Raises
     ------
@@ -220,18 +250,18 @@ def room_after(prompts: Prompts, readers: Mapping[str, Any]) -> int:
     """
     longest = int(prompts.mask.sum(dim=1).max())
     room = MAX_NEW_TOKENS
-    for name, context in _contexts(readers).items():
+    for name, context in _contexts(models).items():
         if longest >= context:
             raise ValueError(
-                f"data has a prompt of {longest} tokens, and the context of {name} is {context}; a shorter "
-                "prompt is wanted, after which something has room"
+                f"data must have prompts shorter than the context of {name}, {context} tokens, "
+                f"got a prompt of {longest} tokens"
             )
         room = min(room, context - longest)
     return room
 
 
-def _contexts(readers: Mapping[str, Any]) -> dict[str, int]:
-    found = {name: getattr(getattr(model, "body", model), "context", None) for name, model in readers.items()}
+def _contexts(models: Mapping[str, Any]) -> dict[str, int]:
+    found = {name: getattr(getattr(model, "body", model), "context", None) for name, model in models.items()}
     return {name: context for name, context in found.items() if context is not None}
 
 
