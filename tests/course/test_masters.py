@@ -7,6 +7,9 @@ import pytest
 from tiny_book import MASTER, write_book
 
 import notebooks
+from notebook_builder.draft import draft
+from notebook_builder.execution import execute
+from notebook_builder.targets import targets
 from ppobook.course import masters
 from ppobook.course.masters import MasterError, Solution
 
@@ -71,8 +74,8 @@ def test_solutions_are_the_cells_without_their_marker_and_the_model_answers(tmp_
 
 def test_the_executed_master_gives_the_same_solutions_as_its_text(tmp_path):
     root = write_book(tmp_path)
-    target = notebooks.targets(root)[1]
-    notebooks.write({**notebooks.draft(target)}, target.notebook)
+    target = targets(root)[1]
+    notebooks.write({**draft(target)}, target.notebook)
     from_text, from_notebook = masters.solutions(target.source), masters.solutions(target.notebook)
     assert {n: (s.kind, s.source) for n, s in from_text.items()} == {
         n: (s.kind, s.source) for n, s in from_notebook.items()
@@ -257,8 +260,8 @@ def test_a_name_used_twice_and_halves_of_a_pair_are_found(tmp_path):
 
 @pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
 def test_each_check_says_not_yet_on_the_blank_and_right_on_the_solution(path):
-    target = next(t for t in notebooks.targets(REPOSITORY) if t.kind == "reader" and t.source == path)
-    blank = notebooks.draft(target)
+    target = next(t for t in targets(REPOSITORY) if t.kind == "reader" and t.source == path)
+    blank = draft(target)
     solved = masters.fill(blank, masters.solutions(path))
     for cell in solved["cells"]:
         # From here on a failing check stops the run.
@@ -266,7 +269,7 @@ def test_each_check_says_not_yet_on_the_blank_and_right_on_the_solution(path):
         cell["id"] += "-solved"
     count = len(blank["cells"])
     both = {**blank, "cells": [*blank["cells"], *solved["cells"]]}
-    ran = notebooks.execute(both, REPOSITORY).notebook["cells"]
+    ran = execute(both, REPOSITORY).notebook["cells"]
     tests = [part for part in masters.parts(blank) if part.role == "test"]
     assert tests
     for part in tests:

@@ -115,7 +115,7 @@ from ppobook import _reads
 
 
 def results(name):
-    return _reads.note(Path(__file__).parents[2] / "results" / f"{name}.csv").read_text()
+    return _reads.note(Path(__file__).parents[2] / "results" / name / "table.csv").read_text()
 ''',
     "_reads.py": "paths = []\n\n\ndef note(path):\n    paths.append(str(path.resolve()))\n    return path\n",
     "toy.py": '''"""Toys."""
@@ -151,7 +151,7 @@ def write_book(root: Path) -> Path:
     files = {
         "book.yml": BOOK,
         "constraints.txt": "# pins\nnumpy==2.0\n",
-        "results/numbers.csv": "1,2,3",
+        "results/numbers/table.csv": "1,2,3",
         "chapters/01_tiny.md": CHAPTER,
         "exercises/masters/01_tiny.md": MASTER,
         **{f"lib/ppobook/{name}": text for name, text in LIBRARY.items()},

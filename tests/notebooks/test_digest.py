@@ -8,7 +8,11 @@ import pytest
 from tiny_book import replace, write_book
 
 import notebooks
-from notebooks import code_digest, refusals, stale, stored_notebook, targets
+from notebook_builder.digests import code_digest, record
+from notebook_builder.draft import METADATA, draft
+from notebook_builder.refusals import LARGEST, refusals
+from notebook_builder.staleness import stale, stored_notebook
+from notebook_builder.targets import BuildError, targets
 
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = sorted(
@@ -34,7 +38,7 @@ def test_a_stored_notebook_is_fit_to_be_read(path):
     """Alt text everywhere, at most 1 MB, no machine path, no widget state, unpaired."""
     notebook = stored_notebook(path)
     assert refusals(notebook) == []
-    assert path.stat().st_size <= notebooks.LARGEST
+    assert path.stat().st_size <= LARGEST
     assert set(notebook["metadata"]) == {"kernelspec", "language_info", "ppobook"}
     assert not [cell for cell in notebook["cells"] if "execution" in cell["metadata"]], "timing"
 
@@ -52,12 +56,12 @@ def recorded(tmp_path_factory):
     """The tiny book, with records as its execution would leave them."""
     root = write_book(tmp_path_factory.mktemp("recorded"))
     for target in targets(root):
-        notebook = notebooks.draft(target)
-        read = [str((root / "results" / "numbers.csv").resolve())] if target.kind == "chapter" else []
+        notebook = draft(target)
+        read = [str((root / "results" / "numbers" / "table.csv").resolve())] if target.kind == "chapter" else []
         modules = ["ppobook", "ppobook.toy", "ppobook.twice"]
         notebook["metadata"] = {
-            **notebooks.METADATA,
-            "ppobook": notebooks.record(notebook, modules, read, root),
+            **METADATA,
+            "ppobook": record(notebook, modules, read, root),
         }
         notebooks.write(notebook, target.notebook)
     return root
@@ -86,7 +90,7 @@ def test_nothing_changed_nothing_said(book):
     [
         ("lib/ppobook/toy.py", "twice.TWO * x", "x * twice.TWO", "lib/ppobook/toy.py changed"),
         ("lib/ppobook/twice.py", "TWO = 2", "TWO = 2.0", "lib/ppobook/twice.py changed"),
-        ("results/numbers.csv", "3", "4", "results/numbers.csv changed"),
+        ("results/numbers/table.csv", "3", "4", "results/numbers/table.csv changed"),
         ("constraints.txt", "2.0", "2.1", "constraints.txt pins other versions"),
         (
             "chapters/01_tiny.md",
@@ -144,10 +148,10 @@ def test_what_changes_no_output_is_not_told(book, file, old, new):
 
 def test_what_is_gone_is_told(book):
     (book / "lib/ppobook/twice.py").unlink()
-    (book / "results/numbers.csv").unlink()
+    (book / "results/numbers/table.csv").unlink()
     assert said(book) == [
         "chapters/01_tiny.ipynb: it imported ppobook.twice, which is gone.",
-        "chapters/01_tiny.ipynb: it read results/numbers.csv, which is gone.",
+        "chapters/01_tiny.ipynb: it read results/numbers/table.csv, which is gone.",
     ]
     (book / "chapters/01_tiny.md").unlink()
     assert said(book) == ["01_tiny.ipynb has no source: nothing makes it."]
@@ -175,17 +179,15 @@ def test_an_edited_solution_changes_the_master_alone(book):
 
 
 def test_line_ends_of_a_checkout_on_windows_change_nothing(book):
-    for name in ("results/numbers.csv", "lib/ppobook/toy.py"):
+    for name in ("results/numbers/table.csv", "lib/ppobook/toy.py"):
         path = book / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert said(book) == []
 
 
 def test_a_file_from_outside_of_the_checkout_is_refused(book, tmp_path):
-    with pytest.raises(notebooks.BuildError, match=r"reads secret\.csv from outside of the checkout"):
-        notebooks.record(
-            stored_notebook(book / "chapters/01_tiny.ipynb"), [], [str(tmp_path / "secret.csv")], book
-        )
+    with pytest.raises(BuildError, match=r"reads secret\.csv from outside of the checkout"):
+        record(stored_notebook(book / "chapters/01_tiny.ipynb"), [], [str(tmp_path / "secret.csv")], book)
 
 
 # --- the digest of a module ---------------------------------------------------------------------------------

@@ -13,7 +13,11 @@ import pytest
 from tiny_book import CHAPTER, HEAD, replace, write_book
 
 import notebooks
-from notebooks import BuildError, build, chosen, draft, refusals, targets
+from notebook_builder.draft import draft
+from notebook_builder.execution import Ran, hide_answers
+from notebook_builder.refusals import FIGURE, WIDGETS, refusals
+from notebook_builder.targets import BuildError, chosen, targets
+from notebooks import build
 from ppobook.course import masters
 
 REPOSITORY = Path(__file__).parents[2]
@@ -84,7 +88,7 @@ def test_nothing_is_stored_but_what_a_reader_may_see(made):
 def test_the_record_names_what_the_outputs_depend_on(made):
     kept = masters.read(chapter(made).notebook)["metadata"]["ppobook"]
     assert set(kept["modules"]) == {"ppobook", "ppobook._reads", "ppobook.toy", "ppobook.twice"}
-    assert set(kept["files"]) == {"results/numbers.csv"}
+    assert set(kept["files"]) == {"results/numbers/table.csv"}
 
 
 def test_a_stream_is_one_output_however_it_arrived(made):
@@ -153,7 +157,7 @@ def test_a_changed_book_yml_changes_the_box_alone(book):
     [
         ("chapters/01_tiny.md", "toy.double(21)", "toy.double(22)"),
         ("lib/ppobook/twice.py", "2", "3"),
-        ("results/numbers.csv", "1,2,3", "1,2,4"),
+        ("results/numbers/table.csv", "1,2,3", "1,2,4"),
         ("constraints.txt", "2.0", "2.1"),
         ("chapters/01_tiny.ipynb", "'1,2,3'", "'1,2,5'"),
     ],
@@ -182,8 +186,7 @@ def test_a_failing_cell_is_shown_and_the_old_notebook_stays(book):
 def test_a_killed_build_leaves_the_old_notebook_whole_and_no_kernel(book):
     before = chapter(book).notebook.read_bytes()
     sign = book / "running"
-    (book / "tools").mkdir()
-    shutil.copy(REPOSITORY / "tools" / "notebooks.py", book / "tools")
+    shutil.copytree(REPOSITORY / "tools", book / "tools")
     replace(
         chapter(book).source,
         "toy.double(21)",
@@ -229,7 +232,7 @@ def test_a_build_killed_while_it_writes_leaves_the_old_notebook_whole(book, monk
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(notebooks.os, "replace", killed)
+    monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         build(chapter(book))
     assert chapter(book).notebook.read_bytes() == before
@@ -288,7 +291,7 @@ def test_a_check_that_does_not_say_not_yet_is_refused(book, outputs, said):
         BuildError,
         match=rf"cell 5 \(test:double\): on the blank {said.replace('raises', 'the check raises')}",
     ):
-        notebooks._hide_answers(executed_reader(book, outputs))
+        hide_answers(executed_reader(book, outputs))
 
 
 def test_a_master_that_breaks_the_rules_is_refused_with_its_name(book):
@@ -327,7 +330,7 @@ BAD = {
     "blank alt text": (code_cell(PNG, mystnb={"image": {"alt": " "}}), "its figure has no alt text"),
     "svg without alt text": (code_cell({"image/svg+xml": "<svg/>"}), "its figure has no alt text"),
     "an interactive figure without alt text": (
-        code_cell({**PNG, notebooks.FIGURE: {"module": "baseline", "state": {}, "alt": ""}}),
+        code_cell({**PNG, FIGURE: {"module": "baseline", "state": {}, "alt": ""}}),
         "its interactive figure has no alt text",
     ),
     "html picture": (code_cell({"text/html": "<p><img src='x.png'></p>"}), "an <img> without alt text"),
@@ -341,7 +344,7 @@ BAD = {
     "a warning": (code_cell(text="lib/site-packages/x.py:1: UserWarning"), "a path of this machine"),
     "a traceback": (code_cell(text='File "ipykernel_123/5.py"'), "a path of this machine"),
     "an address": (code_cell({"text/plain": "<Thing at 0x7f3a5c0>"}), "an address in memory"),
-    "a widget": (code_cell({notebooks.WIDGETS[0]: {}}), "holds a widget"),
+    "a widget": (code_cell({WIDGETS[0]: {}}), "holds a widget"),
     "nbval_check_output": (code_cell(tags=["nbval_check_output"]), "spelt 'nbval-check-output'"),
     "check-output": (code_cell(tags=["check-output"]), "spelt 'nbval-check-output'"),
     "nbval-check-outputs": (code_cell(tags=["nbval-check-outputs"]), "spelt 'nbval-check-output'"),
@@ -351,9 +354,7 @@ BAD = {
 }
 GOOD = {
     "a figure with alt text": code_cell(PNG, mystnb={"image": {"alt": "two curves"}}),
-    "an interactive figure": code_cell(
-        {**PNG, notebooks.FIGURE: {"module": "b", "state": {}, "alt": "a slider"}}
-    ),
+    "an interactive figure": code_cell({**PNG, FIGURE: {"module": "b", "state": {}, "alt": "a slider"}}),
     "html picture": code_cell({"text/html": "<img src='x.png' alt='a dot'>"}),
     "markdown pictures": text_cell("![a dot](x.png)\n\n:::{figure} x.png\n:alt: a dot\n:::"),
     "code about pictures": text_cell("```md\n![](x.png)\n```"),
@@ -424,9 +425,5 @@ def test_a_missing_book_yml_and_a_missing_title_are_refused(book):
 
 def test_the_cost_is_compared_with_what_book_yml_promises(made):
     notebook = masters.read(chapter(made).notebook)
-    assert "of the 30 s that book.yml promises" in notebooks._cost(
-        notebooks.Ran(notebook, 9.0, 8.0), chapter(made)
-    )
-    assert "LONGER than book.yml promises" in notebooks._cost(
-        notebooks.Ran(notebook, 9.0, 31.0), chapter(made)
-    )
+    assert "of the 30 s that book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 8.0), chapter(made))
+    assert "LONGER than book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 31.0), chapter(made))

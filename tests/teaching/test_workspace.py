@@ -8,6 +8,8 @@ import pytest
 from tiny_book import replace, write_book
 
 import notebooks
+from notebook_builder.draft import METADATA, draft
+from notebook_builder.targets import targets
 from ppobook.course import masters
 from ppobook.teaching import workspace
 
@@ -17,9 +19,9 @@ CHAPTER = "chapters/01_tiny.ipynb"
 
 def make(root):
     """Make the book's notebooks from their text, not executed: these tests are about copies."""
-    for target in notebooks.targets(root):
-        notebook = notebooks.draft(target)
-        notebook["metadata"] = dict(notebooks.METADATA)
+    for target in targets(root):
+        notebook = draft(target)
+        notebook["metadata"] = dict(METADATA)
         notebooks.write(notebook, target.notebook)
 
 

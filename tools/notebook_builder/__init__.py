@@ -1,0 +1,1 @@
+"""The parts of `tools/notebooks.py`, which makes the notebooks from their text."""

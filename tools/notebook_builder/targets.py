@@ -1,0 +1,63 @@
+"""The notebooks of the book, and the texts that they are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class BuildError(Exception):
+    """A notebook can't be made; the message says why."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One notebook to make, of the kind "chapter", "master" or "reader", and the text that it comes from."""
+
+    kind: str
+    notebook: Path
+    source: Path
+    root: Path
+
+    def __str__(self) -> str:
+        return self.notebook.relative_to(self.root).as_posix()
+
+
+def targets(root: Path = ROOT) -> list[Target]:
+    """All notebooks of the book, chapters first, each exercise master before its reader's notebook."""
+    found = [
+        Target("chapter", md.with_suffix(".ipynb"), md, root)
+        for md in sorted((root / "chapters").glob("*.md"))
+    ]
+    for md in sorted((root / "exercises" / "masters").glob("*.md")):
+        found.append(Target("master", md.with_suffix(".ipynb"), md, root))
+        found.append(Target("reader", root / "exercises" / f"{md.stem}.ipynb", md, root))
+    return found
+
+
+def chosen(names: list[str], root: Path = ROOT) -> list[Target]:
+    """The targets that the names mean; all of them where there are no names."""
+    every = targets(root)
+    if not names:
+        return every
+    result = []
+    for name in names:
+        path = Path(name)
+        # A path says which folder; a bare number or name means the chapter and its exercises.
+        exact = [
+            t
+            for t in every
+            if path.resolve().with_suffix("") in _stems(t) or (root / path).with_suffix("") in _stems(t)
+        ]
+        loose = [t for t in every if t.source.stem == path.stem or t.source.stem.startswith(f"{name}_")]
+        if not exact and not loose:
+            known = ", ".join(sorted({t.source.stem for t in every})) or "none yet"
+            raise BuildError(f"{name!r} is no notebook of the book; there are {known}.")
+        result += [t for t in exact or loose if t not in result]
+    return result
+
+
+def _stems(target: Target) -> set[Path]:
+    return {target.source.with_suffix(""), target.notebook.with_suffix("")}
