@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from test_training import SMALL, small
+from small_runs import SMALL, small
 
 import ppobook
 from ppobook import train
@@ -139,9 +139,9 @@ def test_a_reward_that_is_never_met():
 @pytest.mark.parametrize(
     ("history", "sentence"),
     [
-        ({"update": [1]}, "history is of type dict; a DataFrame is wanted"),
-        (pd.DataFrame({"steps": [1]}), "history has no column 'update'"),
-        (pd.DataFrame({"update": []}), "history has no row"),
+        ({"update": [1]}, "history must be a DataFrame, .* got dict"),
+        (pd.DataFrame({"steps": [1]}), "history must have a column 'update' .* got no column"),
+        (pd.DataFrame({"update": []}), "history must have .* at least one row, got no row"),
     ],
 )
 def test_what_is_no_history_is_refused(history, sentence):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from test_training import SMALL, Own, OwnPolicy
+from small_runs import SMALL, Own, OwnPolicy
 
 from ppobook import train
+from ppobook.analysis import export as export_module
 from ppobook.analysis.export import _Answers, _exported, export_onnx
 from ppobook.cli import main
 from ppobook.policies import Categorical, CategoricalPolicy, RunningNorm, policy_for
@@ -101,7 +102,9 @@ def test_normalisation_is_in_the_file(tmp_path):
 def test_a_policy_of_ones_own(tmp_path):
     policy = OwnPolicy(3, 2)
     observations = torch.randn(9, 3)
-    with pytest.raises(ValueError, match="says nothing of what it observes; wanted: observations="):
+    with pytest.raises(
+        ValueError, match=r"observations must be given for a policy without obs_dim, .* got none for OwnPolicy"
+    ):
         export_onnx(policy, tmp_path / "own.onnx")
     assert export_onnx(policy, tmp_path / "own.onnx", observations=observations).largest_difference <= 1e-5
     assert export_onnx(policy, tmp_path / "own.onnx", observations=observations.numpy().astype(float))
@@ -133,12 +136,17 @@ class Odd(CategoricalPolicy):
 @pytest.mark.parametrize(
     ("policy", "path", "given", "sentence"),
     [
-        (CategoricalPolicy(4, 2), "policy.pt", {}, "a file ending in .onnx is wanted"),
-        (CategoricalPolicy(4, 2), "nowhere/policy.onnx", {}, "no such place"),
-        (3, "policy.onnx", {}, "policy is of type int; a policy is wanted"),
-        (torch.nn.Linear(2, 2), "policy.onnx", {}, "policy is of type Linear"),
-        (CategoricalPolicy(4, 2), "policy.onnx", {"observations": [1.0]}, "at least two are wanted"),
-        (Branching(4, 2), "policy.onnx", {}, "policy cannot be exported"),
+        (CategoricalPolicy(4, 2), "policy.pt", {}, r"path must end in .onnx, got .*policy.pt"),
+        (CategoricalPolicy(4, 2), "nowhere/policy.onnx", {}, "path must be a file in an existing folder"),
+        (3, "policy.onnx", {}, "policy must be a policy, .* got int"),
+        (torch.nn.Linear(2, 2), "policy.onnx", {}, "policy must be a policy, .* got Linear"),
+        (
+            CategoricalPolicy(4, 2),
+            "policy.onnx",
+            {"observations": [1.0]},
+            r"observations must have at least two rows, got shape \(1,\)",
+        ),
+        (Branching(4, 2), "policy.onnx", {}, "policy must have a `distribution` that torch can export"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path, policy, path, given, sentence):
@@ -150,8 +158,8 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path, policy,
 def test_a_file_that_gives_something_else_is_never_written(tmp_path, monkeypatch):
     policy, other = (shaken(CategoricalPolicy(4, 2, seed=seed)) for seed in (0, 1))
     real = _exported
-    monkeypatch.setattr(exporting, "_exported", lambda module, example: real(_Answers(other), example))
-    with pytest.raises(ValueError, match="the file differs from torch by"):
+    monkeypatch.setattr(export_module, "_exported", lambda module, example: real(_Answers(other), example))
+    with pytest.raises(ValueError, match=r"policy must give the same finite numbers .*, got a difference of"):
         export_onnx(policy, tmp_path / "policy.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -160,9 +168,7 @@ def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(
-        ValueError, match=r"onnxruntime is not installed; wanted: pip install 'ppobook\[onnx\]'"
-    ):
+    with pytest.raises(ValueError, match=r"onnxruntime is not installed; run: pip install 'ppobook\[onnx\]'"):
         export_onnx(CategoricalPolicy(4, 2), tmp_path / "policy.onnx")
 
 
@@ -175,14 +181,14 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "differ by" in said
     assert file.stat().st_size > 100
     assert main(["export", str(tmp_path / "run"), "policy.pt"]) == 2
-    assert "a file ending in .onnx" in capsys.readouterr().err
+    assert "path must end in .onnx" in capsys.readouterr().err
 
 
 def test_a_policy_of_ones_own_on_the_command_line(tmp_path, capsys):
     """What it observes is asked of the run's environment."""
     run, file = str(tmp_path / "run"), tmp_path / "policy.onnx"
     train(Own, **SMALL, total_steps=64, out=run)
-    assert main(["export", run, str(file), "--learner", "test_training:Own"]) == 0
+    assert main(["export", run, str(file), "--learner", "small_runs:Own"]) == 0
     assert "observations to action, logits" in capsys.readouterr().out
     (entry,) = onnxruntime.InferenceSession(file).get_inputs()
     assert entry.shape[1:] == [4]

@@ -15,8 +15,7 @@ imageio = pytest.importorskip("imageio.v2")
 
 
 class Counting(gym.Env):
-    """Shows how many steps were taken by how bright its picture is. An episode has 6 steps, or as many as "
-    "asked."""
+    """Its picture is the brighter the more steps were taken. An episode has 6 steps, or `length`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
@@ -117,13 +116,17 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
 @pytest.mark.parametrize(
     ("env", "given", "sentence"),
     [
-        ("test_watch/Counting-v0", {"out": "film.avi"}, "a file ending in .gif or .mp4 is wanted"),
-        ("test_watch/Counting-v0", {"out": "nowhere/film.gif"}, "no such place"),
-        ("test_watch/Counting-v0", {"fps": 0}, "fps is 0"),
-        ("test_watch/Counting-v0", {"draws": False}, "draws no pictures .its render gave str"),
-        ("test_watch/Counting-v0", {"episodes": 0}, "episodes is 0"),
-        ("test_watch/Blind-v0", {}, "draws no pictures"),
-        ("test_watch/Nothing-v0", {}, "did you mean"),
+        ("test_watch/Counting-v0", {"out": "film.avi"}, "out must end in .gif or .mp4, got .film.avi"),
+        ("test_watch/Counting-v0", {"out": "nowhere/film.gif"}, "out must be a file in an existing folder"),
+        ("test_watch/Counting-v0", {"fps": 0}, "fps must be .*, got 0"),
+        (
+            "test_watch/Counting-v0",
+            {"draws": False},
+            "env must support render_mode=.*, whose render returned str",
+        ),
+        ("test_watch/Counting-v0", {"episodes": 0}, "episodes must be .*, got 0"),
+        ("test_watch/Blind-v0", {}, "env must support render_mode=.rgb_array."),
+        ("test_watch/Nothing-v0", {}, "(?i)did you mean"),
     ],
 )
 def test_what_cannot_be_filmed_is_refused_and_leaves_nothing(tmp_path, monkeypatch, env, given, sentence):
@@ -142,7 +145,9 @@ def test_a_film_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         return np.zeros((8, 8, 3), np.uint8)
 
     monkeypatch.setattr(Counting, "render", broken)
-    with pytest.raises(ValueError, match=r"cannot be drawn \(RuntimeError: no light\)"):
+    with pytest.raises(
+        ValueError, match=r"env must be one that can be rendered, got .* \(RuntimeError: no light\)"
+    ):
         watch(POLICY, "test_watch/Counting-v0", tmp_path / "film.gif")
     assert (tmp_path / "film.gif").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -165,4 +170,4 @@ def test_on_the_command_line(tmp_path, capsys):
     assert said.count("return ") == 2
     assert f"filmed in {film}" in said
     assert main(["watch", str(tmp_path / "run"), "--out", "film.mov"]) == 2
-    assert "ending in .gif or .mp4" in capsys.readouterr().err
+    assert "must end in .gif or .mp4" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""What one does with finished runs: diagnose, compare, watch, export."""
+"""Tools for finished runs: diagnose, compare, watch, export."""

@@ -1,4 +1,4 @@
-"""Runs side by side: one group for each algorithm, environment and settings, summed up over its seeds.
+"""Compare runs: one group for each algorithm, environment and settings, aggregated over seeds.
 
 comparison = compare(["runs/ppo-0", "runs/ppo-1", "runs/trpo-0", "runs/trpo-1"])
 print(comparison.table)
@@ -7,7 +7,7 @@ comparison.plot("comparison.svg")
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,20 +19,21 @@ import pandas as pd
 from ppobook import validation
 from ppobook.evaluation import aggregate
 from ppobook.registry import short_name
+from ppobook.run.files import atomic_write
 from ppobook.training import Record, read_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What may differ within a group: where and when a run was made, and which seed it had.
+# Entries of config.json that may differ within a group.
 _NOT_SETTINGS = ("seed", "checkpoint_every", "device")
-# Points of a curve. A run with fewer updates has one for each.
+# Points of a curve, at most one an update.
 _POINTS = 50
-# The share of a run's steps that its result is taken over.
+# A run's result is the mean over this last share of its steps.
 _LAST = 0.1
-# What a picture may be written as.
+# Formats of a figure.
 PICTURES = (".svg", ".png", ".pdf")
-# Colours of the palette for curves, in this order where two groups have the same algorithm.
+# Colours of curves, in this order where two groups have the same algorithm.
 _COLOURS = ("ppo", "vanilla", "trpo", "ppo_kl", "grpo", "dpo", "muted")
 
 
@@ -47,9 +48,9 @@ class Group:
     env : str
     seeds : tuple of int
     end : int
-        The steps that all runs of the group have.
+        The environment steps that all runs of the group have.
     steps : array, [P]
-        Where the curves are measured.
+        The environment steps at which the curves are evaluated.
     curves : array, [S, P]
         The metric of each run: its mean over the updates around each point.
     results : array, [S]
@@ -96,7 +97,7 @@ class Comparison:
             from matplotlib.figure import Figure
         except ImportError:
             raise ValueError(
-                "out needs matplotlib, which is not installed; wanted: pip install 'ppobook[plot]'"
+                "out needs matplotlib, which is not installed; run: pip install 'ppobook[plot]'"
             ) from None
         from ppobook.teaching import style
 
@@ -126,12 +127,12 @@ class Comparison:
         return figure
 
     def plot(self, path: str | Path) -> Path:
-        """Draw `figure` into a file, in one step: SVG, PNG or PDF, as its name ends.
+        """Write `figure` to a file: SVG, PNG or PDF, by its extension.
 
         Raises
         ------
         ValueError, OSError
-            Another ending, no matplotlib, or a place that cannot be written.
+            Another extension, matplotlib is not installed, or the path is not writable.
         """
         path = picture("path", path)
         figure = self.figure()
@@ -139,56 +140,52 @@ class Comparison:
 
         from ppobook.teaching import style
 
-        part = path.with_name(f".{path.name}.part")
         kind = path.suffix.lower()
+        # No date: the same figure has the same bytes.
+        metadata: dict[str, Any] = {} if kind == ".png" else {"Creator": None}
+        metadata |= {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})
+        content = io.BytesIO()
+        with mpl.rc_context(cast("Any", style.settings())):
+            figure.savefig(content, format=kind[1:], metadata=metadata)
         try:
-            # The same picture has the same bytes: no date in it.
-            about: dict[str, Any] = {} if kind == ".png" else {"Creator": None}
-            about |= {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})
-            with mpl.rc_context(cast("Any", style.settings())):
-                figure.savefig(part, format=kind[1:], metadata=about)
-            os.replace(part, path)
+            atomic_write(path, content.getvalue())
         except OSError as error:
-            raise OSError(
-                f"path={str(path)!r} cannot be written ({error.strerror}); wanted: a place that can"
-            ) from None
-        finally:
-            part.unlink(missing_ok=True)
+            raise OSError(f"path must be writable, got {str(path)!r} ({error.strerror})") from None
         return path
 
 
 def picture(name: str, path: Any) -> Path:
-    """The path of a picture to be drawn, after its door."""
+    """Validate the path of a figure."""
     path = validation.path(name, path)
     if path.suffix.lower() not in PICTURES:
-        raise ValueError(f"{name} is {str(path)!r}; a file ending in {', '.join(PICTURES)} is wanted")
+        raise ValueError(f"{name} must end in {', '.join(PICTURES)}, got {str(path)!r}")
     return path
 
 
 def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Comparison:
-    """Put runs side by side, seeds of the same thing together.
+    """Compare runs, aggregated over seeds.
 
-    Two runs are of one group if algorithm, environment and all settings agree, whatever their seeds. A result
-    is the mean over the last tenth of a run, and not its best moment. The interval is a bootstrap over the
-    seeds of a group (`evaluation.aggregate`), so it says how far other seeds might have led; of few seeds it
-    is too narrow.
+    Two runs belong to one group if algorithm, environment and all settings but the seed agree. A run's result
+    is the mean over its last tenth, not its best update. The interval is a bootstrap over the seeds of a
+    group (`evaluation.aggregate`); with few seeds it is too narrow.
 
     Parameters
     ----------
     folders : sequence of paths
-        Of runs, as `train(out=…)` or `Run.save` wrote them. A class of a user's own is not needed.
+        Folders written by `train(out=…)` or `Run.save`. A user's own learner class need not be importable.
     metric : str
         A column of their histories.
 
     Raises
     ------
     ValueError, OSError
-        No run, the same run or seed of a group twice, a metric that a run does not have or never measured.
+        No run, a duplicate run, a duplicate seed within a group, a metric that a run does not have or never
+        measured.
     """
     if isinstance(folders, str | Path) or not folders:
-        raise ValueError(f"folders is {folders!r}; at least one run's folder is wanted, in a list")
+        raise ValueError(f"folders must be a list of at least one run's folder, got {folders!r}")
     if len({validation.path("folders", folder).resolve() for folder in folders}) < len(folders):
-        raise ValueError("folders has the same run twice; each is wanted once")
+        raise ValueError("folders must be distinct, got the same run twice")
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
     grouped: dict[str, dict[Path, Record]] = {}
     for folder, record in records.items():
@@ -204,7 +201,7 @@ def _settings(record: Record) -> dict[str, Any]:
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:
-    """For each group its algorithm, and what sets it apart from others of that algorithm and environment."""
+    """Each group's algorithm, with the settings that differ within that algorithm and environment."""
     labels = []
     for config in configs:
         rivals = [c for c in configs if (c["algorithm"], c["env"]) == (config["algorithm"], config["env"])]
@@ -230,7 +227,7 @@ def _refuse_without(metric: str, folder: Path, record: Record) -> None:
             f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
         )
     if record.history[metric].isna().all():
-        raise ValueError(f"metric is {metric!r}, which {str(folder)!r} never measured; another one is wanted")
+        raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folder)!r}")
 
 
 def _group(metric: str, label: str, records: dict[Path, Record]) -> Group:
@@ -239,9 +236,8 @@ def _group(metric: str, label: str, records: dict[Path, Record]) -> Group:
     if twice is not None:
         both = [str(folder) for folder, record in records.items() if record.config["seed"] == twice]
         raise ValueError(
-            f"folders has {both[0]!r} and {both[1]!r}, which are the same settings with the same seed "
-            f"{twice}; "
-            "different seeds are wanted"
+            f"folders must differ in their seeds within a group, got seed {twice} twice: "
+            f"{both[0]!r} and {both[1]!r}"
         )
     histories = [record.history for record in records.values()]
     end = min(int(history["steps"].iloc[-1]) for history in histories)
@@ -263,8 +259,7 @@ def _group(metric: str, label: str, records: dict[Path, Record]) -> Group:
 
 
 def _binned(history: pd.DataFrame, metric: str, edges: np.ndarray) -> np.ndarray:
-    """The mean of the metric between neighbouring edges; where nothing was measured, a straight line "
-    "between."""
+    """The mean of the metric between neighbouring edges; interpolated linearly where nothing was measured."""
     bins = np.clip(np.searchsorted(edges, history["steps"], side="left") - 1, 0, None)
     inside = ((history["steps"] <= edges[-1]) & history[metric].notna()).to_numpy()
     means = history[metric][inside].groupby(bins[inside]).mean()
@@ -272,7 +267,7 @@ def _binned(history: pd.DataFrame, metric: str, edges: np.ndarray) -> np.ndarray
 
 
 def _mean_between(history: pd.DataFrame, metric: str, start: float, end: float) -> float:
-    """The mean over the updates in a stretch of steps; if none of them measured it, the last one that did."""
+    """The mean over the updates in an interval of steps; if none of them has a value, the last value."""
     measured = history[history[metric].notna() & (history["steps"] <= end)]
     inside = measured[measured["steps"] > start]
     return float((inside if len(inside) else measured.tail(1))[metric].mean())
@@ -301,8 +296,7 @@ def _row(metric: str, group: Group) -> dict[str, Any]:
 
 
 def _colours(groups: Sequence[Group]) -> dict[str, str]:
-    """For each label a colour: that of its algorithm, and for a second group of the same one, one that is "
-    "free."""
+    """A colour for each label: that of its algorithm, or an unused one for further groups of an algorithm."""
     labels = list(dict.fromkeys(group.label for group in groups))
     own = {group.label: group.algorithm for group in groups if group.algorithm in _COLOURS}
     taken: dict[str, str] = {}

@@ -1,11 +1,10 @@
-"""What a run's history shows of the ways in which training goes wrong.
+"""Diagnose common failures of training from a run's history.
 
     findings = examine(run.history)
 
-Each rule looks at columns of the history, and says what it saw in which updates, what usually causes that,
-and what to try. A rule whose columns are not there is silent. The thresholds stand below, each with its
-reason. They are drawn where healthy runs do not come, so what is found is worth a look, and what is not found
-may still be there.
+Each rule reads columns of the history and reports what it found in which updates, the usual causes, and what
+to try. A rule whose columns are missing is skipped. The thresholds below are chosen so that healthy runs do
+not reach them: a finding deserves a look; no finding does not prove that all is well.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from ppobook import validation
 KL_HIGH = 0.05
 # One update in ten: a single one may be bad luck, and a healthy run has a few.
 KL_SHARE = 0.1
-# At a KL of one nat the old policy's samples say next to nothing about the new one. Once is enough.
+# At a KL of one nat the old policy's samples say almost nothing about the new one. Once is enough.
 KL_WILD = 1.0
-# With more than half of a batch outside of the clip's range, the updates are made of what is left.
+# With more than half of a batch outside of the clip range, few samples still have a gradient.
 CLIP_HIGH = 0.5
-# Nearly all of it outside. A policy that has run so far soon stands still, so once is enough.
+# Nearly all of it outside. After such an update a policy soon stops learning, so once is enough.
 CLIP_WILD = 0.8
 # Not one sample in a thousand outside: the clip, and the several passes it is there for, do nothing.
 CLIP_LOW = 1e-3
-# A critic that says the mean for every state has 0. A little below is noise; this is a critic that misleads.
+# A critic that predicts the mean for every state has 0. A little below is noise; this critic misleads.
 VARIANCE_LOW = -0.1
-# A share of the updates for what must be a habit and not an incident.
+# The share of updates above which a problem counts as persistent.
 HABIT = 0.5
-# The critic may be wrong while it is new.
+# The first quarter of the updates, in which the critic may still be wrong.
 NEW = 0.25
-# A tenth of the entropy that a categorical policy began with: it hardly tries anything any more…
+# A tenth of a categorical policy's initial entropy: it hardly explores any more…
 ENTROPY_LEFT = 0.1
-# …and the same for a Gaussian, whose entropy has no zero: each deviation shrunk to a tenth.
+# …and the same for a Gaussian, whose entropy has no zero: each standard deviation shrunk to a tenth.
 ENTROPY_NATS = math.log(10)
 # …before a quarter of the steps were taken.
 ENTROPY_EARLY = 0.25
@@ -83,7 +82,7 @@ class Finding:
 def examine(
     history: Any, config: Mapping[str, Any] | None = None, *, action_dims: int | None = None
 ) -> list[Finding]:
-    """The diseases that a run's history shows, each with its evidence.
+    """Diagnose a run's history.
 
     Parameters
     ----------
@@ -92,32 +91,30 @@ def examine(
     config : mapping, optional
         `Run.config`: with it the remedies name the settings as they are now.
     action_dims : int, optional
-        Over how many numbers a Gaussian policy acts; 0 for a categorical one. Left out, a policy whose
-        entropy is never negative is taken for a categorical one, and no entropy is judged otherwise.
+        Action dimensions of a Gaussian policy; 0 for a categorical one. By default, a policy whose entropy is
+        never negative is taken for a categorical one, and otherwise the entropy is not examined.
 
     Returns
     -------
     list of Finding
-        Worst first; empty if nothing was found.
+        Most severe first; empty if nothing was found.
 
     Raises
     ------
     TypeError, ValueError
-        A history that is no table, or has no column "update" or no row.
+        The history is not a DataFrame, or has no column "update" or no row.
     """
     if not isinstance(history, pd.DataFrame):
-        raise TypeError(
-            f"history is of type {type(history).__name__}; a DataFrame is wanted, as in Run.history"
-        )
+        raise TypeError(f"history must be a DataFrame, as Run.history is, got {type(history).__name__}")
     if "update" not in history.columns or len(history) == 0:
         lack = "no row" if "update" in history.columns else "no column 'update'"
-        raise ValueError(f"history has {lack}; the table of a run that has begun is wanted")
+        raise ValueError(f"history must have a column 'update' and at least one row, got {lack}")
     case = _Case(history.reset_index(drop=True), dict(config or {}), action_dims)
     return [found for rule in RULES if (found := rule(case)) is not None]
 
 
 class _Case:
-    """A history, and how to speak of it."""
+    """A history, with helpers for the rules."""
 
     def __init__(self, history: pd.DataFrame, config: dict[str, Any], action_dims: int | None) -> None:
         self.history = history
@@ -128,15 +125,15 @@ class _Case:
         self.updates = history["update"].to_numpy(int)
 
     def column(self, name: str) -> np.ndarray | None:
-        """A column as floats; None if it is not there or says nothing."""
+        """A column as floats; None if it is missing or has no value."""
         if name not in self.history.columns:
             return None
         x = self.history[name].to_numpy(float)
         return None if np.isnan(x).all() else x
 
     def advice(self, *parts: str | tuple[str, ...]) -> str:
-        """What to try. A part ("a smaller {}", "lr", "max_kl") speaks of the first of these settings that the
-        run has, as it is now, and is left out if it has none of them.
+        """What to try. A part ("a smaller {}", "lr", "max_kl") names the first of these settings that the run
+        has, with its current value, and is left out if it has none of them.
         """
         said = []
         for part in parts:
@@ -170,10 +167,10 @@ def _not_finite(case: _Case) -> Finding | None:
     return case.finding(
         "not a number",
         f"{', '.join(bad)} not finite; {name} first, in update {first}",
-        "a step so large that the weights overflow, a logarithm or a division by 0 in a loss of your own, or "
-        "rewards or observations beyond all bounds",
+        "a step so large that the weights overflow, a logarithm of or a division by 0 in a custom loss, or "
+        "rewards or observations that are not bounded",
         case.advice(
-            f"look at what update {first} was given",
+            f"look at the batch of update {first}",
             ("a smaller {}", "lr", "max_kl"),
             "normalised observations and rewards",
         ),
@@ -187,7 +184,7 @@ def _kl_explodes(case: _Case) -> Finding | None:
     kl = None if name is None else case.column(name)
     if kl is None:
         return None
-    limit = max(KL_HIGH, 2 * float(case.config.get("max_kl") or 0))  # who asks for more gets more
+    limit = max(KL_HIGH, 2 * float(case.config.get("max_kl") or 0))  # a larger max_kl allows more
     high, wild = kl > limit, kl > KL_WILD
     if not (wild.any() or high.mean() >= KL_SHARE):
         return None
@@ -217,9 +214,8 @@ def _clip_high(case: _Case) -> Finding | None:
     return case.finding(
         "clip fraction near 1",
         f"clip_fraction above {CLIP_HIGH:g} {case.many(where)}; {np.nanmax(clipped):.3g} at most",
-        "steps that are too long: most samples are outside of the clip's range, where it stops their "
-        "gradient; or "
-        "old log-probabilities that are not those of the policy that played",
+        "steps that are too long: most samples are outside of the clip range, where they have no "
+        "gradient; or old log-probabilities that are not those of the policy that collected the rollout",
         case.advice(("a smaller {}", "lr"), ("fewer {}", "epochs"), "old_logp as the rollout recorded it"),
         where,
     )
@@ -237,9 +233,8 @@ def _clip_low(case: _Case) -> Finding | None:
     return case.finding(
         "clip fraction 0",
         f"clip_fraction below {CLIP_LOW:g} {case.many(where)}{moved}",
-        "steps so short that the ratio never leaves the clip's range: the batch is thrown away half used; "
-        "a single "
-        "gradient step a batch; or old_logp computed anew in each step, which makes every ratio 1",
+        "steps so short that the ratio never leaves the clip range: the batch is thrown away half used; a "
+        "single gradient step a batch; or old_logp recomputed in each step, which makes every ratio 1",
         case.advice(
             ("a larger {}", "lr"), ("more {}", "epochs"), "old_logp as the rollout recorded it, detached"
         ),
@@ -260,12 +255,10 @@ def _variance_negative(case: _Case) -> Finding | None:
         return None
     return case.finding(
         "explained variance negative",
-        f"explained_variance below {VARIANCE_LOW:g} {case.many(where)}; {np.median(explained[seen]):.3g} "
-        "in the "
-        f"middle, the first {NEW:.0%} of the updates left out",
-        "a critic that is worse than none: targets of the wrong scale or sign, a step that is too long or "
-        "too "
-        "short for it, values bootstrapped where the episode had ended",
+        f"explained_variance below {VARIANCE_LOW:g} {case.many(where)}; the median is "
+        f"{np.median(explained[seen]):.3g}, the first {NEW:.0%} of the updates left out",
+        "a critic that is worse than none: targets of the wrong scale or sign, a learning rate that is too "
+        "high or too low for it, values bootstrapped where the episode had terminated",
         case.advice(
             ("another {}", "value_lr", "lr"),
             ("a larger {}", "value_coef", "value_epochs"),
@@ -296,13 +289,12 @@ def _entropy_gone(case: _Case) -> Finding | None:
         "entropy gone too fast",
         f"entropy from {first:.3g} to {entropy[at]:.3g} by update {case.updates[at]}, after "
         f"{steps[at] / total:.0%} of the steps",
-        "a policy that was sure before it had tried: steps that are too long, no bonus for entropy or one "
-        "with the "
-        "wrong sign, advantages that are not normalised",
+        "a policy that became deterministic before it had explored: steps that are too long, no entropy "
+        "bonus or one with the wrong sign, advantages that are not normalised",
         case.advice(
             ("a larger {}", "entropy_coef"),
             ("a smaller {}", "lr", "max_kl"),
-            "the sign of the entropy term, in a loss of your own",
+            "the sign of the entropy term, in a custom loss",
         ),
         where,
     )
@@ -322,7 +314,7 @@ def _collapse(case: _Case) -> Finding | None:
         "the return collapses",
         f"return_mean, over {WINDOW} updates, was {smooth[best]:.4g} at update {case.updates[best]} and is "
         f"{last:.4g} at the end; it began at {first:.4g}",
-        "a step that was too long and led to where the policy's own data no longer show the way back",
+        "a step that was too long, to a policy whose own data no longer show the way back",
         case.advice(
             ("a smaller {}", "lr", "max_kl"),
             ("one that falls to 0, by {}", "lr_final"),
@@ -356,12 +348,9 @@ def _no_learning(case: _Case) -> Finding | None:
         else f"return_mean {early.mean():.4g} in the first quarter and {late.mean():.4g} in the last, "
         f"{'less' if gained < 0 else 'more'} by {abs(gained):.2g}; {ERRORS:g} standard errors are "
         f"{ERRORS * error:.2g}",
-        "a reward that is never met, or the best there is already; steps that are too short; a run that is "
-        "too "
-        "short; an advantage with the wrong sign",
-        case.advice(
-            ("a larger {}", "lr", "max_kl"), "more steps", "a look at what a policy that acts at random earns"
-        ),
+        "a reward that is never reached, or the best return already; steps that are too short; a run that is "
+        "too short; an advantage with the wrong sign",
+        case.advice(("a larger {}", "lr", "max_kl"), "more steps", "a look at the return of a random policy"),
         np.isin(np.arange(len(returns)), seen[-quarter:]),
     )
 
@@ -377,9 +366,8 @@ def _search_fails(case: _Case) -> Finding | None:
         "the line search fails",
         f"no step was accepted {case.many(where)}",
         "a search direction that is not uphill: too few iterations of conjugate gradient, too little "
-        "damping, "
-        "advantages of nearly nothing but noise; or a trust region too large for the linear and quadratic "
-        "pictures",
+        "damping, advantages of nearly nothing but noise; or a trust region too large for the linear and "
+        "quadratic approximations",
         case.advice(
             ("more {}", "cg_iterations"),
             ("a larger {}", "cg_damping"),

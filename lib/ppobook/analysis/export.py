@@ -1,17 +1,15 @@
-"""A policy as an ONNX file, for programs that know nothing of torch.
+"""Export a policy to ONNX, for programs without torch.
 
     export_onnx(run.policy, "policy.onnx")
 
-The file takes a batch of observations of any size, and gives the most probable actions and the numbers that
-their distribution is made of. Everything the policy does to an observation is in it, the normalisation of
-observations too.
+The model maps a batch of observations to the most probable actions and the parameters of their distribution.
+It includes everything the policy does to an observation, such as normalisation.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +21,11 @@ from torch import Tensor, nn
 
 from ppobook import validation
 from ppobook.policies import Categorical, Gaussian, MultiCategorical, TabularPolicy
+from ppobook.run.files import atomic_write
 
 # The two run the same float32 arithmetic in another order.
 TOLERANCE = 1e-4
-# Batches that the file is tried with.
+# Batch sizes that the file is tested with.
 _BATCHES = (1, 2, 33)
 
 
@@ -39,7 +38,7 @@ class Exported(NamedTuple):
     outputs : tuple of str
         "action", and then "logits", or "mean" and "std".
     largest_difference : float
-        Between what onnxruntime and torch gave in the trial, in any output.
+        The largest difference between the outputs of onnxruntime and torch in the test.
     """
 
     path: Path
@@ -48,42 +47,42 @@ class Exported(NamedTuple):
 
 
 def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> Exported:
-    """Write a policy as ONNX, after a trial of the file in onnxruntime.
+    """Export a policy to ONNX, and compare the file's outputs in onnxruntime with torch's.
 
     The input is "observations": float32 [batch, obs], or int64 [batch] states for a tabular policy. The
     outputs are "action", the most probable one as the environment may be given it (int64 [batch], int64
-    [batch, K] or float32 [batch, act]), and "logits" [batch, choices], or "mean" and "std" [batch, act]. The
-    logits of several choices stand one after the other.
+    [batch, K] or float32 [batch, act]), and "logits" [batch, actions], or "mean" and "std" [batch, act]. The
+    logits of a MultiDiscrete action are concatenated.
 
     Parameters
     ----------
-    policy : one of the book's, or a module with the methods of `networks.Policy`
-        A module of your own needs a `distribution` that gives one of `networks.Categorical`,
-        `MultiCategorical` and `Gaussian`, and methods that torch can export.
+    policy : Policy
+        One of `ppobook.policies`, or a module with the same methods, which torch must be able to export, and
+        whose `distribution` returns a `Categorical`, `MultiCategorical` or `Gaussian`.
     path : path
-        A file that ends in .onnx. It appears when the trial has gone well.
+        A file that ends in .onnx. It is written when the test has passed.
     observations : array or tensor, [B, *obs], optional
-        What to try the file with, over and above zeros and random numbers; and an example of what a policy
-        of your own takes, which cannot be guessed.
+        Observations to test the file with, in addition to zeros and random numbers. Required for a custom
+        policy without `obs_dim`.
 
     Raises
     ------
     ValueError, TypeError, OSError
-        No policy, another ending, a library that is not installed, a policy that torch cannot export, a file
-        that does not give what the policy gives, a place that cannot be written.
+        Not a policy, another extension, a library that is not installed, a policy that torch cannot export, a
+        file whose outputs differ from the policy's, or a path that is not writable.
     """
     path = validation.path("path", path)
     if path.suffix.lower() != ".onnx":
-        raise ValueError(f"path is {str(path)!r}; a file ending in .onnx is wanted")
+        raise ValueError(f"path must end in .onnx, got {str(path)!r}")
     if path.is_dir() or not path.parent.is_dir():
-        raise OSError(f"path={str(path)!r} cannot be written (no such place); wanted: a folder that is there")
+        raise OSError(f"path must be a file in an existing folder, got {str(path)!r}")
     if not isinstance(policy, nn.Module) or not hasattr(policy, "distribution"):
-        raise TypeError(f"policy is of type {type(policy).__name__}; a policy is wanted, such as Run.policy")
+        raise TypeError(f"policy must be a policy, such as Run.policy, got {type(policy).__name__}")
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch needs it
     except ImportError as error:
-        raise ValueError(f"{error.name} is not installed; wanted: pip install 'ppobook[onnx]'") from None
+        raise ValueError(f"{error.name} is not installed; run: pip install 'ppobook[onnx]'") from None
 
     trials = _trials(policy, observations)
     modes = {part: part.training for part in policy.modules()}
@@ -98,21 +97,15 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
         module.to(before)
         for part, training in modes.items():
             part.training = training
-    written = path.with_name(f".{path.name}.part")
     try:
-        written.write_bytes(content)
-        os.replace(written, path)
+        atomic_write(path, content)
     except OSError as error:
-        raise OSError(
-            f"path={str(path)!r} cannot be written ({error.strerror}); wanted: a place that can"
-        ) from None
-    finally:
-        written.unlink(missing_ok=True)
+        raise OSError(f"path must be writable, got {str(path)!r} ({error.strerror})") from None
     return Exported(path, module.names, difference)
 
 
 class _Answers(nn.Module):
-    """A policy as one function: observations to the greedy action and the distribution's numbers."""
+    """A policy as one function: observations to the greedy action and the parameters of the distribution."""
 
     def __init__(self, policy: Any) -> None:
         super().__init__()
@@ -129,25 +122,23 @@ class _Answers(nn.Module):
             self.names = ("action", "mean", "std")
             return action, distribution.mean, distribution.std.expand_as(distribution.mean)
         raise TypeError(
-            f"policy has a distribution of type {type(distribution).__name__}; "
-            "Categorical, MultiCategorical or Gaussian is wanted"
+            "policy must have a Categorical, MultiCategorical or Gaussian distribution, "
+            f"got {type(distribution).__name__}"
         )
 
 
 def says_what_it_observes(policy: Any) -> bool:
-    """Whether observations to try the file with can be made up: the book's policies say what they take."""
+    """Whether test observations can be generated, as for the book's policies, whose size is known."""
     return isinstance(policy, TabularPolicy) or getattr(policy, "obs_dim", None) is not None
 
 
 def _trials(policy: Any, observations: Any) -> list[Tensor]:
-    """Batches to try the file with; the last one has several rows."""
+    """Batches to test the file with; the last one has several rows."""
     trials = []
     if observations is not None:
         given = torch.as_tensor(observations).cpu()
         if given.ndim == 0 or len(given) < 2:
-            raise ValueError(
-                f"observations has shape {tuple(given.shape)}; at least two are wanted, one a row"
-            )
+            raise ValueError(f"observations must have at least two rows, got shape {tuple(given.shape)}")
         given = given.float() if given.is_floating_point() else given.long()
         trials = [given[:1], given]
     generator = torch.Generator().manual_seed(0)
@@ -157,13 +148,13 @@ def _trials(policy: Any, observations: Any) -> list[Tensor]:
     size = getattr(policy, "obs_dim", None)
     if not says_what_it_observes(policy) and not trials:
         raise ValueError(
-            f"policy is of type {type(policy).__name__}, and says nothing of what it observes; "
-            "wanted: observations=, at least two of them"
+            "observations must be given for a policy without obs_dim, at least two rows, got none for "
+            f"{type(policy).__name__}"
         )
     shape = trials[0].shape[1:] if trials else (size,)
     if trials and not trials[0].is_floating_point():
         return trials
-    # Small ones, large ones, and none.
+    # Small numbers, large ones, and zeros.
     scales = (1.0, 100.0, 0.0)
     made = [s * torch.randn((n, *shape), generator=generator) for n, s in zip(_BATCHES, scales, strict=True)]
     return made + trials
@@ -188,36 +179,35 @@ def _exported(module: _Answers, example: Tensor) -> bytes:
             content: bytes = program.model_proto.SerializeToString()
     except Exception as error:
         raise ValueError(
-            f"policy cannot be exported ({validation.reason(error)}); wanted: a `distribution` whose steps do "
-            "not "
-            "depend on the numbers in the observations"
+            "policy must have a `distribution` that torch can export, without branches on the values of the "
+            f"observations, got: {validation.reason(error)}"
         ) from error
     return content
 
 
 def _compare(session: Any, module: _Answers, observations: Tensor) -> float:
-    """The largest difference between the file's answers and torch's, relative to numbers above 1."""
+    """The largest difference between the file's outputs and torch's, relative for numbers above 1."""
     found = session.run(None, {"observations": observations.numpy()})
     with torch.no_grad():
-        wanted = module(observations)
+        expected = module(observations)
     largest = 0.0
-    for name, theirs, ours in zip(module.names, found, wanted, strict=True):
+    for name, theirs, ours in zip(module.names, found, expected, strict=True):
         right = ours.numpy()
         if theirs.shape != right.shape or theirs.dtype != right.dtype:
             raise ValueError(
-                f"policy: the file gives {name} as {theirs.dtype}{list(theirs.shape)}, and torch as "
-                f"{right.dtype}{list(right.shape)}; the same is wanted, whatever the batch"
+                f"policy must give {name} with the same dtype and shape in the file as in torch, for any "
+                f"batch size, got {theirs.dtype}{list(theirs.shape)} and {right.dtype}{list(right.shape)}"
             )
         if right.dtype.kind == "f":
             difference = float(np.max(np.abs(theirs - right) / np.maximum(1, np.abs(right)), initial=0))
             largest = max(largest, difference)
-    # Between two actions that are equally good rounding may decide, so they are compared by their logits.
-    if wanted[0].dtype == torch.int64 and module.names == ("action", "logits"):
-        largest = max(largest, _regret(module.policy, found[0], wanted[0].numpy(), wanted[1].numpy()))
+    # Rounding may decide between two equally probable actions, so they are compared by their logits.
+    if expected[0].dtype == torch.int64 and module.names == ("action", "logits"):
+        largest = max(largest, _regret(module.policy, found[0], expected[0].numpy(), expected[1].numpy()))
     if not largest <= TOLERANCE:
         raise ValueError(
-            f"policy: the file differs from torch by {largest:.2g}; {TOLERANCE:g} at most is wanted, and a "
-            "policy that gives numbers that are finite"
+            f"policy must give the same finite numbers in the file as in torch, to within {TOLERANCE:g}, got "
+            f"a difference of {largest:.2g}"
         )
     return largest
 
@@ -233,7 +223,7 @@ def _regret(policy: Any, theirs: np.ndarray, ours: np.ndarray, logits: np.ndarra
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Torch speaks of its own steps here, and not of ours."""
+    """Silence torch's and onnxscript's logging during the export."""
     import logging
 
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]

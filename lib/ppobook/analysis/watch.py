@@ -1,4 +1,4 @@
-"""Watching a policy: episodes as a GIF or an MP4.
+"""Record episodes of a policy as a GIF or an MP4.
 
     watch(run.policy, "CartPole-v1", "episode.gif", seed=3)
 
@@ -22,9 +22,9 @@ from ppobook.envs import TabularEnv, TabularMDP, make_env
 from ppobook.evaluation import evaluate
 
 FILMS = (".gif", ".mp4")
-# Frames a second where an environment names none.
+# Frames a second, for an environment without render_fps.
 _PACE = 30
-# A picture of a state a fifth of a second: one can follow a finger on a map no faster.
+# Tabular worlds are shown slowly enough to follow.
 _TABULAR_PACE = 5
 # Pixels along a side of a state.
 _CELL = 48
@@ -43,45 +43,44 @@ def watch(
     fps: float | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Let a policy play, and film it.
+    """Play episodes and record them as a film.
 
     Parameters
     ----------
     policy : Policy
     env : str
-        An id, as for `make_env`. The environment must know ``render_mode="rgb_array"``, or be one of the
+        An id, as for `make_env`. The environment must support ``render_mode="rgb_array"``, or be one of the
         book's tabular worlds, which are drawn as maps.
     out : path
-        A file that ends in .gif or .mp4. It appears when it is whole.
+        A file that ends in .gif or .mp4. It is written when it is complete.
     episodes : int
     seed : int
     deterministic : bool
-        Take the most probable action instead of drawing one.
+        Take the most probable action instead of sampling.
     fps : float, optional
-        Frames a second; left out, what the environment says. A GIF has 50 at most: a faster one leaves frames
-        out.
+        Frames a second; default: the environment's. A GIF has at most 50: a faster one skips frames.
     **settings
-        Of the environment.
+        Keyword arguments of the environment.
 
     Returns
     -------
     dict
-        As `evaluate` returns it: the returns and lengths of the episodes, and what sums them up.
+        As `evaluate` returns it: returns and lengths of the episodes, and their statistics.
 
     Raises
     ------
     ValueError, OSError
-        What `evaluate` and `make_env` refuse; an environment that cannot be drawn; another ending; a place
-        that cannot be written; a library that is not installed.
+        Errors of `evaluate` and `make_env`; an environment that cannot be rendered; another extension; a path
+        that is not writable; a library that is not installed.
     """
     path = validation.path("out", out)
     kind = path.suffix.lower()
     if kind not in FILMS:
-        raise ValueError(f"out is {str(path)!r}; a file ending in .gif or .mp4 is wanted")
+        raise ValueError(f"out must end in .gif or .mp4, got {str(path)!r}")
     if fps is not None:
         fps = validation.number("fps", fps, above=0, high=240)
     if path.is_dir() or not path.parent.is_dir():
-        raise OSError(f"out={str(path)!r} cannot be written (no such place); wanted: a folder that is there")
+        raise OSError(f"out must be a file in an existing folder, got {str(path)!r}")
 
     with contextlib.closing(_make(env, settings)) as envs:
         inner = envs.envs[0]
@@ -95,7 +94,7 @@ def watch(
 
 
 class _Filmed(gym.Wrapper):
-    """An environment whose frames are handed on, from the first observation of an episode to the last."""
+    """An environment that passes on its frames, from the first observation of an episode to the last."""
 
     def __init__(
         self, env: gym.Env, frame: Callable[[], Any], add: Callable[[Any], None], every: int, episodes: int
@@ -119,7 +118,7 @@ class _Filmed(gym.Wrapper):
         return happened
 
     def _take(self, due: bool) -> None:
-        # After the last episode the environment begins another one, which nobody plays.
+        # After the last episode the environment resets once more; that episode is not played.
         if due and self.left > 0:
             self.add(np.asarray(self.frame(), dtype=np.uint8))
 
@@ -134,18 +133,19 @@ def _make(env: str, settings: dict[str, Any]) -> Any:
     except ValueError as error:
         if "pygame" in str(error):
             raise ValueError(
-                f"env {env!r} cannot be drawn without pygame; wanted: pip install 'ppobook[watch]'"
+                f"env {env!r} needs pygame for rendering, which is not installed; "
+                "run: pip install 'ppobook[watch]'"
             ) from None
-        if "TypeError" in str(error):  # most likely it knows no such argument
+        if "TypeError" in str(error):  # most likely it has no such argument
             raise ValueError(
-                f"env {env!r} draws no pictures; one that takes render_mode='rgb_array' is wanted "
+                f"env must support render_mode='rgb_array', got {env!r} "
                 f"({str(error).partition('cannot be made: ')[2] or error})"
             ) from None
         raise
 
 
 def _frames_of(env: gym.Env, name: str) -> Callable[[], Any]:
-    """What shows the environment as it is now, [height, width, 3] uint8."""
+    """A function that renders the environment as it is now, [height, width, 3] uint8."""
     world = env.unwrapped
     if isinstance(world, TabularEnv):
         return lambda: _map(world.mdp, world._state)
@@ -155,12 +155,14 @@ def _frames_of(env: gym.Env, name: str) -> Callable[[], Any]:
             frame = env.render()
         except Exception as error:
             missing = isinstance(error, ImportError | gym.error.DependencyNotInstalled)
-            remedy = "; wanted: pip install 'ppobook[watch]'" if missing else ""
-            raise ValueError(f"env {name!r} cannot be drawn ({validation.reason(error)}){remedy}") from error
+            remedy = "; run: pip install 'ppobook[watch]'" if missing else ""
+            raise ValueError(
+                f"env must be one that can be rendered, got {name!r} ({validation.reason(error)}){remedy}"
+            ) from error
         if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
             raise ValueError(
-                f"env {name!r} draws no pictures (its render gave {type(frame).__name__}); one that knows "
-                "render_mode='rgb_array' is wanted"
+                f"env must support render_mode='rgb_array', got {name!r}, whose render returned "
+                f"{type(frame).__name__}"
             )
         return frame
 
@@ -168,8 +170,7 @@ def _frames_of(env: gym.Env, name: str) -> Callable[[], Any]:
 
 
 def _map(mdp: TabularMDP, state: int) -> np.ndarray:
-    """The states as squares, where they lie if they lie anywhere; the terminal ones green, the agent a "
-    "disc."""
+    """The states as squares, at their positions if they have some; terminal ones green, the agent a disc."""
     spots = [(0, i) for i in range(mdp.n_states)] if mdp.positions is None else mdp.positions.tolist()
     places = [(int(row), int(column)) for row, column in spots]
     rows, columns = (max(place[axis] for place in places) + 1 for axis in (0, 1))
@@ -187,12 +188,12 @@ def _map(mdp: TabularMDP, state: int) -> np.ndarray:
 
 @contextlib.contextmanager
 def _film(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that adds a frame to a film. The film is there when all of it is."""
+    """A function that adds a frame to a film. The file is put in place when it is complete."""
     try:
         import imageio.v2 as imageio
     except ImportError:
         raise ValueError(
-            "a film needs imageio, which is not installed; wanted: pip install 'ppobook[watch]'"
+            "out needs imageio, which is not installed; run: pip install 'ppobook[watch]'"
         ) from None
     kind = path.suffix.lower()
     part = path.with_name(f".{path.name}.part{kind}")
@@ -203,13 +204,13 @@ def _film(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
         try:
             writer = imageio.get_writer(part, mode="I", **how)
         except ImportError:
-            raise ValueError("an .mp4 needs imageio-ffmpeg; wanted: pip install 'ppobook[watch]'") from None
+            raise ValueError(
+                "out needs imageio-ffmpeg for .mp4, which is not installed; run: pip install 'ppobook[watch]'"
+            ) from None
         with writer:
             yield writer.append_data
         os.replace(part, path)
     except OSError as error:
-        raise OSError(
-            f"out={str(path)!r} cannot be written ({error.strerror or error}); wanted: a place that can"
-        ) from None
+        raise OSError(f"out must be writable, got {str(path)!r} ({error.strerror or error})") from None
     finally:
         part.unlink(missing_ok=True)
