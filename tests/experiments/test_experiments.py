@@ -129,9 +129,9 @@ def test_results_reads_and_notes(tmp_path, monkeypatch):
         "chain_returns/facts.json",
     ]
     assert experiments.names() == ["chain_returns"]
-    with pytest.raises(ValueError, match=r"name must be .* got 'chain_return'; did you mean 'chain_returns'"):
+    with pytest.raises(ValueError, match=r"name must be .* got 'chain_return'. Did you mean 'chain_returns'"):
         ppobook.results("chain_return")
-    with pytest.raises(ValueError, match="that of a recorded experiment"):
+    with pytest.raises(ValueError, match="name must be a recorded experiment"):
         ppobook.results("../pyproject")
 
 

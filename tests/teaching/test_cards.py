@@ -73,7 +73,7 @@ def test_reading_a_deck_is_noted():
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"got '00_setting_of'; did you mean '00_setting_out'\?"):
+    with pytest.raises(ValueError, match=r"got '00_setting_of'. Did you mean '00_setting_out'\?"):
         cards("00_setting_of")
     with pytest.raises(ValueError, match="name must be a chapter with cards"):
         cards("../cards/00_setting_out")
@@ -92,16 +92,16 @@ CARD = {"front": "What?", "back": "That.", "tag": "baseline", "section": "sec-ba
     ("content", "sentence"),
     [
         ("- front: [", "is not valid YAML"),
-        ("", "must hold a list of cards; it holds NoneType"),
-        ({"cards": [CARD]}, "must hold a list of cards; it holds dict"),
-        (["What?"], "card 1 must be a mapping with front, back, tag, section; got str"),
+        ("", "must hold a list of cards, got NoneType"),
+        ({"cards": [CARD]}, "must hold a list of cards, got dict"),
+        (["What?"], "card 1 must be a mapping with front, back, tag, section, got str"),
         (
             [CARD, {"front": "Why?", "tag": "x", "section": "sec-x"}],
-            "card 2 must have exactly .*; back missing",
+            "card 2 must have exactly .*, got back missing",
         ),
-        ([{**CARD, "hint": "no"}], "card 1 .*; hint unknown"),
-        ([{**CARD, "back": ""}], "back must be a text that is not empty; got ''"),
-        ([{**CARD, "back": 3}], "back must be a text that is not empty; got 3"),
+        ([{**CARD, "hint": "no"}], "card 1 .*, got hint unknown"),
+        ([{**CARD, "back": ""}], "back must be a non-empty text, got ''"),
+        ([{**CARD, "back": 3}], "back must be a non-empty text, got 3"),
         ([{**CARD, "section": "Baselines"}], "section must be lower case words .* got 'Baselines'"),
         ([{**CARD, "back": r"It is \( x."}], r"back must close each"),
         ([{**CARD, "back": "It is $x$."}], r"between .* not \$"),

@@ -77,7 +77,7 @@ def test_unknown_names_are_refused_with_a_sentence():
         style.colour("sac")
     with pytest.raises(ValueError, match=r"variant must be.*got 'bright'"):
         style.colour("ppo", "bright")
-    with pytest.raises(ValueError, match=r"policy must be one of new, old, reference; got 'first'"):
+    with pytest.raises(ValueError, match=r"policy must be one of new, old, reference, got 'first'"):
         style.linestyle("first")
 
 

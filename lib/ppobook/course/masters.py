@@ -367,14 +367,14 @@ def fill(notebook: Notebook, answers: Mapping[str, Solution | str]) -> Notebook:
     Raises
     ------
     ValueError
-        An answer has a name that the notebook doesn't ask for.
+        An answer has a name that the notebook does not ask for.
     """
     filled = copy.deepcopy(dict(notebook))
     open_parts = {p.name: p for p in parts(filled) if p.role in ("solution", "manual")}
     for name, answer in answers.items():
         if name not in open_parts:
             asked = ", ".join(open_parts) or "nothing"
-            raise ValueError(f"answers has {name!r}, and the notebook asks for {asked}.")
+            raise ValueError(f"answers must have names that the notebook asks for, {asked}, got {name!r}")
         cell = filled["cells"][open_parts[name].index]
         cell["source"] = answer.source if isinstance(answer, Solution) else answer
         if cell["cell_type"] == "code":

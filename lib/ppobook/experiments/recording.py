@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.experiments.tables import results_folder
+from ppobook.run.files import atomic_write
 
 Row = dict[str, Any]
 Task = tuple[dict[str, Any], int]
@@ -116,9 +117,9 @@ def record(
         "machine": machine(),
         "versions": versions(),
     }
-    _replace(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    atomic_write(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     path = where / "table.csv"
-    _replace(path, _as_csv(table, digits))
+    atomic_write(path, _as_csv(table, digits))
     partial.unlink()
     return path
 
@@ -175,7 +176,7 @@ def _read_partial(path: Path, code: str) -> dict[str, dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     whole, _, rest = text.rpartition("\n")
     if rest:  # an incomplete last line, left by a kill: its pair runs again
-        _replace(path, whole + "\n" if whole else "")
+        atomic_write(path, whole + "\n" if whole else "")
     for line in map(json.loads, whole.splitlines()):
         if line["code"] != code:
             raise ValueError(
@@ -242,9 +243,3 @@ def _cell(value: Any, digits: int) -> Any:
     if isinstance(value, list | tuple | dict):
         return json.dumps(value)
     return value
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

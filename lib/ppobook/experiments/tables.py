@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ppobook import _reads
+from ppobook import _reads, validation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +53,8 @@ def facts(name: str) -> dict[str, Any]:
 def _find(name: str, file: str) -> Path:
     known = names()
     if not isinstance(name, str) or name not in known:
-        close = get_close_matches(str(name), known, n=3) or known
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise ValueError(f"name must be that of a recorded experiment, got {name!r}{hint}")
+        hint = validation.did_you_mean(name, known)
+        raise ValueError(
+            f"name must be a recorded experiment, {validation.one_of(known)}, got {name!r}{hint}"
+        )
     return results_folder() / name / file

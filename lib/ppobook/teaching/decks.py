@@ -1,4 +1,4 @@
-"""Flash cards: a small YAML file for each chapter, shown as a deck that opens card by card.
+"""Flash cards: a YAML file for each chapter, shown as a deck that opens card by card.
 
     - front: What does a baseline change in a policy gradient?
       back: Its variance. The mean stays, because \\( \\mathbb{E}[\\nabla \\log \\pi] = 0 \\).
@@ -112,12 +112,12 @@ def cards(name: str) -> Deck:
     ValueError
         No deck of that name.
     CardError
-        The deck does not follow the schema; the message names the card, what came and what was wanted.
+        The deck does not follow the schema; the message names the card and the field.
     """
     if name not in names():
         close = get_close_matches(name, names(), n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"name must be a chapter with cards ({', '.join(names())}); got {name!r}{hint}")
+        hint = f". Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"name must be a chapter with cards ({', '.join(names())}), got {name!r}{hint}")
     return Deck(name, read(_reads.note(_FOLDER / f"{name}.yml")))
 
 
@@ -132,8 +132,8 @@ def read(path: str | Path) -> tuple[Card, ...]:
     Raises
     ------
     CardError
-        It is not YAML, not a list, empty, or a card lacks a field, has one too many, an empty one, a label
-        that is none, unpaired mathematics, or the front of another card.
+        Not YAML, not a list, empty; or a card with a missing, unknown or empty field, a malformed label,
+        unpaired mathematics, or the front of another card.
     """
     path = Path(path)
     try:
@@ -141,7 +141,7 @@ def read(path: str | Path) -> tuple[Card, ...]:
     except yaml.YAMLError as error:
         raise CardError(f"{path.name} is not valid YAML: {error}") from None
     if not isinstance(content, list) or not content:
-        raise CardError(f"{path.name} must hold a list of cards; it holds {type(content).__name__}")
+        raise CardError(f"{path.name} must hold a list of cards, got {type(content).__name__}")
     found = tuple(_card(entry, f"{path.name}, card {i}") for i, entry in enumerate(content, start=1))
     fronts = [card.front for card in found]
     for i, front in enumerate(fronts, start=1):
@@ -152,17 +152,17 @@ def read(path: str | Path) -> tuple[Card, ...]:
 
 def _card(entry: object, where: str) -> Card:
     if not isinstance(entry, dict):
-        raise CardError(f"{where} must be a mapping with {', '.join(_FIELDS)}; got {type(entry).__name__}")
+        raise CardError(f"{where} must be a mapping with {', '.join(_FIELDS)}, got {type(entry).__name__}")
     missing = [field for field in _FIELDS if field not in entry]
     unknown = [str(field) for field in entry if field not in _FIELDS]
     if missing or unknown:
         problems = [f"{', '.join(missing)} missing"] if missing else []
         problems += [f"{', '.join(unknown)} unknown"] if unknown else []
-        raise CardError(f"{where} must have exactly {', '.join(_FIELDS)}; {' and '.join(problems)}")
+        raise CardError(f"{where} must have exactly {', '.join(_FIELDS)}, got {' and '.join(problems)}")
     for field in _FIELDS:
         value = entry[field]
         if not isinstance(value, str) or not value.strip():
-            raise CardError(f"{where}: {field} must be a text that is not empty; got {value!r}")
+            raise CardError(f"{where}: {field} must be a non-empty text, got {value!r}")
     for field in ("tag", "section"):
         if not _LABEL.fullmatch(entry[field].strip()):
             raise CardError(
@@ -172,10 +172,10 @@ def _card(entry: object, where: str) -> Card:
     for field in ("front", "back"):
         text = entry[field]
         if len(_MATH.findall(text)) != text.count(r"\(") or text.count(r"\(") != text.count(r"\)"):
-            raise CardError(rf"{where}: {field} must close each \( with a \); got {text!r}")
+            raise CardError(rf"{where}: {field} must close each \( with a \), got {text!r}")
         if "$" in text:
             raise CardError(
-                rf"{where}: {field} must have its mathematics between \( and \), not $; got {text!r}"
+                rf"{where}: {field} must have its mathematics between \( and \), not $, got {text!r}"
             )
     return Card(**{field: entry[field].strip() for field in _FIELDS})
 
@@ -187,13 +187,13 @@ _PIECES: Final = re.compile(
 
 
 def _inline(text: str) -> str:
-    """The card's small markup as HTML; mathematics is passed on to whatever typesets it."""
+    """The card's small markup as HTML; mathematics is left to MathJax."""
     out, at = [], 0
     for piece in _PIECES.finditer(text):
         out.append(html.escape(text[at : piece.start()], quote=False))
         kind = piece.lastgroup or ""
         inner = html.escape(piece[kind], quote=False)
-        # Sphinx tells MathJax to look only inside elements of these two classes; JupyterLab looks everywhere.
+        # Sphinx configures MathJax to look only inside these two classes; JupyterLab looks everywhere.
         out.append(
             f'<span class="math notranslate tex2jax_process mathjax_process">{inner}</span>'
             if kind == "math"

@@ -1,4 +1,4 @@
-"""Entry quizzes: a few questions that say which sections to read.
+"""Entry quizzes: a few questions, whose answers say which sections to read.
 
 A quiz lives in `quizzes/NAME.yml`. In a notebook, `quiz("NAME")` shows it: where a script runs, question by
 question with a reading list at the end; where none does, as a plain list whose answers are folded.
@@ -91,7 +91,7 @@ def quiz(name: str) -> Figure:
     Raises
     ------
     ValueError
-        No such quiz, or one that does not hold together.
+        No such quiz, or an invalid one.
     """
     from ppobook.teaching.figures import Figure
 
@@ -105,44 +105,45 @@ def load_quiz(name: str) -> Quiz:
     Raises
     ------
     ValueError
-        No such quiz, or one that does not hold together: the message names the question.
+        No such quiz, or an invalid one: the message names the question.
     """
     files = {item.name.removesuffix(".yml"): item for item in _FOLDER.iterdir() if item.name.endswith(".yml")}
     if name not in files:
-        raise ValueError(f"name must be one of {', '.join(sorted(files))}; got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(sorted(files))}, got {name!r}")
     path: Path = _reads.note(str(files[name]))
     return parse_quiz(yaml.safe_load(path.read_text(encoding="utf-8")), name)
 
 
 def parse_quiz(content: Any, name: str) -> Quiz:
-    """Make a `Quiz` of what a YAML file holds, and refuse one that would mislead a reader."""
+    """Make a `Quiz` from the content of its YAML file, and validate it."""
     sections = dict(content["sections"])
     questions = []
     for entry in content["questions"]:
         where = f"quiz {name}, question {entry.get('id', '?')}"
         unknown = set(entry) - {"id", "ask", "section", "options"}
         if unknown:
-            raise ValueError(f"{where}: unknown keys {sorted(unknown)}; wanted id, ask, section, options")
+            raise ValueError(
+                f"{where} must have only the keys id, ask, section, options, got {sorted(unknown)}"
+            )
         options = []
         for option in entry["options"]:
             unknown = set(option) - {"text", "because", "right", "section"}
             if unknown:
                 raise ValueError(
-                    f"{where}: unknown keys {sorted(unknown)}; wanted text, because, right, section"
+                    f"{where}: an option must have only the keys text, because, right, section, got "
+                    f"{sorted(unknown)}"
                 )
             if not isinstance(option.get("text"), str) or not option["text"].strip():
-                raise ValueError(
-                    f"{where}: every option needs a text, in quotes if it is a number; got {option}"
-                )
+                raise ValueError(f"{where}: the text of an option must be a quoted string, got {option}")
             if not str(option.get("because", "")).strip():
-                raise ValueError(f"{where}: option {option['text']!r} does not say why it is right or wrong")
+                raise ValueError(f"{where}: because must say why option {option['text']!r} is right or wrong")
             options.append(Option(**{"section": entry["section"], **option}))
         if sum(option.right for option in options) != 1:
             raise ValueError(
-                f"{where}: exactly one option must be right; got {sum(o.right for o in options)}"
+                f"{where}: exactly one option must be right, got {sum(o.right for o in options)}"
             )
         for label in {entry["section"], *(option.section for option in options)} - set(sections):
-            raise ValueError(f"{where}: section {label!r} is none of {', '.join(sections)}")
+            raise ValueError(f"{where}: section must be one of {', '.join(sections)}, got {label!r}")
         questions.append(Question(entry["id"], entry["ask"], entry["section"], tuple(options)))
     return Quiz(name, content["chapter"], sections, tuple(questions))
 

@@ -53,12 +53,12 @@ def colour(name: str, variant: str = "light") -> str:
     Raises
     ------
     ValueError
-        A name or a variant that the palette does not have.
+        An unknown name or variant.
     """
     if name not in palette:
-        raise ValueError(f"name must be one of {', '.join(palette)}; got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(palette)}, got {name!r}")
     if variant not in ("light", "text", "dark"):
-        raise ValueError(f'variant must be "light", "text" or "dark"; got {variant!r}')
+        raise ValueError(f'variant must be "light", "text" or "dark", got {variant!r}')
     return palette[name][variant]
 
 
@@ -66,7 +66,7 @@ def linestyle(policy: str) -> str:
     """How a policy's curve is drawn: "new" is solid, "old" is dashed, "reference" is dotted."""
     lines: Mapping[str, str] = _FILE["lines"]
     if policy not in lines:
-        raise ValueError(f"policy must be one of {', '.join(lines)}; got {policy!r}")
+        raise ValueError(f"policy must be one of {', '.join(lines)}, got {policy!r}")
     return lines[policy]
 
 
@@ -213,7 +213,7 @@ def mean_interval(
 
     curves = np.asarray(curves, dtype=float)
     if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1; got {level!r}")
+        raise ValueError(f"level must be strictly between 0 and 1, got {level!r}")
     present = np.isfinite(curves)
     n = present.sum(axis=0)
     filled = np.where(present, curves, 0.0)

@@ -68,7 +68,7 @@ def read(path: str | Path) -> Notebook:
             notebook = json.loads(path.read_text(encoding="utf-8"))
             cells = notebook["cells"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path.name} is not a notebook that can be read: {error}.") from None
+            raise ValueError(f"path must be a valid notebook, got {path.name!r}: {error}") from None
         for cell in cells:
             cell["source"] = _text(cell["source"])
         return notebook
@@ -79,7 +79,7 @@ def read(path: str | Path) -> Notebook:
         # MyST separates cells by "+++"; one at the very end, or two in a row, is no cell.
         notebook["cells"] = [c for c in notebook["cells"] if c["cell_type"] == "code" or c["source"].strip()]
         return notebook
-    raise ValueError(f"{path.name}: a master is a .md or an .ipynb file.")
+    raise ValueError(f"path must end in .md or .ipynb, got {path.name!r}")
 
 
 def _text(source: str | list[str]) -> str:

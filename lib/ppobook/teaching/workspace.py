@@ -1,11 +1,11 @@
 """A reader's own copies of the chapters and exercises, and how to start an exercise over.
 
-The copies live in `work/`, which git ignores. A copy that the reader hasn't touched follows the book; one
-that they have is theirs, and nothing here ever overwrites it without leaving a backup. What was copied is
-remembered in `work/.book.json`. A copy counts as touched when a cell of it says something else than the cell
-that was copied; running it, which changes only outputs, doesn't touch it.
+The copies are in `work/`, which git ignores. A copy that the reader hasn't changed follows the book; a
+changed one is theirs, and is never overwritten without a backup. What was copied is
+recorded in `work/.book.json`. A copy counts as changed when the source of a cell differs from the cell that
+was copied; running it changes only outputs.
 
-Needs nothing but the standard library, so that it works before anything else is installed.
+Only the standard library is needed, so that it works before anything else is installed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import copy
 import difflib
 import hashlib
 import json
-import os
 import time
 from pathlib import Path
 
+from ppobook.run.files import atomic_write
 from ppobook.teaching import tags
 from ppobook.teaching.tags import Cell, Notebook
 
@@ -36,7 +36,7 @@ def find_source(source: str | Path | None = None) -> Path:
     if source is not None:
         if not _is_book(Path(source)):
             raise FileNotFoundError(
-                f"source: {source} is not the book's folder; wanted: the one with book.yml."
+                f"source must be the book's folder, the one with book.yml, got {str(source)!r}"
             )
         return Path(source).resolve()
     # In a checkout the package stands in lib/ppobook, three folders up from this file's own.
@@ -57,10 +57,9 @@ def _is_book(folder: Path) -> bool:
 
 
 def sync(destination: str | Path = "work", source: str | Path | None = None) -> list[Path]:
-    """Copy each chapter and exercise that is not in `destination` yet, and say what changed in the book.
+    """Copy each chapter and exercise that is not in `destination` yet, and print what changed in the book.
 
-    A copy that was never touched is replaced by the book's version when that has changed. A touched one
-    stays as it is. Prints what it did.
+    An unchanged copy is replaced when the book's version has changed. A changed copy is kept.
 
     Parameters
     ----------
@@ -81,14 +80,14 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
     ValueError
         The destination is the book itself, or one of its own folders.
     OSError
-        The destination cannot be written.
+        The destination is not writable.
     """
     book, work = find_source(source), _copies(destination)
     if work.exists() and not work.is_dir():
-        raise NotADirectoryError(f"destination: {work} is a file; wanted: a folder for your copies.")
+        raise NotADirectoryError(f"destination must be a folder for your copies, got the file {str(work)!r}")
     if work.resolve() == book:
         raise ValueError(
-            f"destination: {work} is the book's own folder; wanted: another one, for instance work."
+            f"destination must be a folder for your copies, such as work, got the book's own, {str(work)!r}"
         )
     if work.resolve().is_relative_to(book):
         top = book / work.resolve().relative_to(book).parts[0]
@@ -96,8 +95,8 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
         ours = ours or (top / MEMORY).exists() or (work / MEMORY).exists()
         if top.is_dir() and any(top.iterdir()) and not ours:
             raise ValueError(
-                f"destination: {work} is among the book's own files; wanted: a folder for your copies, for "
-                "instance work."
+                "destination must be a folder for your copies, such as work, got one with the book's own "
+                f"files, {str(work)!r}"
             )
     memory = _remember(work)
     new: list[str] = []
@@ -152,7 +151,7 @@ def _notebooks(book: Path) -> list[str]:
 
 
 def _cells_digest(path: Path) -> str | None:
-    """A digest of what the cells say, without outputs; None for a file that is no notebook (any more)."""
+    """A digest of the cells' sources; None for a file that is not a valid notebook."""
     try:
         cells = tags.read(path)["cells"]
         said = [(cell["cell_type"], cell["source"]) for cell in cells]
@@ -162,7 +161,7 @@ def _cells_digest(path: Path) -> str | None:
 
 
 def _version(path: Path) -> dict[str, str]:
-    """What is remembered of a notebook of the book when it is copied."""
+    """Digests of a notebook of the book, recorded when it is copied."""
     return {"cells": str(_cells_digest(path)), "file": hashlib.sha256(path.read_bytes()).hexdigest()[:16]}
 
 
@@ -174,10 +173,8 @@ def _remember(work: Path) -> dict[str, dict[str, str]]:
     except ValueError:
         memory = None
     if not isinstance(memory, dict) or not all(isinstance(entry, dict) for entry in memory.values()):
-        # Without it, each copy that differs from the book counts as touched: nothing is lost.
-        print(
-            f"{work / MEMORY} could not be read and is made anew; copies that differ from the book are kept."
-        )
+        # Without it, each copy that differs from the book counts as changed: nothing is lost.
+        print(f"{work / MEMORY} is damaged and is written again; copies that differ from the book are kept.")
         return {}
     return memory
 
@@ -187,28 +184,20 @@ def _memorise(work: Path, memory: dict[str, dict[str, str]]) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file in one step, so that an interruption leaves the old one whole."""
-    waiting = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            waiting.write_bytes(data)
-            os.replace(waiting, path)
-        finally:
-            waiting.unlink(missing_ok=True)
+        atomic_write(path, data)
     except OSError as error:
-        raise OSError(
-            f"destination: {path} cannot be written ({error.strerror}); wanted: a folder that can be."
-        ) from None
+        raise OSError(f"destination must be writable, got {str(path)!r} ({error.strerror})") from None
 
 
 # --- starting over ------------------------------------------------------------------------------------------
 
 
 def reset(name: str, destination: str | Path = "work", source: str | Path | None = None) -> Path | None:
-    """Put one exercise, or one whole notebook, of the reader's copies back to how the book has it.
+    """Reset one exercise, or one whole notebook, of the reader's copies to the book's version.
 
-    The copy as it was goes to `destination/backups` first. Cells that the reader added stay where they are.
+    The copy is backed up in `destination/backups` first. Cells that the reader added are kept.
 
     Parameters
     ----------
@@ -228,25 +217,25 @@ def reset(name: str, destination: str | Path = "work", source: str | Path | None
     Raises
     ------
     ValueError
-        Nothing in the book has this name, or two things have, or the copy can't be read as a notebook.
+        No exercise or notebook has this name, or several have, or the copy is not a valid notebook.
     FileNotFoundError
         There is no book to copy from, or no folder of copies.
     OSError
-        The copy cannot be written.
+        The copy is not writable.
     """
     book, work = find_source(source), _copies(destination)
-    file, wanted = _find(name, book)
+    file, only = _find(name, book)
     if not work.is_dir():
         raise FileNotFoundError(
-            f"destination: there is no folder {work}; wanted: the one with your copies, which `ppobook work` "
-            "makes."
+            f"destination must be the folder of your copies, got {str(work)!r}, which does not exist; "
+            "`ppobook work` makes it"
         )
     here, there = book / file, work / file
     if not there.exists():
         sync(work, book)
         print(f"There was no copy of {file} yet; there is a fresh one now.")
         return None
-    if wanted is None:
+    if only is None:
         backup = _backup(work, file)
         _write(there, here.read_bytes())
         memory = _remember(work)
@@ -256,7 +245,7 @@ def reset(name: str, destination: str | Path = "work", source: str | Path | None
         return backup
     try:
         mine = json.loads(there.read_text(encoding="utf-8"))
-        restored = _restore(mine, tags.read(here), wanted)
+        restored = _restore(mine, tags.read(here), only)
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"{there} can't be read as a notebook, so the exercise can't be found in it. To start the whole "
@@ -292,14 +281,14 @@ def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
             found.append((file, parts))
     if len(found) > 1:
         choices = " or ".join(f.removesuffix(".ipynb") for f, _ in found)
-        raise ValueError(f"name: {name!r} can mean more than one thing; wanted: {choices}.")
+        raise ValueError(f"name must be {choices}, got {name!r}, which can mean each of them")
     if not found:
         notebooks = ", ".join(f.removesuffix(".ipynb") for f in files) or "none yet"
         near = difflib.get_close_matches(stem, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = f". Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"name: nothing in the book is called {name!r}; {hint}wanted: an exercise "
-            f"({', '.join(known) or 'none yet'}) or a notebook ({notebooks})."
+            f"name must be an exercise ({', '.join(known) or 'none yet'}) or a notebook ({notebooks}), "
+            f"got {name!r}{hint}"
         )
     return found[0]
 
@@ -316,12 +305,12 @@ def _backup(work: Path, file: str) -> Path:
     raise FileExistsError(f"{work / 'backups'} has a thousand backups of this second.")
 
 
-def _restore(mine: Notebook, book: Notebook, wanted: list[Cell]) -> Notebook:
-    """The reader's notebook with the wanted cells as in the book, found by id or by tag, or put back."""
+def _restore(mine: Notebook, book: Notebook, restored: list[Cell]) -> Notebook:
+    """The reader's notebook with these cells as in the book, found by id or by tag, or put back."""
     result = copy.deepcopy(mine)
     cells: list[Cell] = result["cells"]
     order = [cell["id"] for cell in book["cells"]]
-    for cell in wanted:
+    for cell in restored:
         at = [index for index, other in enumerate(cells) if _same_cell(other, cell)]
         if at:
             cells[at[0]] = copy.deepcopy(cell)

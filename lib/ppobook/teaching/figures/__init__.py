@@ -15,7 +15,7 @@ there is neither NumPy nor torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ppobook.teaching.figures._mould import MIME, Figure, modules, source
+from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppobook.teaching import style
-from ppobook.teaching.figures._mould import Figure
+from ppobook.teaching.figures._figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def single_pull(
     """
     probs, rewards = _bandit(probs, rewards)
     if not math.isfinite(baseline):
-        raise ValueError(f"baseline must be a finite number; got {baseline!r}")
+        raise ValueError(f"baseline must be a finite number, got {baseline!r}")
     score = np.eye(len(probs)) - probs
     estimates = score * (rewards - baseline)[:, None]
     mean = probs @ estimates
@@ -106,7 +106,7 @@ def baseline(
     """
     if len(probs) != 3 or len(rewards) != 3:
         raise ValueError(
-            f"probs and rewards must have three entries each; got {len(probs)} and {len(rewards)}"
+            f"probs and rewards must have three entries each, got {len(probs)} and {len(rewards)}"
         )
     single_pull(probs, rewards, baseline)
     listed = ", ".join(f"{reward:g}" for reward in rewards[:-1]) + f" and {rewards[-1]:g}"
@@ -116,7 +116,7 @@ def baseline(
     low, high = first["range"]
     if not low <= baseline <= high:
         raise ValueError(
-            f"baseline must lie between {low:g} and {high:g}, where the slider runs; got {baseline:g}"
+            f"baseline must lie between {low:g} and {high:g}, where the slider runs, got {baseline:g}"
         )
 
     at_zero, at_expected, best_spread = (
@@ -138,12 +138,12 @@ def _bandit(probs: ArrayLike, rewards: ArrayLike) -> tuple[NDArray[np.float64], 
     probs, rewards = np.asarray(probs, dtype=float), np.asarray(rewards, dtype=float)
     if probs.ndim != 1 or probs.shape != rewards.shape:
         raise ValueError(
-            f"probs and rewards must be two lists of one length; got shapes {probs.shape} and {rewards.shape}"
+            f"probs and rewards must be two lists of one length, got shapes {probs.shape} and {rewards.shape}"
         )
     if not (np.isfinite(probs).all() and (probs > 0).all() and abs(probs.sum() - 1) < 1e-6):
-        raise ValueError(f"probs must be positive and sum to 1; got {probs.tolist()}")
+        raise ValueError(f"probs must be positive and sum to 1, got {probs.tolist()}")
     if not np.isfinite(rewards).all():
-        raise ValueError(f"rewards must be finite numbers; got {rewards.tolist()}")
+        raise ValueError(f"rewards must be finite numbers, got {rewards.tolist()}")
     return probs, rewards
 
 

@@ -11,7 +11,7 @@ import torch
 from ppobook.diagnostics import clip_range, ratios
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
-from ppobook.teaching.figures._mould import Figure
+from ppobook.teaching.figures._figure import Figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,9 +73,9 @@ def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSa
     """
     low, high = clip_range(clip_eps, None)
     if not 0 < ratio < math.inf:
-        raise ValueError(f"ratio must be a finite number above 0; got {ratio!r}")
+        raise ValueError(f"ratio must be a finite number above 0, got {ratio!r}")
     if not math.isfinite(advantage):
-        raise ValueError(f"advantage must be a finite number; got {advantage!r}")
+        raise ValueError(f"advantage must be a finite number, got {advantage!r}")
     # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
     at_low, at_high = abs(ratio - low) < 1e-9, abs(ratio - high) < 1e-9
     inside = ratio + (1e-9 if at_low else -1e-9 if at_high else 0.0)
@@ -127,7 +127,7 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
         low, high, _ = _RANGES[name]
         if not low <= value <= high:
             raise ValueError(
-                f"{name} must lie between {low:g} and {high:g}, where its slider runs; got {value:g}"
+                f"{name} must lie between {low:g} and {high:g}, where its slider runs, got {value:g}"
             )
     sample = clip_sample(**start)
     size = abs(advantage) or 1.0

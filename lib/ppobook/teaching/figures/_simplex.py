@@ -12,7 +12,7 @@ from ppobook.diagnostics import clip_range
 from ppobook.divergences import kl_categorical
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
-from ppobook.teaching.figures._mould import Figure
+from ppobook.teaching.figures._figure import Figure
 from ppobook.trpo import conjugate_gradient, line_search
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def simplex_step(
     appendix C; Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7.
     """
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     p, a = _policy(old, advantages)
     for name, value in {"max_kl": max_kl, "length": length}.items():
         if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
+            raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
     clip_range(clip_eps, None)
     start, weighted = p.log(), p * a
 
@@ -212,17 +212,17 @@ def trust_region_step(
     """
     if len(old) != 3 or len(advantages) != 3:
         raise ValueError(
-            f"old and advantages must have three entries each; got {len(old)} and {len(advantages)}"
+            f"old and advantages must have three entries each, got {len(old)} and {len(advantages)}"
         )
     for name, value, values in (("max_kl", max_kl, _DELTAS), ("length", length, _LENGTHS)):
         if value not in values:
-            raise ValueError(f"{name} must be one of {', '.join(f'{v:g}' for v in values)}; got {value!r}")
+            raise ValueError(f"{name} must be one of {', '.join(f'{v:g}' for v in values)}, got {value!r}")
     if not _EPS[0] <= clip_eps <= _EPS[1]:
         raise ValueError(
-            f"clip_eps must lie between {_EPS[0]:g} and {_EPS[1]:g}, where its slider runs; got {clip_eps:g}"
+            f"clip_eps must lie between {_EPS[0]:g} and {_EPS[1]:g}, where its slider runs, got {clip_eps:g}"
         )
     if not methods or set(methods) - set(METHODS):
-        raise ValueError(f"methods must be one or more of {', '.join(METHODS)}; got {tuple(methods)!r}")
+        raise ValueError(f"methods must be one or more of {', '.join(METHODS)}, got {tuple(methods)!r}")
     methods = [method for method in METHODS if method in methods]
     p, a = (tensor.tolist() for tensor in _policy(old, advantages))
     others = [(preset, shown) for preset, shown in _PRESETS if not np.allclose((preset, shown), (p, a))]
@@ -264,9 +264,9 @@ def _policy(old: ArrayLike, advantages: ArrayLike) -> tuple[Tensor, Tensor]:
             f"got shapes {tuple(p.shape)} and {tuple(a.shape)}"
         )
     if not (p.isfinite().all() and (p > 0).all() and abs(float(p.sum()) - 1) < 1e-6):
-        raise ValueError(f"old must be positive and sum to 1; got {p.tolist()}")
+        raise ValueError(f"old must be positive and sum to 1, got {p.tolist()}")
     if not a.isfinite().all():
-        raise ValueError(f"advantages must be finite numbers; got {a.tolist()}")
+        raise ValueError(f"advantages must be finite numbers, got {a.tolist()}")
     p = p / p.sum()
     a = a - p @ a
     # What is left of a mean of 0 is rounding, and would give an action of advantage 0 a sign.

@@ -1,5 +1,5 @@
 // What the interactive figures share. This file is not imported: a module that was loaded from a local file may
-// import nothing, so the text of this one stands in front of each figure's (see `source` in _mould.py), after
+// import nothing, so the text of this one stands in front of each figure's (see `source` in _figure.py), after
 // a line that defines PALETTE from palette.json.
 
 const SVG = "http://www.w3.org/2000/svg";

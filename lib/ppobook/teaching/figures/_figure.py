@@ -1,4 +1,4 @@
-"""What every interactive figure has in common.
+"""What all interactive figures share.
 
 A figure is a state, computed by the library, and a script that lets a reader play with it. The same script
 runs in three places: in JupyterLab as an anywidget, on the web page without any kernel, and nowhere at all,
@@ -47,7 +47,7 @@ def source(module: str) -> str:
         A name for which there is no script.
     """
     if not _NAME.fullmatch(module) or module not in modules():
-        raise ValueError(f"module must be one of {', '.join(modules())}; got {module!r}")
+        raise ValueError(f"module must be one of {', '.join(modules())}, got {module!r}")
     parts = [f"const PALETTE = {json.dumps(dict(style.palette))};"]
     parts += [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("kit", module)]
     return "\n".join(parts)
@@ -87,20 +87,19 @@ class Figure:
         plain: str = "",
     ) -> None:
         if not _NAME.fullmatch(module) or module not in modules():
-            raise ValueError(f"module must be one of {', '.join(modules())}; got {module!r}")
+            raise ValueError(f"module must be one of {', '.join(modules())}, got {module!r}")
         if not alt.strip():
-            raise ValueError("alt must say in words what the figure shows; got an empty text")
+            raise ValueError("alt must describe the figure in words, got an empty text")
         try:
             # NaN is no JSON, and a browser would refuse the whole state because of it.
             self.state: dict[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"state must hold only what JSON can: {error}") from None
+            raise ValueError(f"state must hold only what JSON can, got: {error}") from None
         self.module = module
         self.alt = " ".join(alt.split())
         if (still is None) == (not plain):
-            raise ValueError(
-                "still or plain must say what stands where no script runs: one of them, not both"
-            )
+            given = "neither" if still is None else "both"
+            raise ValueError(f"still or plain must be given, for where no script runs, got {given}")
         self._still = still
         self._plain = plain
         self._png: str | None = None
