@@ -1,10 +1,8 @@
-"""What TRPO and PPO share: an actor, a critic, and advantages by GAE.
-
-They differ in how they use a batch, and that is what their own files say.
-"""
+"""What TRPO and PPO share: an actor, a critic, and advantages by GAE."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -15,24 +13,26 @@ from ppobook import validation
 from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
 from ppobook.episodes import critic_values
+from ppobook.fast import choose
 from ppobook.learner import Learner
 from ppobook.policies import RewardScale, RunningNorm, actor_critic_for
-from ppobook.returns import gae
 from ppobook.rollouts import Rollout
 from ppobook.run.machine import stream
 
 
 class ActorCritic(Learner):
-    """A policy, a critic, and what is estimated with them.
+    """A policy, a critic, and the advantages estimated with them.
 
-    Statistics of observations change between updates only, so that within one the ratio starts at 1, but for
-    rounding.
+    Running statistics of the observations change between updates only, so that within one the ratio starts
+    at 1, up to rounding.
     """
 
     state_attributes: ClassVar[tuple[str, ...]] = ("policy", "value", "shuffle", "reward_scale")
 
     settings: Any
     value: nn.Module
+    # Whether what the methods of a subclass return has been validated: after the first update.
+    validated = False
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class ActorCritic(Learner):
         super().__init__(observation_space, action_space, settings, seed=seed, **kwargs)
         if settings.normalize_observations and getattr(self.policy, "normalizer", None) is None:
             raise ValueError(
-                f"normalize_observations is True, and the policy that {type(self).__name__}.networks made "
-                "has no normalizer; a ppobook.networks.RunningNorm is wanted as its .normalizer"
+                f"the policy made by {type(self).__name__}.networks must have a .normalizer (a "
+                "ppobook.policies.RunningNorm) with normalize_observations=True, got none"
             )
         self.shuffle = Shuffle(stream(seed, "minibatches"))
         self.reward_scale: RewardScale | None = None
@@ -56,7 +56,7 @@ class ActorCritic(Learner):
 
     @property
     def shares_trunk(self) -> bool:
-        """Whether policy and critic are one network, but for the last layer."""
+        """Whether policy and critic share all layers but the last."""
         return False
 
     def networks(self, observation_space: gym.Space, action_space: gym.Space, seed: int) -> Any:
@@ -66,8 +66,8 @@ class ActorCritic(Learner):
         if s.normalize_observations:
             if isinstance(observation_space, gym.spaces.Discrete):
                 raise ValueError(
-                    f"normalize_observations is True, and the observations are states ({observation_space}); "
-                    "False is wanted, for these are looked up in a table"
+                    f"normalize_observations must be False for states ({observation_space}), which index a "
+                    "table, got True"
                 )
             normalizer = RunningNorm(observation_space.shape or ())
         return actor_critic_for(
@@ -82,12 +82,13 @@ class ActorCritic(Learner):
         )
 
     def advantages(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """How much better than expected each action was; targets for the critic; its values. Each [N, T]."""
+        """Advantages, returns (the critic's targets) and values of a rollout; each [N, T]."""
         s = self.settings
         values, last_values, final_values = critic_values(self.value, rollout)
         rewards = rollout.rewards
         if self.reward_scale is not None:
             rewards = self.reward_scale(rewards, rollout.terminated | rollout.truncated)
+        gae = choose.gae(s.fast)
         advantages, returns = gae(
             rewards,
             torch.cat([values, last_values[:, None]], dim=1),
@@ -100,37 +101,21 @@ class ActorCritic(Learner):
         return advantages, returns, values
 
     def estimate(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """What `advantages` returns, after a door: a subclass may have written it."""
-        made = self.advantages(rollout)
-        name, shape = type(self).__name__, tuple(rollout.rewards.shape)
-        if not isinstance(made, tuple) or len(made) != 3:
-            what = f"{len(made)} things" if isinstance(made, tuple) else type(made).__name__
-            raise TypeError(
-                f"{name}.advantages returned {what}; a tuple (advantages, returns, values) is wanted"
-            )
-        for what, x in zip(("advantages", "returns", "values"), made, strict=True):
-            if not isinstance(x, Tensor):
-                raise TypeError(
-                    f"{name}.advantages returned {what} of type {type(x).__name__}; a torch tensor is wanted"
-                )
-            if tuple(x.shape) != shape:
-                raise ValueError(
-                    f"{name}.advantages returned {what} of shape {tuple(x.shape)}; {shape} is wanted, "
-                    "environments by steps"
-                )
-            validation.finite(f"{what}, as {name}.advantages returned them,", x)
-        advantages, returns, values = (x.detach() for x in made)
-        return advantages, returns, values
+        """`advantages(rollout)`, validated in the first update, since a subclass may have written it."""
+        estimated = self.advantages(rollout)
+        if not self.validated:
+            validate_advantages(type(self).__name__, estimated, tuple(rollout.rewards.shape))
+        return estimated
 
-    def refuse_unless_parts(self, name: str, *, at_least: int = 1) -> None:
-        """Refuse a number of minibatches that leaves fewer than `at_least` steps to one."""
+    def validate_minibatches(self, name: str, *, at_least: int = 1) -> None:
+        """Raise ValueError if a minibatch would have fewer than `at_least` steps."""
         s = self.settings
-        parts, steps = getattr(s, name), s.num_envs * s.num_steps
-        if steps // parts < at_least:
-            why = "" if at_least == 1 else f", so that each has {at_least} to be normalised over"
+        count, steps = getattr(s, name), s.num_envs * s.num_steps
+        if steps // count < at_least:
+            why = "" if at_least == 1 else f" of {at_least} to normalize over"
             raise ValueError(
-                f"{name} is {parts}, and a batch has {steps} steps (num_envs times num_steps); at most "
-                f"{max(steps // at_least, 1)} is wanted{why}"
+                f"{name} must be at most {max(steps // at_least, 1)}, got {count}: a batch has {steps} steps "
+                f"(num_envs times num_steps), and each minibatch needs {at_least}{why}"
             )
 
     def reset_episodes(self) -> None:
@@ -138,13 +123,44 @@ class ActorCritic(Learner):
             self.reward_scale.reset_episodes()
 
     @torch.no_grad()
-    def afterwards(self, batch: Batch) -> dict[str, float]:
-        """What the policy has become, on the whole batch: its entropy, and how far it has moved."""
-        now = self.policy.distribution(batch.observations)
-        kl = k3(batch.old_logp, now.logp(batch.actions))
-        return {"entropy": now.entropy().mean().item(), "approx_kl": kl.mean().item()}
+    def after_update(self, batch: Batch) -> dict[str, float]:
+        """Entropy of the new policy, and the k3 estimate of KL(old, new), on the whole batch."""
+        new = self.policy.distribution(batch.observations)
+        kl = k3(batch.old_logp, new.logp(batch.actions))
+        return {"entropy": new.entropy().mean().item(), "approx_kl": kl.mean().item()}
 
-    def follow(self, rollout: Rollout) -> None:
-        """Let what the networks see be scaled by this rollout too, from the next one on."""
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """Add a rollout's observations to the running mean and variance, for the next rollout on."""
         if self.settings.normalize_observations:
             self.policy.normalizer.update(rollout.observations)
+
+
+def validate_advantages(learner: str, estimated: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless `advantages` returned three finite tensors of this shape."""
+    if not isinstance(estimated, tuple) or len(estimated) != 3:
+        got = f"{len(estimated)} values" if isinstance(estimated, tuple) else type(estimated).__name__
+        raise TypeError(f"{learner}.advantages must return a tuple (advantages, returns, values), got {got}")
+    for name, x in zip(("advantages", "returns", "values"), estimated, strict=True):
+        name = f"{name} returned by {learner}.advantages"
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
+        validation.shape(name, x, shape, "environments by steps")
+        validation.finite(name, x)
+
+
+def validate_loss(learner: str, returned: Any) -> None:
+    """Raise unless `loss` returned a finite scalar with a gradient, and a dict of numbers."""
+    name = f"{learner}.loss"
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
+        raise TypeError(f"{name} must return a pair (loss, dict), got {type(returned).__name__}")
+    loss, diagnostics = returned
+    if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
+        got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        if isinstance(loss, Tensor) and not loss.requires_grad:
+            got += " without a gradient"
+        raise TypeError(f"the loss returned by {name} must be a scalar tensor with a gradient, got {got}")
+    if not math.isfinite(loss.item()):
+        raise FloatingPointError(f"the loss returned by {name} must be finite, got {loss.item()}")
+    for key, x in diagnostics.items():
+        if isinstance(x, Tensor) and x.numel() != 1:
+            raise TypeError(f"{key!r} returned by {name} must be a number, got shape {tuple(x.shape)}")

@@ -15,6 +15,7 @@ you would also execute; without its `environments.pkl` a run can still be resume
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -202,10 +203,27 @@ def _checked_networks(learner: str, made: Any, critic: bool) -> tuple[AnyPolicy,
 
 
 def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-    """One step of the optimizer down the loss; returns the length of the gradient."""
+    """One step of the optimizer on a loss; returns the norm of the gradient."""
     optimizer.zero_grad()
     loss.backward()
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
     optimizer.step()
     return norm.item()
+
+
+def finite_norm(norm: Tensor) -> float:
+    """The norm of a gradient as a float.
+
+    Raises
+    ------
+    FloatingPointError
+        It is not finite.
+    """
+    length = norm.item()
+    if not math.isfinite(length):
+        raise FloatingPointError(
+            f"the norm of the gradient must be finite, got {length}: rewards or advantages are too large for "
+            "a float32. Make the rewards smaller, or set normalize_rewards=True"
+        )
+    return length

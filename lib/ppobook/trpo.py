@@ -1,17 +1,17 @@
-"""Trust region policy optimization: natural gradients, their length measured in KL and tried on the batch.
+"""Trust region policy optimization: natural gradients, with a step size measured in KL and a line search.
 
     repeat
-        play T steps in N environments with π_old, and note log π_old(a_t | s_t)
+        run π_old for T steps in N environments, and record log π_old(a_t | s_t)
         advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
-        the slope of the surrogate:  g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
-        the direction:               solve F x = g by conjugate gradient, which asks for products F v only
-        its length:                  β = √(2 δ / xᵀFx), for the KL of a step β x is about ½ β² xᵀFx
+        the surrogate's gradient:    g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+        the direction:               solve F x = g by conjugate gradient, which needs products F v only
+        its length:                  β = √(2 δ / xᵀFx), since the KL of a step β x is about ½ β² xᵀFx
         the step:                    the first of θ_old + β x, θ_old + α β x, θ_old + α² β x, … with a better
-                                     surrogate and a mean KL(π_old, π_θ) of at most δ; if none is, stay
-        move V(s_t) towards its targets, in some passes over the batch
+                                     surrogate and a mean KL(π_old, π_θ) of at most δ; if none has, no step
+        fit V(s_t) to its targets, in some epochs over the batch
 
-F is the Fisher matrix, the curvature of the mean KL at θ_old, with a little added to its diagonal: the
-damping. Chapter 2 of the book derives it all.
+F is the Fisher matrix, the curvature of the mean KL at θ_old, plus a damping on its diagonal. Chapter 2 of
+the book derives it all.
 
 Schulman, Levine, Moritz, Jordan and Abbeel 2015, "Trust region policy optimization", equation 14 and
 appendix C; Kakade 2001, "A natural policy gradient".
@@ -32,8 +32,8 @@ from ppobook import validation
 from ppobook.actor_critic import ActorCritic
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.fast.closed_form import ClosedFormValue
-from ppobook.fast.flat import Adam, flatten
+from ppobook.fast import choose
+from ppobook.fast.declare import fast_form
 from ppobook.objectives import surrogate_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
@@ -41,24 +41,24 @@ from ppobook.settings import TRPOSettings
 
 
 class TRPO(ActorCritic):
-    """Trust region policy optimization.
+    """Trust region policy optimization, with the settings of `TRPOSettings`.
 
     **One step a batch.** The surrogate Â π_θ/π_old is right to first order only, and only where π_θ is near
-    π_old. So the step is as long as a mean KL of `max_kl` allows, and it is tried on the batch before it is
-    taken. That it then *is* an improvement is not proved: what the theorem bounds is the largest KL of any
+    π_old. So the step is as long as a mean KL of `max_kl` allows, and a line search on the batch accepts or
+    shortens it. That the true objective then improves is not proved: the theorem bounds the largest KL of any
     state, with a constant that makes steps tiny.
 
-    **What it reports** beside what every run does. policy_loss and value_loss: the surrogate's, after the
-    step, and the critic's, over all its gradient steps. grad_norm: the length of g. step_kl: the exact mean
-    KL of the step. improvement: what the surrogate gained by it; expected_improvement: what g promised, so a
-    ratio far below 1 is a step too long for its straight line. line_search_steps: how many lengths were
-    tried. accepted: 1, or 0 where none was good enough and the policy stayed as it was.
+    **Metrics** beside those of every run. policy_loss: the surrogate's, after the step. value_loss: the mean
+    over all gradient steps of the critic. grad_norm: the norm of g. step_kl: the exact mean KL of the step.
+    improvement: what the surrogate gained; expected_improvement: the gain to first order, gᵀ Δθ, so that a
+    ratio far below 1 means a step too long for the linear model. line_search_steps: step lengths tried.
+    accepted: 1, or 0 if none was good enough and the policy is unchanged.
 
-    With normalize_observations, what the networks see is shifted and scaled anew after the update, which
-    moves both of them a little outside of these bounds, and of these numbers.
+    With normalize_observations, the normalizer is updated after the step, which moves both networks' outputs
+    a little outside of these bounds and numbers.
 
-    **Two networks.** The critic learns on its own, by another rule. A trunk that it shared with the policy
-    would carry the policy out of the trust region after the step, so that is refused.
+    **Two networks.** The critic is trained by Adam. If it shared a trunk with the policy, its steps would
+    take the policy out of the trust region, so that is refused.
     """
 
     algorithm = "trpo"
@@ -72,22 +72,21 @@ class TRPO(ActorCritic):
         self, observation_space: gym.Space, action_space: gym.Space, settings: TRPOSettings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
-        self.refuse_unless_parts("value_minibatches")
+        self.validate_minibatches("value_minibatches")
         if settings.normalize_advantages and settings.num_envs * settings.num_steps < 2:
             raise ValueError(
-                "a batch has 1 step (num_envs times num_steps), and normalize_advantages is True; at least 2 "
-                "steps are wanted to be normalised over"
+                "num_envs times num_steps must be at least 2 with normalize_advantages=True, got 1"
             )
         self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
         shared = {id(p) for p in self.parameters} & {id(p) for p in self.value.parameters()}
         if shared:
             raise ValueError(
-                f"policy and value share {len(shared)} parameters; in TRPO two networks apart are wanted, "
-                "for the critic's steps would carry the policy out of its trust region"
+                f"policy and value must not share parameters in TRPO, got {len(shared)} shared ones: the "
+                "critic's steps would take the policy out of its trust region"
             )
-        self.value_weights = flatten(self.value)
-        self.value_optimizer = Adam(self.value_weights, settings.value_lr)
-        self.closed_form = ClosedFormValue(self.value) if ClosedFormValue.fits(self.value) else None
+        self.value_optimizer = choose.optimizer(
+            self.value.parameters(), settings.value_lr, flat=True, fast=settings.fast
+        )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         advantages, returns, values = self.estimate(rollout)
@@ -96,8 +95,9 @@ class TRPO(ActorCritic):
         batch = Batch.of(rollout, advantages, returns, values)
         metrics = self.improve(batch) | {"value_loss": self.fit(batch)}
         metrics["explained_variance"] = float(explained_variance(values, returns))
-        metrics |= self.afterwards(batch)
-        self.follow(rollout)
+        metrics |= self.after_update(batch)
+        self.update_normalizer(rollout)
+        self.validated = True
         return metrics
 
     def improve(self, batch: Batch) -> dict[str, float]:
@@ -147,27 +147,27 @@ class TRPO(ActorCritic):
         }
 
     def fit(self, batch: Batch) -> float:
-        """Some passes of the critic; returns its mean loss."""
+        """Some epochs of the critic; returns the mean of its loss."""
+        critic_step = choose.critic_gradient(self)
         losses = []
         for _ in range(self.settings.value_epochs):
-            for part in batch.minibatches(self.settings.value_minibatches, self.shuffle):
-                losses.append(self.value_gradient(part))
-                self.value_optimizer.step()
+            for minibatch in batch.minibatches(self.settings.value_minibatches, self.shuffle):
+                losses.append(critic_step(minibatch))
         return fmean(losses)
 
-    def value_gradient(self, part: Batch) -> float:
-        """The gradient of the critic's loss, put where the optimizer looks for it; returns the loss."""
-        if self.closed_form is not None:
-            return self.closed_form.gradient(part)
+    @fast_form("value_loss")
+    def critic_step(self, minibatch: Batch) -> float:
+        """One step of Adam on a minibatch; returns the loss."""
+        loss = value_loss(self.value(minibatch.observations), minibatch.returns)
         self.value_optimizer.zero_grad()
-        loss = value_loss(self.value(part.observations), part.returns)
         loss.backward()
+        self.value_optimizer.step()
         return loss.item()
 
     @torch.no_grad()
     def _assign(self, row: Tensor) -> None:
-        """Give the policy these parameters."""
-        # In memory of their own: the old policy's distribution may have the old parameters themselves in it.
+        """Set the policy's parameters."""
+        # Not in place: the old policy's distribution may hold the old parameters themselves.
         for p, part in zip(self.parameters, row.split([p.numel() for p in self.parameters]), strict=True):
             p.data = part.view_as(p)
 

@@ -1,4 +1,4 @@
-"""Adam over any list of parameters, with no more to it than training here needs."""
+"""Adam without the bookkeeping of `torch.optim.Adam`: the same kernels, the same steps to the bit."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from torch.optim.adam import adam
 
 
 class Adam:
-    """Adam, by the one kernel a call that torch has for lists of tensors.
+    """Adam.
 
         m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²
         θ ← θ − lr · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + eps)
 
-    The arithmetic is `torch.optim.Adam(fused=True)`'s, and AdamW's without decay; a test holds that the steps
-    are the same. The class of torch imports its compiler when it is first used, which takes longer than a
-    short run does. A parameter without a gradient stays as it is.
+    With ``flat=True`` all parameters move into one vector (`flatten`), which is clipped and stepped at once
+    where torch steps a dozen small tensors; the steps are those of ``torch.optim.Adam(parameters)``. Without
+    it they are those of ``torch.optim.Adam(parameters, fused=True)``, whose class imports torch's compiler
+    when it is first used, which takes longer than a short run.
 
     Parameters
     ----------
     parameters : iterable of parameters
-        Of any dtypes, on any devices. One that comes twice counts once.
+        Of any dtypes and devices; of one dtype on one device if flat. One that comes twice counts once.
     lr : float
+    eps : float
+    flat : bool
 
     Attributes
     ----------
     param_groups : list of one dict
-        "params" and "lr", as an optimizer of torch has them.
+        "params" and "lr". If flat, "params" holds the one vector.
 
     References
     ----------
@@ -37,24 +40,32 @@ class Adam:
     """
 
     betas = 0.9, 0.999
-    eps = 1e-8
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
-        self.parameters = list(dict.fromkeys(parameters))
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], lr: float, *, eps: float = 1e-8, flat: bool = False
+    ) -> None:
+        parameters = list(dict.fromkeys(parameters))
+        self.eps = eps
+        self.flat = flat
+        self.parameters = [flatten(parameters)] if flat else parameters
+        # If flat: the given parameters, and the part of the vector's gradient that each one's is a view of.
+        self.views = [(p, p.grad) for p in parameters] if flat else []
         self.param_groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": lr}]
         self.m = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
         self.v = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
-        # The kernel wants them as tensors, beside the parameters.
-        self.steps = [torch.zeros((), device=p.device) for p in self.parameters]
+        # As tensors, since the kernels count in place; the fused one wants them beside the parameters.
+        self.steps = [torch.zeros((), device=p.device if not flat else "cpu") for p in self.parameters]
 
     def zero_grad(self) -> None:
-        """Begin a new gradient."""
+        """Reset the gradients: to None, or if flat to zeros, in place."""
         for p in self.parameters:
-            p.grad = None
+            p.grad = p.grad.zero_() if self.flat and p.grad is not None else None
+        for p, gradient in self.views:
+            p.grad = gradient  # a module's own zero_grad() would have cut the tie
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step against the gradient."""
+        """One step against the gradient. A parameter without one stays as it is."""
         moved = [i for i, p in enumerate(self.parameters) if p.grad is not None]
         p, m, v, steps = ([x[i] for i in moved] for x in (self.parameters, self.m, self.v, self.steps))
         adam(
@@ -64,7 +75,8 @@ class Adam:
             v,
             [],
             steps,
-            fused=True,
+            foreach=False,
+            fused=not self.flat,
             amsgrad=False,
             beta1=self.betas[0],
             beta2=self.betas[1],
@@ -78,8 +90,44 @@ class Adam:
         return {"steps": self.steps, "m": self.m, "v": self.v}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a `state_dict`. Old ones of a flat optimizer hold one tensor or int in place of a list.
+
+        Raises
+        ------
+        RuntimeError
+            The state is of other parameters.
+        """
         for name, mine in self.state_dict().items():
-            if [x.shape for x in mine] != [x.shape for x in state[name]]:
-                raise RuntimeError(f"the optimizer's {name} are of other parameters")
-            for x, theirs in zip(mine, state[name], strict=True):
-                x.copy_(theirs)
+            saved = state[name] if isinstance(state[name], list) else [torch.as_tensor(state[name])]
+            if [x.shape for x in mine] != [x.shape for x in saved]:
+                raise RuntimeError(f"the state's {name} must have the shapes of the optimizer's parameters")
+            for x, its in zip(mine, saved, strict=True):
+                x.copy_(its)
+
+
+def flatten(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
+    """All parameters in one vector: they become views of it, and their gradients views of its gradient.
+
+    It makes no difference which of the two is read or written. One vector is clipped and stepped in one call
+    where a dozen small tensors take a dozen; at the sizes of this book the calls cost more than the
+    arithmetic.
+
+    Parameters
+    ----------
+    parameters : of one dtype, on one device
+        One that comes twice is in the vector once.
+
+    Returns
+    -------
+    parameter, shape (number of weights,)
+        Its `grad` is there already, full of zeros.
+    """
+    parameters = list(dict.fromkeys(parameters))
+    vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+    vector.grad = torch.zeros_like(vector)
+    sizes = [p.numel() for p in parameters]
+    parts = zip(parameters, vector.detach().split(sizes), vector.grad.split(sizes), strict=True)
+    for p, part, gradient in parts:
+        p.data = part.view_as(p)
+        p.grad = gradient.view_as(p)
+    return vector

@@ -29,24 +29,46 @@ LANGUAGE: dict[str, str] = {}
 def gae(fast: bool) -> Callable[..., Any]:
     """`ppobook.returns.gae`, or the scan that gives the same advantages."""
     from ppobook import returns
+    from ppobook.fast import scan
 
-    return returns.gae
+    return scan.gae if fast else returns.gae
 
 
 def ppo_gradient(learner: Any) -> Callable[[Any], dict[str, Any]]:
     """What `PPO.update` does with a minibatch: ``learner.gradient_step``, or the same in closed form."""
+    from ppobook.fast.closed_form import ClosedForm, PPOStep
+
     step: Callable[[Any], dict[str, Any]] = learner.gradient_step
+    if (
+        learner.settings.fast
+        and learner.settings.objective == "clip"
+        and declared(step) == declared(learner.loss) == "ppo_clip"
+        and getattr(learner.optimizer, "flat", False)
+        and ClosedForm.fits(learner.policy, learner.value)
+    ):
+        step = PPOStep(learner)
     return step
 
 
 def critic_gradient(learner: Any) -> Callable[[Any], float]:
     """What `TRPO.fit` does with a minibatch: ``learner.critic_step``, or the same in closed form."""
+    from ppobook.fast.closed_form import ClosedFormValue, CriticStep
+
     step: Callable[[Any], float] = learner.critic_step
+    if (
+        learner.settings.fast
+        and declared(step) == "value_loss"
+        and getattr(learner.value_optimizer, "flat", False)
+        and ClosedFormValue.fits(learner.value)
+    ):
+        step = CriticStep(learner)
     return step
 
 
-def optimizer(parameters: Iterable[Any], lr: float, *, eps: float = 1e-8, fast: bool) -> Any:
-    """Adam over some parameters: torch's, or `ppobook.fast.adam.Adam`.
+def optimizer(
+    parameters: Iterable[Any], lr: float, *, eps: float = 1e-8, flat: bool = False, fast: bool
+) -> Any:
+    """Adam over some parameters: torch's, or `ppobook.fast.adam.Adam`, flat if asked and possible.
 
     Both have `param_groups`, `zero_grad`, `step`, `state_dict` and `load_state_dict`.
     """
@@ -54,13 +76,15 @@ def optimizer(parameters: Iterable[Any], lr: float, *, eps: float = 1e-8, fast: 
 
     from ppobook.fast.adam import Adam
 
+    parameters = list(dict.fromkeys(parameters))
     if not fast:
-        return torch.optim.Adam(list(dict.fromkeys(parameters)), lr, eps=eps)
-    return Adam(parameters, lr)
+        return torch.optim.Adam(parameters, lr, eps=eps)
+    alike = len({(p.dtype, p.device) for p in parameters}) == 1
+    return Adam(parameters, lr, eps=eps, flat=flat and alike)
 
 
 def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
-    """The `ppobook.fast.actor.NumpyActor` that stands in for `policy.sample` in a rollout; None for sample."""
+    """The class of `ppobook.fast.actor` that samples for this policy in a rollout; None: `policy.sample`."""
     from ppobook.fast.actor import FORMS  # type: ignore[import-not-found]
 
     return FORMS.get(declared(policy)) if fast else None

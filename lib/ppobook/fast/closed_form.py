@@ -1,13 +1,12 @@
-"""PPO's gradient in closed form: autograd's numbers, in less than half of its time.
+"""The gradients of PPO's clipped loss and of a critic's loss, written down: autograd's numbers in less time.
 
-A gradient step on a minibatch of the book's size is a few million multiplications, which a processor does in
-some hundred microseconds. Finding out what to multiply, call by call, takes autograd several times as long.
-The networks here are a few layers and the loss a few lines, so their derivatives can be written down: this
-file does it, in NumPy, on the very memory that the torch parameters and their gradients live in.
+A gradient step on a minibatch of the book's size is a few million multiplications, some hundred microseconds
+of arithmetic; autograd spends several times as long on its calls. The networks are a few layers and the loss
+a few lines, so their derivatives are computed here in NumPy, in the very memory of the torch parameters and
+their gradients.
 
-It is a second form of `ppobook.objectives.ppo_loss`, and of `value_loss` for a critic that learns alone, and
-nothing else. `ppobook.ppo` and `ppobook.trpo` use it where it `fits`, and autograd everywhere else; tests
-hold that the two agree.
+The plain forms are `PPO.gradient_step` with `ppobook.objectives.ppo_loss`, and `TRPO.critic_step` with
+`value_loss`. `ppobook.fast.choose` decides which runs.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ import torch
 from torch import nn
 
 from ppobook.batches import Batch
-from ppobook.policies import MLP, CategoricalPolicy, GaussianPolicy, ValueFunction
+from ppobook.fast.declare import declared
+from ppobook.learner import finite_norm
 
-# What `gradient` tells of a minibatch: the diagnostics of `ppo_loss`.
+# The diagnostics of `ppo_loss`.
 DIAGNOSTICS = (
     "policy_loss",
     "value_loss",
@@ -35,36 +35,69 @@ DIAGNOSTICS = (
 )
 
 
+class PPOStep:
+    """`PPO.gradient_step` for the clipped loss, on a learner whose optimizer is a flat `fast.adam.Adam`."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner = learner
+        self.closed_form = ClosedForm(learner.policy, learner.value)
+        (self.vector,) = learner.optimizer.parameters
+
+    def __call__(self, minibatch: Batch) -> dict[str, Any]:
+        learner = self.learner
+        diagnostics = self.closed_form.gradient(minibatch, **learner.coefficients())
+        grad_norm = clip_gradient(self.vector, learner.settings.max_grad_norm)
+        learner.optimizer.step()
+        return {**diagnostics, "grad_norm": grad_norm}
+
+
+class CriticStep:
+    """`TRPO.critic_step`, on a learner whose `value_optimizer` is a flat `fast.adam.Adam`."""
+
+    def __init__(self, learner: Any) -> None:
+        self.optimizer = learner.value_optimizer
+        self.closed_form = ClosedFormValue(learner.value)
+
+    def __call__(self, minibatch: Batch) -> float:
+        loss = self.closed_form.gradient(minibatch)
+        self.optimizer.step()
+        return loss
+
+
+def clip_gradient(vector: nn.Parameter, max_norm: float | None) -> float:
+    """`torch.nn.utils.clip_grad_norm_` on one parameter; returns the norm before clipping."""
+    assert vector.grad is not None
+    norm = finite_norm(torch.linalg.vector_norm(vector.grad))
+    if max_norm is not None and norm > max_norm:
+        vector.grad.mul_(max_norm / norm)
+    return norm
+
+
 class ClosedForm:
     """The gradient of PPO's clipped loss by the weights of a policy and a value function.
 
     Parameters
     ----------
     policy, value
-        For which `fits` is true, and whose parameters `ppobook.updates.flatten` has put in a row: their
-        gradients are written where that keeps them.
+        For which `fits` is true, and whose parameters have gradients: these are written to.
     """
 
     def __init__(self, policy: Any, value: Any) -> None:
         self.actor = _Layers(policy.network)
         self.critic = _Layers(value.network)
         self.normalizer = policy.normalizer
-        self.head: Any = _GaussianHead(policy) if isinstance(policy, GaussianPolicy) else _CategoricalHead()
+        self.head: Any = _GaussianHead(policy) if declared(policy) == "gaussian" else _CategoricalHead()
 
     @staticmethod
     def fits(policy: Any, value: Any) -> bool:
-        """Whether these are networks of the library's own kinds, on the CPU and with weights of their own."""
+        """Whether these are networks of the kinds differentiated here, on the CPU, with separate weights."""
         return (
-            type(policy) in (CategoricalPolicy, GaussianPolicy)
-            and type(value) is ValueFunction
-            and policy.normalizer is value.normalizer
-            and all(_Layers.fits(part.network) for part in (policy, value))
+            declared(policy) in ("categorical", "gaussian")
+            and policy.normalizer is getattr(value, "normalizer", None)
+            and _Layers.fits(policy.network)
+            and ClosedFormValue.fits(value)
             and not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
-            and all(
-                p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad
-                for part in (policy, value)
-                for p in part.parameters()
-            )
+            and _trained_in_float32(policy)
         )
 
     def gradient(
@@ -123,8 +156,8 @@ class ClosedForm:
         )
         objective, squares, entropy, clipped, flats, kl, shift, spread = (rows.sum(1) / size).tolist()
         std = math.sqrt(max(spread - shift**2, 0.0))
-        told = (-objective, 0.5 * squares, entropy, clipped, flats, kl, 1 + shift, std)
-        return dict(zip(DIAGNOSTICS, told, strict=True))
+        values_of = (-objective, 0.5 * squares, entropy, clipped, flats, kl, 1 + shift, std)
+        return dict(zip(DIAGNOSTICS, values_of, strict=True))
 
 
 class ClosedFormValue:
@@ -142,15 +175,8 @@ class ClosedFormValue:
 
     @staticmethod
     def fits(value: Any) -> bool:
-        """Whether this is a value function of the library's own kind, on the CPU."""
-        return (
-            type(value) is ValueFunction
-            and _Layers.fits(value.network)
-            and all(
-                p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad
-                for p in value.parameters()
-            )
-        )
+        """Whether this is a value function of the kind differentiated here, on the CPU."""
+        return declared(value) == "value" and _Layers.fits(value.network) and _trained_in_float32(value)
 
     def gradient(self, batch: Batch) -> float:
         """Write the gradient of `value_loss` on this batch into the parameters; return the loss."""
@@ -168,7 +194,7 @@ class _Layers:
     ∂L/∂W_i = (∂L/∂z_i)ᵀ h_{i−1},   ∂L/∂b_i = Σ ∂L/∂z_i,   ∂L/∂z_{i−1} = (∂L/∂z_i W_i) φ'(z_{i−1})
     """
 
-    def __init__(self, network: MLP) -> None:
+    def __init__(self, network: Any) -> None:
         linear = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
         self.weights = [layer.weight.detach().numpy() for layer in linear]
         self.biases = [layer.bias.detach().numpy() for layer in linear]
@@ -179,7 +205,7 @@ class _Layers:
 
     @staticmethod
     def fits(network: Any) -> bool:
-        if type(network) is not MLP:
+        if declared(network) != "mlp":
             return False
         kinds = {type(layer) for layer in network.layers}
         biases = all(layer.bias is not None for layer in network.layers if isinstance(layer, nn.Linear))
@@ -218,8 +244,14 @@ class _Layers:
 
 
 def _gradient(parameter: torch.Tensor) -> np.ndarray:
-    assert parameter.grad is not None, "flatten has not put this parameter in a row"
+    assert parameter.grad is not None
     return parameter.grad.numpy()
+
+
+def _trained_in_float32(module: nn.Module) -> bool:
+    return all(
+        p.device.type == "cpu" and p.dtype == torch.float32 and p.requires_grad for p in module.parameters()
+    )
 
 
 class _CategoricalHead:
@@ -249,12 +281,12 @@ class _CategoricalHead:
 
 
 class _GaussianHead:
-    """log π(a) and H of a Gaussian with mean μ = centre + scale · output and deviation σ = scale · exp(λ).
+    """log π(a) and H of a Gaussian with mean μ = centre + scale · output and std σ = scale · exp(λ).
 
     With u = (a − μ) / σ:  ∂log π/∂output = u scale / σ,   ∂log π/∂λ = u² − 1,   ∂H/∂λ = 1
     """
 
-    def __init__(self, policy: GaussianPolicy) -> None:
+    def __init__(self, policy: Any) -> None:
         self.log_std = policy.log_std.detach().numpy()
         self.log_std_gradient = _gradient(policy.log_std)
         self.centre, self.scale = policy.centre.numpy(), policy.scale.numpy()

@@ -25,7 +25,7 @@ def fast_form(name: str) -> Callable[[T], T]:
 
 
 def declared(x: Any) -> str | None:
-    """The fast form that a function, a method, a class or an object's class declares; None if there is none."""
+    """The fast form that a function, a method, a class or an object's own class declares; None if none."""
     if isinstance(x, types.FunctionType | types.MethodType):
         return getattr(x, "fast_form", None)
     return vars(x if isinstance(x, type) else type(x)).get("fast_form")
