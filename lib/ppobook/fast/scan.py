@@ -48,7 +48,7 @@ def gae(
         flat = deltas.reshape(-1)
         flat[ends] = 0.0
         if len(cuts):
-            flat[cuts] = gamma * time_first(final_values).reshape(-1)[cuts]
+            flat[cuts] = time_first(gamma * final_values).reshape(-1)[cuts]
         deltas += r
         deltas -= v[:-1]
         # Each number that was read is in a δ or in the last row of values. What is not finite gets its error
