@@ -4,13 +4,15 @@ A run is judged once, at its end, by 100 episodes of the stochastic policy it ha
 who trains with the defaults. (The best of several looks would flatter it.) Seeds begin at 100, far from those
 that the presets were picked on. A band names how many seeds have to be in it, since now and then one is not.
 
-Vanilla policy gradient has its bands in `test_vanilla.py`, TRPO on CartPole and the small worlds in
-`test_trpo.py`; LunarLander and MuJoCo are recorded runs under `results/`.
+Vanilla policy gradient has its bands in `test_vanilla.py`; LunarLander and MuJoCo are recorded runs under
+`results/`.
 """
 
+import numpy as np
 import pytest
 
 from ppobook import evaluate, train
+from ppobook.envs import chain, gridworld
 
 # algorithm, environment, steps, what 100 episodes have to earn on average, for how many seeds, of how many
 BANDS = [
@@ -26,10 +28,32 @@ BANDS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "env", "total_steps", "wanted", "at_least", "seeds"), BANDS)
-def test_a_preset_learns(algorithm, env, total_steps, wanted, at_least, seeds):
+@pytest.mark.parametrize(("algorithm", "env", "total_steps", "expected", "at_least", "seeds"), BANDS)
+def test_a_preset_learns(algorithm, env, total_steps, expected, at_least, seeds):
     reached = []
     for seed in range(100, 100 + seeds):
         run = train(algorithm, env=env, seed=seed, total_steps=total_steps, progress=False)
         reached.append(evaluate(run.policy, env, episodes=100, seed=seed)["mean"])
-    assert sum(mean >= wanted for mean in reached) >= at_least, reached
+    assert sum(mean >= expected for mean in reached) >= at_least, reached
+
+
+@pytest.mark.parametrize(("env", "steps"), [("chain", 6_000), ("gridworld", 12_000)])
+def test_trpo_learns_the_small_worlds(env, steps):
+    """With its preset: at least 2 of 3 seeds are worth 0.85 of a best policy."""
+    mdp = {"chain": chain, "gridworld": gridworld}[env]()
+    best = mdp.objective(mdp.optimal_policy())
+    reached = []
+    for seed in range(20, 23):
+        run = train("trpo", env=f"ppobook/{env.title()}-v0", seed=seed, total_steps=steps)
+        reached.append(mdp.objective(run.policy.table.detach().double().softmax(-1).numpy()) / best)
+    assert np.sort(reached)[1] > 0.85
+
+
+def test_trpo_learns_cartpole():
+    """With its preset: after 50,000 steps a stochastic evaluation of at least 450, for 3 of 4 seeds."""
+    reached = []
+    for seed in range(20, 24):
+        run = train("trpo", env="CartPole-v1", seed=seed, total_steps=50_000)
+        assert (run.history["step_kl"] <= run.config["max_kl"]).all()
+        reached.append(evaluate(run.policy, "CartPole-v1", episodes=40, seed=seed)["mean"])
+    assert np.sort(reached)[1] >= 450

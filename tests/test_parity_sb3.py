@@ -1,13 +1,13 @@
 """The same weights and the same batch give what Stable-Baselines3 makes of them.
 
 Its own code runs, not a copy of its formulas: `PPO.train` on a filled rollout buffer, `collect_rollouts` in
-an environment, `compute_returns_and_advantage`, and `TRPO.train` of sb3-contrib. Either form of our gradient,
-the one in closed form and autograd's, is held against it.
+an environment, `compute_returns_and_advantage`, and `TRPO.train` of sb3-contrib. Both forms of our gradient
+step are compared with it, the fast and the plain one.
 
 It differs from us in five places, and each has a test that says how:
 
 - its value loss has no half, so its vf_coef of 0.5 is our value_coef of 1;
-- it divides advantages by a deviation with n − 1 in it, we by one with n;
+- it divides advantages by a standard deviation with n − 1 in it, we by one with n;
 - its clipped value loss is that of the clipped value alone, ours the larger of the two;
 - its Gaussian speaks in the units of the actions, ours in half widths of their box;
 - TRPO's KL of a Gaussian is there a mean over the components of an action, and the sum here.
@@ -27,11 +27,13 @@ from torch import nn
 from ppobook.batches import Batch
 from ppobook.diagnostics import normalize
 from ppobook.envs import make_env
+from ppobook.fast import choose
+from ppobook.fast.closed_form import PPOStep
 from ppobook.policies import CategoricalPolicy, GaussianPolicy
 from ppobook.ppo import PPO
 from ppobook.returns import gae
 from ppobook.rollouts import Collector
-from ppobook.run.settings import Settings
+from ppobook.settings import PPOSettings
 from ppobook.trpo import TRPO
 
 sb3 = pytest.importorskip("stable_baselines3")
@@ -49,11 +51,11 @@ ACTIONS = {
 }
 N, T = 3, 16
 FORMS = [
-    ("categorical", "closed"),
-    ("categorical", "autograd"),
-    ("gaussian", "closed"),
-    ("gaussian", "autograd"),
-    ("several choices", "autograd"),
+    ("categorical", True),
+    ("categorical", False),
+    ("gaussian", True),
+    ("gaussian", False),
+    ("several choices", False),
 ]
 # A step of Adam is this long at most. The tolerances of the weights, 1e-5 and 1e-6, see a thousandth of it.
 LR = 3e-3
@@ -191,11 +193,11 @@ def same(mine, its, what, rtol=1e-5, atol=1e-6):
 @pytest.mark.parametrize("max_grad_norm", [None, 0.1, 1e-3])
 @pytest.mark.parametrize("normalized", [False, True], ids=["plain", "normalized"])
 @pytest.mark.parametrize("value_clip_eps", [None, 0.2])
-@pytest.mark.parametrize(("kind", "form"), FORMS)
-def test_one_step(kind, form, value_clip_eps, normalized, max_grad_norm):
+@pytest.mark.parametrize(("kind", "fast"), FORMS)
+def test_one_step(kind, fast, value_clip_eps, normalized, max_grad_norm):
     """Losses, gradients, their length, and the weights after a step of Adam.
 
-    Shortened to 1e-3, gradients are so small that Adam's epsilon, 1e-5 on both sides, decides the step.
+    Clipped to 1e-3, gradients are so small that Adam's epsilon, 1e-5 on both sides, decides the step.
     """
     model = theirs(
         kind,
@@ -215,6 +217,7 @@ def test_one_step(kind, form, value_clip_eps, normalized, max_grad_norm):
         entropy_coef=0.1,
         value_coef=1.0,
         max_grad_norm=max_grad_norm,
+        fast=fast,
     )
     copy_weights(model, one)
     batch = filled(model)
@@ -227,30 +230,29 @@ def test_one_step(kind, form, value_clip_eps, normalized, max_grad_norm):
         model.rollout_buffer.returns[:] = batch.returns.reshape(T, N)
     if normalized:
         batch.advantages = normalize(batch.advantages, ddof=1)
-    if form == "autograd":
-        one.closed_form = None
-    assert (one.closed_form is not None) == (form == "closed")
+    step = choose.ppo_gradient(one)
+    assert isinstance(step, PPOStep) == fast
 
     with torch.no_grad():
         loss, _ = one.loss(batch)
-    told = one.step(batch)
+    metrics = step(batch)
     model.train()
     logged = {name.removeprefix("train/"): x for name, x in model.logger.name_to_value.items()}
 
     assert 0.1 < logged["clip_fraction"] < 0.9  # there is something to see
-    same(told["policy_loss"], logged["policy_gradient_loss"], "policy loss")
-    same(2 * told["value_loss"], logged["value_loss"], "value loss")
-    same(told["entropy"], -logged["entropy_loss"], "entropy")
-    same(told["clip_fraction"], logged["clip_fraction"], "clip fraction")
-    same(told["approx_kl"], logged["approx_kl"], "approximate KL")
+    same(metrics["policy_loss"], logged["policy_gradient_loss"], "policy loss")
+    same(2 * metrics["value_loss"], logged["value_loss"], "value loss")
+    same(metrics["entropy"], -logged["entropy_loss"], "entropy")
+    same(metrics["clip_fraction"], logged["clip_fraction"], "clip fraction")
+    same(metrics["approx_kl"], logged["approx_kl"], "approximate KL")
     same(loss, logged["loss"], "loss")
-    parts = told["policy_loss"] + 1.0 * told["value_loss"] - 0.1 * told["entropy"]
+    parts = metrics["policy_loss"] + 1.0 * metrics["value_loss"] - 0.1 * metrics["entropy"]
     same(parts, logged["loss"], "loss, from its parts")
 
-    shortened = max_grad_norm is not None
-    length = torch.linalg.vector_norm(one.weights.grad)
-    assert float(told["grad_norm"]) > 0.1  # long enough to be shortened
-    same(length, max_grad_norm if shortened else told["grad_norm"], "length of the gradient")
+    clipped = max_grad_norm is not None
+    length = torch.cat([mine.grad.flatten() for _, mine, _ in pairs(one, model)]).norm()
+    assert float(metrics["grad_norm"]) > 0.1  # long enough to be clipped
+    same(length, max_grad_norm if clipped else metrics["grad_norm"], "length of the gradient")
     their_length = torch.cat([its.grad.flatten() for *_, its in pairs(one, model)]).norm()
     same(length, their_length, "length of the gradient")
     for name, mine, its in pairs(one, model):
@@ -265,22 +267,23 @@ def test_normalized_advantages_differ_by_the_deviation_they_are_divided_by():
     copy_weights(model, one)
     batch = filled(model)
     batch.advantages = normalize(batch.advantages)
-    told = one.step(batch)
+    metrics = one.gradient_step(batch)
     model.train()
     factor = math.sqrt(N * T / (N * T - 1))
     assert factor > 1.01
     same(
-        told["policy_loss"], factor * model.logger.name_to_value["train/policy_gradient_loss"], "policy loss"
+        metrics["policy_loss"], factor * model.logger.name_to_value["train/policy_gradient_loss"], "policy loss"
     )
 
 
-@pytest.mark.parametrize("form", ["closed", "autograd"])
-def test_a_clipped_value_loss_is_the_larger_of_two_here_and_the_clipped_one_there(form):
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_clipped_value_loss_is_the_larger_of_two_here_and_the_clipped_one_there(fast):
     """So theirs excuses a value that has moved too far the wrong way, and ours pulls it back."""
     model = theirs(
         "categorical", n_epochs=1, clip_range_vf=0.1, ent_coef=0.0, vf_coef=0.5, max_grad_norm=math.inf
     )
-    one = ours("categorical", value_clip_eps=0.1, entropy_coef=0.0, value_coef=1.0, max_grad_norm=None)
+    weights = {"entropy_coef": 0.0, "value_coef": 1.0, "max_grad_norm": None}
+    one = ours("categorical", value_clip_eps=0.1, fast=fast, **weights)
     copy_weights(model, one)
     batch = filled(model)
     with torch.no_grad():
@@ -289,8 +292,6 @@ def test_a_clipped_value_loss_is_the_larger_of_two_here_and_the_clipped_one_ther
     model.rollout_buffer.returns[:] = batch.returns.reshape(T, N)
     far = moved.abs() > 0.1
     assert 0.2 < far.float().mean() < 0.95
-    if form == "autograd":
-        one.closed_form = None
 
     def gradient(counted):
         value, weight = one.value(batch.observations), one.value.network.layers[0].weight
@@ -298,11 +299,11 @@ def test_a_clipped_value_loss_is_the_larger_of_two_here_and_the_clipped_one_ther
 
     of_all, of_the_near = gradient(torch.ones_like(moved)), gradient((~far).float())
 
-    told = one.step(batch)
+    metrics = choose.ppo_gradient(one)(batch)
     model.train()
     unclipped = (4 * moved).square()
     clipped = (moved.clamp(-0.1, 0.1) + 3 * moved).square()
-    same(2 * told["value_loss"], unclipped.mean(), "our value loss")
+    same(2 * metrics["value_loss"], unclipped.mean(), "our value loss")
     same(model.logger.name_to_value["train/value_loss"], clipped.mean(), "their value loss")
     mine, its = next((mine, its) for name, mine, its in pairs(one, model) if name == "value.0.weight")
     same(mine.grad, of_all, "our gradient")
@@ -332,7 +333,7 @@ def test_in_another_box_ours_is_theirs_for_actions_in_half_widths():
 def test_first_weights_are_of_one_kind(kind):
     """Orthogonal, with the same gains: √2 in hidden layers, 0.01 for the actions, 1 for the value."""
     model = sb3.PPO("MlpPolicy", DummyVecEnv([lambda: Blank(ACTIONS[kind])]), n_steps=T, batch_size=T)
-    one = PPO(OBSERVATIONS, ACTIONS[kind], Settings(num_minibatches=1))
+    one = PPO(OBSERVATIONS, ACTIONS[kind], PPOSettings(num_minibatches=1))
     for name, mine, its in pairs(one, model):
         if name.endswith("weight"):
             same(torch.linalg.svdvals(mine), torch.linalg.svdvals(its), name)
@@ -344,7 +345,7 @@ def test_first_weights_are_of_one_kind(kind):
 
 
 class Replaying(CategoricalPolicy):
-    """A policy that takes the actions it is told to, [T, N]."""
+    """A policy that takes the actions of a script, [T, N]."""
 
     actor = None  # it has no quick form
 
@@ -356,9 +357,9 @@ class Replaying(CategoricalPolicy):
         return actions, self.logp(observations, actions)
 
 
-@pytest.mark.parametrize("form", ["closed", "autograd"])
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("value_coef", [0.5, 1.0])
-def test_a_rollout_and_an_update_of_it(form, value_coef):
+def test_a_rollout_and_an_update_of_it(fast, value_coef):
     """From the same actions in an environment to the same weights after three epochs of four minibatches.
 
     Episodes here terminate, are cut by a time limit, and are unfinished when the rollout stops.
@@ -395,9 +396,8 @@ def test_a_rollout_and_an_update_of_it(form, value_coef):
         entropy_coef=0.05,
         value_coef=value_coef,
         normalize_advantages="none",
+        fast=fast,
     )
-    if form == "autograd":
-        one.closed_form = None
     copy_weights(model, one)
     replaying = Replaying(3, 4, (16, 8))
     replaying.load_state_dict(one.policy.state_dict())
@@ -424,7 +424,7 @@ def test_a_rollout_and_an_update_of_it(form, value_coef):
     one.shuffle.order = lambda n: torch.as_tensor(
         [k % T * N + k // T for k in numbers.permutation(n).tolist()]
     )
-    told = one.update(rollout)
+    metrics = one.update(rollout)
     np.random.seed(7)  # noqa: NPY002
     model.train()
     logged = model.logger.name_to_value
@@ -433,9 +433,9 @@ def test_a_rollout_and_an_update_of_it(form, value_coef):
         ("clip_fraction", "clip_fraction"),
         ("explained_variance", "explained_variance"),
     ):
-        same(told[name], logged[f"train/{its}"], name, rtol=1e-4, atol=1e-5)
-    same(2 * told["value_loss"], logged["train/value_loss"], "value loss", rtol=1e-4)
-    assert told["clip_fraction"] > 0.1
+        same(metrics[name], logged[f"train/{its}"], name, rtol=1e-4, atol=1e-5)
+    same(2 * metrics["value_loss"], logged["train/value_loss"], "value loss", rtol=1e-4)
+    assert metrics["clip_fraction"] > 0.1
     for name, mine, its in pairs(one, model):
         same(mine, its, f"{name} after twelve steps", rtol=1e-4, atol=2e-5)
 
@@ -508,14 +508,14 @@ def test_trpo(kind, max_kl):
     batch = filled(model, moved=0.0)
     batch.advantages = normalize(batch.advantages)
     before = [mine.detach().clone() for _, mine, _ in pairs(one, model)]
-    told = one.improve(batch) | {"value_loss": one.fit(batch)}
+    metrics = one.improve(batch) | {"value_loss": one.fit(batch)}
     model.train()
     logged = model.logger.name_to_value
-    assert told["accepted"]
+    assert metrics["accepted"]
     assert logged["train/is_line_search_success"] == 1
-    same(2 * told["value_loss"], logged["train/value_loss"], "value loss", rtol=1e-4)
+    same(2 * metrics["value_loss"], logged["train/value_loss"], "value loss", rtol=1e-4)
     their_kl = components * logged["train/kl_divergence_loss"]
-    same(told["step_kl"], their_kl, "KL, one way and the other", rtol=0.3)
+    same(metrics["step_kl"], their_kl, "KL, one way and the other", rtol=0.3)
     for (name, mine, its), was in zip(pairs(one, model), before, strict=True):
         step = float((its.detach() - was).abs().max())
         same(mine, its, f"{name} after the update", atol=2e-3 * step)

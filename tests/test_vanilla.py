@@ -11,7 +11,7 @@ from ppobook import evaluate, train
 from ppobook.envs import chain, gridworld
 from ppobook.episodes import collect_episodes, episode_starts, whole_episodes
 from ppobook.rollouts import Rollout
-from ppobook.run.settings import Settings
+from ppobook.settings import VanillaSettings
 from ppobook.vanilla import Vanilla
 
 WEIGHTS = ("return", "reward_to_go")
@@ -21,7 +21,7 @@ BASELINES = ("none", "mean", "value")
 def learner(mdp, logits, values=None, **settings):
     """A learner with a given table of logits and of values."""
     made = Vanilla(
-        spaces.Discrete(mdp.n_states), spaces.Discrete(mdp.n_actions), Settings(gamma=mdp.gamma, **settings)
+        spaces.Discrete(mdp.n_states), spaces.Discrete(mdp.n_actions), VanillaSettings(gamma=mdp.gamma, **settings)
     )
     with torch.no_grad():
         made.policy.table.copy_(torch.as_tensor(logits))
@@ -78,11 +78,11 @@ def test_the_gradient_is_right_on_average(weight, baseline, gamma):
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(mdp.n_states, 2)) * 0.5
     values = rng.normal(size=mdp.n_states)
-    wanted = mdp.policy_gradient(logits)
+    expected = mdp.policy_gradient(logits)
     if weight == "reward_to_go":
-        wanted = without_discount_of_visits(mdp, logits, chain(**world, gamma=1.0))
+        expected = without_discount_of_visits(mdp, logits, chain(**world, gamma=1.0))
         if gamma == 1:
-            np.testing.assert_allclose(wanted, mdp.policy_gradient(logits), atol=1e-12)
+            np.testing.assert_allclose(expected, mdp.policy_gradient(logits), atol=1e-12)
 
     episodes, found = 1000, []
     for seed in range(30):
@@ -104,11 +104,11 @@ def test_the_gradient_is_right_on_average(weight, baseline, gamma):
         found.append(moved * steps / episodes)  # the loss is a mean over steps, J a mean over episodes
     found = np.stack(found)
     error = found.std(0, ddof=1) / np.sqrt(len(found))
-    off = np.abs(found.mean(0) - wanted)
+    off = np.abs(found.mean(0) - expected)
     inside = ~mdp.terminal
     assert (off <= 4.5 * error + 2e-4)[inside].all()
     # And the test could tell: the largest entry is known to a few percent.
-    assert error.max() < 0.1 * np.abs(wanted).max()
+    assert error.max() < 0.1 * np.abs(expected).max()
 
 
 def test_each_baseline_and_reward_to_go_make_the_gradient_less_scattered():
@@ -311,7 +311,7 @@ def test_an_entropy_bonus_keeps_a_policy_random():
 
 
 def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.training._ENDLESS", 200)
+    monkeypatch.setattr("ppobook.episodes._ENDLESS", 200)
     with pytest.raises(ValueError, match='baseline="value"'):
         train(
             "vanilla",

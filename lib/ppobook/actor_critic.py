@@ -112,7 +112,7 @@ class ActorCritic(Learner):
         s = self.settings
         count, steps = getattr(s, name), s.num_envs * s.num_steps
         if steps // count < at_least:
-            why = "" if at_least == 1 else f" of {at_least} to normalize over"
+            why = "" if at_least == 1 else " to normalize over"
             raise ValueError(
                 f"{name} must be at most {max(steps // at_least, 1)}, got {count}: a batch has {steps} steps "
                 f"(num_envs times num_steps), and each minibatch needs {at_least}{why}"

@@ -1,4 +1,4 @@
-"""Proximal policy optimization: several epochs over one batch, each step kept near the policy that sampled it.
+"""Proximal policy optimization: several epochs over a batch, each step kept near the policy that sampled.
 
     repeat
         run π_old for T steps in N environments, and record log π_old(a_t | s_t)

@@ -213,7 +213,7 @@ def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) ->
     damping = validation.number("damping", damping, low=0)
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
-        raise ValueError("policy has no parameter that is trained; at least one is wanted")
+        raise ValueError("policy must have a parameter with requires_grad, got none")
     distribution = policy.distribution(observations)
     kl = distribution.detach().kl(distribution).mean()
     slope = _row(torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True))
@@ -265,7 +265,7 @@ def conjugate_gradient(
     """
     b = validation.tensor("b", b).detach()
     if b.ndim != 1:
-        raise ValueError(f"b has shape {tuple(b.shape)}; a vector is wanted")
+        raise ValueError(f"b must be a vector, got shape {tuple(b.shape)}")
     validation.not_empty("b", b)
     validation.finite("b", b)
     iterations = validation.count("iterations", iterations)
@@ -283,8 +283,8 @@ def conjugate_gradient(
         rounding = torch.finfo(b.dtype).eps ** 0.5 * p.norm() * product.norm()
         if curvature < -rounding:
             raise ValueError(
-                f"matvec(v) has v @ matvec(v) = {curvature.item():g} for a direction v that was met; "
-                "a positive definite matrix is wanted"
+                f"matvec must be a positive definite matrix, got v @ matvec(v) = {curvature.item():g} for a "
+                "direction v"
             )
         if curvature <= 0:  # what is left lies where A has nothing to say
             break
@@ -376,7 +376,7 @@ def line_search(
             return Found(True, parameters, tried, gained, kl, report)
     report = (
         f"none of {steps} lengths was good enough; the shortest, {share:.3g} of the step, gains {gained:.3g} "
-        f"with a KL of {kl:.3g}, where more than 0 and at most {max_kl:g} are wanted"
+        f"with a KL of {kl:.3g}: the gain must be above 0 and the KL at most {max_kl:g}"
     )
     return Found(False, start, steps, 0.0, 0.0, report)
 

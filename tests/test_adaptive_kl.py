@@ -1,0 +1,59 @@
+"""The coefficient of a KL penalty, by both rules."""
+
+import numpy as np
+import pytest
+
+from ppobook.adaptive_kl import AdaptiveKLCoefficient
+
+
+def test_doubling_acts_outside_of_its_band_only():
+    beta = AdaptiveKLCoefficient(1.0, 0.01)
+    for kl, expected in ((0.01, 1), (0.0149, 1), (0.0067, 1), (0.016, 2), (0.5, 4), (0.006, 2), (0.0, 1)):
+        beta.update(kl)
+        assert beta.value == expected
+
+
+def test_doubling_stays_within_the_range_of_a_float():
+    beta = AdaptiveKLCoefficient(1.0, 0.01)
+    for _ in range(2000):
+        beta.update(0.0)
+    assert beta.value > 0
+    for _ in range(4000):
+        beta.update(1.0)
+    assert np.isfinite(beta.value)
+
+
+def test_the_proportional_rule_is_the_papers():
+    beta = AdaptiveKLCoefficient(0.2, 6.0, "proportional", horizon=640)
+    for kl, samples, factor in (
+        (6.0, 64, 1.0),
+        (6.6, 64, 1 + 0.1 * 0.1),
+        (60.0, 64, 1 + 0.2 * 0.1),  # the error is clipped
+        (0.0, 64, 1 - 0.2 * 0.1),
+        (6.6, 64_000, 1 + 0.1),  # no more than a whole horizon
+    ):
+        expected = beta.value * factor
+        beta.update(kl, samples)
+        assert beta.value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rule", ["double", "proportional"])
+def test_without_a_target_it_is_fixed_and_a_state_restores_it(rule):
+    fixed = AdaptiveKLCoefficient(1.0, None, rule)
+    fixed.update(100.0)
+    assert fixed.value == 1
+    other = AdaptiveKLCoefficient(3.0, 0.1, rule)
+    other.load_state_dict({"value": 0.25})  # as old checkpoints have it too
+    assert other.state_dict() == {"value": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 0.01), "kl_coef must be above 0 where it is adapted to kl_target, got 0.0"),
+        ((1.0, 0.01, "triple"), "rule must be one of 'double', 'proportional', got 'triple'"),
+    ],
+)
+def test_bad_input_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        AdaptiveKLCoefficient(*arguments)
