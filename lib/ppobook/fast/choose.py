@@ -85,7 +85,7 @@ def optimizer(
 
 def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
     """The class of `ppobook.fast.actor` that samples for this policy in a rollout; None: `policy.sample`."""
-    from ppobook.fast.actor import FORMS  # type: ignore[import-not-found]
+    from ppobook.fast.actor import FORMS
 
     return FORMS.get(declared(policy)) if fast else None
 
