@@ -11,7 +11,8 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from ppobook.fast.gpt2 import borrowed
-from ppobook.language.model import Scalar, generate  # noqa: E402
+from ppobook.language.generation import generate
+from ppobook.language.model import Scalar
 from ppobook.language.pretrained import Pretrained  # noqa: E402
 from ppobook.language.tokens import left_pad  # noqa: E402
 

@@ -8,7 +8,8 @@ from planting import Bug, planted_beside_tokens
 from small_language import EVERY, Table, rough
 
 from ppobook.language import dpo as room
-from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.run import load
 from ppobook.language.settings import DPOSettings
 from ppobook.language.stage import Task

@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from ppobook.language import hf
-from ppobook.language.model import Decoder, Scalar, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, Scalar
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.registry import STAGES, stage_class
 from ppobook.language.rewards import RewardModel

@@ -15,17 +15,10 @@ from spoiling import spoil
 from torch.nn import functional as F  # noqa: N812
 
 from ppobook.language import model as room
-from ppobook.language.model import (
-    Decoder,
-    DecoderConfig,
-    Scalar,
-    draw,
-    gelu,
-    generate,
-    load_model,
-    restrict,
-    save_model,
-)
+from ppobook.fast.gelu import gelu
+from ppobook.language.files import load_model, save_model
+from ppobook.language.generation import draw, generate, restrict
+from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.tokens import completion_logits, left_pad, token_logp
 
 EOS, PAD = 1, 0

@@ -11,7 +11,8 @@ from torch import nn
 
 from ppobook.language import online as room
 from ppobook.language.data import Batches
-from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Task

@@ -9,7 +9,8 @@ from small_language import EOS, completions, rough_decoder, same_run
 
 from ppobook.language import reward as room
 from ppobook.language.data import examples_of
-from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.reward import (
     RewardModelling,
     SampledPairs,

@@ -30,15 +30,9 @@ if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation, compare, evaluate, sequence_kl
     from ppobook.language.grpo import group_advantages, variants
     from ppobook.language.hf import open_pretrained, save_pretrained
-    from ppobook.language.model import (
-        Decoder,
-        DecoderConfig,
-        LanguageModel,
-        Scalar,
-        generate,
-        load_model,
-        save_model,
-    )
+    from ppobook.language.files import load_model, save_model
+    from ppobook.language.generation import generate
+    from ppobook.language.model import Decoder, DecoderConfig, LanguageModel, Scalar
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
@@ -64,7 +58,9 @@ _NAMES = {
     "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
     "hf": ["open_pretrained", "save_pretrained"],
-    "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"],
+    "files": ["load_model", "save_model"],
+    "generation": ["generate"],
+    "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],
     "rewards": ["RewardModel"],
     "tokens": [

@@ -29,7 +29,8 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.language.data import Prompts
-from ppobook.language.model import LanguageModel, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import Reward
 from ppobook.language.tokens import Completions
 

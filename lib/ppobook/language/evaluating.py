@@ -13,7 +13,8 @@ from torch import Tensor
 from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
-from ppobook.language.model import LanguageModel, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
 from ppobook.language.sampling import default_max_new_tokens

@@ -92,7 +92,6 @@ def generate(
     else:
         raise TypeError(f"generator must be a torch.Generator if temperature is above 0, got {generator!r}")
     parts = zip(prompts.split(at_once), prompt_mask.split(at_once), numbers.split(at_once), strict=True)
-    model = choose.generation(model)
     return Completions.join(
         [sample(model, *part, max_new_tokens, temperature, top_k, top_p) for part in parts]
     )
@@ -111,7 +110,8 @@ def sample(
     """The loop of `generate`, without its checks, for rows that are generated side by side."""
     tokens, mask, logp = [], [], []
     alive = torch.ones(len(prompts), dtype=torch.bool, device=prompts.device)
-    logits, cache = model.start_cache(prompts, prompt_mask, max_new_tokens - 1)
+    decoding = choose.generation(model)
+    logits, cache = decoding.start_cache(prompts, prompt_mask, max_new_tokens - 1)
     for t in range(max_new_tokens):
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         log_probs = (logits / (temperature or 1.0)).log_softmax(dim=-1)
@@ -125,7 +125,7 @@ def sample(
         alive = alive & (token != model.eos)
         if t + 1 == max_new_tokens or not alive.any():
             break
-        logits = model.step(token, cache)
+        logits = decoding.step(token, cache)
 
     real = torch.stack(mask, dim=1)
     each_logp = torch.cat(logp, dim=1).masked_fill_(~real, 0.0)

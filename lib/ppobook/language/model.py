@@ -30,7 +30,7 @@ from ppobook import validation
 from ppobook.fast import choose
 from ppobook.fast.declare import fast_form
 from ppobook.language.cache import KVCache, LayerCache
-from ppobook.language.tokens import check_ids, check_tokens, mask_of, out_of_vocabulary
+from ppobook.language.tokens import check_tokens, embedding_errors, mask_of
 
 
 class LanguageModel(Protocol):
@@ -210,7 +210,7 @@ class Decoder(nn.Module):
 
     def embed(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
         """Embedded tokens [B, L, width], the attention mask for them, and their positions [B or 1, L]."""
-        check_tokens(tokens, self.wte.weight.device)
+        check_tokens("tokens", tokens, self.wte.weight.device)
         if mask is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
         else:
@@ -219,7 +219,7 @@ class Decoder(nn.Module):
             positions = (mask.cumsum(dim=1) - 1).clamp_(min=0)
         if tokens.shape[1] > self.context and (longest := int(positions.max()) + 1) > self.context:
             raise ValueError(f"tokens must have at most context = {self.context} tokens a row, got {longest}")
-        with out_of_vocabulary(tokens, self.vocab_size):
+        with embedding_errors(tokens, self.vocab_size):
             x = self.wte(tokens) + self.wpe(positions)
         return x, padding_mask(mask), positions
 
