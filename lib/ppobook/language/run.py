@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.describing import build, build_tokenizer
 from ppobook.language.world import World
@@ -86,6 +87,7 @@ def _load(home: RunFolder, device: str) -> Run:
     try:
         model = build(checkpoint.state["architecture"]["model"]).to(device)
         model.load_state_dict(checkpoint.state["stage"]["model"])
+        choose.language_model(model, checkpoint.state["config"].get("fast"))
         return _run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
     except (KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise checkpoint.damaged(error) from None

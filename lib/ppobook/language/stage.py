@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from ppobook.fast import choose
 from ppobook.fast.adam import Adam
 from ppobook.language import parallel
 from ppobook.language.rewards import Reward
@@ -95,6 +96,9 @@ class Stage(Stateful):
         self.device = device
         self.tokenizer = task.tokenizer
         self.model = task.model
+        for module in (task.model, task.reference, task.reward and task.reward.module):
+            if module is not None:
+                choose.language_model(module, settings.fast)
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 
