@@ -27,7 +27,7 @@ OURS: dict[str, tuple[Any, ...]] = {
 
 
 def use(model: Any, fast: bool) -> None:
-    """Let a `Pretrained` compute as a `Decoder`, if its config says that it is a GPT-2; or by its own code."""
+    """Let a `Pretrained` compute as a `Decoder` if its config is that of a GPT-2, or by its own code."""
     known = all(getattr(model.config, name, None) in values for name, values in OURS.items())
     model.set_decoder(GPT2Decoder(model) if fast and known else None)
 

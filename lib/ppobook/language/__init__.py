@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
     from ppobook.language.data import Prompts, examples_of, labelled_of, pairs_of, prompts_of
     from ppobook.language.evaluating import Evaluation, compare, evaluate, sequence_kl
-    from ppobook.language.grpo import group_advantages, variants
-    from ppobook.language.hf import open_pretrained, save_pretrained
     from ppobook.language.files import load_model, save_model
     from ppobook.language.generation import generate
+    from ppobook.language.grpo import group_advantages, variants
+    from ppobook.language.hf import open_pretrained, save_pretrained
     from ppobook.language.model import Decoder, DecoderConfig, LanguageModel, Scalar
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel

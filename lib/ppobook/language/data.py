@@ -39,8 +39,8 @@ from ppobook.language.tokens import (
     Pairs,
     Tokenizer,
     WordTokenizer,
-    check_tokens,
     check_padding,
+    check_tokens,
 )
 from ppobook.language.world import World
 from ppobook.run.machine import stream

@@ -43,7 +43,9 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"path must be a file written by save_model, got {path}, which does not exist")
+        raise FileNotFoundError(
+            f"path must be a file written by save_model, got {path}, which does not exist"
+        )
     try:
         validation.whole_archive(path)
         content = torch.load(path, map_location=device, weights_only=True)

@@ -33,9 +33,9 @@ def generate(
         keep the top_k most probable tokens; of these, the fewest whose total probability reaches top_p
         sample one, in proportion to p
 
-    All rows are generated side by side. A row that has sampled an end of sequence samples nothing more. The
-    random numbers, one for each row and each of the `max_new_tokens` columns, are drawn before the first token,
-    so that what one row samples, or when it ends, does not change the others.
+    All rows are generated side by side. A row that has sampled end-of-sequence samples nothing more. The
+    random numbers, one for each row and each of the `max_new_tokens` columns, are drawn before the first
+    token, so that what one row samples, or when it ends, does not change the others.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def generate(
     Returns
     -------
     Completions
-        `logp` is the log-probability at `temperature` *before* top_k and top_p: that of the policy whose ratio
-        is taken. For a greedy completion it is that at temperature 1.
+        `logp` is the log-probability at `temperature` *before* top_k and top_p, since that is the policy that
+        ratios compare with. For a greedy completion it is that at temperature 1.
 
     Raises
     ------

@@ -7,8 +7,8 @@
         x = x + down( gelu( up(norm(x)) ) )
     logits_i = E norm(x_i)                                        of token i + 1
 
-Padding may stand anywhere in a row: no token attends to it, and it counts for no position, so it has no effect
-on logits or gradients at tokens. There is no dropout.
+Padding may stand anywhere in a row. No token attends to it, and it does not count for positions, so it has
+no effect on the logits at tokens or on gradients. There is no dropout.
 
 Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.3, on the transformer of
 Vaswani et al. 2017, "Attention is all you need", section 3. Weights of GPT-2 fit: its c_attn is `qkv`, its
@@ -110,8 +110,10 @@ class Block(nn.Module):
         self.gelu = nn.GELU(approximate="tanh")
         self.down = nn.utils.skip_init(nn.Linear, 4 * width, width)
 
-    def forward(self, x: Tensor, attention_mask: Tensor | None = None, cache: LayerCache | None = None) -> Tensor:
-        """[B, L, width] to the same; see `attention` for the other arguments."""
+    def forward(
+        self, x: Tensor, attention_mask: Tensor | None = None, cache: LayerCache | None = None
+    ) -> Tensor:
+        """[B, L, width] to the same. For the other arguments see `attention`."""
         x = x + self.attention(self.ln_1(x), attention_mask, cache)
         return x + self.mlp(self.ln_2(x))
 
@@ -127,7 +129,9 @@ class Block(nn.Module):
         """
         batch, length, width = x.shape
         q, k, v = self.qkv(x).split(width, dim=-1)
-        q, k, v = (y.view(batch, length, self.heads, -1).transpose(1, 2) for y in (q, k, v))  # [B, heads, L, d]
+        q, k, v = (
+            y.view(batch, length, self.heads, -1).transpose(1, 2) for y in (q, k, v)
+        )  # [B, heads, L, d]
         if cache is not None:
             k, v = cache.append(k, v)
         # A single query is the last token, and attends to all columns.
@@ -249,7 +253,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def step(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Logits after one more token in each row: [B] to [B, V]. Equal to those of `forward` on all tokens."""
+        """Logits after one more token in each row, [B] to [B, V]: those of `forward` on all tokens."""
         positions, attention_mask = cache.advance()
         x = self.wte(tokens[:, None]) + self.wpe(positions)
         for block, layer in zip(self.blocks, cache.layers, strict=True):
@@ -258,10 +262,10 @@ class Decoder(nn.Module):
 
 
 def padding_mask(mask: Tensor | None) -> Tensor | None:
-    """Which columns each token attends to, [B, L] to [B, 1, L, L]: tokens up to itself. None: all up to itself.
+    """Which columns each column attends to, [B, L] to [B, 1, L, L]: the tokens up to itself, and itself.
 
-    Padding after the last token of every row needs no mask: it comes after all tokens. A padded column attends
-    to itself, since a softmax over nothing is NaN in some implementations of attention.
+    A softmax over nothing, at padding before the first token, could be NaN: hence itself. If padding stands
+    only after the last token of each row, the result is None: causal attention alone keeps tokens from it.
     """
     if mask is None or not (mask[:, 1:] & ~mask[:, :-1]).any():
         return None

@@ -39,7 +39,7 @@ DTYPES = ("float32", "bfloat16", "float64")
 
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 
-# The settings of LoRA by peft's names (but for alpha), and their defaults. "all-linear" is all linear layers of
+# The settings of LoRA by peft's names (but for alpha), and their defaults. "all-linear": all linear layers of
 # the body, without embedding and head.
 LORA: dict[str, Any] = {"r": 8, "alpha": 16, "target_modules": "all-linear", "use_rslora": False}
 
@@ -159,7 +159,9 @@ class Pretrained(nn.Module):
         with torch.inference_mode():
             hidden, past = self._decode(tokens, use_cache=True, **self._placed(real))
         if past is None:
-            raise ValueError("the model must be a causal transformer, got one without a cache of keys and values")
+            raise ValueError(
+                "the model must be a causal transformer, got one without a cache of keys and values"
+            )
         cache = Cache(past, tokens.shape[1], tokens.shape[1] + room)
         if real is not None:
             cache.mask = torch.nn.functional.pad(real.long(), (0, room), value=1)
@@ -195,7 +197,9 @@ class Pretrained(nn.Module):
             longest = tokens.shape[1] if real is None else int(real.sum(dim=1).max())
             if longest + room > self.context:
                 found = f"{longest} and room = {room}" if room else str(longest)
-                raise ValueError(f"tokens must have at most context = {self.context} tokens a row, got {found}")
+                raise ValueError(
+                    f"tokens must have at most context = {self.context} tokens a row, got {found}"
+                )
         elif real is not None and not (real[:, 1:] & ~real[:, :-1]).any():
             real = None  # padding after the last token of every row comes after all tokens
         return tokens, real
@@ -228,8 +232,8 @@ class Pretrained(nn.Module):
 
             W x   becomes   W x + (α / r) B A x            A random, B = 0: at first nothing changes
 
-        Frozen weights become buffers, so that nothing trains them by mistake. Copies of the model have adapters
-        of their own and share the frozen weights.
+        Frozen weights become buffers, so that nothing trains them by mistake. Copies of the model have
+        adapters of their own and share the frozen weights.
 
         Parameters
         ----------
@@ -258,7 +262,9 @@ class Pretrained(nn.Module):
             with own_randomness(seed):
                 peft.inject_adapter_in_model(config, self.decoder)
         except ValueError as error:
-            raise ValueError(f"lora must fit the model, got {dict(lora)!r} ({validation.reason(error)})") from None
+            raise ValueError(
+                f"lora must fit the model, got {dict(lora)!r} ({validation.reason(error)})"
+            ) from None
         for module in self.modules():
             for name, parameter in list(module._parameters.items()):
                 if id(parameter) in base:

@@ -198,7 +198,7 @@ def check_ids(name: str, tokens: Tensor, vocab_size: int) -> None:
 
 @contextmanager
 def embedding_errors(tokens: Tensor, vocab_size: int) -> Iterator[None]:
-    """Let an id outside the vocabulary raise ValueError. An embedding on a CPU raises IndexError by itself."""
+    """Raise ValueError for an id outside the vocabulary, where an embedding on a CPU raises IndexError."""
     if tokens.device.type != "cpu":  # where an index out of range makes the device unusable
         check_ids("tokens", tokens, vocab_size)
     try:
@@ -399,8 +399,8 @@ def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
 
         logits[b, t]  =  the model's after reading the prompt and tokens[b, 0 … t − 1]
 
-    The first token of the completion is predicted at the last token of the prompt, so column P + t of `inputs`
-    is predicted at column P + t − 1. The last token is not read: nothing is predicted from it.
+    The first token of the completion is predicted at the last token of the prompt, so column P + t of
+    `inputs` is predicted at column P + t − 1. The last token is not read: nothing is predicted from it.
 
     Parameters
     ----------
@@ -422,9 +422,9 @@ def completion_values(model: Scalar, completions: Completions) -> Tensor:
 
         values[b, t]  =  the model's after reading the prompt and tokens[b, 0 … t − 1]
 
-    Entry t is the value of the state in which token t is sampled, and entry t + 1 that of the next state: the
-    shape that `ppobook.returns.gae` takes. A truncated completion of n tokens bootstraps from entry n; entries
-    after it are 0. Of a reward model, ``[:, 1:]`` are the numbers at the completion's own tokens.
+    Entry t is the value of the state in which token t is sampled, and entry t + 1 that of the next state:
+    the shape that `ppobook.returns.gae` takes. A truncated completion of n tokens bootstraps from entry n;
+    entries after it are 0. Of a reward model, ``[:, 1:]`` are the numbers at the completion's own tokens.
     """
     start = completions.prompts.shape[1] - 1
     return model(completions.inputs, completions.input_mask)[:, start:]
