@@ -154,6 +154,8 @@ class Decoder(nn.Module):
         For the initial weights. torch's global random state is not changed.
     """
 
+    fast = False  # whether `generate` uses the fast form; set by choose.language_model
+
     def __init__(self, config: DecoderConfig, *, seed: int | torch.Generator = 0) -> None:
         super().__init__()
         self.config = config
