@@ -1,8 +1,8 @@
-"""Environments: any Gymnasium id as a seeded vector of environments, and small worlds that are known exactly.
+"""Environments: any Gymnasium id as a seeded vector environment, and small worlds that are known exactly.
 
-A learner sees a world through samples only. To judge what it learns, the book keeps two worlds, a chain and
-a gridworld, whose values, gradients, visits and best policies are computed by linear algebra (`TabularMDP`).
-The same two worlds are registered with Gymnasium as ``ppobook/Chain-v0`` and ``ppobook/Gridworld-v0``.
+The values, gradients, state occupancies and optimal policies of a chain and a gridworld are computed by
+linear algebra (`TabularMDP`). Both are registered with Gymnasium, as ``ppobook/Chain-v0`` and
+``ppobook/Gridworld-v0``.
 """
 
 from ppobook.envs.catalogue import list_envs

@@ -1,4 +1,4 @@
-"""TODO."""
+"""A table of the environments that `make_env` can make."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 import gymnasium as gym
 from gymnasium import spaces
 
+from ppobook.envs.vector import make_env
+
 if TYPE_CHECKING:
     import pandas as pd
-from ppobook.envs.vector import make_env
 
 
 def list_envs() -> pd.DataFrame:
-    """The environments that `make_env` can make here, one a row, newest versions only.
+    """The environments that `make_env` can make here, one per row, newest versions only.
 
     Returns
     -------
     DataFrame
-        Columns id, observation, actions (in words) and step_limit (missing where there is none). An
-        environment whose package is not installed is left out; it fails at once, and costs no time.
+        Columns id, observation, actions (both in words) and step_limit (missing where there is none).
+        Environments whose package is not installed are left out.
     """
     import pandas as pd
 

@@ -1,24 +1,16 @@
-"""Environments: any Gymnasium id as a seeded vector of environments, and small worlds that are known exactly.
-
-A learner sees a world through samples only. To judge what it learns, the book keeps two worlds, a chain and
-a gridworld, whose values, gradients, visits and best policies are computed by linear algebra (`TabularMDP`).
-The same two worlds are registered with Gymnasium as ``ppobook/Chain-v0`` and ``ppobook/Gridworld-v0``.
-"""
+"""Finite Markov decision processes whose values, gradients, visits and best policies are computed exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ppobook import validation
 
-if TYPE_CHECKING:
-    pass
-
-# An episode of a sampled world that is longer than this never ends, as far as anybody can tell.
-_ENDLESS = 100_000
+# `sample_episodes` takes a longer episode for one that never ends.
+_MOST_STEPS = 100_000
 
 
 class Episodes(NamedTuple):
@@ -95,14 +87,14 @@ class TabularMDP:
     ) -> None:
         transitions = np.array(P, dtype=np.float64)
         if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
-            raise ValueError(f"P has shape {transitions.shape}; (S, A, S) is wanted")
+            raise ValueError(f"P must have shape (S, A, S), got {transitions.shape}")
         n_states, n_actions, _ = transitions.shape
 
         ends = np.zeros(n_states, dtype=bool) if terminal is None else np.array(terminal)
         if ends.shape != (n_states,) or ends.dtype != bool:
             raise ValueError(
-                f"terminal has shape {ends.shape} and dtype {ends.dtype}; one bool for each of the "
-                f"{n_states} states is wanted"
+                f"terminal must be {n_states} bools, one per state, "
+                f"got shape {ends.shape} and dtype {ends.dtype}"
             )
         # A terminal state keeps to itself and earns nothing, whatever its rows say.
         transitions[ends] = 0
@@ -113,22 +105,20 @@ class TabularMDP:
             rewards = np.repeat(rewards[:, :, None], n_states, axis=2)
         if rewards.shape != transitions.shape:
             raise ValueError(
-                f"R has shape {rewards.shape}; {(n_states, n_actions)} or {transitions.shape} is wanted, "
-                "to go with P"
+                f"R must have shape {(n_states, n_actions)} or {transitions.shape}, as P has, "
+                f"got {rewards.shape}"
             )
         rewards[ends] = 0
         validation.finite("R", rewards)
 
-        _refuse_unless_distributions("P", transitions, ", for each state and action")
+        _check_distributions("P", transitions)
         gamma = validation.number("gamma", gamma, low=0, high=1)
         first = np.array(start, dtype=np.float64)
         if first.shape != (n_states,):
-            raise ValueError(f"start has shape {first.shape}; ({n_states},) is wanted, to go with P")
-        _refuse_unless_distributions("start", first, "")
+            raise ValueError(f"start must have shape ({n_states},), as P has, got {first.shape}")
+        _check_distributions("start", first)
         if first[ends].any():
-            raise ValueError(
-                "start puts probability on a terminal state; an episode is wanted to begin elsewhere"
-            )
+            raise ValueError(f"start must be 0 at terminal states, got {first[ends].max():g}")
 
         self.P = transitions
         self.R = (transitions * rewards).sum(axis=2)
@@ -217,7 +207,7 @@ class TabularMDP:
         optimality, approximation, and distribution shift", lemma C.1 (there with normalised visits).
         """
         table = _as_array(logits)
-        self._refuse_unless_table("logits", table)
+        self._check_table("logits", table)
         probs = np.exp(table - table.max(axis=1, keepdims=True))
         probs /= probs.sum(axis=1, keepdims=True)
         gradient = self.state_occupancy(probs)[:, None] * probs * self.advantages(probs)
@@ -242,8 +232,6 @@ class TabularMDP:
                 return probs
             probs = np.where((better | undecided)[:, None], np.eye(self.n_actions)[q.argmax(axis=1)], probs)
 
-    # Samples.
-
     def sample_episodes(
         self,
         probs: Any,
@@ -261,7 +249,7 @@ class TabularMDP:
             How many, B.
         seed : int or numpy Generator, optional
         max_steps : int, optional
-            Cut an episode after so many steps. What it would have earned afterwards is then missing from its
+            Truncate an episode after so many steps. What it would have earned afterwards is then missing from its
             return. If left out, every episode is played to its end.
 
         Returns
@@ -275,21 +263,21 @@ class TabularMDP:
             If probs is not a policy, a count is below 1, or an episode does not end.
         """
         policy = _as_array(probs)
-        self._refuse_unless_policy(policy)
+        self._check_policy(policy)
         episodes = validation.count("episodes", episodes)
         if max_steps is not None:
             max_steps = validation.count("max_steps", max_steps)
         rng = np.random.default_rng(seed)
-        choose_action, choose_next = _cumulative(policy), _cumulative(self.P)
+        choose_action, choose_next = cumulative(policy), cumulative(self.P)
 
-        state = _draw(np.broadcast_to(_cumulative(self.start), (episodes, self.n_states)), rng)
+        state = _draw(np.broadcast_to(cumulative(self.start), (episodes, self.n_states)), rng)
         playing = np.arange(episodes)
         columns: list[tuple[np.ndarray, ...]] = []
         while len(playing) and len(columns) != max_steps:
-            if len(columns) == _ENDLESS:
+            if len(columns) == _MOST_STEPS:
                 raise ValueError(
-                    f"probs: an episode had not ended after {_ENDLESS} steps; a policy that reaches a "
-                    "terminal state is wanted, or max_steps, to cut episodes"
+                    "probs must be a policy that reaches a terminal state, got an episode of more than "
+                    f"{_MOST_STEPS} steps. max_steps truncates episodes"
                 )
             action = _draw(choose_action[state], rng)
             following = _draw(choose_next[state, action], rng)
@@ -306,11 +294,9 @@ class TabularMDP:
             batch.mask[who, step] = True
         return batch
 
-    # Inside.
-
     def _under(self, probs: Any) -> tuple[Any, Any]:
         """P_π and R_π, with nothing after a terminal state: its row of P_π is 0, and so is its value."""
-        self._refuse_unless_policy(_as_array(probs))
+        self._check_policy(_as_array(probs))
         probs = probs if validation.is_tensor(probs) else np.asarray(probs)
         onward = self._like(self.P * ~self.terminal[:, None, None], probs)
         return (onward * probs[:, :, None]).sum(1), (self._like(self.R, probs) * probs).sum(1)
@@ -324,15 +310,15 @@ class TabularMDP:
         dtype = given.dtype if given.is_floating_point() else torch.float64
         return torch.as_tensor(table, dtype=dtype, device=given.device)
 
-    def _refuse_unless_table(self, name: str, table: np.ndarray) -> None:
-        validation.shape(name, table, (self.n_states, self.n_actions), "a row a state and a column an action")
+    def _check_table(self, name: str, table: np.ndarray) -> None:
+        validation.shape(
+            name, table, (self.n_states, self.n_actions), "one row per state, one column per action"
+        )
         validation.finite(name, table)
 
-    def _refuse_unless_policy(self, probs: np.ndarray) -> None:
-        self._refuse_unless_table("probs", probs)
-        _refuse_unless_distributions(
-            "probs", probs, ", for each state (logits.softmax(-1) makes probabilities)", tolerance=1e-4
-        )
+    def _check_policy(self, probs: np.ndarray) -> None:
+        self._check_table("probs", probs)
+        _check_distributions("probs", probs, ". logits.softmax(-1) makes probabilities", tolerance=1e-4)
         if self.gamma == 1:
             # Who gets to a terminal state? Walk backwards from those until nobody new turns up.
             one_step = (self.P * probs[:, :, None]).sum(axis=1) > 0
@@ -342,8 +328,8 @@ class TabularMDP:
             if not arrives.all():
                 name = self.state_names[int(np.flatnonzero(~arrives)[0])]
                 raise ValueError(
-                    f"probs goes on for ever from state {name}; with gamma = 1 a policy that reaches a "
-                    "terminal state from everywhere is wanted, such as one that tries every action"
+                    "probs must reach a terminal state from everywhere where gamma is 1, got a policy that "
+                    f"does not from state {name}"
                 )
 
 
@@ -359,7 +345,7 @@ def _solve(matrix: Any, right: Any) -> Any:
     return np.linalg.solve(matrix, right)
 
 
-def _cumulative(probs: np.ndarray) -> np.ndarray:
+def cumulative(probs: np.ndarray) -> np.ndarray:
     """Running sums along the last axis that end in exactly 1."""
     sums = probs.cumsum(axis=-1)
     return sums / sums[..., -1:]
@@ -370,14 +356,13 @@ def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (rng.random((len(cumulative), 1)) >= cumulative).sum(axis=1)
 
 
-def _refuse_unless_distributions(name: str, probs: np.ndarray, why: str, tolerance: float = 1e-8) -> None:
+def _check_distributions(name: str, probs: np.ndarray, hint: str = "", tolerance: float = 1e-8) -> None:
     validation.finite(name, probs)
     if (probs < 0).any():
-        raise ValueError(
-            f"{name} is {probs.min():g} at index {validation.place(probs < 0)}; probabilities are wanted"
-        )
+        where = validation.place(probs < 0)
+        raise ValueError(f"{name} must be probabilities, got {probs.min():g} at index {where}{hint}")
     totals = probs.sum(axis=-1)
     off = np.abs(totals - 1) > tolerance
     if off.any():
         where = f" at index {validation.place(off)}" if off.ndim else ""
-        raise ValueError(f"{name} adds up to {totals[off].flat[0]:g}{where}; 1 is wanted{why}")
+        raise ValueError(f"{name} must sum to 1, got {totals[off].flat[0]:g}{where}{hint}")

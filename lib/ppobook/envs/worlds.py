@@ -1,19 +1,16 @@
-"""TODO."""
+"""Two small worlds, a chain and a gridworld, as `TabularMDP`s and as Gymnasium environments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from ppobook import validation
-
-if TYPE_CHECKING:
-    pass
-from ppobook.envs.tabular import TabularMDP, _cumulative
+from ppobook.envs.tabular import TabularMDP, cumulative
 
 
 def chain(
@@ -56,7 +53,7 @@ def chain(
     slip = validation.number("slip", slip, low=0, high=1)
     first = (length + 1) // 2 if start is None else start
     if first not in range(1, length + 1):
-        raise ValueError(f"start is {start!r}; one of the states 1 to {length} is wanted")
+        raise ValueError(f"start must be a state in 1, …, {length}, got {start!r}")
 
     n_states = length + 2
     transitions = np.zeros((n_states, 2, n_states))
@@ -109,12 +106,12 @@ def gridworld(
     """
     rows = list(layout)
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
-        raise ValueError(f"layout is {layout!r}; strings of one length are wanted, one a row")
+        raise ValueError(f"layout must be strings of one length, one per row, got {layout!r}")
     unknown = set("".join(rows)) - set("SGP#.")
     if unknown:
-        raise ValueError(f"layout holds {', '.join(map(repr, sorted(unknown)))}; S, G, P, # and . are wanted")
+        raise ValueError(f"layout must consist of S, G, P, # and ., got {sorted(unknown)}")
     if "S" not in "".join(rows) or "G" not in "".join(rows):
-        raise ValueError(f"layout is {layout!r}; at least one start S and one goal G are wanted")
+        raise ValueError(f"layout must have at least one start S and one goal G, got {layout!r}")
     slip = validation.number("slip", slip, low=0, high=1)
 
     cells = [(i, j) for i, row in enumerate(rows) for j, kind in enumerate(row) if kind != "#"]
@@ -151,8 +148,8 @@ class TabularEnv(gym.Env):
         self.mdp = mdp
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.action_space = spaces.Discrete(mdp.n_actions)
-        self._next = _cumulative(mdp.P)
-        self._first = _cumulative(mdp.start)
+        self._next = cumulative(mdp.P)
+        self._first = cumulative(mdp.start)
         self._state = int(mdp.start.argmax())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:

@@ -1,12 +1,7 @@
-"""CartPole, Acrobot and Pendulum as vectors of environments in NumPy.
+"""CartPole, Acrobot and Pendulum as vector environments that step all copies at once, in NumPy.
 
-The worlds are Gymnasium's, with its numbers; what differs is that all environments of a vector take a step in
-one go. To step one after the other costs several times what the policy and the bookkeeping of a rollout
-cost, and would decide how fast these small worlds are learned. A test holds each to Gymnasium's own, step by
-step and, from the same seeds, episode by episode.
-
-`ppobook.envs.make_env` uses these forms for the environments that have one, unless it is given settings that
-they do not know.
+They are Gymnasium's environments, with the same dynamics, seeds and episodes. Stepping those one by one costs
+several times what policy and bookkeeping cost in a rollout.
 """
 
 from __future__ import annotations
@@ -23,21 +18,20 @@ from gymnasium.vector.utils import batch_space
 
 
 class ClassicVectorEnv(VectorEnv):
-    """What the three have in common: seeds, time limit, and the next episode in the step that ends one.
+    """Seeds, time limit and autoreset (``AutoresetMode.SAME_STEP``, as in `SyncVectorEnv`).
 
-    Each environment has random numbers of its own, as Gymnasium's environment with that seed has them. The
-    observation that an episode ended on is in ``infos["final_obs"]``, as in `SyncVectorEnv`.
+    Each environment has its own random numbers, those of Gymnasium's environment with that seed.
 
     Parameters
     ----------
     env : gymnasium environment
-        The single one, for its spaces and its spec.
+        A single one, for its spaces and its spec.
     num_envs : int
     max_episode_steps : int, optional
-        After so many steps an episode is truncated. Left out: never.
+        Truncate an episode after so many steps; never if None.
     """
 
-    _size: ClassVar[int]  # numbers that describe the state of one environment
+    _size: ClassVar[int]  # length of the state vector of one environment
 
     def __init__(self, env: gym.Env, num_envs: int, max_episode_steps: int | None) -> None:
         self.num_envs = num_envs
@@ -49,38 +43,38 @@ class ClassicVectorEnv(VectorEnv):
         self.action_space = batch_space(env.action_space, num_envs)
         self._limit = max_episode_steps
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
-        # One row for each number of the state, so that a step's arithmetic is on whole rows.
+        # One row for each component of the state, so that arithmetic is on whole rows.
         self._state = np.zeros((self._size, num_envs))
         self._clock = 0
-        self._begun = np.zeros(num_envs, dtype=np.int64)
-        self._next_look = max_episode_steps
+        self._episode_start = np.zeros(num_envs, dtype=np.int64)
+        self._next_limit = max_episode_steps  # the first step in which an episode may be truncated
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin a new episode everywhere; with a seed (for environment i: seed + i) or seeds, seeded anew.
+        """Begin new episodes; with a seed (seed + i for environment i) or a list of seeds, reseed.
 
         Raises
         ------
         ValueError
-            Another number of seeds than of environments; options, of which there are none.
+            Another number of seeds than of environments; options, which are not supported.
         """
         if options:
-            raise ValueError(f"options is {options!r}; these environments have none")
+            raise ValueError(f"options must be None for these environments, got {options!r}")
         if seed is None:
             seed = [None] * self.num_envs
         elif not isinstance(seed, Sequence):
             seed = [int(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
-            raise ValueError(f"seed has {len(seed)} entries; {self.num_envs} are wanted, one an environment")
+            raise ValueError(f"seed must have {self.num_envs} entries, one per environment, got {len(seed)}")
         for i, one in enumerate(seed):
             if one is not None or self._rngs[i] is None:
                 self._rngs[i] = seeding.np_random(one)[0]
         self._clock = 0
-        self._next_look = self._limit
+        self._next_limit = self._limit
         for i in range(self.num_envs):
-            self._begin(i)
-        return self._show(self._state), {}
+            self._begin_episode(i)
+        return self._observe(self._state), {}
 
     def step(
         self, actions: np.ndarray
@@ -88,10 +82,10 @@ class ClassicVectorEnv(VectorEnv):
         """One step in each environment: observations, rewards, terminated, truncated, infos."""
         rewards, terminated = self._advance(np.asarray(actions))
         self._clock += 1
-        observations = self._show(self._state)
+        observations = self._observe(self._state)
         truncated = np.zeros(self.num_envs, dtype=bool)
-        if self._clock == self._next_look:
-            truncated = self._too_long()
+        if self._clock == self._next_limit:
+            truncated = self._at_limit()
         over = terminated | truncated
         if not np.count_nonzero(over):
             return observations, rewards, terminated, truncated, {}
@@ -99,25 +93,25 @@ class ClassicVectorEnv(VectorEnv):
         final = np.empty(self.num_envs, dtype=object)
         for i in over.nonzero()[0].tolist():
             final[i] = observations[i]
-            self._begin(i)
+            self._begin_episode(i)
         infos = {"final_obs": final, "_final_obs": over, "final_info": {}, "_final_info": over.copy()}
-        return self._show(self._state), rewards, terminated, truncated, infos
+        return self._observe(self._state), rewards, terminated, truncated, infos
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all environments stand, random numbers included."""
+        """The state of all environments, random number generators included."""
         return {
             "rngs": [rng and rng.bit_generator.state for rng in self._rngs],
             "state": self._state.copy(),
             "clock": self._clock,
-            "begun": self._begun.copy(),
-            "next_look": self._next_look,
+            "begun": self._episode_start.copy(),
+            "next_look": self._next_limit,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         if len(state["rngs"]) != self.num_envs:
             raise ValueError(
-                f"state has {len(state['rngs'])} environments; {self.num_envs} are wanted, as in envs"
+                f"state must hold {self.num_envs} environments as envs does, got {len(state['rngs'])}"
             )
         for i, one in enumerate(state["rngs"]):
             self._rngs[i] = None
@@ -126,44 +120,41 @@ class ClassicVectorEnv(VectorEnv):
                 rng.bit_generator.state = one
                 self._rngs[i] = rng
         self._state[:] = state["state"]
-        self._clock, self._begun = state["clock"], state["begun"].copy()
-        self._next_look = state["next_look"]
+        self._clock, self._episode_start = state["clock"], state["begun"].copy()
+        self._next_limit = state["next_look"]
 
-    def _begin(self, i: int) -> None:
-        """A new episode in one environment."""
+    def _begin_episode(self, i: int) -> None:
+        """Begin a new episode in one environment."""
         rng = self._rngs[i]
-        assert rng is not None, "reset comes before step"
-        self._state[:, i] = self._start(rng)
-        self._begun[i] = self._clock
+        assert rng is not None, "call reset before step"
+        self._state[:, i] = self._initial_state(rng)
+        self._episode_start[i] = self._clock
 
-    def _too_long(self) -> np.ndarray:
-        """Which episodes have reached the limit, [N]; and the step at which the next one may have.
-
-        Until then nothing needs to look: episodes that begin later than the oldest end later.
-        """
+    def _at_limit(self) -> np.ndarray:
+        """Which episodes have reached the limit, [N]. Also sets the step in which the next one may."""
         assert self._limit is not None
-        truncated = self._begun + self._limit <= self._clock
-        going_on = np.where(truncated, self._clock, self._begun)
-        self._next_look = int(going_on.min()) + self._limit
+        truncated = self._episode_start + self._limit <= self._clock
+        going_on = np.where(truncated, self._clock, self._episode_start)
+        self._next_limit = int(going_on.min()) + self._limit
         return truncated
 
     @staticmethod
     @abstractmethod
-    def _start(rng: np.random.Generator) -> np.ndarray:
-        """The state in which an episode begins, [size]."""
+    def _initial_state(rng: np.random.Generator) -> np.ndarray:
+        """An initial state, [size]."""
 
     @staticmethod
     @abstractmethod
-    def _show(state: np.ndarray) -> np.ndarray:
-        """What states [size, n] look like, float32 [n, obs]: a new array."""
+    def _observe(state: np.ndarray) -> np.ndarray:
+        """The observations of states [size, n]: a new float32 array [n, obs]."""
 
     @abstractmethod
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Move the state on by one step; rewards and terminated, [N]."""
+        """Advance the state by one step; return rewards and terminated, [N]."""
 
 
 class CartPole(ClassicVectorEnv):
-    """Push a cart left or right so that the pole on it stays up: a reward of 1 for each step.
+    """Push a cart left or right so that the pole on it stays up; reward 1 in each step.
 
     With force F, cart 1 kg, pole m = 0.1 kg with its centre ℓ = 0.5 m up, M = 1.1 kg in all and no friction:
 
@@ -171,7 +162,7 @@ class CartPole(ClassicVectorEnv):
         θ̈ = (g sin θ − P cos θ) / (ℓ (4/3 − m cos² θ / M))
         ẍ = P − m ℓ θ̈ cos θ / M
 
-    by Euler steps of 0.02 s. It terminates 2.4 m off the middle or 12° off the vertical.
+    by Euler steps of 0.02 s. It terminates 2.4 m from the middle or 12° from the vertical.
 
     References
     ----------
@@ -184,11 +175,11 @@ class CartPole(ClassicVectorEnv):
     _bounds = np.array([[2.4], [12 * 2 * np.pi / 360]])
 
     @staticmethod
-    def _start(rng: np.random.Generator) -> np.ndarray:
+    def _initial_state(rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(-0.05, 0.05, size=4)
 
     @staticmethod
-    def _show(state: np.ndarray) -> np.ndarray:
+    def _observe(state: np.ndarray) -> np.ndarray:
         return state.T.astype(np.float32)
 
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +197,7 @@ class CartPole(ClassicVectorEnv):
 
 
 class Acrobot(ClassicVectorEnv):
-    """Swing the tip of two hanging links above a line, by torque at the joint between: −1 for each step.
+    """Swing the tip of two links above a line by torque at the joint between them; reward −1 in each step.
 
     Both links have length and mass 1, their centre in the middle and moment of inertia 1. The equations of
     motion are integrated by one Runge-Kutta step of 0.2 s.
@@ -222,11 +213,11 @@ class Acrobot(ClassicVectorEnv):
     _fastest = np.array([[4 * np.pi], [9 * np.pi]])
 
     @staticmethod
-    def _start(rng: np.random.Generator) -> np.ndarray:
+    def _initial_state(rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(-0.1, 0.1, size=4).astype(np.float32)
 
     @staticmethod
-    def _show(state: np.ndarray) -> np.ndarray:
+    def _observe(state: np.ndarray) -> np.ndarray:
         seen = np.empty((state.shape[1], 6), dtype=np.float32)
         seen[:, 0:3:2], seen[:, 1:4:2] = np.cos(state[:2]).T, np.sin(state[:2]).T
         seen[:, 4:] = state[2:].T
@@ -248,7 +239,7 @@ class Acrobot(ClassicVectorEnv):
 
     @staticmethod
     def _slope(state: np.ndarray, torque: np.ndarray) -> np.ndarray:
-        """The state's derivative by time."""
+        """The derivative of the state by time."""
         theta1, theta2, spin1, spin2 = state
         sin2, cos2 = np.sin(theta2), np.cos(theta2)
         d1 = 0.25 + (1.25 + cos2) + 1 + 1
@@ -267,25 +258,25 @@ class Acrobot(ClassicVectorEnv):
 
 
 class Pendulum(ClassicVectorEnv):
-    """Swing up a pendulum and keep it there, by a torque of up to 2: it costs to be off, to move, to push.
+    """Swing up a pendulum and keep it there, by a torque of up to 2.
 
     With θ from the upright, in (−π, π] for the reward, and torque u:
 
         θ̈ = 3 g / (2 ℓ) sin θ + 3 / (m ℓ²) u            g = 10, m = ℓ = 1
-        reward = −(θ² + 0.1 θ̇² + 0.001 u²)               of the state that the torque was chosen in
+        reward = −(θ² + 0.1 θ̇² + 0.001 u²)               in the state before the step
 
-    by semi-implicit Euler steps of 0.05 s, the speed kept within ±8. It never terminates.
+    by semi-implicit Euler steps of 0.05 s, the speed clipped to ±8. It never terminates.
     """
 
     _size = 2  # θ, θ̇
 
     @staticmethod
-    def _start(rng: np.random.Generator) -> np.ndarray:
+    def _initial_state(rng: np.random.Generator) -> np.ndarray:
         high = np.array([np.pi, 1.0])
         return rng.uniform(-high, high)
 
     @staticmethod
-    def _show(state: np.ndarray) -> np.ndarray:
+    def _observe(state: np.ndarray) -> np.ndarray:
         seen = np.empty((state.shape[1], 3), dtype=np.float32)
         seen[:, 0], seen[:, 1], seen[:, 2] = np.cos(state[0]), np.sin(state[0]), state[1]
         return seen
@@ -293,7 +284,7 @@ class Pendulum(ClassicVectorEnv):
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if actions.shape != (self.num_envs, 1):
             raise ValueError(
-                f"actions has shape {actions.shape}; {(self.num_envs, 1)} is wanted, a torque each"
+                f"actions must have shape {(self.num_envs, 1)}, one per environment, got {actions.shape}"
             )
         theta, spin = self._state
         torque = np.minimum(np.maximum(actions[:, 0], -2.0), 2.0)
@@ -305,32 +296,19 @@ class Pendulum(ClassicVectorEnv):
         return rewards, np.zeros(self.num_envs, dtype=bool)
 
 
-# By the class of the single environment: an id may have been registered anew, for another one.
-_FORMS: dict[str, type[ClassicVectorEnv]] = {
-    "gymnasium.envs.classic_control.cartpole.CartPoleEnv": CartPole,
-    "gymnasium.envs.classic_control.acrobot.AcrobotEnv": Acrobot,
-    "gymnasium.envs.classic_control.pendulum.PendulumEnv": Pendulum,
+# By the entry point in the spec of the single environment, with which it was registered.
+FORMS: dict[str, type[ClassicVectorEnv]] = {
+    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": CartPole,
+    "gymnasium.envs.classic_control.acrobot:AcrobotEnv": Acrobot,
+    "gymnasium.envs.classic_control.pendulum:PendulumEnv": Pendulum,
 }
 
 
-def classic_vector(env: gym.Env, num_envs: int) -> ClassicVectorEnv | None:
-    """The vector form of this environment, if there is one that does just what it does."""
-    limit, bare = None, env
-    while isinstance(bare, gym.Wrapper):
-        if type(bare) is gym.wrappers.TimeLimit and limit is None:
-            limit = bare._max_episode_steps
-        elif type(bare) is not gym.wrappers.OrderEnforcing:
-            return None
-        bare = bare.env
-    form = _FORMS.get(f"{type(bare).__module__}.{type(bare).__qualname__}")
-    return None if form is None else form(env, num_envs, limit)
-
-
 def _chosen(table: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """The entries of a table that the actions stand for."""
+    """The entries of a table with the actions as indices."""
     try:
-        return actions.choose(table)  # which, other than an index, refuses -1
+        return actions.choose(table)  # unlike table[actions], raises for -1
     except (ValueError, TypeError):
         raise ValueError(
-            f"actions is {actions}; whole numbers from 0 to {len(table) - 1} are wanted, one an environment"
+            f"actions must be integers in 0, …, {len(table) - 1}, one per environment, got {actions}"
         ) from None

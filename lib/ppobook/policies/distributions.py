@@ -1,16 +1,4 @@
-"""Policies and value functions: small networks, a table, and their first weights.
-
-A policy is a network that gives numbers, and a distribution made of them, which
-``policy.distribution(observations)`` returns: a `Categorical`, a `MultiCategorical` or a `Gaussian`. All
-policies answer to the same few names: `distribution`, `sample`, `logp`, `entropy`, `mode`, `in_bounds`.
-Observations have any leading axes, ``[..., obs_dim]`` (a table's are states, ``[...]``), and what comes back
-has the same. Who wants logp, entropy and KL at the same observations asks for the distribution once, and
-takes all three from it.
-
-Random numbers come from the seed or generator that is handed in; building a network leaves torch's own
-random state as it was. No check here looks at the *values* of observations except in `sample`, so that a
-policy can be differentiated sample by sample under `torch.func.vmap`.
-"""
+"""Distributions over actions: categorical, several categorical ones at once, Gaussian."""
 
 from __future__ import annotations
 
@@ -24,10 +12,9 @@ from torch import Tensor
 
 
 class Distribution(ABC):
-    """Over the actions at each of many observations. Nothing is checked here: policies have the doors.
+    """A batch of distributions over actions, one for each observation. Arguments are not validated.
 
-    Where gradients are wanted they flow through `logp`, `entropy` and `kl` into what the distribution was
-    made of.
+    `logp`, `entropy` and `kl` are differentiable in the distribution's parameters.
     """
 
     @abstractmethod
@@ -40,15 +27,15 @@ class Distribution(ABC):
 
     @abstractmethod
     def kl(self, other: Self) -> Tensor:
-        """KL(self, other) in nats, exact, shape [...]; the average is over actions of self."""
+        """KL(self, other) = E_{a ~ self}[log self(a) − log other(a)] in nats, exact, shape [...]."""
 
     @abstractmethod
     def noise(self, generator: torch.Generator | None = None) -> Tensor:
-        """What `act` wants: noise for one draw at each observation."""
+        """The noise from which `act` makes one action for each observation."""
 
     @abstractmethod
     def act(self, noise: Tensor) -> Tensor:
-        """The actions that this noise leads to; no gradient."""
+        """Actions from this noise; no gradient."""
 
     @abstractmethod
     def mode(self) -> Tensor:
@@ -56,15 +43,15 @@ class Distribution(ABC):
 
     @abstractmethod
     def detach(self) -> Self:
-        """The same distribution, through which no gradient flows."""
+        """The same distribution with detached parameters."""
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Actions drawn at random; no gradient. Without a generator, torch's global one is used."""
+        """Random actions; no gradient. Without a generator, torch's global one is used."""
         return self.act(self.noise(generator))
 
 
 class Categorical(Distribution):
-    """One of A choices, given by logits of shape [..., A]; actions are int64 of shape [...].
+    """One of A discrete actions, by logits of shape [..., A]; actions are int64 of shape [...].
 
     π(a) = exp(z_a) / Σ_b exp(z_b)
     """
@@ -88,8 +75,7 @@ class Categorical(Distribution):
 
     @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
-        # Gumbel's trick: the largest of logits plus Gumbel noise is action a with probability
-        # softmax(logits)_a.
+        # Gumbel-max trick: argmax(logits + Gumbel noise) is a with probability softmax(logits)_a.
         return (self.logits + noise).argmax(dim=-1)
 
     @torch.no_grad()
@@ -101,10 +87,10 @@ class Categorical(Distribution):
 
 
 class MultiCategorical(Distribution):
-    """K choices made at once and independently, the k-th among nvec[k].
+    """K independent categorical distributions, the k-th over nvec[k] actions.
 
-    The logits of all of them stand side by side, [..., Σ nvec]; actions are int64 of shape [..., K]. logp,
-    entropy and KL are sums over the K choices.
+    Their logits are concatenated, [..., Σ nvec]; actions are int64 of shape [..., K]. logp, entropy and KL
+    are sums over the K components.
     """
 
     def __init__(self, logits: Tensor, nvec: Sequence[int]) -> None:
@@ -119,15 +105,15 @@ class MultiCategorical(Distribution):
         return self._sum([part.entropy() for part in self.parts])
 
     def kl(self, other: Self) -> Tensor:
-        return self._sum([mine.kl(its) for mine, its in zip(self.parts, other.parts, strict=True)])
+        return self._sum([p.kl(q) for p, q in zip(self.parts, other.parts, strict=True)])
 
     @torch.no_grad()
     def noise(self, generator: torch.Generator | None = None) -> Tensor:
         return _gumbel(self.logits.shape, generator, self.logits)
 
     def act(self, noise: Tensor) -> Tensor:
-        each = zip(self.parts, noise.split(self.nvec, dim=-1), strict=True)
-        return torch.stack([part.act(its_noise) for part, its_noise in each], dim=-1)
+        noises = noise.split(self.nvec, dim=-1)
+        return torch.stack([part.act(z) for part, z in zip(self.parts, noises, strict=True)], dim=-1)
 
     def mode(self) -> Tensor:
         return torch.stack([part.mode() for part in self.parts], dim=-1)
@@ -141,7 +127,7 @@ class MultiCategorical(Distribution):
 
 
 class Gaussian(Distribution):
-    """Independent normal components: mean [..., D] and a deviation that broadcasts to it.
+    """D independent normal components: mean [..., D], and a standard deviation that broadcasts to it.
 
     Actions have the shape of the mean; logp, entropy and KL are sums over the components.
     """
@@ -155,10 +141,8 @@ class Gaussian(Distribution):
         return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
     def entropy(self) -> Tensor:
-        # A deviation that is the same for all observations has its logarithm taken once.
-        return (
-            (0.5 * math.log(2 * math.pi * math.e) + self.std.log()).sum(dim=-1).expand(self.mean.shape[:-1])
-        )
+        entropy = (0.5 * math.log(2 * math.pi * math.e) + self.std.log()).sum(dim=-1)
+        return entropy.expand(self.mean.shape[:-1])  # std may be the same for all observations
 
     def kl(self, other: Self) -> Tensor:
         ratio, distance = self.std / other.std, (self.mean - other.mean) / other.std
@@ -180,27 +164,27 @@ class Gaussian(Distribution):
 
 
 def _pick(logp: Tensor, actions: Tensor) -> Tensor:
-    """logp at the actions taken: [..., A] and [...] to [...]."""
+    """logp [..., A] at the actions [...]."""
     try:
         return logp.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
     except (IndexError, RuntimeError) as error:
         if "out of bounds" not in str(error):
             raise
         raise ValueError(
-            f"actions holds numbers from {int(actions.min())} to {int(actions.max())}; "
-            f"0 to {logp.shape[-1] - 1} are wanted"
+            f"actions must be in 0, …, {logp.shape[-1] - 1}, "
+            f"got values from {int(actions.min())} to {int(actions.max())}"
         ) from None
 
 
 def _gumbel(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
     """Standard Gumbel noise, −log(−log u)."""
-    # From float64, whose tails are long enough. And on the CPU torch draws these one after the other, so that
-    # a rollout's noise drawn at once is the noise that its steps would have drawn one by one.
+    # In float64 for the tails. And on the CPU torch draws these one by one, so noise for T steps at once is
+    # the noise that T single steps would draw.
     u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
     return u.log_().neg_().log_().neg_().to(like.dtype)
 
 
 def _normal(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
-    """Standard normal noise, by the inverse of its distribution function; drawn as `_gumbel` draws."""
+    """Standard normal noise by the inverse distribution function, in the order in which `_gumbel` draws."""
     u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
     return torch.special.ndtri(u.clamp_(min=2.0**-54)).to(like.dtype)

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Networks of policies and value functions: an MLP, and a head on the hidden layers of another one."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
+from ppobook.fast.declare import fast_form
 from ppobook.policies.normalization import RunningNorm
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
+@fast_form("mlp")
 class MLP(nn.Module):
-    """Fully connected layers with an activation between them, started orthogonally.
+    """Fully connected layers with an activation between them and orthogonal initial weights.
 
     Parameters
     ----------
     sizes : sequence of int
-        Inputs, hidden layers, outputs: ``(4, 64, 64, 2)``. Two entries make a linear map.
+        Of inputs, hidden layers and outputs: ``(4, 64, 64, 2)``. Two entries make a linear map.
     activation : "tanh", "relu", "gelu" or "silu"
     output_scale : float
-        Gain of the last layer; hidden layers have √2. A small one for a policy makes its first actions
-        almost independent of the observation, so that no early accident decides.
+        Gain of the last layer; hidden layers have √2. With a small one, a policy's first actions hardly
+        depend on the observation.
     seed : int or torch.Generator
-        For the first weights. A generator is drawn from, so two networks made with it differ.
+        For the initial weights. A generator is advanced, so two networks made with it differ.
 
     References
     ----------
     Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks",
-    for the orthogonal start; Andrychowicz et al. 2021, "What matters for on-policy deep actor-critic methods?
-    A large-scale study", section 3.2, for the small last layer.
+    for orthogonal initial weights; Andrychowicz et al. 2021, "What matters for on-policy deep actor-critic
+    methods? A large-scale study", section 3.2, for the small last layer.
     """
 
     def __init__(
@@ -48,9 +50,9 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [validation.count(f"sizes[{i}]", size) for i, size in enumerate(sizes)]
         if len(sizes) < 2:
-            raise ValueError(f"sizes is {tuple(sizes)}; at least an input and an output size are wanted")
+            raise ValueError(f"sizes must have at least an input and an output size, got {tuple(sizes)}")
         make_activation = ACTIVATIONS[validation.choice("activation", activation, ACTIVATIONS)]
-        generator = _generator(seed)
+        generator = generator_from(seed)
         modules: list[nn.Module] = []
         for i, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
             last = i == len(sizes) - 2
@@ -62,116 +64,117 @@ class MLP(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """[..., inputs] to [..., outputs]."""
-        return self.layers(_vectors(observations, self.obs_dim, self.layers[0].weight))
+        return self.layers(as_vectors(observations, self.obs_dim, self.layers[0].weight))
 
 
+@fast_form("shared_trunk")
 class SharedTrunk(nn.Module):
-    """A linear head on another network's hidden layers: the parameters of these are the same objects.
+    """A linear head on the hidden layers of another network, whose parameters it shares.
 
-    What one of the two learns moves both. The gradients of both losses add up in the hidden layers, so their
-    weights decide whom these serve.
+    The gradients of both networks' losses add up in the shared layers.
 
     Parameters
     ----------
     network : MLP
-        Whose layers, all but the last, are shared.
+        All its layers but the last are shared.
     outputs : int
     seed : int or torch.Generator
-        For the head's first weights, orthogonal with gain 1.
+        For the head's initial weights, orthogonal with gain 1.
     """
 
     def __init__(self, network: MLP, outputs: int = 1, *, seed: int | torch.Generator = 0) -> None:
         super().__init__()
         last: Any = network.layers[-1]
         self.trunk = nn.Sequential(*list(network.layers)[:-1])
-        self.head = orthogonal_linear(last.in_features, outputs, 1.0, _generator(seed))
+        self.head = orthogonal_linear(last.in_features, outputs, 1.0, generator_from(seed))
         self.obs_dim = network.obs_dim
 
     def forward(self, observations: Any) -> Tensor:
         """[..., inputs] to [..., outputs]."""
-        return self.head(self.trunk(_vectors(observations, self.obs_dim, self.head.weight)))
+        return self.head(self.trunk(as_vectors(observations, self.obs_dim, self.head.weight)))
 
     def shares(self, network: MLP) -> bool:
-        """Whether this stands on the hidden layers of that network."""
+        """Whether the shared layers are those of this network."""
         return all(a is b for a, b in zip(self.trunk, network.layers, strict=False))
 
 
 def orthogonal_linear(
     n_in: int, n_out: int, gain: float, generator: torch.Generator | None = None
 ) -> nn.Linear:
-    """A linear layer whose weight has orthogonal rows (or columns) of length `gain`, and whose bias is 0."""
-    # nn.Linear fills its weights from the global generator, only for us to overwrite them: skip that.
+    """A linear layer whose weight has orthogonal rows (or columns) of length `gain`, and bias 0."""
+    # nn.Linear would initialize its weights from the global generator first.
     layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
     nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
 
 
-def _generator(seed: int | torch.Generator) -> torch.Generator:
+def generator_from(seed: int | torch.Generator) -> torch.Generator:
+    """A new generator with this seed, or the generator itself."""
     if isinstance(seed, torch.Generator):
         return seed
     return torch.Generator().manual_seed(validation.count("seed", seed, low=0))
 
 
-def _vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
-    """Observations as a tensor beside the weights, [..., obs_dim]."""
+def as_vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
+    """Observations [..., obs_dim] as a tensor of the dtype and device of `like`."""
     x = torch.as_tensor(observations, dtype=like.dtype, device=like.device)
     if x.ndim == 0 or x.shape[-1] != obs_dim:
         raise ValueError(
-            f"observations has shape {tuple(x.shape)}; a last axis of {obs_dim} numbers is wanted"
+            f"observations must have a last axis of {obs_dim} entries, got shape {tuple(x.shape)}"
         )
     return x
 
 
-def _network(
+def given_network(
     network: nn.Module | None, sizes: Sequence[int], activation: str, output_scale: float, seed: Any
 ) -> nn.Module:
-    """The reader's own network, or an MLP."""
+    """The network that was passed, or an MLP."""
     if network is None:
         return MLP(sizes, activation, output_scale, seed=seed)
     if not isinstance(network, nn.Module):
-        raise TypeError(f"network is of type {type(network).__name__}; a torch.nn.Module is wanted")
+        raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
     return network
 
 
-def _normalizer(normalizer: RunningNorm | None, obs_dim: int) -> RunningNorm | None:
+def given_normalizer(normalizer: RunningNorm | None, obs_dim: int) -> RunningNorm | None:
+    """The normalizer that was passed, which must fit the observations."""
     if normalizer is None:
         return None
     if not isinstance(normalizer, RunningNorm):
-        raise TypeError(f"normalizer is of type {type(normalizer).__name__}; a RunningNorm or None is wanted")
+        raise TypeError(f"normalizer must be a RunningNorm or None, got {type(normalizer).__name__}")
     if normalizer.shape != (obs_dim,):
-        raise ValueError(
-            f"normalizer has shape {normalizer.shape}; {(obs_dim,)} is wanted, as observations have"
-        )
+        raise ValueError(f"normalizer must have shape {(obs_dim,)} of observations, got {normalizer.shape}")
     return normalizer
 
 
-def _through(module: Any, observations: Any, outputs: int) -> Tensor:
-    """Observations through a policy's or value function's normalizer and network."""
+def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
+    """The outputs of a policy's or value function's network at normalized observations, [..., outputs]."""
     network, normalizer = module.network, module.normalizer
-    if isinstance(network, MLP | SharedTrunk):  # which look at what they are given themselves
+    if isinstance(network, MLP | SharedTrunk):
         return network(observations if normalizer is None else normalizer(observations))
+    # A network of the user's own, of which neither input nor output has been validated.
     like = next(network.parameters(), None)
-    x = _vectors(observations, module.obs_dim, torch.empty(0) if like is None else like)
-    found = network(x if normalizer is None else normalizer(x))
-    if tuple(found.shape) != (*x.shape[:-1], outputs):
+    x = as_vectors(observations, module.obs_dim, torch.empty(0) if like is None else like)
+    y = network(x if normalizer is None else normalizer(x))
+    if y.shape != (*x.shape[:-1], outputs):
         raise ValueError(
-            f"network gave an output of shape {tuple(found.shape)} for observations of shape "
-            f"{tuple(x.shape)}; {(*x.shape[:-1], outputs)} is wanted"
+            f"network must return shape {(*x.shape[:-1], outputs)} for observations of shape "
+            f"{tuple(x.shape)}, got {tuple(y.shape)}"
         )
-    return found
+    return y
 
 
-def _rows(table: Tensor, observations: Any) -> Tensor:
-    """The table's rows for these states: [...] to [..., columns]."""
+def table_rows(table: Tensor, observations: Any) -> Tensor:
+    """The rows of a table [n_states, columns] for states [...]: [..., columns]."""
     states = torch.as_tensor(observations, device=table.device)
     if states.is_floating_point() or states.is_complex() or states.dtype == torch.bool:
-        raise TypeError(f"observations has dtype {states.dtype}; a table wants states, which are integers")
+        raise TypeError(f"observations must be integer states, got dtype {states.dtype}")
     try:
-        # Not table[states]: that would take state -1 for the last one.
+        # Not table[states], where -1 would be the last state.
         return nn.functional.embedding(states.long(), table)
     except IndexError:
         raise ValueError(
-            f"observations holds states from {int(states.min())} to {int(states.max())}; "
-            f"0 to {len(table) - 1} are wanted"
+            f"observations must be states in 0, …, {len(table) - 1}, "
+            f"got values from {int(states.min())} to {int(states.max())}"
         ) from None

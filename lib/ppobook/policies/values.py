@@ -1,4 +1,4 @@
-"""TODO."""
+"""Value functions: a network, and a table for discrete states."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.policies.networks import _network, _normalizer, _rows, _through
+from ppobook.fast.declare import fast_form
+from ppobook.policies.networks import given_network, given_normalizer, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
+@fast_form("value")
 class ValueFunction(nn.Module):
     """A network that estimates V(s): observations [..., obs_dim] to values [...].
 
     Parameters
     ----------
     obs_dim, hidden, activation, normalizer, network, seed
-        As for `CategoricalPolicy`; a `network` gives [..., 1].
+        As for `CategoricalPolicy`; a `network` returns [..., 1].
     """
 
     def __init__(
@@ -34,16 +36,16 @@ class ValueFunction(nn.Module):
     ) -> None:
         super().__init__()
         self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.normalizer = _normalizer(normalizer, self.obs_dim)
-        self.network = _network(network, (obs_dim, *hidden, 1), activation, 1.0, seed)
+        self.normalizer = given_normalizer(normalizer, self.obs_dim)
+        self.network = given_network(network, (obs_dim, *hidden, 1), activation, 1.0, seed)
 
     def forward(self, observations: Any) -> Tensor:
         """V of each observation, shape [...]."""
-        return _through(self, observations, 1).squeeze(-1)
+        return network_outputs(self, observations, 1).squeeze(-1)
 
 
 class TabularValue(nn.Module):
-    """A table of values, one a state: states [...] to values [...]. It starts at 0."""
+    """A table of values, initially 0: states [...] to values [...]."""
 
     def __init__(self, n_states: int) -> None:
         super().__init__()
@@ -52,4 +54,4 @@ class TabularValue(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """V of each state, shape [...]."""
-        return _rows(self.table.unsqueeze(-1), observations).squeeze(-1)
+        return table_rows(self.table.unsqueeze(-1), observations).squeeze(-1)

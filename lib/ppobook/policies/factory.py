@@ -1,4 +1,4 @@
-"""TODO."""
+"""Policies and value functions that fit an environment's spaces."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.policies.networks import MLP, SharedTrunk, _generator, _vectors
+from ppobook.fast.declare import declared
+from ppobook.policies.networks import MLP, SharedTrunk, as_vectors, generator_from
 from ppobook.policies.normalization import RunningNorm
 from ppobook.policies.policies import CategoricalPolicy, GaussianPolicy, MultiCategoricalPolicy, TabularPolicy
 from ppobook.policies.values import TabularValue, ValueFunction
+
+_ONE_HOT = "gymnasium.wrappers.FlattenObservation makes one-hot vectors of states"
 
 
 def policy_for(
@@ -27,24 +30,29 @@ def policy_for(
     network: nn.Module | None = None,
     seed: int | torch.Generator = 0,
 ) -> CategoricalPolicy | GaussianPolicy | MultiCategoricalPolicy | TabularPolicy:
-    """The policy that fits an environment's spaces (of one environment, not of a vector of them).
+    """The policy that fits the spaces of a single environment.
 
-    Discrete observations give a `TabularPolicy`, a box of numbers a network. Discrete actions give a
-    categorical distribution, several discrete ones at once (MultiDiscrete, MultiBinary) one for each, a box
-    a Gaussian with the box's bounds.
+    ==============  ============================  ========================
+    observations    actions                       policy
+    ==============  ============================  ========================
+    Discrete        Discrete                      `TabularPolicy`
+    Box             Discrete                      `CategoricalPolicy`
+    Box             MultiDiscrete, MultiBinary    `MultiCategoricalPolicy`
+    Box             Box                           `GaussianPolicy`
+    ==============  ============================  ========================
 
     Parameters
     ----------
     observation_space, action_space : Gymnasium spaces
     hidden, activation, normalizer, network, seed
-        As for `CategoricalPolicy`. A table reads none of them.
+        As for `CategoricalPolicy`. A `TabularPolicy` ignores them.
     initial_std : float above 0
-        As for `GaussianPolicy`. Discrete policies do not read it.
+        As for `GaussianPolicy`; ignored for discrete actions.
 
     Raises
     ------
     ValueError
-        Spaces of another kind, boxes that are not flat, a normalizer or a network for a table.
+        Other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
     """
     n_states, obs_dim = _observation_size(observation_space)
     if n_states is not None:
@@ -61,17 +69,16 @@ def policy_for(
         if n_states is not None:
             return TabularPolicy(n_states, n_actions)
         return CategoricalPolicy(obs_dim, n_actions, hidden, **given)
-    nvec = _choices(action_space)
+    nvec = _nvec(action_space)
     if nvec is None and not (isinstance(action_space, spaces.Box) and len(action_space.shape) == 1):
         raise ValueError(
-            f"action_space is {action_space}; a Discrete, MultiDiscrete or MultiBinary space or a Box, with "
-            "one axis, is wanted"
+            "action_space must be Discrete, or a MultiDiscrete, MultiBinary or Box space with one axis, "
+            f"got {action_space}"
         )
     if n_states is not None:
         raise ValueError(
-            f"observation_space is {observation_space} and action_space {action_space}; "
-            f"with such actions, a box of observations is wanted "
-            f"(gymnasium.wrappers.FlattenObservation turns a state into a one-hot vector)"
+            f"observation_space must be a Box where action_space is {action_space}, got {observation_space}. "
+            f"{_ONE_HOT}"
         )
     if nvec is not None:
         return MultiCategoricalPolicy(obs_dim, nvec, hidden, **given)
@@ -89,7 +96,7 @@ def value_for(
     network: nn.Module | None = None,
     seed: int | torch.Generator = 0,
 ) -> ValueFunction | TabularValue:
-    """The value function that fits an observation space: a table for discrete states, else a network."""
+    """The value function that fits an observation space: a table for Discrete, a network for Box."""
     n_states, obs_dim = _observation_size(observation_space)
     if n_states is not None:
         _refuse_for_a_table(observation_space, normalizer=normalizer, network=network)
@@ -110,26 +117,26 @@ def actor_critic_for(
     normalizer: RunningNorm | None = None,
     seed: int | torch.Generator = 0,
 ) -> tuple[Any, ValueFunction | TabularValue]:
-    """A policy and a value function for an environment's spaces, apart or on one trunk.
+    """A policy and a value function for an environment's spaces, separate or with shared hidden layers.
 
-    With ``shared=True`` the value function is a linear head on the policy's hidden layers (`SharedTrunk`):
-    those parameters are the same objects in both, so an optimizer must be given each once, as
-    ``list(dict.fromkeys([*policy.parameters(), *value.parameters()]))`` does; and `together` evaluates both
-    in one pass. The normalizer, if there is one, is the same object in both either way.
+    With ``shared=True`` the value function is a linear head on the policy's hidden layers (`SharedTrunk`).
+    Pass each shared parameter to an optimizer once, as
+    ``list(dict.fromkeys([*policy.parameters(), *value.parameters()]))`` does. `together` evaluates both in
+    one pass. A normalizer is the same object in both, shared or not.
 
     Parameters
     ----------
     shared : bool
-        A table has no hidden layers to share, and nothing comes of it there; nor with ``hidden=()``.
+        Without effect for tables and with ``hidden=()``, which have no hidden layers.
     seed : int or torch.Generator
-        Drawn from for the policy first, then for the value function.
+        For the policy first, then for the value function.
 
     Returns
     -------
     policy, value : modules
     """
     shared = validation.flag("shared", shared)
-    generator = _generator(seed)
+    generator = generator_from(seed)
     policy = policy_for(
         observation_space,
         action_space,
@@ -155,30 +162,35 @@ def actor_critic_for(
 
 
 def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:
-    """``policy.distribution(observations), value(observations)``, a shared trunk being evaluated once.
-
-    For a policy and a value function that share nothing this is two passes, as written above; and so it is
-    for classes from elsewhere, subclasses say, which may do something of their own on the way.
-    """
-    head: Any = getattr(value, "network", None)
-    network: Any = getattr(policy, "network", None)
-    ours = all(type(part).__module__ == __name__ for part in (policy, value, head, network))
-    shared = isinstance(head, SharedTrunk) and isinstance(network, MLP) and head.shares(network)
-    if not (ours and shared and policy.normalizer is getattr(value, "normalizer", None)):
+    """``policy.distribution(observations), value(observations)``, with a shared trunk evaluated once."""
+    if not _one_trunk(policy, value):
         return policy.distribution(observations), value(observations)
     x = observations if policy.normalizer is None else policy.normalizer(observations)
-    features = head.trunk(_vectors(x, network.obs_dim, head.head.weight))
-    return policy.distribution_of(network.layers[-1](features)), head.head(features).squeeze(-1)
+    shared = value.network
+    features = shared.trunk(as_vectors(x, shared.obs_dim, shared.head.weight))
+    return policy.distribution_of(policy.network.layers[-1](features)), shared.head(features).squeeze(-1)
 
 
-def _choices(space: spaces.Space[Any]) -> list[int] | None:
-    """The sizes of several choices made at once; None for other spaces."""
+def _one_trunk(policy: Any, value: Any) -> bool:
+    """Whether both are as `actor_critic_for` makes them with ``shared=True``, with no method overridden."""
+    parts = policy, value, getattr(policy, "network", None), getattr(value, "network", None)
+    kinds = [declared(part) for part in parts]
+    return (
+        kinds[0] in ("categorical", "multi_categorical", "gaussian")
+        and kinds[1:] == ["value", "mlp", "shared_trunk"]
+        and value.network.shares(policy.network)
+        and policy.normalizer is value.normalizer
+    )
+
+
+def _nvec(space: spaces.Space[Any]) -> list[int] | None:
+    """The numbers of values of the components of a MultiDiscrete or MultiBinary space with one axis."""
     if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
         return [2] * space.shape[0]
     if not isinstance(space, spaces.MultiDiscrete) or len(space.shape) != 1:
         return None
     if space.start.any():
-        raise ValueError(f"action_space is {space}; a MultiDiscrete space that counts from 0 is wanted")
+        raise ValueError(f"action_space must count from 0, got {space}")
     return [int(n) for n in space.nvec]
 
 
@@ -186,22 +198,21 @@ def _refuse_for_a_table(space: spaces.Space[Any], **given: Any) -> None:
     for name, x in given.items():
         if x is not None:
             raise ValueError(
-                f"{name} is given and observation_space is {space}; a box of observations is wanted with it "
-                "(gymnasium.wrappers.FlattenObservation turns a state into a one-hot vector)"
+                f"observation_space must be a Box where {name} is passed, got {space}. {_ONE_HOT}"
             )
 
 
 def _observation_size(space: spaces.Space[Any]) -> tuple[int | None, int]:
-    """(number of states, 0) of a discrete space; (None, number of entries) of a flat box."""
+    """(n_states, 0) of a Discrete space; (None, obs_dim) of a Box with one axis."""
     if isinstance(space, spaces.Discrete):
         _from_zero("observation_space", space)
         return int(space.n), 0
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return None, space.shape[0]
-    hint = " (gymnasium.wrappers.FlattenObservation makes one)" if isinstance(space, spaces.Box) else ""
-    raise ValueError(f"observation_space is {space}; a Discrete space or a Box with one axis is wanted{hint}")
+    hint = ". gymnasium.wrappers.FlattenObservation makes one" if isinstance(space, spaces.Box) else ""
+    raise ValueError(f"observation_space must be Discrete or a Box with one axis, got {space}{hint}")
 
 
 def _from_zero(name: str, space: spaces.Discrete) -> None:
     if int(space.start) != 0:
-        raise ValueError(f"{name} is {space}; a Discrete space that counts from 0 is wanted")
+        raise ValueError(f"{name} must count from 0, got {space}")

@@ -1,0 +1,87 @@
+"""The state of a vector environment as bytes, for checkpoints."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+from gymnasium.utils import EzPickle
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
+
+# Where the classes are whose pickles name a module of an earlier version.
+_MOVED = {
+    ("ppobook.envs", "_Watched"): ("ppobook.envs.wrappers", "CheckedEnv"),
+    ("ppobook.envs", "_FlatObservation"): ("ppobook.envs.wrappers", "FlatObservation"),
+    ("ppobook.envs", "_PlainAction"): ("ppobook.envs.wrappers", "FlatAction"),
+}
+
+
+def save_envs(envs: VectorEnv) -> bytes | None:
+    """The environments in mid-episode, random number generators included; None if they cannot be saved.
+
+    They cannot where their state is in another process or in a library that does not give access to it
+    (Box2D, MuJoCo).
+    """
+    # A wrapper around the vector may have a state of its own.
+    if isinstance(envs, VectorWrapper):
+        return None
+    own = getattr(envs, "state_dict", None)
+    if callable(own):
+        return pickle.dumps(own())
+    if not isinstance(envs, SyncVectorEnv):
+        return None
+    file = io.BytesIO()
+    try:
+        _Pickler(file).dump(envs.envs)
+    except Exception:  # anything an environment's parts raise when pickled
+        return None
+    return file.getvalue()
+
+
+def load_envs(envs: VectorEnv, saved: bytes) -> None:
+    """Put vector environments into the state that `save_envs` returned.
+
+    This unpickles, which can run code: load only what you saved yourself.
+
+    Raises
+    ------
+    ValueError
+        Another environment, or another number of them.
+    """
+    vector: Any = envs
+    restored = _Unpickler(io.BytesIO(saved)).load()
+    if isinstance(restored, list) != hasattr(vector, "envs"):
+        raise ValueError(
+            f"state must hold environments of the kind of envs, {env_name(envs)}, got another kind"
+        )
+    if not isinstance(restored, list):
+        vector.load_state_dict(restored)
+        return
+    if len(restored) != envs.num_envs:
+        raise ValueError(f"state must hold {envs.num_envs} environments as envs does, got {len(restored)}")
+    for old in vector.envs:
+        old.close()
+    vector.envs = restored
+
+
+def env_name(envs: VectorEnv) -> str:
+    """The id of the environment."""
+    spec = envs.spec or (envs.envs[0].spec if isinstance(envs, SyncVectorEnv) else None)
+    return spec.id if spec else type(envs).__name__
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses `EzPickle` objects, which save the arguments of their constructor and not their state."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, EzPickle) and type(obj).__getstate__ is EzPickle.__getstate__:
+            raise pickle.PicklingError(f"{type(obj).__name__} would be saved without its state")
+        return NotImplemented
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds classes that have moved."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return super().find_class(*_MOVED.get((module, name), (module, name)))
