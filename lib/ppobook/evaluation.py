@@ -1,51 +1,57 @@
-"""What a policy earns, and what may be concluded from a few seeds."""
+"""Returns of a policy, and confidence intervals over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
-from torch import Tensor
 
 from ppobook import validation
 from ppobook.envs import make_env
+from ppobook.fast import choose
 from ppobook.policies import Policy
 from ppobook.rollouts import Collector
 
-# Environments stepped side by side: enough to make the network's share small, few enough to be made quickly.
-_SIDE_BY_SIDE = 25
+# Environments in parallel: enough to amortize the network, few enough to be made quickly.
+_PARALLEL = 25
 # An episode longer than this is taken for one that never ends.
-_ENDLESS = 20_000
-# Steps that a policy's quick form draws its noise for at once.
+_MOST_STEPS = 20_000
+# Steps for which a policy's fast form draws noise at once.
 _BLOCK = 128
-# Numbers that a bootstrap holds at a time.
-_AT_ONCE = 2_000_000
+# Entries of the resamples that a bootstrap holds at a time.
+_BOOTSTRAP_ENTRIES = 2_000_000
 
 
 @torch.no_grad()
 def evaluate(
-    policy: Policy, env: str | VectorEnv, episodes: int = 100, seed: int = 0, deterministic: bool = False
+    policy: Policy,
+    env: str | VectorEnv,
+    episodes: int = 100,
+    seed: int = 0,
+    deterministic: bool = False,
+    *,
+    fast: bool = True,
 ) -> dict[str, Any]:
-    """Play whole episodes with a policy, and say what they earned.
+    """Returns of a policy in whole episodes.
 
-    How many episodes each environment plays is fixed beforehand. Taking the first `episodes` that finish
-    anywhere would prefer short ones, and where length and return go together, as in CartPole, the mean would
-    be wrong.
+    The number of episodes of each environment is fixed beforehand. The first `episodes` to end anywhere would
+    be too short on average, and where return depends on length, as in CartPole, their mean would be biased.
 
     Parameters
     ----------
     policy : Policy
     env : str, or a vector environment
-        An id, as for `ppobook.envs.make_env`; or what that returned, which is reset and left in mid-episode.
+        An id, as for `ppobook.envs.make_env`; or what that returned, which is reset first.
     episodes : int
     seed : int
         For environments and actions: the same arguments give the same episodes.
     deterministic : bool
-        Take the most probable action instead of drawing one. This flatters a policy that is judged by what it
-        does while learning, and asks something else of one whose best is to be random.
+        Take the most probable action instead of sampling. The result is not that of the policy being trained,
+        and may be far from it where the optimal policy is random.
+    fast : bool
+        Use fast forms of policy and environment where there are any. Episodes are the same.
 
     Returns
     -------
@@ -56,35 +62,45 @@ def evaluate(
     Raises
     ------
     ValueError
-        An unknown environment, a count below 1, an episode that does not end within 20000 steps, a reward or
-        observation that is not finite.
+        An unknown environment, a count below 1, an episode of more than 20000 steps, a reward or observation
+        that is not finite.
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
-    made = isinstance(env, str)
-    if not isinstance(env, str | VectorEnv):
-        raise TypeError(f"env is {env!r}; the id of an environment, or what make_env returned, is wanted")
-    envs = make_env(env, min(episodes, _SIDE_BY_SIDE), seed) if isinstance(env, str) else env
+    if isinstance(env, str):
+        envs = make_env(env, min(episodes, _PARALLEL), seed, infos=False, fast=fast)
+    elif isinstance(env, VectorEnv):
+        envs = env
+    else:
+        raise TypeError(f"env must be the id of an environment, or what make_env returned, got {env!r}")
     try:
         collector = Collector(envs, policy, seed=seed)
-        # As even as it gets: the first few environments play one more.
-        wanted = episodes // envs.num_envs + (np.arange(envs.num_envs) < episodes % envs.num_envs)
-        played: list[list[tuple[float, int]]] = [[] for _ in wanted]
-        unfinished = wanted > 0
-        act = policy.mode if deterministic else _sampling(policy, collector)
+        make_actor = None if deterministic else choose.actor(policy, fast)
+        actor = make_actor(policy, _BLOCK, envs.num_envs, collector.generator) if make_actor else None
+        # Episodes per environment; the first few play one more.
+        quota = episodes // envs.num_envs + (np.arange(envs.num_envs) < episodes % envs.num_envs)
+        played: list[list[tuple[float, int]]] = [[] for _ in quota]
+        unfinished = quota > 0
         while unfinished.any():
-            *_, ended = collector.step(act(collector.observations))
+            observations = collector.observations
+            if deterministic:
+                actions = policy.mode(observations)
+            elif actor is not None:
+                actions = torch.from_numpy(actor.sample(observations.cpu().numpy())[0]).to(collector.device)
+            else:
+                actions, _ = policy.sample(observations, collector.generator)
+            *_, ended = collector.step(actions)
             for i, total, length, _ in ended:
                 if unfinished[i]:
                     played[i].append((total, length))
-                    unfinished[i] = len(played[i]) < wanted[i]
-            if collector.lengths[unfinished].max(initial=0) > _ENDLESS:
+                    unfinished[i] = len(played[i]) < quota[i]
+            if collector.lengths[unfinished].max(initial=0) > _MOST_STEPS:
                 raise ValueError(
-                    f"env: an episode has gone on for {_ENDLESS} steps; one "
-                    "that ends is wanted (make_env(..., max_episode_steps=...) sets a limit)"
+                    f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
+                    "make_env(..., max_episode_steps=...) sets a limit"
                 )
     finally:
-        if made:
+        if isinstance(env, str):
             envs.close()
     returns, lengths = (
         np.array(column) for column in zip(*(e for done in played for e in done), strict=True)
@@ -99,28 +115,8 @@ def evaluate(
     }
 
 
-def _sampling(policy: Any, collector: Collector) -> Callable[[Tensor], Tensor]:
-    """The policy's draws at what the environments show; in the quick form, where it has one."""
-    quick: Any = getattr(policy, "actor", lambda *_: None)(
-        _BLOCK, collector.envs.num_envs, collector.generator
-    )
-    if quick is None:
-        return lambda seen: policy.sample(seen, collector.generator)[0]
-    t = 0
-
-    def act(seen: Tensor) -> Tensor:
-        nonlocal quick, t
-        if t == _BLOCK:  # the noise is used up
-            quick, t = policy.actor(_BLOCK, collector.envs.num_envs, collector.generator), 0
-        drawn, _ = quick(t, seen.cpu().numpy())
-        t += 1
-        return torch.from_numpy(drawn).to(seen.device)
-
-    return act
-
-
 class Estimate(NamedTuple):
-    """A number for all seeds together, and its interval: floats, or arrays shaped as one seed's values."""
+    """A statistic over seeds and its confidence interval: floats, or arrays shaped as a seed's values."""
 
     estimate: Any
     low: Any
@@ -136,23 +132,23 @@ def aggregate(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Estimate:
-    """Sum up seeds: their mean, or the mean of their middle half, with an interval.
+    """The mean or interquartile mean over seeds, with a confidence interval.
 
-    The interval says how far another set of seeds might have led; not how far a single run may lie off.
+    The interval is for the statistic over another set of seeds, not for a single run.
 
     Parameters
     ----------
     values : array, shape (S, ...)
-        One row a seed.
+        One row per seed.
     statistic : "mean" or "iqm"
         The interquartile mean leaves out the lowest and the highest quarter (rounded down to whole seeds),
-        and so does not follow a single lucky or failed run.
+        and is robust to a single failed run.
     interval : "t" or "bootstrap", optional
-        "t", for the mean only: mean ± t s / √S, right for numbers that are normally distributed, at any S.
-        "bootstrap": percentiles of the statistic over seeds drawn again, with replacement. It never leaves
-        the range of the values, which suits returns with a ceiling; but it is too narrow for few seeds: with
-        five, a 95 % interval covers a normal mean about 84 times in 100. Left out: "t" for the mean, else
-        "bootstrap".
+        "t", for the mean only: mean ± t s / √S, exact for normally distributed values at any S.
+        "bootstrap": percentiles of the statistic over seeds resampled with replacement. It stays within the
+        range of the values, which suits bounded returns; but it is too narrow for few seeds: with five, a
+        95 % interval covers the mean of a normal distribution about 84 times in 100. By default "t" for the
+        mean, else "bootstrap".
     level : float strictly between 0 and 1
     resamples, seed : int
         For the bootstrap. The same seed gives the same interval.
@@ -174,21 +170,19 @@ def aggregate(
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim == 0 or len(table) < 2:
-        raise ValueError(f"values has shape {table.shape}; at least two seeds are wanted, one a row")
+        raise ValueError(f"values must have at least two seeds, one per row, got shape {table.shape}")
     validation.finite("values", table)
     validation.choice("statistic", statistic, ("mean", "iqm"))
     if interval is None:
         interval = "t" if statistic == "mean" else "bootstrap"
     validation.choice("interval", interval, ("t", "bootstrap"))
     if interval == "t" and statistic != "mean":
-        raise ValueError(
-            f"interval is 't' and statistic {statistic!r}; 'bootstrap' is wanted, t is for the mean"
-        )
+        raise ValueError(f"interval must be 'bootstrap' for statistic {statistic!r}, got 't'")
     level = validation.number("level", level, above=0, high=1)
     if level == 1:
-        raise ValueError("level is 1; a number strictly between 0 and 1 is wanted")
+        raise ValueError("level must be below 1, got 1")
 
-    from scipy import stats  # half a second, that nobody should pay who only wants to play
+    from scipy import stats  # takes half a second, which `evaluate` does not need
 
     def summary(x: np.ndarray, axis: int = 0) -> Any:
         return stats.trim_mean(x, 0.25, axis=axis) if statistic == "iqm" else np.mean(x, axis=axis)
@@ -205,8 +199,8 @@ def aggregate(
             method="percentile",
             confidence_level=level,
             n_resamples=validation.count("resamples", resamples),
-            # So many at a time that a long curve does not need `resamples` copies of itself at once.
-            batch=max(1, _AT_ONCE // table.size),
+            # Batches, or a long curve would be held `resamples` times at once.
+            batch=max(1, _BOOTSTRAP_ENTRIES // table.size),
             rng=np.random.default_rng(validation.count("seed", seed, low=0)),
         )
         low, high = found.confidence_interval

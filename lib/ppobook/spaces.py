@@ -1,4 +1,4 @@
-"""TODO."""
+"""Gymnasium spaces as plain data, for checkpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-# These are at hand here too, for whoever has a run in hand.
-from ppobook.run.interrupts import Interrupted as Interrupted
-from ppobook.run.machine import threads as threads
 
-
-def _describe(space: gym.Space) -> dict[str, Any]:
+def describe_space(space: gym.Space) -> dict[str, Any]:
     """A space in plain data, so that loading a policy needs neither its environment nor a pickle."""
     if isinstance(space, gym.spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
@@ -33,11 +29,12 @@ def _describe(space: gym.Space) -> dict[str, Any]:
     if isinstance(space, gym.spaces.MultiBinary):
         return {"kind": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
     raise ValueError(
-        f"space {space}: no checkpoint can hold it; Discrete, MultiDiscrete, MultiBinary or Box is wanted"
+        f"spaces must be Discrete, MultiDiscrete, MultiBinary or Box to be saved in a checkpoint, got {space}"
     )
 
 
-def _space(description: dict[str, Any]) -> gym.Space:
+def space_of(description: dict[str, Any]) -> gym.Space:
+    """The space that `describe_space` described."""
     kind = description["kind"]
     if kind == "Discrete":
         return gym.spaces.Discrete(description["n"], start=description["start"])

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ppobook import validation
 from ppobook.divergences import k3
 from ppobook.envs import make_env
-from ppobook.episodes import _episodes, mean
+from ppobook.episodes import episode_totals, mean
 from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import _learner_of_run, learner_class, learner_name, short_name
 from ppobook.rollouts import Collector, Rollout
@@ -34,7 +34,7 @@ from ppobook.run.machine import checked_device, stream
 from ppobook.run.machine import threads as threads
 from ppobook.run.settings import refuse_other_settings, whole
 from ppobook.run.state import refuse_to_forget
-from ppobook.spaces import _describe, _space
+from ppobook.spaces import describe_space, space_of
 
 # What every run records of an update, in this order; an algorithm may add to it.
 COLUMNS = (
@@ -161,7 +161,7 @@ def read_record(folder: str | Path, name: str = "folder") -> Record:
     checkpoint = _read(RunFolder.at(name, folder))
     state = checkpoint.state
     try:
-        spaces = [_space(description) for description in state["spaces"]]
+        spaces = [space_of(description) for description in state["spaces"]]
         return Record(History(state["history"]).table(), dict(state["config"]), *spaces)
     except Exception as error:
         raise checkpoint.damaged(error) from None
@@ -368,7 +368,7 @@ class _Training(TrainingLoop):
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= measured.keys():
             measured = _after(learner.policy, rollout, used) | measured
-        returns, lengths = _episodes(rollout, used)
+        returns, lengths = episode_totals(rollout, used)
         past_episodes = int(self.history.last("episodes")) if self.history else 0
         row = dict.fromkeys(COLUMNS, np.nan) | {
             "steps": self.position + rollout.rewards.numel(),
@@ -388,7 +388,7 @@ class _Training(TrainingLoop):
         collector = self.collector.state_dict()
         environments = collector.pop("environments")
         state = {
-            "spaces": [_describe(space) for space in self.learner.spaces],
+            "spaces": [describe_space(space) for space in self.learner.spaces],
             "learner": self.learner.state_dict(),
             "collector": collector,
         }
@@ -452,7 +452,7 @@ def _learner_of(checkpoint: Checkpoint, given: Any = None, device: str | None = 
                 "wanted: the class as it was then"
             )
         settings = kind.settings_class(**{name: config[name] for name in names})
-        observations, actions = (_space(description) for description in state["spaces"])
+        observations, actions = (space_of(description) for description in state["spaces"])
         device = checked_device(config["device"] if device is None else device)
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])

@@ -249,8 +249,8 @@ class TabularMDP:
             How many, B.
         seed : int or numpy Generator, optional
         max_steps : int, optional
-            Truncate an episode after so many steps. What it would have earned afterwards is then missing from its
-            return. If left out, every episode is played to its end.
+            Truncate an episode after so many steps. What it would have earned afterwards is then missing from
+            its return. If left out, every episode is played to its end.
 
         Returns
         -------
