@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_the_returns():
     assert (other["returns"] != returns).any()
 
 
-def test_a_known_world_is_worth_what_it_is():
+def test_returns_in_a_known_world_are_its_objective():
     mdp = chain(gamma=1.0)
     policy = TabularPolicy(7, 2)
     with torch.no_grad():
@@ -107,46 +107,43 @@ def test_nothing_of_the_policy_or_of_torch_is_changed():
 
 
 @pytest.mark.parametrize("block", [7, 128])
-def test_the_quick_form_plays_the_same_episodes(monkeypatch, block):
-    """What `actor` picks is what `sample` would have drawn."""
+def test_the_plain_form_plays_the_same_episodes(monkeypatch, block):
     policy = CategoricalPolicy(4, 2, (8,))
     monkeypatch.setattr("ppobook.evaluation._BLOCK", block)
-    quick = evaluate(policy, "CartPole-v1", 30, seed=3)
-    monkeypatch.setattr(CategoricalPolicy, "actor", lambda *_: None)
-    np.testing.assert_array_equal(evaluate(policy, "CartPole-v1", 30, seed=3)["returns"], quick["returns"])
+    fast, plain = (evaluate(policy, "CartPole-v1", 30, seed=3, fast=fast) for fast in (True, False))
+    np.testing.assert_array_equal(fast["returns"], plain["returns"])
 
 
 def test_an_endless_episode_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.evaluation._ENDLESS", 100)
-    with pytest.raises(ValueError, match="an episode has gone on for 100 steps"):
+    monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
+    with pytest.raises(ValueError, match="env must have episodes that end, got one of more than 100 steps"):
         evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2)
     envs = make_env("test_evaluation/Endless-v0", 2, max_episode_steps=30)
     assert evaluate(CategoricalPolicy(1, 2), envs, 2)["lengths"].tolist() == [30, 30]
 
 
-def test_what_is_no_policy_and_no_environment_is_refused():
-    class Run:
-        policy = CategoricalPolicy(4, 2)
-
-    with pytest.raises(
-        TypeError, match=r"policy is of type Run; a policy is wanted, and this has one: \.policy"
-    ):
-        evaluate(Run(), "CartPole-v1", 1)
-    with pytest.raises(TypeError, match="env is 3; the id of an environment"):
-        evaluate(Run.policy, 3)
-
-
-def test_bad_input_is_refused():
+class Run:
     policy = CategoricalPolicy(4, 2)
-    for wrong, sentence in (
-        ({"episodes": 0}, "episodes is 0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"env": "CartPole-v9"}, "did you mean 'CartPole-v1'"),
-        ({"env": "Acrobot-v1"}, "policy has n_actions 2"),
-        ({"env": gym.make_vec("CartPole-v1", 2)}, "autoreset mode NEXT_STEP"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            evaluate(policy, **{"env": "CartPole-v1", **wrong})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed must be .*, got -1"),
+        ({"env": "CartPole-v9"}, "Did you mean 'CartPole-v1'"),
+        ({"env": "Acrobot-v1"}, "policy must have n_actions 3 .*, got n_actions 2"),
+        (
+            {"env": gym.make_vec("CartPole-v1", 2)},
+            "envs must have the autoreset mode SAME_STEP",
+        ),
+        ({"env": 3}, "env must be the id of an environment, .*, got 3"),
+        ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
+    ],
+)
+def test_bad_input_to_evaluate(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        evaluate(**{"policy": Run.policy, "env": "CartPole-v1", **arguments})
 
 
 # ------------------------------------------------------------------------------------------------ over seeds
@@ -174,7 +171,7 @@ def test_bootstrap_against_every_resample():
 def test_a_long_curve_is_bootstrapped_in_parts(monkeypatch):
     values = np.random.default_rng(1).exponential(size=(4, 50))
     at_once = aggregate(values, interval="bootstrap", resamples=300)
-    monkeypatch.setattr("ppobook.evaluation._AT_ONCE", 1000)
+    monkeypatch.setattr("ppobook.evaluation._BOOTSTRAP_ENTRIES", 1000)
     for a, b in zip(at_once, aggregate(values, interval="bootstrap", resamples=300), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -220,19 +217,23 @@ def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():
 
 
 @pytest.mark.parametrize(
-    ("values", "settings", "sentence"),
+    ("values", "settings", "message"),
     [
-        (3.0, {}, "at least two seeds are wanted"),
-        ([3.0], {}, "at least two seeds are wanted"),
-        ([1, np.nan], {}, "values is nan at index 1"),
-        ([1, 2], {"statistic": "median"}, "statistic is 'median'"),
-        ([1, 2], {"interval": "boot"}, "interval is 'boot'; did you mean 'bootstrap'"),
-        ([1, 2], {"interval": "t", "statistic": "iqm"}, "'bootstrap' is wanted"),
-        ([1, 2], {"level": 1}, "level is 1"),
-        ([1, 2], {"level": 0}, "level is 0"),
-        ([1, 2], {"interval": "bootstrap", "resamples": 0}, "resamples is 0"),
+        (3.0, {}, r"values must have at least two seeds, one per row, got shape \(\)"),
+        ([3.0], {}, "values must have at least two seeds"),
+        ([1, np.nan], {}, "values must be finite, got nan at index 1"),
+        ([1, 2], {"statistic": "median"}, "statistic must be one of 'mean', 'iqm', got 'median'"),
+        ([1, 2], {"interval": "boot"}, "interval must be one of .*, got 'boot'. Did you mean 'bootstrap'"),
+        (
+            [1, 2],
+            {"interval": "t", "statistic": "iqm"},
+            "interval must be 'bootstrap' for .* 'iqm', got 't'",
+        ),
+        ([1, 2], {"level": 1}, "level must be below 1, got 1"),
+        ([1, 2], {"level": 0}, "level must be .*, got 0"),
+        ([1, 2], {"interval": "bootstrap", "resamples": 0}, "resamples must be .*, got 0"),
     ],
 )
-def test_what_cannot_be_aggregated_is_refused(values, settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_to_aggregate(values, settings, message):
+    with pytest.raises(ValueError, match=message):
         aggregate(values, **settings)

@@ -35,7 +35,9 @@ def _keywords(name: str, value: Any) -> dict[str, Any]:
     """Keyword arguments of an environment, in plain data: a checkpoint must hold them."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise TypeError(f"{name} is {value!r}; a dict of keyword arguments is wanted")
-    taken = sorted({"env_id", "num_envs", "seed", "id", "disable_env_checker"} & value.keys())
+    taken = sorted(
+        {"env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
+    )
     if taken:
         raise ValueError(
             f"{name} holds {taken[0]!r}, which training sets itself; arguments of the environment are wanted"

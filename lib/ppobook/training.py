@@ -278,7 +278,9 @@ class _Training(TrainingLoop):
     def __init__(self, config: dict[str, Any], learner: Learner, envs: gym.vector.VectorEnv) -> None:
         super().__init__(config, History.empty(COLUMNS, COUNTS))
         self.learner = learner
-        self.collector = Collector(envs, learner.policy, seed=stream(config["seed"], "rollouts"))
+        self.collector = Collector(
+            envs, learner.policy, seed=stream(config["seed"], "rollouts"), fast=config.get("fast", True)
+        )
         self.keeps_episodes = self.collector.saves_environments
 
     @classmethod
@@ -484,4 +486,6 @@ def _after(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> dict[str
 
 
 def _envs_of(config: dict[str, Any]) -> gym.vector.VectorEnv:
-    return make_env(config["env"], config["num_envs"], **config["env_kwargs"])
+    return make_env(
+        config["env"], config["num_envs"], infos=False, fast=config.get("fast", True), **config["env_kwargs"]
+    )

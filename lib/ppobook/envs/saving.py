@@ -33,7 +33,7 @@ def save_envs(envs: VectorEnv) -> bytes | None:
         return None
     file = io.BytesIO()
     try:
-        _Pickler(file).dump(envs.envs)
+        StatePickler(file).dump(envs.envs)
     except Exception:  # anything an environment's parts raise when pickled
         return None
     return file.getvalue()
@@ -50,7 +50,7 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
         Another environment, or another number of them.
     """
     vector: Any = envs
-    restored = _Unpickler(io.BytesIO(saved)).load()
+    restored = Unpickler(io.BytesIO(saved)).load()
     if isinstance(restored, list) != hasattr(vector, "envs"):
         raise ValueError(
             f"state must hold environments of the kind of envs, {env_name(envs)}, got another kind"
@@ -71,7 +71,7 @@ def env_name(envs: VectorEnv) -> str:
     return spec.id if spec else type(envs).__name__
 
 
-class _Pickler(pickle.Pickler):
+class StatePickler(pickle.Pickler):
     """Refuses `EzPickle` objects, which save the arguments of their constructor and not their state."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -80,7 +80,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-class _Unpickler(pickle.Unpickler):
+class Unpickler(pickle.Unpickler):
     """Finds classes that have moved."""
 
     def find_class(self, module: str, name: str) -> Any:

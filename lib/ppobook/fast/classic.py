@@ -304,6 +304,15 @@ FORMS: dict[str, type[ClassicVectorEnv]] = {
 }
 
 
+def classic_vector(env: gym.Env, num_envs: int) -> ClassicVectorEnv | None:
+    """The vector form of an environment; None without one, or where it is not as it was registered."""
+    spec = env.spec
+    if spec is None or spec.kwargs or spec.additional_wrappers or not isinstance(spec.entry_point, str):
+        return None
+    form = FORMS.get(spec.entry_point)
+    return None if form is None else form(env, num_envs, spec.max_episode_steps)
+
+
 def _chosen(table: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """The entries of a table with the actions as indices."""
     try:

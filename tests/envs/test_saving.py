@@ -1,0 +1,153 @@
+"""Environments in checkpoints: rollouts continue to the same bits, from files of earlier versions too."""
+
+import io
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from clocks import clocks, same
+
+from ppobook.envs import make_env
+from ppobook.envs.saving import Unpickler
+from ppobook.envs.wrappers import CheckedEnv, FlatAction, FlatObservation
+from ppobook.policies import CategoricalPolicy, policy_for
+from ppobook.rollouts import Collector
+
+OLD = Path(__file__).parents[1] / "run" / "old" / "environments"
+
+
+def fresh(env_id, seed, n=3, **settings):
+    envs = make_env(env_id, n, seed, max_episode_steps=20, **settings)
+    policy = policy_for(envs.single_observation_space, envs.single_action_space)
+    return Collector(envs, policy, seed=seed)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "CartPole-v1",
+        "Pendulum-v1",
+        "Blackjack-v1",
+        "FrozenLake-v1",
+        "ppobook/Chain-v0",
+        "ppobook/Gridworld-v0",
+        "rollouts/Clock-v0",
+    ],
+)
+def test_a_saved_state_continues_to_the_same_bits(env_id):
+    collector = fresh(env_id, 0)
+    collector.collect(33)
+    assert collector.saves_environments
+    file = io.BytesIO()
+    torch.save(collector.state_dict(), file)
+    unbroken = [collector.collect(50) for _ in range(2)]
+
+    file.seek(0)
+    resumed = fresh(env_id, 99)
+    resumed.collect(7)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    for rollout in unbroken:
+        same(resumed.collect(50), rollout)
+
+
+@pytest.mark.parametrize("path", sorted(OLD.glob("*.pkl")), ids=lambda path: path.stem)
+def test_environments_saved_by_an_earlier_version(path):
+    """After the same 33 steps of the same environments, whose state they are."""
+    collector = fresh(path.stem, 3, n=2)
+    collector.collect(33)
+    state = collector.state_dict() | {"environments": path.read_bytes()}
+    unbroken = collector.collect(50)
+    resumed = fresh(path.stem, 99, n=2)
+    resumed.load_state_dict(state)
+    same(resumed.collect(50), unbroken)
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [("_Watched", CheckedEnv), ("_FlatObservation", FlatObservation), ("_PlainAction", FlatAction)],
+)
+def test_wrappers_are_found_under_their_old_names(old, now):
+    assert Unpickler(io.BytesIO(f"cppobook.envs\n{old}\n.".encode())).load() is now
+
+
+def test_saving_changes_nothing_and_a_state_can_be_loaded_twice():
+    collector, undisturbed = clocks(), clocks()
+    collector.collect(5), undisturbed.collect(5)
+    state = collector.state_dict()
+    expected = undisturbed.collect(20)
+    same(collector.collect(20), expected)
+    for _ in range(2):
+        collector.load_state_dict(state)
+        same(collector.collect(20), expected)
+
+
+def unpicklable(collector):
+    collector.envs.envs[0].unwrapped.handle = lambda: None
+    return collector
+
+
+def forgetful():
+    return Collector(make_env("rollouts/Forgetful-v0", 2, 0), CategoricalPolicy(3, 3), seed=0)
+
+
+def wrapped():
+    envs = gym.wrappers.vector.TransformReward(make_env("CartPole-v1", 2, 0), lambda r: r)
+    return Collector(envs, CategoricalPolicy(4, 2), seed=0)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: unpicklable(clocks()), forgetful, wrapped], ids=["lambda", "ezpickle", "wrapped"]
+)
+def test_environments_that_cannot_be_saved_begin_new_episodes(make):
+    collector = make()
+    collector.collect(5)
+    assert not collector.saves_environments
+    state = collector.state_dict()
+    assert state["environments"] is None
+    collector.reset(seed=11)
+    unbroken = collector.collect(20)
+
+    resumed = make()
+    resumed.load_state_dict(state)
+    resumed.reset(seed=11)
+    same_but_for_the_episodes_number = ("actions", "logp", "rewards", "terminated", "truncated")
+    after = resumed.collect(20)
+    torch.testing.assert_close(after.actions, unbroken.actions, rtol=0, atol=0)
+    for name in same_but_for_the_episodes_number[2:]:
+        torch.testing.assert_close(getattr(after, name), getattr(unbroken, name), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("env_id", "package"), [("LunarLander-v3", "Box2D"), ("Hopper-v5", "mujoco")])
+def test_box2d_and_mujoco_begin_new_episodes(env_id, package):
+    pytest.importorskip(package)
+
+    collector = fresh(env_id, 0, n=2)
+    rollout = collector.collect(40)
+    assert len(rollout.episode_returns) >= 2
+    assert torch.isfinite(rollout.observations).all()
+    assert not collector.saves_environments
+    state = collector.state_dict()
+    assert state["environments"] is None
+    collector.reset(seed=5)
+    unbroken = [collector.collect(40) for _ in range(2)]
+    resumed = fresh(env_id, 0, n=2)
+    resumed.load_state_dict(state)
+    resumed.reset(seed=5)
+    for rollout in unbroken:
+        same(resumed.collect(40), rollout)
+
+
+def test_a_state_of_other_environments_is_refused():
+    cartpole = Collector(make_env("CartPole-v1", 4, 0), CategoricalPolicy(4, 2), seed=0)
+    for one, state, message in [
+        (cartpole, clocks(4).state_dict(), "state must hold environments of the kind of envs, CartPole-v1"),
+        (
+            clocks(4),
+            cartpole.state_dict(),
+            "state must hold environments of the kind of envs, rollouts/Clock",
+        ),
+        (clocks(3), clocks(4).state_dict(), "state must hold 3 environments as envs does, got 4"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            one.load_state_dict(state)

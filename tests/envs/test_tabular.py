@@ -1,0 +1,299 @@
+"""`TabularMDP` against slow definitions: limits, sums over all trajectories, samples."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from ppobook.envs import TabularMDP, chain, gridworld
+
+
+def random_mdp(seed, n_states=6, n_actions=3, gamma=0.9):
+    """Any state to any other; the last one terminal; rewards depend on where one gets to."""
+    rng = np.random.default_rng(seed)
+    transitions = rng.dirichlet(np.ones(n_states), size=(n_states, n_actions))
+    rewards = rng.normal(size=(n_states, n_actions, n_states))
+    start = np.append(rng.dirichlet(np.ones(n_states - 1)), 0)
+    return TabularMDP(transitions, rewards, gamma, start, np.arange(n_states) == n_states - 1)
+
+
+def layered_mdp(seed, gamma=0.8):
+    """Two states, then two states, then the end: few enough trajectories to write them all down."""
+    rng = np.random.default_rng(seed)
+    transitions = np.zeros((5, 2, 5))
+    transitions[:2, :, 2:4] = rng.dirichlet(np.ones(2), size=(2, 2))
+    transitions[2:4, :, 4] = 1
+    start = np.array([0.3, 0.7, 0, 0, 0])
+    return TabularMDP(transitions, rng.normal(size=(5, 2, 5)), gamma, start, np.arange(5) == 4)
+
+
+def trajectories(mdp, probs):
+    """Every trajectory of a world that soon ends: its probability, its discounted return, its steps."""
+
+    def onward(state, probability, discount, earned, steps):
+        if mdp.terminal[state]:
+            yield probability, earned, steps
+            return
+        for action in range(mdp.n_actions):
+            for following in np.flatnonzero(mdp.P[state, action]):
+                yield from onward(
+                    following,
+                    probability * probs[state, action] * mdp.P[state, action, following],
+                    discount * mdp.gamma,
+                    earned + discount * mdp.rewards[state, action, following],
+                    [*steps, (state, action)],
+                )
+
+    for state in np.flatnonzero(mdp.start):
+        yield from onward(state, mdp.start[state], 1.0, 0.0, [])
+
+
+def softmax(logits):
+    return torch.as_tensor(logits).softmax(-1).numpy()
+
+
+def random_policy(mdp, seed=0):
+    return softmax(np.random.default_rng(seed).normal(size=(mdp.n_states, mdp.n_actions)))
+
+
+WORLDS = {
+    "chain": chain(),
+    "undiscounted": chain(4, gamma=1.0, step_reward=-0.1),
+    "gridworld": gridworld(),
+    "random": random_mdp(1),
+    "layered": layered_mdp(2),
+}
+worlds = pytest.mark.parametrize("mdp", WORLDS.values(), ids=WORLDS)
+
+
+@worlds
+def test_values_are_the_limit_of_the_bellman_operator(mdp):
+    probs = random_policy(mdp)
+    values = np.zeros(mdp.n_states)
+    for _ in range(5000):
+        new = np.zeros(mdp.n_states)
+        for s in np.flatnonzero(~mdp.terminal):
+            for a in range(mdp.n_actions):
+                new[s] += probs[s, a] * (mdp.P[s, a] @ (mdp.rewards[s, a] + mdp.gamma * values))
+        done = np.abs(new - values).max() < 1e-14
+        values = new
+        if done:
+            break
+    np.testing.assert_allclose(mdp.policy_value(probs), values, atol=1e-9)
+    assert mdp.objective(probs) == pytest.approx(mdp.start @ values, abs=1e-9)
+    np.testing.assert_allclose((probs * mdp.q_values(probs)).sum(1), values, atol=1e-9)
+    np.testing.assert_allclose((probs * mdp.advantages(probs)).sum(1), 0, atol=1e-9)
+    assert (mdp.policy_value(probs)[mdp.terminal] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_objective_and_gradient_are_sums_over_all_trajectories(seed):
+    mdp = layered_mdp(seed)
+    logits = np.random.default_rng(seed).normal(size=(5, 2))
+    probs = softmax(logits)
+    objective, gradient = 0.0, np.zeros_like(probs)
+    for probability, earned, steps in trajectories(mdp, probs):
+        score = np.zeros_like(probs)
+        for s, a in steps:
+            score[s] += np.eye(2)[a] - probs[s]
+        objective += probability * earned
+        gradient += probability * earned * score
+    assert mdp.objective(probs) == pytest.approx(objective, abs=1e-12)
+    np.testing.assert_allclose(mdp.policy_gradient(logits), gradient, atol=1e-12)
+
+
+@worlds
+def test_gradient_against_finite_differences_and_autograd(mdp):
+    logits = np.random.default_rng(3).normal(size=(mdp.n_states, mdp.n_actions))
+    gradient = mdp.policy_gradient(logits)
+
+    slow = np.zeros_like(logits)
+    for index in np.ndindex(*logits.shape):
+        step = np.zeros_like(logits)
+        step[index] = 1e-5
+        slow[index] = (mdp.objective(softmax(logits + step)) - mdp.objective(softmax(logits - step))) / 2e-5
+    np.testing.assert_allclose(gradient, slow, atol=1e-8)
+
+    tensor = torch.tensor(logits, requires_grad=True)
+    objective = mdp.objective(tensor.softmax(-1))
+    objective.backward()
+    assert objective.item() == pytest.approx(mdp.objective(softmax(logits)), abs=1e-12)
+    np.testing.assert_allclose(gradient, tensor.grad.numpy(), atol=1e-12)
+
+
+@worlds
+def test_occupancy_is_the_sum_of_discounted_state_distributions(mdp):
+    probs = random_policy(mdp)
+    onward = np.einsum("sa,sat->st", probs, mdp.P)
+    visits, now = np.zeros(mdp.n_states), mdp.start.copy()
+    for t in range(5000):
+        visits += mdp.gamma**t * np.where(mdp.terminal, 0, now)
+        now = now @ onward
+    np.testing.assert_allclose(mdp.state_occupancy(probs), visits, atol=1e-9)
+    # J once more, from the visits: what is earned in each state, as often as one is there.
+    assert mdp.state_occupancy(probs) @ (probs * mdp.R).sum(1) == pytest.approx(
+        mdp.objective(probs), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "mdp",
+    [random_mdp(seed, n_states=4) for seed in range(5)]
+    + [chain(3), chain(4, left_reward=0.9), layered_mdp(0)],
+)
+def test_no_deterministic_policy_is_better_than_the_optimal_one(mdp):
+    best = mdp.optimal_policy()
+    assert set(np.unique(best)) == {0.0, 1.0}
+    assert (best.sum(1) == 1).all()
+    values = [
+        mdp.policy_value(np.eye(mdp.n_actions)[list(choice)])
+        for choice in itertools.product(range(mdp.n_actions), repeat=mdp.n_states)
+    ]
+    np.testing.assert_allclose(mdp.policy_value(best), np.max(values, axis=0), atol=1e-9)
+
+
+def test_optimal_policy_ends_where_actions_tie():
+    # Up and down the sides of a square are equally good ways.
+    mdp = gridworld(["S.", ".G"], slip=0.0)
+    assert mdp.objective(mdp.optimal_policy()) == pytest.approx(-0.02 + 0.95 * 0.98)
+
+
+@worlds
+def test_tensors_come_back_as_they_came(mdp):
+    probs = torch.tensor(random_policy(mdp), dtype=torch.float32)
+    for method in (mdp.policy_value, mdp.q_values, mdp.advantages, mdp.objective, mdp.state_occupancy):
+        found = method(probs)
+        assert isinstance(found, torch.Tensor)
+        assert found.dtype == torch.float32
+        np.testing.assert_allclose(found.numpy(), method(probs.double().numpy()), rtol=1e-4, atol=1e-5)
+    logits = torch.zeros(mdp.n_states, mdp.n_actions, requires_grad=True)
+    assert mdp.policy_gradient(logits).dtype == torch.float32
+    assert not mdp.policy_gradient(logits).requires_grad
+
+
+def test_lists_and_whole_number_policies_are_policies():
+    mdp = chain(1)
+    right = [[0, 1]] * 3
+    assert mdp.objective(right) == pytest.approx(0.91)
+    assert mdp.objective(torch.tensor(right)).item() == pytest.approx(0.91)
+
+
+@worlds
+def test_samples_earn_what_the_objective_says(mdp):
+    probs = random_policy(mdp)
+    batch = mdp.sample_episodes(probs, 20_000, seed=0)
+    discounts = mdp.gamma ** np.arange(batch.rewards.shape[1])
+    returns = (batch.rewards * discounts).sum(1)
+    error = returns.std() / np.sqrt(len(returns))
+    assert returns.mean() == pytest.approx(mdp.objective(probs), abs=4 * error)
+    visits = [((batch.states == s) & batch.mask) @ discounts for s in range(mdp.n_states)]
+    np.testing.assert_allclose(np.mean(visits, axis=1), mdp.state_occupancy(probs), atol=0.06)
+
+
+def test_sampling_frequencies():
+    mdp = random_mdp(5)
+    probs = random_policy(mdp)
+    probs[0] = [0.0, 1.0, 0.0]
+    states, actions, rewards, mask = mdp.sample_episodes(probs, 40_000, seed=1)
+    np.testing.assert_allclose(np.bincount(states[:, 0], minlength=6) / 40_000, mdp.start, atol=0.01)
+    for s in range(5):
+        here = mask & (states == s)
+        chosen = np.bincount(actions[here], minlength=3) / here.sum()
+        np.testing.assert_allclose(chosen, probs[s], atol=0.015)
+        assert (chosen[probs[s] == 0] == 0).all()
+    # The state after each step that was not an episode's last, and the reward that goes with getting there.
+    goes_on = mask[:, 1:]
+    for s, a in itertools.product(range(5), range(3)):
+        here = goes_on & (states[:, :-1] == s) & (actions[:, :-1] == a)
+        if here.sum() > 3000:
+            following = states[:, 1:][here]
+            given_on = mdp.P[s, a, :5] / mdp.P[s, a, :5].sum()
+            np.testing.assert_allclose(np.bincount(following, minlength=5) / here.sum(), given_on, atol=0.04)
+            np.testing.assert_array_equal(rewards[:, :-1][here], mdp.rewards[s, a, following])
+
+
+def test_padding_is_zero_and_only_behind_the_end():
+    batch = chain().sample_episodes(np.full((7, 2), 0.5), 500, seed=3)
+    lengths = batch.mask.sum(1)
+    assert lengths.max() == batch.mask.shape[1]
+    assert len(np.unique(lengths)) > 5
+    np.testing.assert_array_equal(batch.mask, np.arange(lengths.max()) < lengths[:, None])
+    for column in (batch.states, batch.actions, batch.rewards):
+        assert (column[~batch.mask] == 0).all()
+    assert (batch.states[batch.mask] > 0).all()
+
+
+def test_sampling_is_seeded_and_can_be_cut():
+    mdp, uniform = chain(), np.full((7, 2), 0.5)
+    first, again, other = (mdp.sample_episodes(uniform, 50, seed=seed) for seed in (7, 7, 8))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert first.mask.shape != other.mask.shape or (first.actions != other.actions).any()
+    cut = mdp.sample_episodes(uniform, 50, seed=7, max_steps=2)
+    np.testing.assert_array_equal(cut.actions, first.actions[:, :2])
+    rng = np.random.default_rng(7)
+    drawn = mdp.sample_episodes(uniform, 50, rng)
+    np.testing.assert_array_equal(drawn.actions, first.actions)
+    assert (mdp.sample_episodes(uniform, 50, rng).actions[:, 0] != first.actions[:, 0]).any()
+
+
+P = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+R = np.zeros((2, 1))
+START = np.array([1.0, 0.0])
+END = np.array([False, True])
+HALF = np.full((7, 2), 0.5)
+TO_AND_FRO = np.array([[1, 0], [0, 1], [1, 0], [1, 0]])
+
+BAD = [
+    ((P[0], R, 0.9, START, END), r"P must have shape \(S, A, S\), got \(1, 2\)"),
+    ((P * 0.9, R, 0.9, START, END), r"P must sum to 1, got 0.9 at index \(0, 0\)"),
+    ((P * [[[-1, 3]]], R, 0.9, START, END), r"P must be probabilities, got -0.5 at index \(0, 0, 0\)"),
+    ((P * np.nan, R, 0.9, START, END), "P must be finite, got nan at index"),
+    ((P, R[0], 0.9, START, END), r"R must have shape \(2, 1\) or \(2, 1, 2\), as P has, got \(1,\)"),
+    ((P, R + np.inf, 0.9, START, END), r"R must be finite, got inf at index \(0, 0, 0\)"),
+    ((P, R, 1.5, START, END), r"gamma must be a number in \[0, 1\], got 1.5"),
+    ((P, R, np.nan, START, END), "gamma must be .*, got nan"),
+    ((P, R, 0.9, START[:1], END), r"start must have shape \(2,\), as P has, got \(1,\)"),
+    ((P, R, 0.9, START / 2, END), "start must sum to 1, got 0.5"),
+    ((P, R, 0.9, START[::-1], END), "start must be 0 at terminal states, got 1"),
+    ((P, R, 0.9, START, [0, 1]), "terminal must be 2 bools, one per state, got shape"),
+    *(
+        (call, message)
+        for name in ("policy_value", "q_values", "objective", "state_occupancy", "advantages")
+        for take in (getattr(chain(), name),)
+        for call, message in [
+            (partial(take, HALF[:3]), r"probs must have shape \(7, 2\), .*, got \(3, 2\)"),
+            (partial(take, 0 * HALF), "probs must sum to 1, got 0 at index 0.*logits.softmax"),
+            (partial(take, torch.full((7, 2), torch.nan)), "probs must be finite, got nan"),
+        ]
+    ),
+    (
+        partial(chain(2, slip=0.0, gamma=1.0).objective, TO_AND_FRO),
+        "probs must reach a terminal state from everywhere where gamma is 1, .* not from state 1",
+    ),
+    (partial(chain().sample_episodes, HALF, 0), "episodes must be an integer of at least 1, got 0"),
+    (partial(chain().sample_episodes, HALF, 5, max_steps=0), "max_steps must be .*, got 0"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call() if callable(call) else TabularMDP(*call)
+
+
+def test_rows_of_terminal_states_are_not_read():
+    broken = P.copy()
+    broken[1] = np.nan
+    assert TabularMDP(broken, R + 1, 1.0, START, END).objective([[1], [1]]) == pytest.approx(2)
+
+
+def test_an_episode_that_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr("ppobook.envs.tabular._MOST_STEPS", 50)
+    mdp = chain(2, slip=0.0)
+    assert mdp.objective(TO_AND_FRO) == 0
+    with pytest.raises(ValueError, match=r"probs must be a policy that reaches .* more than 50 steps"):
+        mdp.sample_episodes(TO_AND_FRO, 3, seed=0)
+    assert mdp.sample_episodes(TO_AND_FRO, 3, seed=0, max_steps=20).mask.all()

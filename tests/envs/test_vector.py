@@ -1,0 +1,253 @@
+"""`make_env` and `SameStepVectorEnv`: seeds, spaces, infos, errors; the same episodes in either form."""
+
+import subprocess
+import sys
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from ppobook.envs import SameStepVectorEnv, list_envs, make_env
+
+BOX = spaces.Box(-1, 1, (2,))
+
+
+class Odd(gym.Env):
+    """An environment with whatever spaces one asks for."""
+
+    def __init__(self, observation=spaces.Discrete(3), action=spaces.Discrete(2)):  # noqa: B008
+        self.observation_space, self.action_space = observation, action
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+class Broken(gym.Env):
+    """Does something wrong in its second step, or when it is reset."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, **broken):
+        self.broken, self.t = broken, 0
+
+    def reset(self, *, seed=None, options=None):
+        if "resets" in self.broken:
+            raise self.broken["resets"]
+        self.t = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        broken = self.broken if self.t == 2 else {}
+        if "raises" in broken:
+            raise broken["raises"]
+        if "four" in broken:
+            return np.zeros(2, np.float32), 0.0, False, {}
+        return broken.get("seen", np.zeros(2, np.float32)), broken.get("reward", 0.0), False, False, {}
+
+
+class Script(gym.Env):
+    """Ends its episodes as a script says: one pair (terminated, truncated) per step."""
+
+    observation_space = spaces.Box(-1, np.inf, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, script):
+        self.script, self.step_number, self.episode = script, 0, -1
+
+    def observe(self):
+        return np.array([self.episode, self.step_number], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        return self.observe(), {"reset": self.episode}
+
+    def step(self, action):
+        ends = self.script[self.step_number % len(self.script)]
+        self.step_number += 1
+        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
+
+
+gym.register("test_envs/Odd-v0", Odd)
+gym.register("test_envs/Broken-v0", Broken)
+
+
+def test_seeds_decide_and_are_not_shared():
+    def first(seed, n=8):
+        return make_env("CartPole-v1", n, seed).reset()[0]
+
+    np.testing.assert_array_equal(first(3), first(3))
+    assert len(np.unique(np.concatenate([first(0), first(1), first(2)]), axis=0)) == 24
+    assert (first(None) != first(None)).any()
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_same_numbers_as_gymnasiums_own_vector(fast):
+    ours = make_env("CartPole-v1", 3, seed=0, fast=fast)
+    assert isinstance(ours, SameStepVectorEnv) is not fast
+    theirs = SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    np.testing.assert_array_equal(ours.reset(seed=5)[0], theirs.reset(seed=5)[0])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        actions = rng.integers(2, size=3)
+        a, b = ours.step(actions), theirs.step(actions)
+        for x, y in zip(a[:4], b[:4], strict=True):
+            np.testing.assert_array_equal(x, y)
+        assert a[4].keys() == b[4].keys()
+        for x, y in zip(a[4].get("final_obs", ()), b[4].get("final_obs", ()), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_infos_are_gymnasiums_or_the_final_observations_only():
+    script = [(False, False), (True, False), (False, True)]
+    ours = SameStepVectorEnv([lambda: Script(script)] * 2)
+    bare = SameStepVectorEnv([lambda: Script(script)] * 2, infos=False)
+    theirs = SyncVectorEnv([lambda: Script(script)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    for envs in (ours, bare, theirs):
+        envs.reset(seed=0)
+    for _ in range(7):
+        (*a, infos), (*b, final), (*c, wanted) = (x.step(np.array([0, 1])) for x in (ours, bare, theirs))
+        for x, y, z in zip(a, b, c, strict=True):
+            np.testing.assert_array_equal(x, z)
+            np.testing.assert_array_equal(y, z)
+        assert infos.keys() == wanted.keys()
+        assert infos["count"].tolist() == wanted["count"].tolist() if "count" in wanted else True
+        assert final.keys() == wanted.keys() & {"final_obs", "_final_obs", "final_info", "_final_info"}
+        if "final_obs" in final:
+            np.testing.assert_array_equal(np.stack(final["final_obs"]), np.stack(wanted["final_obs"]))
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "seen"),
+    [
+        (spaces.Discrete(3), spaces.Discrete(2), spaces.Discrete),
+        (spaces.Discrete(3, start=1), spaces.Discrete(2), (3,)),
+        (spaces.Discrete(3), BOX, (3,)),
+        (spaces.Box(0, 1, (2, 3)), spaces.Discrete(4, start=-2), (6,)),
+        (spaces.Box(0, 255, (4, 4, 3), dtype=np.uint8), spaces.Box(-1, 1, (2, 2)), (48,)),
+        (spaces.Box(-1, 1, ()), spaces.Box(-1, 1, ()), (1,)),
+        (spaces.Dict(a=spaces.Discrete(3), b=BOX), BOX, (5,)),
+        (spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)]), spaces.Discrete(2), (5,)),
+        (spaces.MultiDiscrete([2, 3]), spaces.Discrete(2), (5,)),
+        (BOX, spaces.MultiDiscrete([2, 3]), (2,)),
+        (BOX, spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 2], [3, 4]], dtype=np.int32), (2,)),
+        (BOX, spaces.MultiBinary(3), (2,)),
+        (spaces.Discrete(3), spaces.MultiBinary([2, 2]), (3,)),
+    ],
+)
+def test_spaces_become_plain(observation, action, seen):
+    envs = make_env("test_envs/Odd-v0", 2, seed=0, observation=observation, action=action)
+    space = envs.single_observation_space
+    assert isinstance(space, spaces.Discrete) if seen is spaces.Discrete else space.shape == seen
+    if isinstance(action, spaces.Discrete):
+        assert envs.single_action_space == spaces.Discrete(action.n)
+        batches = [np.full(2, a) for a in range(action.n)]
+    else:
+        assert len(envs.single_action_space.shape) == 1
+        batches = [envs.action_space.sample()]
+    for actions in batches:
+        found = envs.step(actions)[0]
+        assert envs.observation_space.contains(found)
+
+
+ODD = "test_envs/Odd-v0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "message"),
+    [
+        (("CartPol-v1",), {}, "got 'CartPol-v1'. Did you mean 'CartPole-v1'"),
+        (("cartpole-v1",), {}, "Did you mean 'CartPole-v1'"),
+        (("CartPole-v7",), {}, "Did you mean 'CartPole-v1'"),
+        (("Chain-v0",), {}, "Did you mean .*'ppobook/Chain-v0'"),
+        (("xyzzy",), {}, "env must be the id of a known environment .*, got 'xyzzy'$"),
+        (("",), {}, "env '' cannot be made"),
+        (("no_such_module:Env-v0",), {}, "needs a package that is not installed: .*no_such_module"),
+        ((ODD,), {"action": spaces.Text(3)}, f"env '{ODD}' must have discrete or box actions, got Text"),
+        ((ODD,), {"action": spaces.Dict(a=BOX)}, "must have discrete or box actions, got Dict"),
+        ((ODD,), {"action": spaces.Box(0, 5, (2,), dtype=np.int64)}, "a box of real numbers, got Box"),
+        (
+            (ODD,),
+            {"observation": spaces.Sequence(spaces.Discrete(2))},
+            "must have observations of a fixed size, got Sequence",
+        ),
+        ((ODD,), {"nonsense": 1}, "env .* with {'nonsense': 1} cannot be made: .*nonsense"),
+        ((ODD,), {"observation": spaces.Box(-1, 1, (0,))}, "must have observations with at least one entry"),
+        ((ODD,), {"action": spaces.Box(-1, 1, (0,))}, "must have actions with at least one entry"),
+        ((3,), {}, "env must be the id of an environment, such as 'CartPole-v1', got 3"),
+        (("CartPole-v1", 10**12), {}, r"num_envs must be an integer in \[1, 10000\], got 1000000000000"),
+        (("CartPole-v1", 0), {}, "num_envs must be .*, got 0"),
+        (("CartPole-v1", 1, -1), {}, "seed must be .*, got -1"),
+        (("CartPole-v1", 1, 0.5), {}, "seed must be .*, got 0.5"),
+    ],
+)
+def test_bad_input(arguments, settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make_env(*arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        ({"raises": KeyError("wheel")}, r"raised KeyError: 'wheel' in step 2 of an episode"),
+        ({"raises": AssertionError()}, r"raised AssertionError in step 2 of an episode"),
+        ({"reward": np.zeros(2)}, r"must return a number as reward, got array.* in step 2 "),
+        ({"reward": None}, r"must return a number as reward, got None"),
+        ({"seen": None}, r"must return an observation of shape \(2,\), got None in step 2"),
+        (
+            {"seen": np.zeros(1, np.float32)},
+            r"must return an observation of shape \(2,\), got \(1,\) in step 2",
+        ),
+        ({"four": True}, r"raised ValueError: not enough values to unpack .*in step 2"),
+        (
+            {"raises": gym.error.DependencyNotInstalled("pip install\nwheels")},
+            ".*: pip install wheels in step 2",
+        ),
+        ({"resets": RuntimeError("no world")}, "raised RuntimeError: no world on a reset"),
+    ],
+)
+def test_whatever_fails_inside_is_named(broken, sentence):
+    def two_steps():
+        envs = make_env("test_envs/Broken-v0", 2, 0, **broken)
+        for _ in range(2):
+            envs.step(np.zeros(2, np.int64))
+
+    with pytest.raises(ValueError, match=r"environment 0 of 2 \(test_envs/Broken-v0\) " + sentence) as caught:
+        two_steps()
+    original = broken.get("raises") or broken.get("resets")
+    if original:
+        assert caught.value.__cause__ is original
+
+
+def test_listing():
+    begin = time.perf_counter()
+    table = list_envs().set_index("id")
+    assert time.perf_counter() - begin < 5
+    assert list(table.columns) == ["observation", "actions", "step_limit"]
+    assert table.loc["CartPole-v1"].tolist() == ["4 numbers", "one of 2", 500]
+    assert table.loc["Pendulum-v1", "actions"] == "1 number in [-2, 2]"
+    assert table.loc["ppobook/Chain-v0", "observation"] == "one of 7"
+    assert table["step_limit"].isna().loc["Blackjack-v1"]
+    assert "CartPole-v0" not in table.index  # there is a newer one
+    assert "Reacher-v2" not in table.index  # can't be made
+    for env_id in table.index:
+        make_env(env_id).close()
+
+
+def test_importing_needs_no_torch_and_no_pandas():
+    code = (
+        "import sys, ppobook.envs; print([m for m in ('torch', 'pandas', 'matplotlib') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,107 @@
+"""The NumPy actor takes the actions that `policy.sample` takes from the same generator."""
+
+import numpy as np
+import pytest
+import torch
+from some_policies import policies, roughen, seeded, some_norm, states, vectors
+
+from ppobook.fast import choose
+from ppobook.policies import (
+    ACTIVATIONS,
+    MLP,
+    CategoricalPolicy,
+    GaussianPolicy,
+    MultiCategoricalPolicy,
+    RunningNorm,
+    TabularPolicy,
+)
+
+
+def actors():
+    made = {name: policy for name, (policy, _) in policies().items()}
+    for activation in ACTIVATIONS:
+        made[activation] = roughen(CategoricalPolicy(4, 3, (8, 5), activation=activation))
+    made["linear"] = roughen(CategoricalPolicy(4, 3, ()))
+    made["float64"] = roughen(GaussianPolicy(4, 2).double())
+    made["normalized means"] = roughen(GaussianPolicy(4, 2, normalizer=some_norm()))
+    made["several, normalized"] = roughen(MultiCategoricalPolicy(4, (2, 5, 3), normalizer=some_norm()))
+    return made
+
+
+@pytest.mark.parametrize("name", list(actors()))
+def test_an_actor_takes_the_actions_of_sample(name):
+    policy, steps, n = actors()[name], 300, 7
+    shown = (states if name == "table" else vectors)((steps, n)).numpy()
+    shown = shown if name == "table" else 3 * shown
+    actor, generator = choose.actor(policy, True)(policy, steps, n, seeded(4)), seeded(4)
+    drawn, logps = [], []
+    for t in range(steps):
+        actions, given = actor.sample(shown[t])
+        wanted, logp = policy.sample(shown[t], generator)
+        assert actions.dtype == wanted.numpy().dtype
+        if isinstance(policy, GaussianPolicy):
+            np.testing.assert_allclose(actions, wanted.numpy(), rtol=1e-4, atol=2e-5)
+        else:
+            np.testing.assert_array_equal(actions, wanted.numpy())
+        np.testing.assert_array_equal(given, policy.in_bounds(torch.from_numpy(actions)).numpy())
+        drawn.append(actions)
+        logps.append(logp)
+    found = actor.logp(torch.from_numpy(np.stack(drawn)))
+    assert not found.requires_grad
+    torch.testing.assert_close(found, torch.stack(logps), rtol=1e-4, atol=1e-4)
+    again = policy.logp(shown, torch.from_numpy(np.stack(drawn))).detach()
+    torch.testing.assert_close(found, again, rtol=1e-5, atol=1e-5)
+
+
+def test_an_actor_has_the_weights_of_when_it_was_made_and_leaves_torchs_global_state():
+    policy, before = CategoricalPolicy(4, 3, (8,)), torch.get_rng_state()
+    make = choose.actor(policy, True)
+    make(policy, 5, 2, seeded())
+    assert torch.equal(torch.get_rng_state(), before)
+    with torch.no_grad():
+        policy.network.layers[-1].bias += torch.tensor([0.0, 1000, 0])
+    actor = make(policy, 5, 2, seeded())
+    assert all((actor.sample(np.zeros((2, 4), np.float32))[0] == 1).all() for _ in range(5))
+
+
+def test_new_noise_is_drawn_after_the_last_step():
+    policy, generator = policies()["gaussian"][0], seeded(4)
+    actor = choose.actor(policy, True)(policy, 3, 2, seeded(4))
+    for x in vectors((10, 2)):
+        found, wanted = actor.sample(x.numpy())[0], policy.sample(x, generator)[0].numpy()
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5)
+
+
+def test_only_classes_that_declare_it_have_the_fast_form():
+    class Timid(CategoricalPolicy):
+        def logits(self, observations):
+            return 0 * super().logits(observations)
+
+    class Doubled(MLP):
+        def forward(self, observations):
+            return 2 * super().forward(observations)
+
+    class Rescaled(RunningNorm):
+        def forward(self, observations):
+            return 2 * super().forward(observations)
+
+    assert choose.actor(Timid(4, 2), True) is None
+    assert choose.actor(CategoricalPolicy(4, 2), False) is None
+    # In the network or its normalizer: the policy has the fast form, and they run in torch.
+    norm = Rescaled((4,))
+    norm.update(vectors((50,)))
+    for policy in (
+        roughen(CategoricalPolicy(4, 3, normalizer=norm)),
+        roughen(CategoricalPolicy(4, 3, network=Doubled((4, 3)))),
+    ):
+        actor, generator = choose.actor(policy, True)(policy, 20, 5, seeded(1)), seeded(1)
+        for x in vectors((20, 5)):
+            assert actor.sample(x.numpy())[0].tolist() == policy.sample(x, generator)[0].tolist()
+
+
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_an_actor_refuses_states_that_a_table_does_not_have(wrong):
+    policy = TabularPolicy(6, 3)
+    actor = choose.actor(policy, True)(policy, 1, 2)
+    with pytest.raises(ValueError, match=r"observations must be states in 0, …, 5, got values from"):
+        actor.sample(np.array([0, wrong]))

@@ -1,0 +1,116 @@
+"""Distributions: against torch's own, gradients by finite differences, noise in any portions."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from some_policies import seeded
+
+from ppobook.divergences import kl_categorical, kl_gaussian
+from ppobook.policies import Categorical, Gaussian, MultiCategorical
+
+LEADS = [(), (1,), (5,), (2, 3)]
+
+
+def theirs(name, numbers):
+    """torch's own distribution over the same actions, and a second way to the KL."""
+    if name == "categorical":
+        return torch.distributions.Categorical(logits=numbers)
+    if name == "gaussian":
+        return torch.distributions.Independent(torch.distributions.Normal(*numbers), 1)
+    return [torch.distributions.Categorical(logits=part) for part in numbers.split((3, 1, 4), dim=-1)]
+
+
+def numbers_for(name, lead, seed, scale):
+    generator = seeded(seed)
+    if name == "gaussian":
+        mean, log_std = scale * torch.randn(2, *lead, 3, generator=generator, dtype=torch.float64)
+        return mean, (log_std / 3).exp()
+    return scale * torch.randn(*lead, 4 if name == "categorical" else 8, generator=generator).double()
+
+
+def ours(name, numbers):
+    if name == "categorical":
+        return Categorical(numbers)
+    return Gaussian(*numbers) if name == "gaussian" else MultiCategorical(numbers, (3, 1, 4))
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.sampled_from(["categorical", "gaussian", "several"]),
+    st.sampled_from(LEADS),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 5.0]),
+)
+def test_distributions_are_torchs(name, lead, seed, scale):
+    here, there = numbers_for(name, lead, seed, scale), numbers_for(name, lead, seed + 1, scale)
+    p, q, their_p, their_q = ours(name, here), ours(name, there), theirs(name, here), theirs(name, there)
+    actions = p.sample(seeded(seed))
+    if name == "several":
+        each = list(zip(their_p, their_q, strict=True))
+        logp = sum(part.log_prob(actions[..., k]) for k, part in enumerate(their_p))
+        entropy = sum(part.entropy() for part in their_p)
+        kl = sum(torch.distributions.kl_divergence(a, b) for a, b in each)
+    else:
+        logp, entropy = their_p.log_prob(actions), their_p.entropy()
+        kl = torch.distributions.kl_divergence(their_p, their_q)
+    for found, wanted in ((p.logp(actions), logp), (p.entropy(), entropy), (p.kl(q), kl)):
+        assert found.shape == lead
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(p.kl(p), torch.zeros(lead, dtype=torch.float64), rtol=0, atol=1e-12)
+    if name == "categorical":
+        torch.testing.assert_close(p.kl(q), kl_categorical(here, there), rtol=1e-9, atol=1e-9)
+        assert torch.equal(p.mode(), here.argmax(-1))
+    elif name == "gaussian":
+        torch.testing.assert_close(p.kl(q), kl_gaussian(*here, *there), rtol=1e-9, atol=1e-9)
+        assert torch.equal(p.mode(), here[0])
+    else:
+        assert p.mode().tolist() == torch.stack([part.probs.argmax(-1) for part in their_p], -1).tolist()
+
+
+def test_a_standard_deviation_for_all_observations_at_once():
+    mean, std = torch.randn(2, 5, 3, generator=seeded()).double(), torch.tensor([0.5, 1, 2]).double()
+    one, each, other = Gaussian(mean, std), Gaussian(mean, std.expand_as(mean)), Gaussian(2 * mean, 3 * std)
+    for a, b in (
+        (one.entropy(), each.entropy()),
+        (one.logp(mean + 1), each.logp(mean + 1)),
+        (one.kl(other), each.kl(other)),
+    ):
+        assert a.shape == (2, 5)
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])
+def test_gradients_of_logp_entropy_and_kl(name):
+    here, there = (numbers_for(name, (3,), seed, 1.0) for seed in (1, 2))
+    other = ours(name, there)
+    actions = ours(name, here).sample(seeded())
+    inputs = tuple(x.clone().requires_grad_() for x in (here if name == "gaussian" else (here,)))
+
+    def of(*given):
+        p = ours(name, given if name == "gaussian" else given[0])
+        return p.logp(actions), p.entropy(), p.kl(other), other.kl(p)
+
+    assert torch.autograd.gradcheck(of, inputs)
+    p = ours(name, inputs if name == "gaussian" else inputs[0])
+    assert p.kl(other).requires_grad
+    assert not p.detach().kl(other).requires_grad
+    assert not p.sample().requires_grad
+    assert not p.mode().requires_grad
+
+
+def test_gaussian_noise_is_normal_far_into_its_tails():
+    noise = Gaussian(torch.zeros(1_000_000, 1).double(), torch.ones(1).double()).sample(seeded()).numpy()
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
+    assert 4.4 < np.abs(noise).max() < 7
+
+
+@pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])
+def test_noise_is_the_same_in_any_portions(name):
+    """So noise for a rollout drawn at once is the noise drawn step by step."""
+    whole = ours(name, numbers_for(name, (40, 3), 0, 1.0)).noise(seeded())
+    generator = seeded()
+    parts = [ours(name, numbers_for(name, (n, 3), 0, 1.0)).noise(generator) for n in (1, 7, 32)]
+    assert torch.equal(torch.cat(parts), whole)

@@ -1,0 +1,168 @@
+"""Networks: initial weights, seeds, networks of the user's own, and shared hidden layers."""
+
+import math
+
+import pytest
+import torch
+from gymnasium import spaces
+from some_policies import Own, seeded, some_norm, vectors
+
+from ppobook.policies import (
+    ACTIVATIONS,
+    MLP,
+    CategoricalPolicy,
+    GaussianPolicy,
+    MultiCategoricalPolicy,
+    RunningNorm,
+    SharedTrunk,
+    TabularPolicy,
+    TabularValue,
+    ValueFunction,
+    actor_critic_for,
+    orthogonal_linear,
+    together,
+)
+
+
+@pytest.mark.parametrize(("n_in", "n_out"), [(4, 64), (64, 64), (64, 2)])
+def test_initial_weights_are_orthogonal(n_in, n_out):
+    weight = orthogonal_linear(n_in, n_out, 1.5, seeded()).weight.detach().double()
+    gram = weight @ weight.T if n_out <= n_in else weight.T @ weight
+    torch.testing.assert_close(gram, 1.5**2 * torch.eye(min(n_in, n_out)).double(), rtol=0, atol=1e-5)
+
+
+def test_mlp_layers_and_their_gains():
+    mlp = MLP((4, 8, 8, 2), "relu", output_scale=0.3)
+    linear = [layer for layer in mlp.layers if isinstance(layer, torch.nn.Linear)]
+    assert [tuple(x.weight.shape) for x in linear] == [(8, 4), (8, 8), (2, 8)]
+    assert [type(x).__name__ for x in mlp.layers] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    assert all((x.bias == 0).all() for x in linear)
+    for layer, gain in zip(linear, (math.sqrt(2), math.sqrt(2), 0.3), strict=True):
+        singular = torch.linalg.svdvals(layer.weight.detach())
+        torch.testing.assert_close(singular, torch.full_like(singular, gain))
+    x = torch.randn(3, 4, generator=seeded())
+    by_hand = x
+    for i, layer in enumerate(linear):
+        by_hand = by_hand @ layer.weight.T + layer.bias
+        by_hand = by_hand.clamp(min=0) if i < 2 else by_hand
+    torch.testing.assert_close(mlp(x), by_hand)
+
+
+def test_initial_policies_are_almost_uniform_and_tables_exactly():
+    observations = torch.randn(100, 4, generator=seeded())
+    assert (CategoricalPolicy(4, 3).probs(observations) - 1 / 3).abs().max() < 0.02
+    assert (TabularPolicy(5, 4).probs(torch.arange(5)) == 0.25).all()
+    assert (TabularValue(5)(torch.arange(5)) == 0).all()
+    mean, std = GaussianPolicy(4, 1, low=0, high=10).mean_std(observations)
+    assert (mean - 5).abs().max() < 0.2
+    assert (std == 5).all()
+
+
+def test_seeds_reproduce_weights_and_leave_torchs_global_state():
+    def weights(module):
+        return torch.cat([p.detach().flatten() for p in module.parameters()])
+
+    for make in (
+        lambda seed: CategoricalPolicy(4, 2, seed=seed),
+        lambda seed: GaussianPolicy(4, 2, seed=seed),
+        lambda seed: ValueFunction(4, seed=seed),
+    ):
+        before = torch.get_rng_state()
+        first, again, other = weights(make(1)), weights(make(1)), weights(make(2))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+        shared = seeded(1)
+        assert torch.equal(weights(make(shared)), first)
+        assert not torch.equal(weights(make(shared)), first)
+
+
+def test_own_networks_are_used_and_learned():
+    for make in (
+        lambda own: CategoricalPolicy(4, 3, network=own),
+        lambda own: GaussianPolicy(4, 3, network=own, normalizer=RunningNorm((4,))),
+        lambda own: MultiCategoricalPolicy(4, (2, 1), network=own),
+    ):
+        own = Own(3)
+        policy = make(own)
+        assert policy.network is own
+        torch.testing.assert_close(policy.outputs(vectors((2, 3))), own(vectors((2, 3))))
+        policy.entropy(vectors((5,))).sum().backward()
+        actions, _ = policy.sample(vectors((5,)), seeded())
+        policy.logp(vectors((5,)), actions).sum().backward()
+        assert all(p.grad is not None for p in own.parameters())
+    assert ValueFunction(4, network=Own(1))(vectors((2, 3))).shape == (2, 3)
+
+
+class Counted(torch.nn.Tanh):
+    calls = 0
+
+    def forward(self, x):
+        Counted.calls += 1
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "actions", [spaces.Discrete(3), spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 3])]
+)
+def test_a_shared_trunk_is_the_same_objects_and_both_gradients_add_up_in_it(actions, monkeypatch):
+    monkeypatch.setitem(ACTIVATIONS, "tanh", Counted)
+    box, norm = spaces.Box(-1, 1, (4,)), some_norm()
+    policy, value = actor_critic_for(box, actions, (8, 6), shared=True, normalizer=norm, seed=3)
+    trunk = [p for layer in list(policy.network.layers)[:-1] for p in layer.parameters()]
+    assert len(trunk) == 4
+    assert {id(p) for p in trunk} == {id(p) for p in policy.parameters()} & {
+        id(p) for p in value.parameters()
+    }
+    assert policy.normalizer is value.normalizer is norm
+
+    Counted.calls = 0
+    distribution, values = together(policy, value, vectors((5,)))
+    assert Counted.calls == 2  # two hidden layers, each once
+    torch.testing.assert_close(values, value(vectors((5,))))
+    torch.testing.assert_close(distribution.entropy(), policy.entropy(vectors((5,))))
+    taken = distribution.sample(seeded())
+    both = torch.autograd.grad((distribution.logp(taken) + values).sum(), trunk)
+    mine = torch.autograd.grad(policy.logp(vectors((5,)), taken).sum(), trunk)
+    its = torch.autograd.grad(value(vectors((5,))).sum(), trunk)
+    for a, b, c in zip(both, mine, its, strict=True):
+        assert b.abs().sum() > 0
+        assert c.abs().sum() > 0
+        torch.testing.assert_close(a, b + c)
+
+
+def test_without_sharing_nothing_is_shared():
+    box = spaces.Box(-1, 1, (4,))
+    policy, value = actor_critic_for(box, spaces.Discrete(3), (8,), activation="relu", seed=3)
+    assert not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
+    assert not torch.equal(policy.network.layers[0].weight, value.network.layers[0].weight)
+    distribution, values = together(policy, value, vectors((5,)))
+    assert torch.equal(distribution.logits, policy.logits(vectors((5,))))
+    assert torch.equal(values, value(vectors((5,))))
+    # Another pair's head is not taken for this policy's.
+    one, other = (actor_critic_for(box, spaces.Discrete(3), (8,), shared=True, seed=seed) for seed in (1, 2))
+    assert torch.equal(together(one[0], other[1], vectors((5,)))[1], other[1](vectors((5,))))
+
+
+def test_tables_have_nothing_to_share():
+    policy, value = actor_critic_for(spaces.Discrete(7), spaces.Discrete(3), shared=True)
+    assert isinstance(policy, TabularPolicy)
+    assert isinstance(value, TabularValue)
+    distribution, values = together(policy, value, torch.arange(7))
+    assert distribution.entropy().shape == values.shape == (7,)
+
+
+def test_overridden_methods_are_used_with_a_shared_trunk():
+    class Timid(CategoricalPolicy):
+        def logits(self, observations):
+            return 0 * super().logits(observations)
+
+    class Doubled(ValueFunction):
+        def forward(self, observations):
+            return 2 * super().forward(observations)
+
+    timid, x = Timid(4, 3, (8,)), vectors((5,))
+    value = Doubled(4, network=SharedTrunk(timid.network))
+    distribution, values = together(timid, value, x)
+    assert (distribution.logits == 0).all()
+    assert torch.equal(values, value(x))

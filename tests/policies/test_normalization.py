@@ -1,0 +1,62 @@
+"""Running statistics of observations: the mean and variance of all data, in any split."""
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from some_policies import seeded, vectors
+
+from ppobook.policies import GaussianPolicy, RunningNorm
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from([(), (3,), (2, 2)]),
+    st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    st.sampled_from([0.0, 1e6]),
+    st.integers(0, 10**6),
+)
+def test_running_norm_is_mean_and_variance_of_all_in_any_split(shape, sizes, offset, seed):
+    rng, norm = np.random.default_rng(seed), RunningNorm(shape)
+    parts = [offset + rng.exponential(size=(n, *shape)) for n in sizes]
+    for part in parts:
+        norm.update(part if len(part) % 2 else torch.from_numpy(part))
+    everything = np.concatenate(parts)
+    assert norm.count.item() == len(everything)
+    np.testing.assert_allclose(norm.mean.numpy(), everything.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(norm.var.numpy(), everything.var(0), rtol=1e-9, atol=1e-9 + 1e-15 * offset**2)
+    wanted = np.clip((everything - everything.mean(0)) / np.sqrt(everything.var(0) + 1e-8), -10, 10)
+    np.testing.assert_allclose(norm(everything).numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_running_norm_takes_any_leading_axes_and_clips():
+    norm, other = RunningNorm((4,), clip=1.5), RunningNorm((4,), clip=1.5)
+    x = torch.randn(6, 5, 4, generator=seeded())
+    norm.update(x)
+    other.update(x.transpose(0, 1).flatten(0, 1))
+    torch.testing.assert_close(norm.mean, other.mean)
+    assert norm(x).abs().max() == 1.5
+    assert norm(x).dtype == torch.float32
+    assert norm(x.double()).dtype == torch.float64
+    assert norm.mean.dtype == torch.float64
+
+
+def test_running_norm_is_the_identity_at_first_and_zero_on_constants():
+    norm, x = RunningNorm((4,)), torch.randn(5, 4, generator=seeded())
+    torch.testing.assert_close(norm(x), x)
+    assert norm(100 * torch.ones(4)).tolist() == [10.0] * 4
+    norm.update(torch.full((1000, 4), 0.1))
+    assert norm(torch.full((4,), 0.1)).tolist() == [0.0] * 4
+
+
+def test_running_norm_changes_in_update_only_and_is_saved_with_its_policy():
+    policy = GaussianPolicy(4, 2, normalizer=RunningNorm((4,)))
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    policy.sample(vectors((9,)), seeded())
+    policy.logp(vectors((9,)), torch.zeros(9, 2)).sum().backward()
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+    policy.normalizer.update(5 + vectors((9,)))
+    other = GaussianPolicy(4, 2, normalizer=RunningNorm((4,)), seed=3)
+    other.load_state_dict(policy.state_dict())
+    assert torch.equal(other.mean_std(vectors((9,)))[0], policy.mean_std(vectors((9,)))[0])
+    assert other.normalizer.count == 9
