@@ -23,7 +23,7 @@ from ppobook.run.folder import RunFolder, locked
 from ppobook.run.machine import threads
 from ppobook.run.settings import setting
 from ppobook.settings import VanillaSettings
-from ppobook.spaces import _describe, _space
+from ppobook.spaces import describe_space, space_of
 from ppobook.training import COLUMNS
 from ppobook.vanilla import Vanilla
 
@@ -747,5 +747,5 @@ def test_settings_of_ones_own_have_doors(name, given, sentence):
     ids=str,
 )
 def test_spaces_are_kept_in_plain_data(space):
-    described = _describe(space)
-    assert _space(json.loads(json.dumps(described))) == space
+    described = describe_space(space)
+    assert space_of(json.loads(json.dumps(described))) == space

@@ -89,7 +89,7 @@ def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
     """The class of `ppobook.fast.actor` that samples for this policy in a rollout; None: `policy.sample`."""
     from ppobook.fast.actor import FORMS
 
-    return FORMS.get(declared(policy)) if fast else None
+    return FORMS.get(declared(policy) or "") if fast else None
 
 
 def vector_envs(env: Any, num_envs: int, fast: bool) -> Any | None:

@@ -166,7 +166,7 @@ def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Ten
     if not _one_trunk(policy, value):
         return policy.distribution(observations), value(observations)
     x = observations if policy.normalizer is None else policy.normalizer(observations)
-    shared = value.network
+    shared: Any = value.network
     features = shared.trunk(as_vectors(x, shared.obs_dim, shared.head.weight))
     return policy.distribution_of(policy.network.layers[-1](features)), shared.head(features).squeeze(-1)
 
