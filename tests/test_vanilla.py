@@ -311,7 +311,7 @@ def test_an_entropy_bonus_keeps_a_policy_random():
 
 
 def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.episodes._ENDLESS", 200)
+    monkeypatch.setattr("ppobook.episodes._MOST_STEPS", 200)
     with pytest.raises(ValueError, match='baseline="value"'):
         train(
             "vanilla",
