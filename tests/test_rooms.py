@@ -1,6 +1,8 @@
-"""A room of the library uses only the rooms above it: the table of the design, held by the syntax trees."""
+"""Which part of the library may use which, what importing brings in, how long a file may be, and its words."""
 
 import ast
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,138 +12,258 @@ import pytest
 import ppobook
 
 PACKAGE = Path(ppobook.__file__).parent
+ROOT = Path(__file__).parents[1]
+FILES = sorted(PACKAGE.rglob("*.py"))
 
-CORE = {"returns", "divergences", "diagnostics", "objectives", "preferences", "networks", "envs"}
-LOOP = CORE | {"rollouts", "evaluation", "runs", "training"}
-TRAINERS = {"vanilla", "trpo", "ppo"}
+# These hold nothing of the subject; everything may use them.
+EVERYWHERE = {"validation", "_reads"}
+FORMULAS = {"returns", "divergences", "diagnostics", "reductions", "objectives", "preferences"}
+WORLD = {"policies", "envs", "rollouts", "evaluation", "episodes", "spaces"}
+LEARNER = {"batches", "settings", "presets", "learner", "adaptive_kl"}
+TRAINERS = {"vanilla", "actor_critic", "trpo", "ppo"}
+RUNS = {"run", "registry", "training"}
+CONTROL = FORMULAS | WORLD | LEARNER | RUNS | {"fast"}
 MAY_USE = {
     "returns": set(),
     "divergences": set(),
     "diagnostics": {"divergences"},
-    "objectives": {"divergences", "diagnostics"},
-    "preferences": {"objectives"},
-    "networks": set(),
-    "envs": set(),
-    "rollouts": {"returns", "networks", "envs"},
-    "evaluation": {"rollouts", "returns", "networks", "envs"},
-    "runs": set(),
-    "training": LOOP - {"training"},
-    "updates": CORE | {"rollouts"},
-    "closed_form": CORE | {"updates"},
-    "vanilla": LOOP,
-    "actor_critic": LOOP | {"updates"},
-    "trpo": LOOP | {"updates", "actor_critic", "closed_form"},
-    "ppo": LOOP | {"updates", "actor_critic", "closed_form"},
-    "language": CORE - {"envs"} | {"runs"},
-    "experiments": LOOP | TRAINERS,
-    "teaching": LOOP | TRAINERS | {"language", "experiments"},
-    "course": {"teaching"},
-    # What the command line does with runs, each for Python as well.
-    "doctor": set(),
-    "comparing": LOOP | {"teaching"},
-    "watching": LOOP,
-    "exporting": LOOP,
-    "cli": LOOP
-    | TRAINERS
-    | {"language", "experiments", "teaching", "course", "doctor", "comparing", "watching", "exporting"},
+    "reductions": set(),
+    "objectives": {"divergences", "diagnostics", "reductions"},
+    "preferences": {"objectives", "reductions"},
+    # What every run shares, control or language. It knows none of its users.
+    "run": set(),
+    "policies": {"returns", "fast"},
+    "envs": {"fast"},
+    "rollouts": {"returns", "policies", "envs", "fast"},
+    "evaluation": {"returns", "policies", "envs", "rollouts", "fast"},
+    "episodes": {"returns", "rollouts", "run"},
+    "spaces": {"run"},
+    "batches": {"rollouts"},
+    "settings": {"envs", "run"},
+    "presets": {"settings", "run"},
+    "adaptive_kl": {"run"},
+    "learner": FORMULAS | WORLD | {"batches", "settings", "run", "fast"},
+    "registry": {"learner", "run"},
+    "vanilla": FORMULAS | WORLD | LEARNER | {"run", "fast"},
+    "actor_critic": FORMULAS | WORLD | LEARNER | {"run", "fast"},
+    "trpo": FORMULAS | WORLD | LEARNER | {"run", "fast", "actor_critic"},
+    "ppo": FORMULAS | WORLD | LEARNER | {"run", "fast", "actor_critic"},
+    "training": CONTROL - {"training"},
+    "fast": FORMULAS | WORLD | {"batches", "learner", "language", "run"},
+    "language": FORMULAS | {"run", "fast", "adaptive_kl"},
+    "experiments": CONTROL | TRAINERS,
+    "teaching": CONTROL | TRAINERS | {"language", "experiments"},
+    "course": {"teaching", "run"},
+    "analysis": CONTROL | {"language", "teaching"},
+    "cli": CONTROL | TRAINERS | {"language", "experiments", "teaching", "course", "analysis"},
     "__main__": {"cli"},
-    # The four names of `import ppobook`, each looked up when it is first used.
+    # The names of `import ppobook`, each looked up when it is first used.
     "__init__": {"evaluation", "experiments", "training"},
 }
-# These hold nothing of the subject; every room may use them.
-EVERYWHERE = {"_arguments", "validation", "_reads"}
+
+# Of what `fast` accelerates, each file knows `choose` and `declare`; only `choose` knows the other files.
+FAST = {"fast.choose", "fast.declare"}
+
+# Inside language: a file uses files of its own line and of the lines above.
+LANGUAGE = [
+    "settings",
+    "tokens",
+    "model cache generation files parallel",
+    "world",
+    "records data",
+    "pretrained rewards hf",
+    "describing stored run",
+    "stage registry",
+    "sampling sft",
+    "reward",
+    "dpo ppo grpo",
+    "online",
+    "opening training evaluating best_of_n",
+    "__init__",
+]
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def name_of(path):
+    """The module of a file, without "ppobook."."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def rooms_used(path: Path) -> set[str]:
-    """The rooms of ours that a file imports, at its top or anywhere inside."""
-    used = set()
-    package = ("ppobook", *path.relative_to(PACKAGE).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
+def imports(path, *, at_top=False):
+    """The modules that a file imports, those for type checkers aside; at_top: only when it is imported itself."""
+    package = ["ppobook", *path.relative_to(PACKAGE).parent.parts]
+    found = set()
+
+    def visit(node):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if at_top and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
-            module = (base + (node.module or "")).rstrip(".")
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "ppobook" else [module]
-        for name in names:
-            top, _, rest = name.partition(".")
-            if top == "ppobook" and rest:
-                used.add(rest.partition(".")[0])
-    return used - EVERYWHERE - {"__version__"}
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *filter(None, [node.module])])
+            found.update(f"{module}.{alias.name}" for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found
 
 
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if "_results" not in path.parts)
+def own(names):
+    """Of some imports, the modules of ours, without "ppobook."."""
+    found = set()
+    for name in names:
+        parts = name.split(".")
+        if parts[0] != "ppobook" or len(parts) == 1:
+            continue
+        for end in range(len(parts), 1, -1):
+            path = PACKAGE.joinpath(*parts[1:end])
+            if path.with_suffix(".py").exists() or (path / "__init__.py").exists():
+                found.add(".".join(parts[1:end]))
+                break
+    return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_uses_only_rooms_above_it(path):
-    room = room_of(path)
-    if room in EVERYWHERE:
-        assert not rooms_used(path)
+def room(module):
+    return module.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_uses_only_what_it_may(path):
+    name, used = name_of(path), own(imports(path))
+    mine = room(name)
+    if mine in EVERYWHERE:
+        assert not used - EVERYWHERE
         return
-    assert room in MAY_USE, f"{room} is not in the table of rooms"
-    assert rooms_used(path) <= MAY_USE[room] | {room}
+    assert mine in MAY_USE, f"{mine} is not in the table of rooms"
+    assert {room(module) for module in used} <= MAY_USE[mine] | EVERYWHERE | {mine}
+    if mine != "fast":
+        assert {module for module in used if room(module) == "fast"} <= FAST
+    if mine == "language":
+        lines = {module: n for n, line in enumerate(LANGUAGE) for module in line.split()}
+        place = name.partition(".")[2] or "__init__"
+        assert place in lines, f"{place} is not in the order of the files of language"
+        for module in used:
+            if module.startswith("language."):
+                assert lines[module.partition(".")[2]] <= lines[place], f"{place} uses {module}"
 
 
 def test_the_reader_of_imports_sees_every_spelling(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
     (tmp_path / "language").mkdir()
+    for name in ("envs", "validation", "ppo", "returns", "trpo", "vanilla", "training", "language/model"):
+        (tmp_path / f"{name}.py").touch()
     file = tmp_path / "language" / "online.py"
     file.write_text(
         "import ppobook.envs as e\nfrom ppobook import validation, ppo\nfrom ppobook.returns import gae\n"
         "from .. import trpo\nfrom ..vanilla import Vanilla\nfrom . import model\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ppobook.evaluation\n"
         "def f():\n    from ppobook.training import train\n"
     )
-    assert rooms_used(file) == {"envs", "ppo", "returns", "trpo", "vanilla", "training", "language"}
+    at_top = {"envs", "validation", "ppo", "returns", "trpo", "vanilla", "language.model"}
+    assert own(imports(file)) == at_top | {"training"}
+    assert own(imports(file, at_top=True)) == at_top
 
 
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        ("ppobook", ["torch", "pandas", "numpy", "matplotlib"]),
-        ("ppobook.returns", ["torch", "pandas", "matplotlib"]),
-        ("ppobook.divergences", ["torch", "pandas", "matplotlib"]),
-        ("ppobook.diagnostics", ["torch", "pandas", "matplotlib"]),
-        ("ppobook.cli", ["torch", "pandas", "numpy", "matplotlib"]),
-        ("ppobook.experiments", ["torch", "pandas", "matplotlib"]),
-        ("ppobook.teaching", ["torch"]),
-        ("ppobook.language", ["torch", "pandas", "numpy"]),
-        ("ppobook.language.cli", ["torch", "pandas", "numpy"]),
-        *(
-            (f"ppobook.language.{path.stem}", ["transformers", "peft", "datasets", "ppobook.training"])
-            for path in sorted((PACKAGE / "language").glob("[a-z]*.py"))
+# In this order one process imports them: what must be absent shrinks from line to line.
+LIGHT = [
+    ("ppobook ppobook.cli ppobook.language", "torch pandas numpy matplotlib"),
+    ("ppobook.run.settings ppobook.language.settings", "torch pandas matplotlib"),
+    (
+        "ppobook.returns ppobook.divergences ppobook.diagnostics ppobook.experiments",
+        "torch pandas matplotlib",
+    ),
+    ("ppobook.settings ppobook.presets ppobook.registry", "torch pandas matplotlib"),
+    ("ppobook.teaching", "torch"),
+    (
+        " ".join(
+            f"ppobook.language.{path.stem}" for path in sorted((PACKAGE / "language").glob("[a-z]*.py"))
         ),
-    ],
-)
-def test_importing_brings_in_no_more_than_is_needed(module, absent):
-    code = f"import sys, {module}; print([m for m in {absent!r} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+        "transformers peft datasets ppobook.training",
+    ),
+]
+IMPORT = """
+import importlib, json, sys
+found, seen = {}, set()
+for modules, absent in json.loads(sys.argv[1]):
+    for module in modules.split():
+        importlib.import_module(module)
+        found[module] = [name for name in absent.split() if name in sys.modules and name not in seen]
+        seen.update(found[module])
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def brought_in():
+    command = [sys.executable, "-c", IMPORT, json.dumps(LIGHT)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("module", [module for modules, _ in LIGHT for module in modules.split()])
+def test_importing_brings_in_no_more_than_is_needed(module, brought_in):
+    assert brought_in[module] == []
 
 
 def test_threads_are_set_in_one_place():
-    places = [path.name for path in FILES if "set_num_threads" in path.read_text(encoding="utf-8")]
-    assert places == ["runs.py"]
+    assert [name_of(path) for path in FILES if "set_num_threads" in path.read_text()] == ["run.machine"]
 
 
 def test_no_library_file_imports_a_chapter():
     for path in FILES:
-        assert "chapters" not in {
-            name.split(".")[0]
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for name in (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
-            )
-        }
+        assert "chapters" not in {name.split(".")[0] for name in imports(path)}
 
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         _ = ppobook.trian
     assert {"train", "load", "evaluate", "results"} <= set(dir(ppobook))
+
+
+# --- files and words ------------------------------------------------------------------------------------
+
+OURS = [
+    path
+    for folder in ("lib", "tests", "benchmarks", "tools", "results")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("folder", ["lib", "tests", "benchmarks", "tools", "results"])
+def test_files_are_short(folder):
+    """A check of an exercise and its test are long tables."""
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in OURS
+        if path.is_relative_to(ROOT / folder) and "teaching/checks" not in path.as_posix()
+    }
+    assert not {path: n for path, n in lines.items() if n >= 600}
+
+
+# A word that a user of PyTorch would have to translate, and the field's.
+WORDS = {
+    r"rubbish": "padding",
+    r"_doors\b|\bdoors?\b": "validation",
+    r"AdamW": "Adam",
+    r"[Bb]egin_?\s?afresh|\bafresh\b": "reset",
+    r"model of rewards|\bJudge\b": "reward model",
+    r"hold_out": "train_eval_split",
+    r"carry_out": "run_training",
+    r"choice among": "discrete actions",
+    r"kl_coef_target": "kl_target",
+    r"less_penalty": "apply_truncation_penalty",
+    r"(is|are) wanted|wanted: |want(s|ed) one": "x must be …, got …",
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_fields_words(word):
+    found = {}
+    for path in FILES:
+        for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(word, line):
+                found[f"{path.relative_to(PACKAGE)}:{n}"] = line.strip()
+    assert not found, f"write {WORDS[word]}"
