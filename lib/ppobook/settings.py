@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppobook.envs import MOST_ENVS
-
-# These are at hand here too, for whoever has a run in hand.
-from ppobook.run.interrupts import Interrupted as Interrupted
-from ppobook.run.machine import threads as threads
 from ppobook.run.settings import Settings, setting, storable
 
 

@@ -100,7 +100,7 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
     [
         ([], {}, r"folders must be a list of at least one .*, got \[\]"),
         (["a0", "a0"], {}, "folders must be distinct, got the same run twice"),
-        (["nothing"], {}, "is no folder"),
+        (["nothing"], {}, "must be the folder of a run"),
         (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
         (["a0"], {"metric": "update"}, "metric must be a column of .* got 'update'"),
     ],

@@ -108,7 +108,7 @@ def test_without_a_command_the_help_is_shown(capsys):
         (["train", "--algorithm", "vanilla"], "--algorithm: ppobook train has no such option"),
         (["train", "vanilla", "--env", "CartPole-v1", "--out", ""], "out is ''"),
         (["train", "--resume", ""], "resume is ''"),
-        (["train", "--resume", "nowhere", "--lr", "0.1"], "--resume nowhere is no folder"),
+        (["train", "--resume", "nowhere", "--lr", "0.1"], "--resume nowhere must be the folder of a run"),
         (["--foo"], "--foo"),
         (["--foo", "train", "vanilla"], "--foo: there is no such option"),
         (["train", "vanilla", "--env", "CartPole-v1", "--gamma", "1.5"], "gamma is 1.5"),
@@ -117,8 +117,8 @@ def test_without_a_command_the_help_is_shown(capsys):
         (["train", "vanilla", "--env", "CartPole-v1", "extra"], "'extra' was not expected"),
         (["train", "vanilla", "--env", "CartPole-v1", "--total-steps", "1.5"], "at least 1 is wanted"),
         (["train", "vanilla", "--seed", "x"], "--seed: it is 'x'; a whole number of at least 0 is wanted"),
-        (["train", "--resume", "nowhere"], "--resume nowhere is no folder"),
-        (["evaluate", "nowhere"], "folder='nowhere' is no folder"),
+        (["train", "--resume", "nowhere"], "--resume nowhere must be the folder of a run"),
+        (["evaluate", "nowhere"], "folder='nowhere' must be the folder of a run"),
         (["evaluate"], "RUN"),
         (["evaluate", "nowhere", "--learner", "mine"], "--learner mine: a class is wanted"),
         (["train", "nowhere_at_all:Mine", "--env", "CartPole-v1"], "there is no module 'nowhere_at_all'"),
@@ -134,14 +134,14 @@ def test_without_a_command_the_help_is_shown(capsys):
             "config='nowhere.yml' cannot be read (No such file",
         ),
         (["train", "--resume", "nowhere", "--config", "x.yml"], "a resumed run keeps its settings"),
-        (["doctor", "nowhere"], "folder='nowhere' is no folder"),
+        (["doctor", "nowhere"], "folder='nowhere' must be the folder of a run"),
         (["doctor"], "RUN"),
-        (["compare", "nowhere"], "folders='nowhere' is no folder"),
+        (["compare", "nowhere"], "folders='nowhere' must be the folder of a run"),
         (["compare"], "RUN"),
         (["compare", "nowhere", "--out", "x.bmp"], "out is 'x.bmp'; a file ending in .svg, .png, .pdf"),
-        (["watch", "nowhere", "--out", "x.gif"], "folder='nowhere' is no folder"),
+        (["watch", "nowhere", "--out", "x.gif"], "folder='nowhere' must be the folder of a run"),
         (["watch", "nowhere"], "--out"),
-        (["export", "nowhere", "x.onnx"], "folder='nowhere' is no folder"),
+        (["export", "nowhere", "x.onnx"], "folder='nowhere' must be the folder of a run"),
         (["export", "nowhere"], "FILE.onnx"),
         (["envs", "--all"], "--all"),
     ],
@@ -155,15 +155,15 @@ def test_a_run_is_not_overwritten_nor_read_when_cut_short(tmp_path, capsys):
     folder = tmp_path / "run"
     main(["train", "vanilla", *SMALL, "--total-steps", "32", "--out", str(folder)])
     capsys.readouterr()
-    assert "holds a run already" in refused(capsys, "train", "vanilla", *SMALL, "--out", str(folder))
+    assert "must be a new folder, got one that holds a run" in refused(capsys, "train", "vanilla", *SMALL, "--out", str(folder))
     (tmp_path / "file").touch()
-    assert "cannot be written" in refused(
+    assert "must be a folder that can be written" in refused(
         capsys, "train", "vanilla", *SMALL, "--out", str(tmp_path / "file" / "run")
     )
     state = folder / "checkpoint-000001" / "state.pt"
     state.write_bytes(state.read_bytes()[:-9])
-    assert "cut short" in refused(capsys, "evaluate", str(folder))
-    assert "cut short" in refused(capsys, "train", "--resume", str(folder))
+    assert "truncated or damaged" in refused(capsys, "evaluate", str(folder))
+    assert "truncated or damaged" in refused(capsys, "train", "--resume", str(folder))
 
 
 # ----------------------------------------------------------------------------------------- settings in a file
@@ -278,14 +278,14 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
     said = ppobook("train", "own_things:Mine", *world, *small, "--out", "run")
     assert "Mine on own_things:World-v0" in said
     said = ppobook("evaluate", "run", code=2)
-    assert "trained by 'own_things:Mine', a class that is not ppobook's; wanted: --learner" in said
+    assert "trained by, 'own_things:Mine', got None: pass --learner" in said
     learner = ["--learner", "own_things:Mine"]
     said = ppobook("evaluate", "run", *learner, code=2)
     assert (
         "'own_things:World-v0', and a module that a run names is not imported unasked; wanted: --env" in said
     )
     assert "return: mean" in ppobook("evaluate", "run", *learner, *world, "--episodes", "3")
-    assert "trained by 'own_things:Mine'" in ppobook("train", "--resume", "run", code=2)
+    assert "trained by, 'own_things:Mine'" in ppobook("train", "--resume", "run", code=2)
     assert "4 updates" in ppobook(
         "train", "own_things:Mine", "--resume", "run", "--total-steps", "128", "--quiet"
     )
@@ -296,7 +296,7 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
 
 
 def test_traceback_on_request():
-    with pytest.raises(OSError, match="is no folder"):
+    with pytest.raises(OSError, match="must be the folder of a run"):
         main(["--traceback", "evaluate", "nowhere"])
 
 

@@ -355,8 +355,8 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sft --world nouns=4,nouns=5", "nouns twice"),
         ("sft --data nowhere.jsonl --world nouns=4", "one of them is wanted"),
         ("sft BASE --data nowhere.jsonl", "where there is no file"),
-        ("sft --resume nowhere", "--resume nowhere is no folder"),
-        ("ppo --resume BASE", "was trained by 'sft'"),
+        ("sft --resume nowhere", "--resume nowhere must be the folder of a run"),
+        ("ppo --resume BASE", "stage must be 'sft', which the run was trained by"),
         ("sft --resume BASE --lr 0.5", "lr"),
         ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
         ("sft --config nowhere.yaml", "cannot be read"),
@@ -464,7 +464,7 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert language.load("again").config == run.config | {"updates": 3}
     assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
     assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
-    assert "was trained by 'own_stages:Mine', which is wanted" in refused(capsys, "sft", "--resume", "run")
+    assert "must be 'own_stages:Mine', which the run was trained by" in refused(capsys, "sft", "--resume", "run")
     for words, sentence in (
         ([], "the stage is left out; MODULE:CLASS is wanted"),
         (["sft"], "'sft' is no stage of your own; ppobook language sft is wanted"),
@@ -513,7 +513,7 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
     assert "already; wanted: a new folder" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
-    assert "is no folder" in refused(capsys, "export", "nowhere", tmp_path / "x")
+    assert "must be the folder of a run" in refused(capsys, "export", "nowhere", tmp_path / "x")
     assert "a RewardModel of a Decoder; a language model" in refused(
         capsys, "export", runs / "judge", tmp_path / "x"
     )

@@ -13,12 +13,12 @@ import traceback
 import pandas as pd
 import pytest
 import torch
-from test_language_training import WORLD, decoder, timeless
+from small_language import timeless
+from small_stages import WORLD, decoder
 from torch import multiprocessing
 
 from ppobook.language import parallel
-from ppobook.language.generation import generate
-from ppobook.language.model import Decoder
+from ppobook.language.model import Decoder, generate
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Stage
@@ -139,7 +139,7 @@ def test_rows_of_a_batch_are_written_with_numbers_of_their_own():
         torch.testing.assert_close(again.logp, whole.logp)
     some = generate(model, prompts[1:3], mask[1:3], 12, numbers=numbers[1:3])
     assert some.texts(WORLD.tokenizer) == whole.select([1, 2]).texts(WORLD.tokenizer)
-    with pytest.raises(ValueError, match="numbers has shape"):
+    with pytest.raises(ValueError, match="numbers must have shape"):
         generate(model, prompts, mask, 12, numbers=numbers[:1])
 
 
@@ -167,7 +167,7 @@ def as_if_alone(self, rows, part, read, loss, weight=len):
     if len(mine):
         some = part(mine)
         (loss(some, read(some))[0] / parallel.world_size()).backward()
-    parallel.sum_gradients(self._learned())
+    parallel.sum_gradients(self._trained())
     return {"loss": 0.0, "grad_norm": self.optimizer_step()}
 
 

@@ -18,8 +18,8 @@ import pandas as pd
 
 from ppobook import validation
 from ppobook.evaluation import aggregate
-from ppobook.registry import short_name
 from ppobook.run.files import atomic_write
+from ppobook.run.registry import short_name
 from ppobook.training import Record, read_record
 
 if TYPE_CHECKING:

@@ -238,7 +238,8 @@ def _of_a_run(command: argparse.ArgumentParser) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    from ppobook.registry import learner_class, short_name
+    from ppobook.registry import learner_class
+    from ppobook.run.registry import short_name
     from ppobook.training import train
 
     words, settings = settings_in(arguments.rest)
@@ -326,9 +327,9 @@ def _run(arguments: argparse.Namespace) -> Any:
     try:
         return load(arguments.folder, learner=None if named is None else imported_class(named, *_A_LEARNER))
     except ValueError as error:
-        if named is None and "load(folder, learner=" in str(error):
-            said, _, _ = str(error).partition("; wanted:")
-            raise ValueError(f"{said}; wanted: --learner MODULE:CLASS") from None
+        message, hint, _ = str(error).partition(": pass learner=")
+        if named is None and hint:
+            raise ValueError(f"{message}: pass --learner MODULE:CLASS") from None
         raise
 
 
@@ -349,8 +350,8 @@ def _world(arguments: argparse.Namespace, config: dict[str, Any]) -> tuple[str, 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from ppobook.envs import make_env
     from ppobook.evaluation import evaluate
-    from ppobook.registry import short_name
     from ppobook.run.machine import threads
+    from ppobook.run.registry import short_name
 
     run = _run(arguments)
     env, settings = _world(arguments, run.config)
@@ -370,7 +371,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
     from gymnasium import spaces
 
     from ppobook.analysis.doctor import examine
-    from ppobook.registry import short_name
+    from ppobook.run.registry import short_name
     from ppobook.training import read_record
 
     record = read_record(arguments.folder)

@@ -179,7 +179,8 @@ def hush(quiet: bool = False) -> None:
 
 
 def _run_in(name: str, device: str = "cpu") -> Run | None:
-    from ppobook.language.run import is_run, load
+    from ppobook.language.run import load
+    from ppobook.run.folder import is_run
 
     return load(name, device) if is_run(name) else None
 
@@ -458,7 +459,7 @@ def sizes_in(option: str, said: Any) -> dict[str, Any]:
 
 def refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None:
     """Refuse what is neither here nor something to ask the hub for."""
-    from ppobook.language.run import is_run
+    from ppobook.run.folder import is_run
 
     if not isinstance(name, str) or is_run(name):
         return

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Models and tokenizers in plain data, for a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe(model: nn.Module) -> dict[str, Any]:
 
 
 def build(described: dict[str, Any]) -> Any:
-    """The model that `describe` described, with weights of no meaning."""
+    """The model that `describe` described, with arbitrary weights."""
     sizes = dict(described)
     kind = sizes.pop("kind")
     if kind == "decoder":
@@ -44,6 +44,7 @@ def build(described: dict[str, Any]) -> Any:
 
 
 def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    """A tokenizer in plain data, for a checkpoint."""
     if isinstance(tokenizer, WordTokenizer):
         return {"kind": "words", "words": list(tokenizer.words[2:])}
     described: dict[str, Any] = tokenizer.description()
@@ -51,6 +52,7 @@ def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
 
 
 def build_tokenizer(described: dict[str, Any]) -> Any:
+    """The tokenizer that `describe_tokenizer` described."""
     if described["kind"] == "words":
         return WordTokenizer(described["words"])
     from ppobook.language import hf

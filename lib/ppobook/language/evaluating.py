@@ -1,4 +1,4 @@
-"""Evaluation of a policy: true reward, proxy reward, KL, length, diversity, and its texts."""
+"""What a policy says, and what that is worth: gold, proxy, KL, length, ends, variety, and the text itself."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from torch import Tensor
 from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
-from ppobook.language.generation import generate
-from ppobook.language.model import LanguageModel
+from ppobook.language.model import LanguageModel, generate
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
 from ppobook.language.sampling import default_max_new_tokens
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 
-# Completions generated at a time.
-EVAL_BATCH_SIZE = 512
+# Completions that are written at a time.
+AT_ONCE = 512
 
 
 @dataclass
 class Evaluation:
-    """The result of `evaluate`.
+    """A policy, looked at.
 
     Attributes
     ----------
     numbers : dict of float
-        gold, reward, kl_reference: if there are a world, a reward model, a reference. length, in tokens;
-        ended, the share of completions with an end of sequence; distinct_1 and distinct_2, the shares of
-        distinct unigrams and bigrams.
+        gold, reward, kl_reference: where there are a world, a reward model, a reference. length, in tokens; ended,
+        the share of completions that ended of themselves; distinct_1 and distinct_2, different words and
+        pairs of words among all that were written.
     completions : Completions
     prompts, texts : lists of str
     gold, reward : tensors of shape (B,), or None
@@ -48,18 +47,21 @@ class Evaluation:
     reward: Tensor | None
 
     def samples(self, n: int = 5) -> str:
-        """The first completion of each of n prompts, one per line, with its rewards."""
+        """The first completion of each of n prompts, as lines to read."""
         n = validation.count("n", n)
-        first: dict[str, int] = {}
+        seen: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
-            first.setdefault(prompt, i)
-        known = {"gold": self.gold, "reward": self.reward}
+            seen.setdefault(prompt, i)
         lines = []
-        for prompt, i in list(first.items())[:n]:
-            rewards = [f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None]
+        for prompt, i in list(seen.items())[:n]:
+            worth = [f"{name} {float(x[i]):.2f}" for name, x in self._known().items()]
             end = "" if self.completions.ended[i] else " …"
-            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(rewards)})" if rewards else ""))
+            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(worth)})" if worth else ""))
         return "\n".join(lines)
+
+    def _known(self) -> dict[str, Tensor]:
+        pairs = {"gold": self.gold, "reward": self.reward}
+        return {name: x for name, x in pairs.items() if x is not None}
 
 
 def evaluate(
@@ -76,29 +78,29 @@ def evaluate(
     seed: int = 0,
     tokenizer: Tokenizer | None = None,
 ) -> Evaluation:
-    """Sample completions from a policy, and evaluate them.
+    """Let a policy write, and look at it.
 
     Parameters
     ----------
     policy : Run, path, or LanguageModel
     data : World or data with prompts, optional
-        Default: the world of the run.
+        Left out: the world of the run.
     reward_model : Run, path, RewardModel or function, optional
-        For the proxy reward: a reward model, or a reward function of texts (`ppobook.language.rewards`).
+        A reward model, for the proxy; or a reward function of texts (`ppobook.language.rewards`).
     reference : Run, path or LanguageModel, optional
-        For kl_reference: the mean over completions of Σ_t KL(π, π_ref) of the next token, exact in each
-        visited state. Its expectation is KL(π, π_ref), and its variance is less than that of log-ratios. Both
-        models are read at `temperature`; top_k and top_p are ignored.
+        What the KL is measured from. It is the mean over completions of Σ_t KL(π, π_ref) of the next token,
+        exact in each state that was met: on average KL(π, π_ref), with less scatter than log-ratios have.
+        Both are read at `temperature`; top_k and top_p are left out of account.
     n : int
-        Number of completions. Prompts are used in turn.
+        Completions. Prompts are taken in turn.
     max_new_tokens : int, optional
-        Default: the world's; else 64, or what the context leaves after the longest prompt.
+        Left out: the world's; else 64, or as many as have room after the longest prompt.
     temperature, top_k, top_p
         As for `ppobook.language.model.generate`.
     seed : int
-        Of the sampled tokens.
+        Of the tokens.
     tokenizer : optional
-        For a model that is not a run.
+        For a model that is no run.
 
     Returns
     -------
@@ -107,32 +109,32 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        An argument that cannot be used.
+        What cannot be used, with a sentence that says why.
     """
     run = _run("policy", policy)
     model: Any = policy if run is None else run.model
     if isinstance(model, RewardModel):
-        raise ValueError("policy must be a language model, got a reward model")
+        raise ValueError("policy is a reward model; a language model is wanted")
     if data is None and run is not None:
         data = run.world
     if data is None:
-        raise ValueError("data must be a World, or data with prompts, got None")
+        raise ValueError("data is None; a World, or data with prompts, is wanted")
     world = data if isinstance(data, World) else None
     tokenizer = tokenizer or (run.tokenizer if run is not None else world.tokenizer if world else None)
     if tokenizer is None:
-        raise ValueError("tokenizer must be given with a model that is not a run, got None")
+        raise ValueError("tokenizer is None; with a model that is no run one is wanted")
     score = None if reward_model is None else _score(reward_model, tokenizer)
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
-        models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
-        max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
+        readers = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
+        max_new_tokens = default_max_new_tokens(prompts, readers) if world is None else world.max_new_tokens
     rows = torch.arange(validation.count("n", n)) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-    batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
-    parts = [_generate(model, batch, max_new_tokens, settings) for batch in batches]
+    asked = [prompts.select(some) for some in rows.split(AT_ONCE)]
+    parts = [_written(model, some, max_new_tokens, settings) for some in asked]
     completions = Completions.join(parts)
 
     numbers: dict[str, float] = {}
@@ -141,7 +143,7 @@ def evaluate(
         gold = world.gold(completions).cpu()
         numbers["gold"] = gold.mean().item()
     if score is not None:
-        scored = [score(part, batch.columns).cpu() for part, batch in zip(parts, batches, strict=True)]
+        scored = [score(part, some.columns).cpu() for part, some in zip(parts, asked, strict=True)]
         reward = torch.cat(scored)
         numbers["reward"] = reward.mean().item()
     if base is not None:
@@ -156,18 +158,20 @@ def evaluate(
 
 
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
-    """Evaluate several policies on the same prompts: one row each.
+    """`evaluate` several policies on the same prompts; a row each.
 
     Parameters
     ----------
     policies : mapping of names to what `evaluate` takes
     data, **options
-        As for `evaluate`, the same for all policies.
+        As for `evaluate`, the same for all of them.
     """
     if not isinstance(policies, Mapping):
-        raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
+        raise TypeError(
+            f"policies is of type {type(policies).__name__}; a dict of names and policies is wanted"
+        )
     if not policies:
-        raise ValueError("policies must have at least one entry, got an empty dict")
+        raise ValueError("policies is empty; at least one is wanted")
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T
 
 
@@ -175,37 +179,37 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
 def sequence_kl(
     model: LanguageModel, reference: LanguageModel, completions: Completions, temperature: float = 1.0
 ) -> Tensor:
-    """KL(π, π_ref) of the next token, summed over the states of each completion, [B].
+    """KL(π, π_ref) of the next token, summed over the states that each completion passed through, [B].
 
-    Its mean over completions sampled from π is KL(π, π_ref) of whole completions, by the chain rule.
+    Averaged over completions of the model's own, it is KL(π, π_ref) of whole completions, by the chain rule.
     """
-    logits, ref_logits = (completion_logits(m, completions).float() / temperature for m in (model, reference))
-    if logits.shape != ref_logits.shape:
+    mine, other = (completion_logits(m, completions).float() / temperature for m in (model, reference))
+    if mine.shape != other.shape:
         raise ValueError(
-            f"reference must have the model's vocabulary of {logits.shape[-1]} tokens, "
-            f"got {ref_logits.shape[-1]}"
+            f"reference has a vocabulary of {other.shape[-1]} tokens and the model one of {mine.shape[-1]}; "
+            "the same is wanted"
         )
-    kl = kl_categorical(logits, ref_logits)
-    return torch.where(completions.mask, kl, 0.0).sum(dim=1)
+    each = kl_categorical(mine, other)
+    return torch.where(completions.mask, each, 0.0).sum(dim=1)
 
 
 def distinct(completions: Completions, n: int) -> float:
-    """The share of distinct n-grams among all n-grams of the completions; 1 if none is repeated.
+    """Different runs of n tokens among all runs of n that were written; 1 if none came twice.
 
-    Li et al. 2016, "A diversity-promoting objective function for neural conversation models", who divide by
-    the number of words. It decreases with the amount of text, so compare equal numbers of completions.
+    Li et al. 2016, "A diversity-promoting objective function for neural conversation models", there
+    divided by the number of words. It falls as more is written, so compare equal amounts.
     """
     n = validation.count("n", n)
     seen: set[tuple[int, ...]] = set()
     number = 0
     for row, length in zip(completions.tokens.tolist(), completions.lengths.tolist(), strict=True):
-        ngrams = [tuple(row[i : i + n]) for i in range(length - n + 1)]
-        seen.update(ngrams)
-        number += len(ngrams)
+        runs_of_n = [tuple(row[i : i + n]) for i in range(length - n + 1)]
+        seen.update(runs_of_n)
+        number += len(runs_of_n)
     return len(seen) / number if number else float("nan")
 
 
-def _generate(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
+def _written(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
     device = settings["generator"].device
     tokens, mask = prompts.tokens.to(device), prompts.mask.to(device)
     return generate(model, tokens, mask, max_new_tokens, **settings)
@@ -217,7 +221,7 @@ def _run(name: str, given: Any) -> Run | None:
     if isinstance(given, str) or hasattr(given, "__fspath__"):
         return load(given)
     if not isinstance(given, torch.nn.Module):
-        raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}")
+        raise TypeError(f"{name} is of type {type(given).__name__}; a run, its folder or a model is wanted")
     return None
 
 
@@ -227,7 +231,7 @@ def _score(reward_model: Any, tokenizer: Tokenizer) -> Reward:
     run = _run("reward_model", reward_model)
     model = reward_model if run is None else run.model
     if not isinstance(model, RewardModel):
-        raise ValueError("reward_model must be a run of 'reward', got a language model")
+        raise ValueError("reward_model is a language model; a run of 'reward' is wanted")
     return LearnedReward(model)
 
 

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.fast import choose
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.pretrained import (
     Pretrained,
@@ -39,7 +38,7 @@ from ppobook.language.pretrained import (
 )
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, Tokenizer, WordTokenizer
-from ppobook.run.folder import RunFolder, new_folder
+from ppobook.run.folder import RunFolder, make_new
 
 __all__ = [
     "Pretrained",
@@ -47,8 +46,8 @@ __all__ = [
     "build",
     "build_tokenizer",
     "from_decoder",
-    "open_pretrained",
     "open_reward_model",
+    "open_pretrained",
     "open_tokenizer",
     "save_pretrained",
     "to_decoder",
@@ -285,20 +284,15 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
             one = Completions(
                 tokens[:, :1], real[:, :1], tokens[:, 1:], real[:, 1:], real[:, 1:].float(), gap[:, 0]
             )
+            compare("when its score is read apart", opened.pooled(one), expected[:, 0])
         else:
             body = opened = Pretrained(net, eos=tokenizer.eos, pad=tokenizer.pad, dtype=kept)
-        for fast in (False, None):  # its own code, and what computes in its place, if anything does
-            choose.language_model(opened, fast)
-            if opened is not body:
-                compare("when its score is read apart", opened.pooled(one), expected[:, 0])
-            else:
-                compare("when body and head are taken apart", opened(tokens), expected)
-                decoding = choose.generation(opened)
-                _, cache = decoding.start_cache(torch.cat([fill, tokens[:, :3]], dim=1), between[:, :5], 1)
-                compare("token by token", decoding.step(tokens[:, 3], cache), expected[:, 3])
-            whole = body.hidden(tokens)
-            compare("after padding", body.hidden(torch.cat([fill, tokens], dim=1), between)[:, 2:], whole)
-            compare("before padding", body.hidden(torch.cat([tokens, fill], dim=1), after)[:, :4], whole)
+            compare("when body and head are taken apart", opened(tokens), expected)
+            _, cache = opened.start_cache(torch.cat([fill, tokens[:, :3]], dim=1), between[:, :5], 1)
+            compare("token by token", opened.step(tokens[:, 3], cache), expected[:, 3])
+        whole = body.hidden(tokens)
+        compare("after padding", body.hidden(torch.cat([fill, tokens], dim=1), between)[:, 2:], whole)
+        compare("before padding", body.hidden(torch.cat([tokens, fill], dim=1), after)[:, :4], whole)
     return opened
 
 
@@ -467,21 +461,21 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         tokenizer = tokenizer.tokenizer
     if body is not model and body.pad == body.eos and not hasattr(tokenizer, "add_special_tokens"):
         raise ValueError("tokenizer is None; to give the reward model a pad of its own, one is wanted")
-    home = RunFolder.at("folder", folder)
-    new_folder(home)
+    target = RunFolder.at("folder", folder)
+    make_new(target)
     if ours:
-        tokenizer = _save_decoder(model, home.folder, tokenizer)
+        tokenizer = _save_decoder(model, target.path, tokenizer)
     elif not merge:
-        _save_adapters(body, home.folder)
+        _save_adapters(body, target.path)
     elif isinstance(model, RewardModel):
-        tokenizer = _save_reward_model(model, home.folder, tokenizer)
+        tokenizer = _save_reward_model(model, target.path, tokenizer)
     else:
         net = _filled(_auto(False), body, body.output.state_dict())
         net.generation_config = body.output.generation_config
-        net.save_pretrained(home.folder)
+        net.save_pretrained(target.path)
     if hasattr(tokenizer, "save_pretrained"):
-        tokenizer.save_pretrained(home.folder)
-    return home.folder
+        tokenizer.save_pretrained(target.path)
+    return target.path
 
 
 def _filled(auto: str, body: Pretrained, head: dict[str, Tensor], **changed: Any) -> Any:

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a stage works with, made from what the user passed: runs, folders, names, models, functions."""
 
 from __future__ import annotations
 
@@ -10,108 +10,137 @@ from typing import Any
 from torch import nn
 
 from ppobook.language.model import Decoder
-from ppobook.language.registry import _name_of
-from ppobook.language.rewards import RewardModel, open_reward
-from ppobook.language.run import Run, _load, is_run
+from ppobook.language.registry import STAGES
+from ppobook.language.rewards import Reward, RewardModel, open_reward
+from ppobook.language.run import Run, load_from
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
-from ppobook.run.folder import RunFolder
+from ppobook.run.folder import RunFolder, is_run
 from ppobook.run.machine import stream
 
 
 def open_task(
     kind: type[Stage], given: Task, device: str, seed: int = 0, how: Mapping[str, Any] | None = None
 ) -> Task:
-    """What a stage works with, from what the user gave: models copied, names and folders opened.
+    """What a stage works with: models copied, names and folders opened.
 
-    `how` is what was asked of a transformers model, lora or dtype.
+    Parameters
+    ----------
+    kind : subclass of Stage
+    given : Task
+        What the user passed.
+    device : str
+    seed : int
+        The run's.
+    how : mapping, optional
+        `lora` and `dtype`, of a transformers model.
     """
-    how = how or {}
     origin = _run_in("model", given.model)
-    data = given.data
-    if data is None and origin is not None:
-        data = origin.world
+    data = origin.world if given.data is None and origin is not None else given.data
     if data is None:
-        raise ValueError("data is None; a World, a list of dicts, a JSONL file or a Dataset is wanted")
+        raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
     world = data if isinstance(data, World) else None
+    model, tokenizer = _open_policy(kind, given, origin, world, seed, how or {})
+    if world is not None:
+        refuse_other_words("data", world.tokenizer, tokenizer)
+    if model is not None:
+        model.to(device).requires_grad_(True)
+        refuse_other_tokens(model, tokenizer, world)
+    reward = _open_reward(kind, given.reward, model, tokenizer, world, device)
+    reference = _open_reference(kind, given.reference, model, tokenizer, world, device)
+    return Task(model, tokenizer, data, reward, reference)
 
-    tokenizer = given.tokenizer
-    if tokenizer is not None and not hasattr(tokenizer, "eos"):
-        from ppobook.language import hf
 
-        tokenizer = hf.open_tokenizer(tokenizer)
-    if (
-        tokenizer is not None
-        and not isinstance(tokenizer, WordTokenizer)
-        and not hasattr(tokenizer, "description")
-    ):
-        raise TypeError(
-            f"tokenizer is of type {type(tokenizer).__name__}, which no checkpoint can hold; a "
-            "WordTokenizer, a tokenizer of transformers, or the folder of one is wanted"
-        )
+def _open_policy(
+    kind: type[Stage], given: Task, origin: Run | None, world: World | None, seed: int, how: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """A copy of the model that is trained, None for a new one, and the tokenizer."""
+    name, tokenizer = STAGES.name_of(kind), _open_tokenizer(given.tokenizer)
     if origin is not None:
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
-        model = (
-            open_model(origin.model, tokenizer, world, seed, how)[0] if how else copy.deepcopy(origin.model)
-        )
+        model = copy.deepcopy(origin.model)
+        if how:
+            model = open_model(origin.model, tokenizer, world, seed, how)[0]
     elif given.model is not None:
         model, tokenizer = open_model(given.model, tokenizer, world, seed, how)
     elif world is not None and kind.starts_from_scratch and not how:
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
         raise ValueError(
-            f"model is None; {_name_of(kind)!r} wants a run, its folder, a Decoder or a transformers model"
+            f"model must be a run, its folder, a Decoder or a transformers model for {name!r}, got None"
         )
-    if isinstance(model, RewardModel):
-        if not kind.starts_from_reward_model:
-            raise ValueError(f"model is a reward model; {_name_of(kind)!r} wants a language model")
-        if world is not None:
-            raise ValueError(
-                "model is a reward model, and data is a World, whose pairs a language model samples; "
-                "pairs of your own are wanted"
-            )
-    if world is not None:
-        refuse_other_words("data", world.tokenizer, tokenizer)
-    if model is not None:
-        model.to(device).requires_grad_(True)
-        refuse_other_tokens(model, tokenizer, world)
+    if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
+        raise ValueError(f"model must be a language model for {name!r}, got a reward model")
+    if isinstance(model, RewardModel) and world is not None:
+        raise ValueError("data must be pairs of your own where model is a reward model, got a World")
+    return model, tokenizer
 
-    reward = None
-    if kind.wants_reward:
-        if given.reward is None:
-            raise ValueError(
-                f"reward is None; {_name_of(kind)!r} wants a run of 'reward', 'gold', or a function"
-            )
-        reward = open_reward(_reward_model_in(given.reward, tokenizer), tokenizer, world)
-        if reward.module is not None:
-            reward.module.to(device)
-            refuse_other_vocabulary("reward", reward.module, model)
-    elif given.reward is not None:
-        raise ValueError(f"reward was given, and {_name_of(kind)!r} has no use for one; wanted: leave it out")
 
-    reference = None
-    if kind.wants_reference:
+def _open_tokenizer(given: Any) -> Any:
+    if given is not None and not hasattr(given, "eos"):
+        from ppobook.language import hf
+
+        given = hf.open_tokenizer(given)
+    if not (given is None or isinstance(given, WordTokenizer) or hasattr(given, "description")):
+        raise TypeError(
+            "tokenizer must be a WordTokenizer, a tokenizer of transformers or the folder of one, which a "
+            f"checkpoint can hold, got {type(given).__name__}"
+        )
+    return given
+
+
+def _open_reward(
+    kind: type[Stage], given: Any, model: Any, tokenizer: Any, world: World | None, device: str
+) -> Reward | None:
+    if not kind.wants_reward:
+        if given is not None:
+            raise ValueError(f"reward must be left out for {STAGES.name_of(kind)!r}, got {given!r}")
+        return None
+    if given is None:
+        raise ValueError(
+            f"reward must be a run of 'reward', 'gold' or a function for {STAGES.name_of(kind)!r}, got None"
+        )
+    reward = open_reward(reward_model_in(given, tokenizer), tokenizer, world)
+    if reward.module is not None:
+        reward.module.to(device)
+        refuse_other_vocabulary("reward", reward.module, model)
+    return reward
+
+
+def _open_reference(
+    kind: type[Stage], given: Any, model: Any, tokenizer: Any, world: World | None, device: str
+) -> Any:
+    if not kind.wants_reference:
+        if given is not None:
+            raise ValueError(f"reference must be left out for {STAGES.name_of(kind)!r}, got {given!r}")
+        return None
+    if given is None:
         reference = copy.deepcopy(model)
-        if given.reference is not None:
-            reference = _reference_in(given.reference, tokenizer, world).to(device)
-        refuse_other_vocabulary("reference", reference, model)
-        reference.eval().requires_grad_(False)
-    elif given.reference is not None:
-        raise ValueError(f"reference was given, and {_name_of(kind)!r} has none; wanted: leave it out")
-    return Task(model, tokenizer, data, reward, reference)
+    else:
+        origin = _run_in("reference", given)
+        if origin is None:
+            reference = open_model(given, tokenizer, world)[0]
+        else:
+            refuse_other_words("reference", origin.tokenizer, tokenizer)
+            reference = copy.deepcopy(origin.model)
+        if isinstance(reference, RewardModel):
+            raise ValueError("reference must be a language model, got a reward model")
+        reference.to(device)
+    refuse_other_vocabulary("reference", reference, model)
+    return reference.eval().requires_grad_(False)
 
 
 def _run_in(name: str, given: Any) -> Run | None:
-    """The run that was given, or whose folder was; None if it is something else."""
+    """The run that was passed, or whose folder was; else None."""
     if isinstance(given, Run):
         return given
     if isinstance(given, str | Path) and is_run(given):
-        return _load(RunFolder.at(name, given), "cpu")
+        return load_from(RunFolder.at(name, given))
     return None
 
 
-def _reward_model_in(reward: Any, tokenizer: Any) -> Any:
+def reward_model_in(reward: Any, tokenizer: Any) -> Any:
     """The reward model of a run or a folder; anything else as it is."""
     if isinstance(reward, str | Path) and reward != "gold":
         if not is_run(reward) and Path(reward, "config.json").is_file():
@@ -120,26 +149,16 @@ def _reward_model_in(reward: Any, tokenizer: Any) -> Any:
             return hf.open_reward_model(reward, tokenizer)
         if ":" in str(reward) and not Path(reward).exists():
             raise ValueError(
-                f"reward is {str(reward)!r}, and there is no such folder; the function itself is wanted, "
-                "whose name only the command line takes"
+                f"reward must be a folder or the function itself, got {str(reward)!r}: its name is for the "
+                "command line"
             )
-        reward = _load(RunFolder.at("reward", reward), "cpu")
+        reward = load_from(RunFolder.at("reward", reward))
     if not isinstance(reward, Run):
         return copy.deepcopy(reward) if isinstance(reward, RewardModel) else reward
     if not isinstance(reward.model, RewardModel):
-        raise ValueError(f"reward is a run of {reward.config['stage']!r}; one of 'reward' is wanted")
+        raise ValueError(f"reward must be a run of 'reward', got one of {reward.config['stage']!r}")
     refuse_other_words("reward", reward.tokenizer, tokenizer)
     return copy.deepcopy(reward.model)
-
-
-def _reference_in(given: Any, tokenizer: Any, world: World | None) -> Any:
-    origin = _run_in("reference", given)
-    if origin is not None:
-        refuse_other_words("reference", origin.tokenizer, tokenizer)
-    model = open_model(given, tokenizer, world)[0] if origin is None else copy.deepcopy(origin.model)
-    if isinstance(model, RewardModel):
-        raise ValueError("reference is a reward model; a language model is wanted")
-    return model
 
 
 def open_model(
@@ -149,31 +168,28 @@ def open_model(
     seed: int = 0,
     how: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Any]:
-    """A copy of a model that is no run, and its tokenizer."""
+    """A copy of a model that is not a run, and its tokenizer."""
     if tokenizer is None and world is not None and isinstance(model, nn.Module):
         tokenizer = world.tokenizer
     if isinstance(getattr(model, "body", model), Decoder):
-        for name in how or {}:
-            raise ValueError(f"{name} was given, and is for models of transformers; wanted: leave it out")
+        for name, value in (how or {}).items():
+            raise ValueError(f"{name} must be left out for a Decoder, got {value!r}")
         if tokenizer is None:
-            raise ValueError("tokenizer is None; with a Decoder one is wanted")
+            raise ValueError("tokenizer must be passed with a Decoder, got None")
         return copy.deepcopy(model), tokenizer
-    # Only now: transformers is an extra, and takes a second to import.
+    # Imported late: transformers is an optional dependency and takes a second to import.
     from ppobook.language import hf
 
     return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
 
 
 def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
-    """Refuse a reference or a reward model whose tokens are not the policy's."""
-    other = getattr(model, "body", model).vocab_size
-    # A sequence classifier has a pad of its own, a word that no model says.
-    more = name == "reward" and other > policy.vocab_size
-    if other != policy.vocab_size and not more:
-        raise ValueError(
-            f"{name} has a vocabulary of {other} tokens and the model one of {policy.vocab_size}; "
-            "the same is wanted"
-        )
+    """Refuse a reference or a reward model whose vocabulary is not the policy's."""
+    size = getattr(model, "body", model).vocab_size
+    # A sequence classifier has a padding token of its own, which the policy never samples.
+    larger = name == "reward" and size > policy.vocab_size
+    if size != policy.vocab_size and not larger:
+        raise ValueError(f"{name} must have the model's {policy.vocab_size} tokens, got {size}")
 
 
 def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
@@ -182,25 +198,20 @@ def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
     if words == others:
         return
     if words is None or others is None:
-        kinds = f"tokens of a {type(mine).__name__}, and the model those of a {type(tokenizer).__name__}"
+        expected, got = f"tokens of a {type(tokenizer).__name__}", f"those of a {type(mine).__name__}"
     elif len(words) != len(others):
-        kinds = f"a vocabulary of {len(others)} tokens and the model one of {len(words)}"
+        expected, got = f"{len(words)} tokens", f"{len(others)}"
     else:
-        one, other = next((a, b) for a, b in zip(others, words, strict=True) if a != b)
-        kinds = f"the word {one!r} where the model has {other!r}"
-    raise ValueError(f"{name} has {kinds}; what the model was made with is wanted")
+        other, word = next((a, b) for a, b in zip(others, words, strict=True) if a != b)
+        expected, got = f"word {word!r}", f"{other!r}"
+    raise ValueError(f"{name} must have the model's {expected}, got {got}")
 
 
 def refuse_other_tokens(model: Any, tokenizer: Any, world: World | None) -> None:
-    """Refuse a model that does not fit its tokenizer. It may have room for more ids, but not in a World."""
+    """Refuse a model that does not fit its tokenizer. Unless data is a World, it may have more ids."""
     body = getattr(model, "body", model)
-    n, wanted = body.vocab_size, tokenizer.vocab_size
-    if n < wanted or (world is not None and n != wanted):
-        raise ValueError(
-            f"model has a vocabulary of {n} tokens and its tokenizer one of {wanted}; the same is wanted"
-        )
+    size, expected = body.vocab_size, tokenizer.vocab_size
+    if size < expected or (world is not None and size != expected):
+        raise ValueError(f"model must have the tokenizer's {expected} tokens, got {size}")
     if body.eos != tokenizer.eos:
-        raise ValueError(
-            f"model ends a sequence with id {body.eos} and its tokenizer with {tokenizer.eos}; "
-            "the same is wanted"
-        )
+        raise ValueError(f"model must end sequences with the tokenizer's id {tokenizer.eos}, got {body.eos}")

@@ -1,22 +1,21 @@
 """Several processes that train one run together, each on its share of the rows.
 
-    torchrun --nproc-per-node 2 script.py                        which calls `train` as ever
+    torchrun --nproc-per-node 2 script.py                        which calls `train` as usual
     torchrun --nproc-per-node 2 -m ppobook language grpo …
 
-Every process has all the weights. What goes through a model is shared out: of the rows of a batch each
-process samples, scores and learns from its own, and what comes of it is told to all. Prompts, random numbers,
-advantages, whitening, the history and the adapted β are of the whole batch, and worked out by all of them
-alike. Gradients are summed, each weighted by its share of the mean that the loss is. So two processes take
-the steps of one, but for the rounding of float sums. So do the parts of `micro_batch_size`, one after the
-other.
+Every process has all weights. Of the rows of a batch, each process samples, scores and learns from its share;
+results are gathered in all. Prompts, random numbers, advantages, whitening, the history and the adapted β
+belong to the whole batch and are computed by all processes alike. Gradients are summed, each weighted by its
+share of the mean in the loss. So two processes take the same steps as one, up to floating-point rounding;
+`micro_batch_size` does the same with the parts of a batch, one after the other.
 
-Done by all of them again, as it takes no longer than to tell: preferences that a World samples before
-training, and looks at what is held out. Only the first process locks and writes the run's folder, and shows
-a bar. An exception in one of them is raised in all.
+Every process repeats what is quicker to compute than to send: the preferences that a World samples before
+training, and evaluations on held-out data. Only the first process locks and writes the run's folder and shows
+a progress bar. An exception in one process is raised in all.
 
-torchrun says by its environment variables who is who; a process group that is there already is used as it is.
-On CPUs they talk by gloo, on CUDA by NCCL, where a process has the GPU of its LOCAL_RANK. Tests run two
-processes on a CPU. Several GPUs have not been tried.
+torchrun's environment variables give each process its rank; a process group that exists is used. The backend
+is gloo on CPUs and NCCL on CUDA, where each process uses the GPU of its LOCAL_RANK. Tests run two processes
+on a CPU; several GPUs are untested.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-# Exceptions that are raised by their own names where another process had them.
+# Exceptions of another process that are raised by their own type.
 _KINDS = (ValueError, TypeError, KeyError, FloatingPointError, RuntimeError, NotImplementedError, OSError)
 
 
 def begin() -> None:
-    """Join the others, if torchrun has started several processes and it has not been done."""
+    """Join the process group, if torchrun has started several processes."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or distributed.is_initialized():
         return
     backend = "gloo"
@@ -51,25 +50,25 @@ def _local_rank() -> int:
 
 
 def world_size() -> int:
-    """How many processes there are; 1 where nobody has begun any."""
+    """The number of processes."""
     joined = distributed.is_available() and distributed.is_initialized()
     return int(distributed.get_world_size()) if joined else 1
 
 
 def rank() -> int:
-    """The number of this one, from 0. The one of number 0 writes."""
+    """The rank of this process. Rank 0 writes."""
     return 0 if world_size() == 1 else int(distributed.get_rank())
 
 
 def own_device(device: str) -> str:
-    """The device of this process, where "cuda" was asked of all of them."""
+    """The device of this process: with several, "cuda" is the GPU of its LOCAL_RANK."""
     return f"cuda:{_local_rank()}" if device == "cuda" and world_size() > 1 else device
 
 
 def share(n: int, together: int = 1) -> Tensor:
-    """The numbers, of 0 … n − 1, of the rows that are this process's. So many `together` are not parted.
+    """The rows, of 0 … n − 1, of this process; groups of `together` rows stay in one process.
 
-    All processes' in their order are all rows. Where there are few, a process may have none.
+    In the order of the ranks they are all rows. With few rows, a process may have none.
     """
     groups = torch.arange(n).split(together)
     first, last = (len(groups) * k // world_size() for k in (rank(), rank() + 1))
@@ -77,7 +76,7 @@ def share(n: int, together: int = 1) -> Tensor:
 
 
 def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
-    """What a function returns in each process, one list after the other.
+    """The lists that a function returns in each process, joined in the order of the ranks.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
 
     Raises
     ------
-    What the function raises, in all processes if it does in one.
+    What the function raises, in every process if it does in one.
     """
     if world_size() == 1:
         return function()
@@ -98,15 +97,15 @@ def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
         mine = function()
     except Exception as caught:
         error = caught
-    told: list[Any] = [None] * world_size()
+    gathered: list[Any] = [None] * world_size()
     failed = None if error is None else (type(error).__name__, str(error))
-    distributed.all_gather_object(told, (failed, _at(mine, "cpu")))
+    distributed.all_gather_object(gathered, (failed, _at(mine, "cpu")))
     if error is not None:
         raise error
-    for k, (other, _) in enumerate(told):
+    for k, (other, _) in enumerate(gathered):
         if other is not None:
             raise _named(other[0], other[1], k)
-    return [_at(one, device) for _, part in told for one in part]
+    return [_at(one, device) for _, part in gathered for one in part]
 
 
 def _named(name: str, message: str, k: int) -> Exception:
@@ -118,9 +117,9 @@ def _named(name: str, message: str, k: int) -> Exception:
 
 
 def _at(x: Any, device: str) -> Any:
-    """What holds tensors, with copies of them on a device."""
+    """A copy with its tensors on a device."""
     if isinstance(x, Tensor):
-        return x.detach().to(device, copy=True)  # of a view, all that it is a view of would be sent
+        return x.detach().to(device, copy=True)  # a view would be sent with its whole storage
     if is_dataclass(x) and not isinstance(x, type):
         return type(x)(**{f.name: _at(getattr(x, f.name), device) for f in fields(x)})
     if isinstance(x, dict):
@@ -131,23 +130,23 @@ def _at(x: Any, device: str) -> Any:
 
 
 def first(function: Callable[[], Any]) -> Any:
-    """What a function returns in the first process, which alone calls it."""
+    """What a function returns in the first process, the only one that calls it."""
     return gather(lambda: [function()] if rank() == 0 else [])[0]
 
 
 def wait() -> None:
-    """Go on when all have come this far: what the first has written is there then for the others."""
+    """Wait for all processes, so that the others see what the first has written."""
     gather(lambda: [])
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Put the sum over all processes in the place of each gradient; one that is not there counts as 0."""
+    """Replace each gradient by its sum over all processes; a missing one counts as 0."""
     if world_size() == 1:
         return
-    alike: dict[tuple[torch.device, torch.dtype], list[nn.Parameter]] = {}
+    by_kind: dict[tuple[torch.device, torch.dtype], list[nn.Parameter]] = {}
     for p in parameters:
-        alike.setdefault((p.device, p.dtype), []).append(p)
-    for some in alike.values():
+        by_kind.setdefault((p.device, p.dtype), []).append(p)
+    for some in by_kind.values():
         row = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in some])
         distributed.all_reduce(row)
         for p, gradient in zip(some, row.split([p.numel() for p in some]), strict=True):
@@ -156,7 +155,7 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 @torch.no_grad()
 def same_weights(modules: Iterable[nn.Module]) -> None:
-    """Give all processes the weights that the first one has."""
+    """Broadcast the weights of the first process."""
     if world_size() > 1:
         for module in modules:
             for x in module.state_dict().values():

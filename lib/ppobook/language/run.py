@@ -1,4 +1,4 @@
-"""TODO."""
+"""The object that training returns, and reading it from a folder."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.describing import build, build_tokenizer
 from ppobook.language.world import World
-from ppobook.run.checkpoint import LANGUAGE, Checkpoint, read_checkpoint, write_checkpoint
-from ppobook.run.folder import RunFolder, checkpoints, new_folder
-from ppobook.run.history import History
+from ppobook.run.base import BaseRun
+from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
+from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device
 
+FORMAT = Format("ppobook.language.train", 2, parts=("stage", "architecture", "tokenizer"))
 
-@dataclass(repr=False)
-class Run:
-    """What training gives back.
+
+@dataclass(kw_only=True, repr=False)
+class Run(BaseRun):
+    """What `train` returns.
 
     Attributes
     ----------
@@ -28,19 +27,18 @@ class Run:
         Trained: a language model, or after "reward" a `RewardModel`.
     tokenizer : Tokenizer
     history : DataFrame
-        One row an update: update, tokens so far, what the stage measures, and seconds.
+        One row an update: update, tokens so far, the metrics of the stage, and seconds.
     config : dict
         Everything the run was asked for, defaults included.
     """
 
     model: Any
     tokenizer: Any
-    history: pd.DataFrame
-    config: dict[str, Any]
-    _checkpoint: Checkpoint
 
-    def __repr__(self) -> str:
-        return f"Run({self.config['stage']}, {len(self.history)} updates, {type(self.model).__name__})"
+    @staticmethod
+    def title(config: dict[str, Any]) -> str:
+        """The stage."""
+        return str(config["stage"])
 
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
@@ -48,19 +46,13 @@ class Run:
         Raises
         ------
         OSError
-            The folder holds something already, or cannot be written.
+            The folder holds something already, or can't be written.
         """
-        home = RunFolder.at("folder", folder)
-
-        def write() -> None:
-            new_folder(home)
-            write_checkpoint(home.folder, self._checkpoint)
-
-        parallel.first(write)
-        return home.folder
+        path: Path = parallel.first(lambda: BaseRun.save(self, folder))
+        return path
 
     def stage_state(self, name: str) -> Any:
-        """What the run's stage remembered under this name (`Stage.state_attributes`), as its checkpoint has it."""
+        """One of the stage's `state_attributes`, as the checkpoint holds it."""
         return self._checkpoint.state["stage"][name]
 
     @property
@@ -71,39 +63,27 @@ class Run:
 
 
 def load(folder: str | Path, device: str = "cpu") -> Run:
-    """A run as its last checkpoint has it.
+    """A run as of its last checkpoint.
 
     Raises
     ------
     ValueError, OSError
-        No run there, or a checkpoint that is cut short, from another version, or not ours to read.
+        No run there; a damaged checkpoint, or one in another format.
     """
-    return _load(RunFolder.at("folder", folder), device)
+    return load_from(RunFolder.at("folder", folder), device)
 
 
-def _load(home: RunFolder, device: str) -> Run:
-    checkpoint = _read(home)
+def load_from(folder: RunFolder, device: str = "cpu") -> Run:
+    """The run of a folder that was passed by any name."""
+    checkpoint = read_checkpoint(folder, FORMAT)
     device = checked_device(device)
-    try:
+    with checkpoint.rebuilding():
         model = build(checkpoint.state["architecture"]["model"]).to(device)
         model.load_state_dict(checkpoint.state["stage"]["model"])
-        choose.language_model(model, checkpoint.state["config"].get("fast"))
-        return _run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
-    except (KeyError, TypeError, RuntimeError, AttributeError) as error:
-        raise checkpoint.damaged(error) from None
+        return run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
 
 
-def _run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
-    state = checkpoint.state
+def run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
+    """The run of a checkpoint, with its model in evaluation mode."""
     model.eval().requires_grad_(False)
-    return Run(model, tokenizer, History(state["history"]).table(), dict(state["config"]), checkpoint)
-
-
-def _read(home: RunFolder) -> Checkpoint:
-    return read_checkpoint(home, format=LANGUAGE, needs=("stage", "architecture", "tokenizer"))
-
-
-def is_run(folder: str | Path) -> bool:
-    """Whether a path is the folder of a run."""
-    path = Path(folder)
-    return path.is_dir() and bool(checkpoints(path))
+    return Run.of(checkpoint, model=model, tokenizer=tokenizer)

@@ -1,16 +1,15 @@
-"""The loop of all stages: what `ppobook.training` is to control, for language models.
+"""What all stages share: the model, its optimizer, and gradients over parts of a batch.
 
-A stage says what it does with a batch (`Stage.step`). The loop, the run's folder, checkpoints, the bar and
-Ctrl-C are those of `ppobook.runs`, with the same promises: a run that is killed and resumed ends with the
-weights and the history of one that was not.
+A stage says what it does with a batch (`Stage.step`). The loop, the run's folder and checkpoints are those of
+`ppobook.run`, as for control::
 
     base = train("sft", data=World(), out="base")
     reward_model = train("reward", "base", data=World(), out="reward_model")
     tuned = train("ppo", "base", data=World(), reward="reward_model", out="tuned")
 
 A checkpoint holds every network that the stage uses, the reference and the reward model too, so a run's
-folder needs no other. It does not hold data, nor functions: whoever resumes a run that was given these in
-memory hands them over again.
+folder needs no other. It holds neither data nor functions: whoever resumes a run that was given these in
+memory passes them again.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from ppobook.fast import choose
-from ppobook.fast.adam import Adam
 from ppobook.language import parallel
 from ppobook.language.rewards import Reward
 from ppobook.language.settings import StageSettings
-from ppobook.language.stored import _side_by_side, part_of
+from ppobook.language.stored import join_rows, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
@@ -37,17 +35,17 @@ from ppobook.run.state import Stateful
 
 @dataclass
 class Task:
-    """What a stage is given to work with.
+    """What a stage works with.
 
     Attributes
     ----------
     model : torch module
-        Where it begins. The stage may train it in place.
+        The initial model. The stage may train it in place.
     tokenizer : Tokenizer
-    data : World, or whatever `ppobook.language.data` reads
+    data : World, or anything that `ppobook.language.data` reads
     reward : Reward or None
     reference : torch module or None
-        Frozen. Where a stage wants one and none was given, a copy of the model as it began.
+        Frozen. By default a copy of the initial model, for the stages that have one.
     """
 
     model: Any
@@ -58,24 +56,28 @@ class Task:
 
     @property
     def world(self) -> World | None:
-        """The world, if the data are its."""
+        """The data, if they are a World."""
         return self.data if isinstance(self.data, World) else None
 
 
 class Stage(Stateful):
-    """One kind of training, of one model, on one set of data.
+    """One kind of training, of one model, on one data set.
 
     A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `state_attributes` what
-    a checkpoint must hold beside model and optimizer, and writes `step`.
+    a checkpoint must hold besides model and optimizer, and writes `step`.
 
     Attributes
     ----------
+    wants_reward, wants_reference : bool, of the class
+        Whether `train` takes a reward, and a reference.
+    starts_from_scratch, starts_from_reward_model : bool, of the class
+        Whether the model may be left out, and whether it may be a reward model.
     model : torch module
-        What is trained, and what the run is for.
-    optimizer : Adam
-        A subclass may put an optimizer of torch in its place.
+        The model that is trained.
+    optimizer : optimizer
+        Adam. A subclass may use another optimizer of torch.
     generator : torch.Generator
-        For whatever is drawn while training: prompts, tokens, minibatches.
+        For everything that is drawn while training: prompts, tokens, minibatches.
     tokenizer : Tokenizer
     settings : StageSettings
     device : str
@@ -96,24 +98,21 @@ class Stage(Stateful):
         self.device = device
         self.tokenizer = task.tokenizer
         self.model = task.model
-        for module in (task.model, task.reference, task.reward and task.reward.module):
-            if module is not None:
-                choose.language_model(module, settings.fast)
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 
-    def optimizer_of(self, *modules: nn.Module) -> Adam:
-        """Adam, over whatever of these modules is to be trained."""
+    def optimizer_of(self, *modules: nn.Module) -> Any:
+        """Adam over the parameters of these modules that require a gradient."""
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
-        return Adam(trained, self.settings.lr)
+        return choose.optimizer(trained, self.settings.lr, fast=self.settings.fast)
 
     def step(self, number: int) -> dict[str, Any]:
-        """One update; `number` counts them from 0. Returns what the history should say about it.
+        """One update; `number` counts them from 0. Returns its metrics.
 
-        `tokens` among it is the number of tokens that were trained on or sampled, whichever the stage is
-        measured by; it is summed over the run.
+        Among them, `tokens` is the number of tokens that were trained on or sampled; it is summed over the
+        run.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no method step; one is wanted")
+        raise NotImplementedError(f"{type(self).__name__} must have a method step, got none")
 
     def learn(
         self,
@@ -123,29 +122,29 @@ class Stage(Stateful):
         loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
         weight: Callable[[Any], Any] = len,
     ) -> dict[str, float]:
-        """One step of the optimizer down a loss that is a mean over rows, or over tokens.
+        """A gradient step on a loss that is a mean over rows, or over tokens.
 
-        Of several processes each takes its share of the rows, `micro_batch_size` at a time, and the weighted
-        gradients are summed. What the loss tells of itself is worked out from all rows together.
+        The gradient is accumulated over parts of `micro_batch_size` rows, and over the processes, each with
+        its share of the rows. Metrics are computed from all rows together.
 
         Parameters
         ----------
         rows : int64, shape (B,)
-            Which rows of the data.
+            Rows of the data.
         part : function of rows
-            What belongs to some of them. Where B rows are padded, the rows of a part are padded to its width.
+            The batch of some of the rows. If B rows are padded, a part is padded to its own width.
         read : function of a part
-            What the model says of it, with a gradient: tensors whose first axis is the rows, and whose
+            What the model computes of it, with a gradient: tensors whose first axis is the rows, and whose
             second, if there is one, the tokens.
-        loss : function of a part and of what was read
-            The mean over it, and what the history should say.
+        loss : function of a part and of what `read` returned
+            The mean loss, and metrics.
         weight : function of a part
-            How much of the mean is the part's: how many rows it has, or tokens.
+            The number of rows, or of tokens, that the mean is over.
 
         Returns
         -------
         dict of float
-            loss, what the loss tells, and grad_norm.
+            loss, the metrics, and grad_norm.
         """
         self.optimizer.zero_grad()
         whole = part(rows)
@@ -153,21 +152,21 @@ class Stage(Stateful):
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
             mine = whole if len(some) == len(rows) else part(rows[some.to(rows.device)])
-            said = read(mine)
-            value, told = loss(mine, said)
+            outputs = read(mine)
+            value, metrics = loss(mine, outputs)
             (value * (float(weight(mine)) / total)).backward()
-            read_off = {name: x.detach() for name, x in said.items()}
-            return read_off, value.item(), {name: float(x) for name, x in told.items()}
+            detached = {name: x.detach() for name, x in outputs.items()}
+            return detached, value.item(), {name: float(x) for name, x in metrics.items()}
 
         done = self.map_rows(len(rows), one)
-        _, value, told = done[0]
+        _, value, metrics = done[0]
         if len(done) > 1:
-            said = {name: _side_by_side([each[0][name] for each in done]) for name in done[0][0]}
+            outputs = {name: join_rows([part[0][name] for part in done]) for name in done[0][0]}
             with torch.no_grad():
-                mean, figures = loss(whole, said)
-            value, told = float(mean), {name: float(x) for name, x in figures.items()}
-        parallel.sum_gradients(self._learned())
-        return {"loss": value, **told, "grad_norm": self.optimizer_step()}
+                mean, of_all = loss(whole, outputs)
+            value, metrics = float(mean), {name: float(x) for name, x in of_all.items()}
+        parallel.sum_gradients(self._trained())
+        return {"loss": value, **metrics, "grad_norm": self.optimizer_step()}
 
     def map_rows(
         self,
@@ -177,20 +176,20 @@ class Stage(Stateful):
         at_once: int | None = None,
         together: int = 1,
     ) -> list[Any]:
-        """What a function makes of n rows, a part at a time, in their order.
+        """What a function returns for the parts of n rows, in their order.
 
-        Of several processes each does its share, and all are told everything. What an exception is in one of
-        them is one in all.
+        Each of several processes does its share, and gathers the results of all. An exception in one of them
+        is raised in all.
 
         Parameters
         ----------
         n : int
-        function : function of the numbers of some rows, on the stage's device
-            Returns tensors, or what holds them.
+        function : function of the indices of some rows, on the stage's device
+            Returns tensors, or containers of them.
         at_once : int, optional
-            So many rows in a part. Left out: `micro_batch_size`.
+            Rows of a part. Default: `micro_batch_size`.
         together : int
-            So many rows side by side belong to one process.
+            Groups of this many rows stay in one process.
         """
         mine = parallel.share(n, together).to(self.device)
         size = at_once or self.settings.micro_batch_size or n
@@ -199,9 +198,9 @@ class Stage(Stateful):
         )
 
     def map_batches(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
-        """What a model says of completions, [B] or [B, T…], a part at a time and without a gradient.
+        """What a function returns for completions, [B] or [B, T…], a part at a time and without a gradient.
 
-        A row's entries beyond the width of its part are 0.
+        Entries beyond the width of a part are 0.
         """
 
         @torch.no_grad()
@@ -214,42 +213,43 @@ class Stage(Stateful):
         return torch.cat(self.map_rows(len(completions), one))
 
     def micro_batch(self, most: int) -> int:
-        """How many rows may go through a model at once, without a gradient, of at `most` so many."""
+        """Rows that go through a model at once, without a gradient: at most `most`."""
         return min(most, self.settings.micro_batch_size or most)
 
     def gradient_step(self, loss: Tensor) -> float:
-        """One step of the optimizer down a loss of all rows; returns the length that the gradient had.
+        """A gradient step on a loss of all rows; returns the gradient's norm before clipping.
 
-        Several processes must all have this same loss. `learn` is for each to have a part of it.
+        All processes must have the same loss; with `learn` each has a part of it.
         """
         self.optimizer.zero_grad()
         loss.backward()
         return self.optimizer_step()
 
     def optimizer_step(self) -> float:
-        """One step of the optimizer against the gradients that are there; returns how long they were."""
-        weights = [p for p in self._learned() if p.grad is not None]
+        """Clip the gradients and step the optimizer; returns their norm before clipping."""
+        weights = [p for p in self._trained() if p.grad is not None]
         limit = self.settings.max_grad_norm
         norm = torch.nn.utils.clip_grad_norm_(weights, torch.inf if limit is None else limit)
         self.optimizer.step()
         return float(norm)
 
-    def _learned(self) -> list[nn.Parameter]:
+    def _trained(self) -> list[nn.Parameter]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def set_lr(self, number: int) -> float:
-        """The learning rate of an update, after warm-up; it is put into the optimizer."""
+        """Set and return the learning rate of an update, which rises linearly during warm-up."""
         lr = self.settings.lr * min(1.0, (number + 1) / (self.settings.warmup + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         return float(lr)
 
     def before_save(self) -> None:
-        """Bring up to date what a saved run must have, before a checkpoint is made and before the run is
-        handed over. When that is differs from run to run: it must change nothing for later updates.
+        """Called before a checkpoint is made and before the run is returned, to compute what these must hold.
+
+        It must not change later updates: when it is called differs between a resumed and an unbroken run.
         """
 
     def modules(self) -> dict[str, nn.Module]:
-        """The networks among what is remembered, by name."""
+        """The networks among the state attributes, by name."""
         named = {name: getattr(self, name) for name in self.state_attributes}
         return {name: part for name, part in named.items() if isinstance(part, nn.Module)}

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Rows of stored completions and pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stored = TypeVar("Stored", Completions, Pairs)
 
 
 def take_rows(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
-    """Some rows of what is stored, on a device, and without columns that are padding in all of them."""
+    """Some rows, on a device, without the columns that are padding in all of them."""
     if isinstance(stored, Pairs):
         return Pairs(take_rows(stored.chosen, rows, device), take_rows(stored.rejected, rows, device))
     some = stored.select(rows)
@@ -32,12 +32,12 @@ def take_rows(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
 
 
 def part_of(completions: Completions, rows: Tensor, device: str = "cpu") -> Completions:
-    """Some rows, as `take_rows` takes them; of all of them nothing is copied."""
+    """`take_rows`, but all rows are returned as they are, without a copy."""
     return completions if len(rows) == len(completions) else take_rows(completions, rows, device)
 
 
-def _side_by_side(parts: list[Tensor]) -> Tensor:
-    """One tensor of all rows; those of narrower parts end in zeros."""
+def join_rows(parts: list[Tensor]) -> Tensor:
+    """Parts joined along the rows; narrower ones are padded with zeros."""
     if parts[0].ndim == 1:
         return torch.cat(parts)
     width = max(x.shape[1] for x in parts)
@@ -45,9 +45,9 @@ def _side_by_side(parts: list[Tensor]) -> Tensor:
 
 
 def train_eval_split(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
-    """What is to be learned from, and what is held out: `wanted` rows, but at most a tenth of all.
+    """Split into rows for training and held-out rows: `wanted`, but at most a tenth of all.
 
-    None is held out of fewer than ten rows. Which ones is a matter of the seed.
+    Of fewer than ten rows none is held out. Which ones are depends on the seed.
     """
     n, number = len(stored), min(wanted, len(stored) // 10)
     if number == 0:

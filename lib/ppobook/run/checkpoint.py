@@ -1,12 +1,13 @@
-"""TODO."""
+"""Checkpoints: written in one step, read without running what is in them."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,34 @@ import torch
 
 import ppobook
 from ppobook import validation
+from ppobook.run import old
 from ppobook.run.files import atomic_write, write_synced
 from ppobook.run.folder import RunFolder, checkpoints, update_of
 from ppobook.run.history import History
+
+
+@dataclass(frozen=True)
+class Format:
+    """The layout of a trainer's checkpoints. A checkpoint in another layout is refused.
+
+    Attributes
+    ----------
+    trainer : str
+        The function that writes them: "ppobook.train".
+    version : int
+    parts : tuple of str
+        What the state holds besides config, history and seconds.
+    files : tuple of str
+        Files that may stand beside `state.pt`.
+    """
+
+    trainer: str
+    version: int
+    parts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.trainer} {self.version}"
 
 
 @dataclass
@@ -27,13 +53,13 @@ class Checkpoint:
     Attributes
     ----------
     state : dict
-        What `state.pt` holds: config, history and what else there is, all of it plain data and tensors.
+        The content of `state.pt`: config, history and the rest, all of it plain data and tensors.
     files : dict of bytes by name
-        What stands beside it.
+        The files beside it.
     where : str
-        Where it was read, for a sentence.
+        Where it was read, for messages.
     text : str, optional
-        The history as CSV, where that is known already.
+        The history as CSV, if it is known already.
     """
 
     state: dict[str, Any]
@@ -46,19 +72,34 @@ class Checkpoint:
         """The number of updates done."""
         return len(self.state["history"]["update"])
 
-    def damaged(self, error: Exception) -> ValueError:
-        """What to raise where it is ours by its format, and yet something in it is not."""
-        return ValueError(
-            f"{self.where}/state.pt lacks something, or was changed, or was written by another class or "
-            f"version ({validation.reason(error)}); wanted: the file as it was written, and the class and "
-            f"ppobook {self.state.get('version')} that wrote it"
-        )
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything that the run was asked for."""
+        config: dict[str, Any] = self.state["config"]
+        return config
+
+    @contextlib.contextmanager
+    def rebuilding(self) -> Iterator[None]:
+        """Raise every error of the block as a ValueError that names the checkpoint.
+
+        The content of a checkpoint that has the right format may still be changed or incomplete; what that
+        leads to can be any exception.
+        """
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(f"{self.where}: {error}") from None
+        except Exception as error:
+            raise ValueError(
+                f"{self.where}/state.pt must be as it was written, by this class and ppobook "
+                f"{self.state.get('version')}, got: {validation.reason(error)}"
+            ) from None
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Add a checkpoint to a run's folder, in one step; drop all but the last two."""
-    for broken_off in list(folder.glob("checkpoint-*.part")):
-        shutil.rmtree(broken_off, ignore_errors=True)
+    """Add a checkpoint to a run's folder in one step; delete all but the last two."""
+    for interrupted in list(folder.glob("checkpoint-*.part")):
+        shutil.rmtree(interrupted, ignore_errors=True)
     final = folder / f"checkpoint-{checkpoint.update:06d}"
     part = folder / f"{final.name}.part"
     part.mkdir()
@@ -68,114 +109,79 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         write_synced(part / name, content)
     os.rename(part, final)
 
-    # For people. What reads a run reads the checkpoint, so these may lag behind it after a kill.
-    atomic_write(folder / "config.json", json.dumps(checkpoint.state["config"], indent=2) + "\n")
+    # For people. A run is read from its checkpoint, so these may be one behind after a kill.
+    atomic_write(folder / "config.json", json.dumps(checkpoint.config, indent=2) + "\n", sync=False)
     text = History(checkpoint.state["history"]).text() if checkpoint.text is None else checkpoint.text
-    atomic_write(folder / "history.csv", text)
-    for old in checkpoints(folder)[:-2]:
-        shutil.rmtree(old, ignore_errors=True)
+    atomic_write(folder / "history.csv", text, sync=False)
+    for previous in checkpoints(folder)[:-2]:
+        shutil.rmtree(previous, ignore_errors=True)
 
 
-def drop_later(folder: Path, update: int) -> None:
-    """Take away the checkpoints of all updates after this one: these are done a second time."""
+def delete_later(folder: Path, update: int) -> None:
+    """Delete the checkpoints after this update, which will be written again."""
     for later in checkpoints(folder):
         if update_of(later) > update:
-            # Under its own name, half of it would be taken for the run's last checkpoint after a kill.
+            # Renamed first: a kill must not leave half of it under a checkpoint's name.
             part = later.with_name(later.name + ".part")
             os.rename(later, part)
             shutil.rmtree(part, ignore_errors=True)
 
 
-# The layouts of checkpoints of the book's own trainers, and who writes and reads them. One in another layout
-# is refused, and not guessed at.
-CONTROL: int | str = 1
+def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None = None) -> Checkpoint:
+    """A checkpoint of a run, by default the last one.
 
-
-LANGUAGE: int | str = "language 1"
-
-
-_TRAINERS = {
-    CONTROL: ("ppobook.train", "`ppobook …`"),
-    LANGUAGE: ("ppobook.language.train", "`ppobook language …`"),
-}
-
-
-def read_checkpoint(
-    home: RunFolder,
-    *,
-    format: Any,
-    needs: Iterable[str] = (),
-    files: Iterable[str] = (),
-    checkpoint: Path | None = None,
-) -> Checkpoint:
-    """A checkpoint of a run's folder: the last one, if it is not said which.
-
-    Nothing is unpickled but numbers, strings, tensors and what holds them, so a stranger's run is safe to
-    read. The files beside `state.pt` are read and not opened.
+    Only numbers, strings, tensors and containers of them are unpickled, so a run from a stranger is safe to
+    read. The files beside `state.pt` are read as bytes and not opened. Runs of earlier versions are
+    translated (`ppobook.run.old`).
 
     Parameters
     ----------
-    home : RunFolder
-    format : int or str
-        Of the trainer that asks. A checkpoint in another one is refused, and not guessed at.
-    needs : names
-        What its state must hold beside config, history and seconds.
-    files : names
-        What may stand beside `state.pt`.
+    folder : RunFolder
+    format : Format
+        The expected layout.
     checkpoint : path, optional
 
     Raises
     ------
     OSError
-        No folder, no checkpoint, or files that cannot be read.
+        No folder, no checkpoint, or files that can't be read.
     ValueError
-        A checkpoint that is cut short, is none of ours, or lacks something.
+        A checkpoint that is damaged, incomplete, or in another format.
     """
-    folder, where = home.folder, str(home)
     try:
-        whole_ones = checkpoints(folder)
+        complete = checkpoints(folder.path)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        what = "is no folder" if absent else f"cannot be read ({error.strerror})"
-        raise OSError(f"{where} {what}; wanted: the folder of a run, as train(out=…) writes it") from None
-    if not whole_ones:
-        raise FileNotFoundError(
-            f"{where} holds no checkpoint; wanted: the folder of a run, as train(out=…) writes it"
-        )
-    last = checkpoint or whole_ones[-1]
-    earlier = f" To go back to {whole_ones[-2].name}, remove {last.name}." if len(whole_ones) > 1 else ""
-    where += f": {last.name}"
+        got = "a path without a folder" if absent else f"one that can't be read ({error.strerror})"
+        raise OSError(f"{folder} must be the folder of a run, got {got}") from None
+    if not complete:
+        raise FileNotFoundError(f"{folder} must be the folder of a run, got one without a checkpoint")
+    last = checkpoint or complete[-1]
+    hint = f". To go back to {complete[-2].name}, remove {last.name}" if len(complete) > 1 else ""
+    where = f"{folder}: {last.name}"
     try:
         content = (last / "state.pt").read_bytes()
-        beside = {name: (last / name).read_bytes() for name in files if (last / name).exists()}
+        beside = {name: (last / name).read_bytes() for name in format.files if (last / name).exists()}
     except FileNotFoundError:
-        raise FileNotFoundError(f"{where} has no state.pt; wanted: the whole checkpoint.{earlier}") from None
-    except OSError as error:  # nothing may be wrong with it
-        raise OSError(
-            f"{where} cannot be read ({error.strerror}); wanted: files that this user may read"
-        ) from None
+        raise FileNotFoundError(f"{where} must hold state.pt, got a checkpoint without it{hint}") from None
+    except OSError as error:  # the file may be in order
+        raise OSError(f"{where} must be readable, got: {error.strerror}") from None
     try:
         validation.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception:  # its message has advice in it that is not ours to give
+    except Exception:  # torch's message gives advice that would be wrong here
         raise ValueError(
-            f"{where}/state.pt is cut short or damaged, or is no checkpoint of this package; "
-            f"wanted: the file as it was written.{earlier}"
+            f"{where}/state.pt must be a checkpoint of ppobook, got a truncated or damaged file{hint}"
         ) from None
+    state = old.translated(state)
     found = state.get("format") if isinstance(state, dict) else None
-    if found != format and found in _TRAINERS and format in _TRAINERS:
-        trainer, command = _TRAINERS[found]
+    if found != str(format):
+        version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
         raise ValueError(
-            f"{where} was written by {trainer}, and {command} reads it; "
-            f"wanted: a run of {_TRAINERS[format][0]}"
+            f"{where} must be written by {format.trainer}, in the format {str(format)!r} of ppobook "
+            f"{ppobook.__version__}, got the format {found!r}{version}"
         )
-    if found != format:
-        by = f" by ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
-        raise ValueError(
-            f"{where} was written{by} in checkpoint format {found!r}; "
-            f"wanted: format {format}, which ppobook {ppobook.__version__} reads"
-        )
-    lacking = {"config", "history", "seconds", *needs} - state.keys()
-    if lacking:
-        raise ValueError(f"{where}/state.pt has no {min(lacking)!r}; wanted: the file as it was written")
+    missing = {"config", "history", "seconds", *format.parts} - state.keys()
+    if missing:
+        raise ValueError(f"{where}/state.pt must have {min(missing)!r}, got {', '.join(map(repr, state))}")
     return Checkpoint(state, beside, where)

@@ -14,8 +14,8 @@ def write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def atomic_write(path: str | Path, content: bytes | str) -> None:
-    """Write or replace a file in one step: an interruption leaves the old one whole.
+def atomic_write(path: str | Path, content: bytes | str, *, sync: bool = True) -> None:
+    """Write or replace a file in one step: an interruption leaves the old file intact.
 
     Parameters
     ----------
@@ -23,6 +23,8 @@ def atomic_write(path: str | Path, content: bytes | str) -> None:
         Its folder must exist.
     content : bytes or str
         A string is encoded as UTF-8.
+    sync : bool
+        Flush to the disk before the old file is replaced, against a loss of power.
 
     Raises
     ------
@@ -31,8 +33,12 @@ def atomic_write(path: str | Path, content: bytes | str) -> None:
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    content = content.encode() if isinstance(content, str) else content
     try:
-        write_synced(part, content.encode() if isinstance(content, str) else content)
+        if sync:
+            write_synced(part, content)
+        else:
+            part.write_bytes(content)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

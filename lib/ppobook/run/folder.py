@@ -1,11 +1,8 @@
-"""TODO."""
+"""The folder of a run, and the checkpoints in it."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -13,85 +10,70 @@ from ppobook import validation
 
 
 class RunFolder(NamedTuple):
-    """A run's folder, and the name of the argument that it came in."""
+    """The folder of a run, and the argument that it was passed as, for messages."""
 
-    name: str
-    folder: Path
+    argument: str
+    path: Path
 
     @classmethod
-    def at(cls, name: str, folder: str | Path) -> Self:
-        """The home at a path, which must be one."""
-        return cls(name, validation.path(name, folder))
+    def at(cls, argument: str, path: str | Path) -> Self:
+        """The folder at a path, which is checked to be one."""
+        return cls(argument, validation.path(argument, path))
 
     def __str__(self) -> str:
-        return f"{self.name}={str(self.folder)!r}"
+        return f"{self.argument}={str(self.path)!r}"
 
 
-@contextlib.contextmanager
-def locked(home: RunFolder) -> Iterator[None]:
-    """Keep a second process from training in the same folder.
-
-    Raises
-    ------
-    ValueError
-        One is training there.
-    """
-    # The system lets go of such a lock however its holder ends, kill -9 included. Where there is none to be
-    # had, as on Windows and some network drives, nothing is locked.
-    try:
-        import fcntl
-
-        handle = os.open(home.folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"{home} is being trained in already; wanted: one at a time") from None
-        yield
-    finally:
-        os.close(handle)
-
-
-def refuse_unless_writable(home: RunFolder) -> None:
-    """Refuse a folder in which no file can be made."""
-    try:
-        probe = home.folder / "probe.part"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise _unwritable(home, error) from None
-
-
-def _unwritable(home: RunFolder, error: OSError) -> OSError:
-    return OSError(f"{home} cannot be written ({error.strerror}); wanted: a folder that can")
-
-
-def new_folder(home: RunFolder) -> None:
-    """Make the folder, if need be; refuse one that holds something or cannot be written."""
-    try:
-        home.folder.mkdir(parents=True, exist_ok=True)
-        # What a run leaves that was killed before its first checkpoint is nothing worth keeping.
-        left = [entry for entry in home.folder.iterdir() if not entry.name.endswith(".part")]
-    except OSError as error:
-        raise _unwritable(home, error) from None
-    refuse_unless_writable(home)
-    if left:
-        run = checkpoints(home.folder)
-        what = f"holds a run already, up to {run[-1].name}" if run else f"holds {left[0].name!r} already"
-        go_on = f"resume={str(home.folder)!r} to go on with it, or " if run and home.name == "out" else ""
-        raise FileExistsError(f"{home} {what}; wanted: {go_on}a new folder")
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """The whole checkpoints of a run, oldest first."""
-    found = [path for path in folder.iterdir() if re.fullmatch(r"checkpoint-\d+", path.name)]
+def checkpoints(path: Path) -> list[Path]:
+    """The complete checkpoints in a folder, oldest first."""
+    found = [entry for entry in path.iterdir() if re.fullmatch(r"checkpoint-\d+", entry.name)]
     return sorted(found, key=update_of)
 
 
 def update_of(checkpoint: Path) -> int:
-    """The update that a checkpoint was written after."""
+    """The update after which a checkpoint was written."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether a path is the folder of a run."""
+    path = Path(path)
+    return path.is_dir() and bool(checkpoints(path))
+
+
+def refuse_unless_writable(folder: RunFolder) -> None:
+    """Raise OSError if no file can be created in the folder."""
+    try:
+        probe = folder.path / "probe.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def make_new(folder: RunFolder) -> None:
+    """Create the folder.
+
+    Raises
+    ------
+    OSError
+        It holds something already, or can't be written.
+    """
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        # A run that was killed before its first checkpoint leaves nothing worth keeping.
+        entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    refuse_unless_writable(folder)
+    if entries:
+        run = checkpoints(folder.path)
+        what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
+        hint = (
+            f". Pass resume={str(folder.path)!r} to continue it" if run and folder.argument == "out" else ""
+        )
+        raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
+
+
+def _unwritable(folder: RunFolder, error: OSError) -> OSError:
+    return OSError(f"{folder} must be a folder that can be written, got: {error.strerror}")

@@ -1,10 +1,9 @@
-"""TODO."""
+"""The history of a run: one row an update."""
 
 from __future__ import annotations
 
 import array
 import csv
-import fnmatch
 import io
 import math
 from collections.abc import Iterable, Mapping
@@ -17,12 +16,12 @@ from torch import Tensor
 
 
 class History:
-    """The table of a run, by columns: a checkpoint late in a run costs hardly more than an early one.
+    """The table of a run, stored by columns, so that a late checkpoint costs hardly more than an early one.
 
     Parameters
     ----------
     columns : mapping of str to tensors
-        As `tensors` returned them. Whole numbers stay such. One of the columns is `update`.
+        As returned by `tensors`. Integer columns stay integers. One of the columns is `update`.
 
     Raises
     ------
@@ -36,12 +35,12 @@ class History:
             for name, column in columns.items()
         }
         if len({len(column) for column in self.columns.values()}) != 1:
-            raise ValueError("history: its columns differ in length")
+            raise ValueError("the columns of history must have one length, got different ones")
         self.lines: list[str] = []
 
     @classmethod
     def empty(cls, columns: Iterable[str], counts: Iterable[str] = ("update",)) -> Self:
-        """A table without rows; the columns among `counts` are for whole numbers."""
+        """A table without rows; the columns in `counts` hold integers."""
         kinds = {name: torch.int64 if name in counts else torch.float64 for name in columns}
         return cls({name: torch.empty(0, dtype=kind) for name, kind in kinds.items()})
 
@@ -49,9 +48,9 @@ class History:
         return len(self.columns["update"])
 
     def append(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Add a row, and return it in plain numbers.
+        """Add a row, and return it as Python numbers.
 
-        A column that it lacks, or brings for the first time, has NaN elsewhere.
+        Missing entries, and the earlier rows of a new column, are NaN.
         """
         for name in [name for name in row if name not in self.columns]:
             self.columns[name] = array.array("d", [math.nan] * len(self))
@@ -65,19 +64,19 @@ class History:
         return plain
 
     def last(self, name: str) -> float:
-        """The newest entry of a column."""
+        """The last entry of a column."""
         return self.columns[name][-1]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The columns, for a checkpoint."""
+        """The columns as tensors, for a checkpoint."""
         return {name: torch.from_numpy(np.array(column)) for name, column in self.columns.items()}
 
     def table(self) -> pd.DataFrame:
-        """The table, for people."""
+        """The table as a DataFrame."""
         return pd.DataFrame({name: column.numpy() for name, column in self.tensors().items()})
 
     def text(self) -> str:
-        """The table as CSV. What was written before is kept: to format numbers takes longer than all else."""
+        """The table as CSV. Lines are kept: formatting numbers takes most of the time."""
         buffer = io.StringIO()
         table = csv.writer(buffer, lineterminator="\n")
         if not self.lines:
@@ -86,32 +85,3 @@ class History:
         table.writerows(zip(*(column[done:] for column in self.columns.values()), strict=True))
         self.lines += buffer.getvalue().splitlines(keepends=True)
         return "".join(self.lines)
-
-
-def checked_metrics(by: str, measured: Any, taken: Iterable[str]) -> dict[str, Any]:
-    """What an update says the history should hold of it, after its door.
-
-    Parameters
-    ----------
-    by : str
-        Who says it, for the sentence that refuses it: "MyPPO.update".
-    measured : dict of numbers by column
-    taken : patterns such as "seconds*"
-        Columns that are filled elsewhere.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if not isinstance(measured, dict):
-        raise TypeError(f"{by} returned {type(measured).__name__}; a dict of numbers is wanted, maybe empty")
-    for name, number in measured.items():
-        if any(fnmatch.fnmatchcase(str(name), pattern) for pattern in taken):
-            raise ValueError(f"{by} tells {name!r}, a column that the loop fills; another name is wanted")
-        try:
-            float(number)
-        except (TypeError, ValueError, RuntimeError):
-            raise TypeError(
-                f"{by} tells {name!r} of type {type(number).__name__}; one number is wanted"
-            ) from None
-    return measured

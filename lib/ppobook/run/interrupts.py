@@ -1,4 +1,4 @@
-"""TODO."""
+"""Ctrl-C during training."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Self
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training. The update under way was finished first and, given a folder, saved.
+    """Ctrl-C during training. The update in progress was finished and, if there is a folder, saved.
 
     Attributes
     ----------
     run : Run
-        As far as it came.
+        The run so far.
     """
 
     def __init__(self, message: str, run: Any) -> None:
@@ -23,18 +23,18 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Ctrl-C waits for the update under way: half of one could not be resumed. A second one does not wait.
+    """A context in which Ctrl-C waits for the update in progress; a second Ctrl-C does not wait.
 
     Attributes
     ----------
     asked : bool
-        Whether it was pressed inside the `with` block.
+        Whether Ctrl-C was pressed inside the `with` block.
     """
 
     asked = False
 
     def __enter__(self) -> Self:
-        # Only the main thread may say what a signal does; elsewhere nothing changes.
+        # Only the main thread may set a signal's handler; elsewhere nothing changes.
         self.mine = threading.current_thread() is threading.main_thread()
         if self.mine:
             self.before = signal.signal(signal.SIGINT, self._ask)

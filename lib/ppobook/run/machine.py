@@ -1,4 +1,4 @@
-"""TODO."""
+"""Threads, seeds and devices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 
 @contextlib.contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Let torch and NumPy use n threads inside the block. Nothing else here changes their number."""
+    """Let torch and NumPy use n threads inside the block. Nothing else in the library sets their number."""
     before = torch.get_num_threads()
-    # NumPy's matrix products would take all cores, and on matrices of this size wait for most of them.
+    # NumPy's matrix products would use all cores, and on small matrices wait for most of them.
     with threadpool_limits(n):
         torch.set_num_threads(n)
         try:
@@ -25,23 +25,23 @@ def threads(n: int) -> Iterator[None]:
 
 
 def stream(seed: int, purpose: str) -> int:
-    """A seed for one purpose, so that the streams of a run do not run in step."""
+    """A seed for one purpose, derived from the run's, so that its random streams are independent."""
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])
 
 
 def checked_device(given: Any) -> str:
-    """The name of a device that can hold numbers.
+    """The name of a device, which must be available.
 
     Raises
     ------
     ValueError
-        Torch does not know it, or it is not here.
+        Torch does not know the device, or this machine does not have it.
     """
     try:
-        torch.zeros(1, device=given).item()  # there are devices that hold shapes and no numbers
+        torch.zeros(1, device=given).item()  # "meta" holds shapes and no numbers
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise ValueError(
-            f"device={given!r} cannot be used ({reason}); wanted: 'cpu', or an accelerator torch has"
+            f"device must be 'cpu' or an accelerator that torch can use, got {given!r} ({reason})"
         ) from None
     return str(given)

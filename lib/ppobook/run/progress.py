@@ -1,4 +1,4 @@
-"""TODO."""
+"""The progress bar and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tqdm import tqdm
 
 
 def bar(total: int, initial: int, label: str, unit: str, progress: bool | None) -> tqdm:
-    """A bar with rate and time left.
+    """A progress bar with rate and time left.
 
     Parameters
     ----------
     total, initial : int
-        How far it goes, and where it begins.
+        The count at the end and at the beginning.
     label, unit : str
-        What is being done, and counted: " steps".
+        What is done and what is counted, e.g. " steps".
     progress : bool or None
-        Whether it is shown. None: in a terminal and in a notebook.
+        Whether to show it. None: in a terminal and in a notebook.
     """
     if progress is None:
-        # In a notebook stderr is no terminal, and yet somebody looks at it.
+        # In a notebook stderr is not a terminal, but is shown.
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         progress = sys.stderr.isatty() or hasattr(shell, "kernel")
     return tqdm(
@@ -33,23 +33,23 @@ def bar(total: int, initial: int, label: str, unit: str, progress: bool | None) 
         desc=label,
         unit=unit,
         unit_scale=True,
-        # TQDM_DISABLE=1 is for stored runs, whose output must not depend on the clock.
+        # TQDM_DISABLE=1 is for stored notebooks, whose output must not depend on the clock.
         disable=not progress or bool(int(os.environ.get("TQDM_DISABLE") or 0)),
     )
 
 
 @contextlib.contextmanager
 def events(folder: Path | None, counter: str, position: int) -> Iterator[Callable[[dict[str, float]], None]]:
-    """A function that logs a row to TensorBoard, or one that does nothing.
+    """A function that logs a row to TensorBoard; without a folder, one that does nothing.
 
     Parameters
     ----------
     folder : path or None
-        The run's; None for nothing.
+        The run's folder.
     counter : str
-        The column that numbers the rows.
+        The column that is TensorBoard's step.
     position : int
-        The number of the last row that is kept.
+        The step of the last row that is kept; later events are deleted.
 
     Raises
     ------
@@ -63,9 +63,10 @@ def events(folder: Path | None, counter: str, position: int) -> Iterator[Callabl
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ValueError(
-            "tensorboard=True, and TensorBoard is not installed; wanted: pip install 'ppobook[tensorboard]'"
+            "tensorboard must be False where TensorBoard is not installed, got True. "
+            "pip install 'ppobook[tensorboard]' installs it"
         ) from None
-    # After a kill there may be events of updates that the checkpoint does not have: those are purged.
+    # After a kill there may be events that are later than the checkpoint.
     with SummaryWriter(folder / "tensorboard", purge_step=position + 1) as writer:
 
         def log(row: dict[str, float]) -> None:

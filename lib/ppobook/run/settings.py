@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 
 from ppobook import validation
-from ppobook.run.folder import RunFolder
 
 
 def setting(
@@ -155,36 +154,3 @@ def _plain(value: Any) -> Any:
         inside = [_plain(one) for one in value]
         return tuple(inside) if isinstance(value, tuple) else inside
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def refuse_other_settings(
-    home: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Settings
-) -> None:
-    """Refuse what was asked of a resumed run, where it is not what the run has already.
-
-    Parameters
-    ----------
-    home : RunFolder
-    asked : dict
-        Settings, and other entries of the config, by name.
-    config : dict
-        The run's.
-    settings : Settings
-        The run's, as it was made from the config.
-
-    Raises
-    ------
-    ValueError, TypeError
-    """
-    for name, value in asked.items():
-        if name not in config:
-            raise ValueError(
-                f"{name}={value!r}: the run has no such setting, and a resumed run keeps its settings; "
-                "wanted: leave it out"
-            )
-        same = settings.checked(name, value) if hasattr(settings, name) else value
-        if same != config[name]:
-            raise ValueError(
-                f"{name}={value!r}: the run in {str(home.folder)!r} has {config[name]!r}, and a resumed "
-                "run keeps its settings; wanted: leave it out"
-            )

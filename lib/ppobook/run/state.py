@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a learner saves: its attributes that change during training."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ppobook.run.settings import storable
 
 
 class Stateful:
-    """Something that learns, and says which of its attributes change while it does.
+    """An object that learns and lists which of its attributes change while it does.
 
     Attributes
     ----------
     state_attributes : tuple of str, of the class
-        Attributes that a checkpoint must hold: modules, optimizers and whatever else has `state_dict` and
+        The attributes that a checkpoint holds: modules, optimizers and other objects with `state_dict` and
         `load_state_dict`, random generators of torch and NumPy, tensors, numbers, strings, and lists and
-        dicts of them. One that is None is left out.
+        dicts of them. An attribute that is None is left out.
     device : str
         Where its tensors are put.
     """
@@ -28,37 +28,37 @@ class Stateful:
     device: str
 
     def state_dict(self) -> dict[str, Any]:
-        """All that has been learned so far, for a checkpoint."""
+        """The state attributes, for a checkpoint."""
         return {
-            name: _remembered(name, getattr(self, name))
+            name: _saved(name, getattr(self, name))
             for name in self.state_attributes
             if getattr(self, name) is not None
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to what `state_dict` returned.
+        """Restore what `state_dict` returned.
 
         Raises
         ------
         ValueError
-            It lacks something that is remembered.
+            A state attribute is missing.
         """
         for name in self.state_attributes:
             if name not in state and getattr(self, name) is not None:
                 raise ValueError(
-                    f"the state of {type(self).__name__} lacks {name!r}, one of its state_attributes; "
-                    "wanted: all that state_dict returned"
+                    f"the state of {type(self).__name__} must have {name!r}, one of its state_attributes, "
+                    f"got {', '.join(map(repr, state)) or 'nothing'}"
                 )
-        self.put_back(state)
+        self.restore(state)
 
-    def beside_weights(self) -> dict[str, Any]:
-        """What changes with every draw, modules and optimizers aside."""
+    def state_beside_weights(self) -> dict[str, Any]:
+        """The state without modules, optimizers and tensors: generators and plain data."""
         parts = {name: getattr(self, name) for name in self.state_attributes}
         weights = nn.Module | torch.optim.Optimizer | Tensor | None
-        return {name: _remembered(name, x) for name, x in parts.items() if not isinstance(x, weights)}
+        return {name: _saved(name, x) for name, x in parts.items() if not isinstance(x, weights)}
 
-    def put_back(self, state: dict[str, Any]) -> None:
-        """Some or all of what `state_dict` returned."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore some or all of what `state_dict` returned."""
         for name, part in state.items():
             mine = getattr(self, name)
             if hasattr(mine, "load_state_dict"):
@@ -71,7 +71,7 @@ class Stateful:
                 setattr(self, name, part.to(self.device) if isinstance(part, Tensor) else part)
 
 
-def _remembered(name: str, x: Any) -> Any:
+def _saved(name: str, x: Any) -> Any:
     """What a checkpoint holds of an attribute."""
     if _has_state(x):
         return x.state_dict()
@@ -86,21 +86,25 @@ def _has_state(x: Any) -> bool:
     return hasattr(x, "state_dict") and hasattr(x, "load_state_dict")
 
 
-def refuse_to_forget(learner: Stateful) -> None:
-    """Refuse a learner with a part that changes and that its checkpoints would lack.
+def check_state(learner: Stateful) -> None:
+    """Check that everything that changes in a learner is in its checkpoints, as far as this can be seen.
 
-    A plain number or tensor can't be told from a constant, and is let pass.
+    A plain number or tensor may be a constant, and is let pass.
 
     Raises
     ------
     ValueError
-        `state_attributes` lists what is not there; or a module, an optimizer, a generator is not listed.
+        `state_attributes` lists an attribute that does not exist; or a module, an optimizer or a generator
+        is not listed.
+    TypeError
+        A listed attribute is nothing that a checkpoint can hold.
     """
+    kind = type(learner).__name__
     absent = [name for name in learner.state_attributes if not hasattr(learner, name)]
     if absent:
         raise ValueError(
-            f"{type(learner).__name__}.state_attributes lists {absent[0]!r}, which it does not have after __init__; "
-            "an attribute is wanted (super().__init__ makes those of the class it extends)"
+            f"{kind}.state_attributes must list attributes that exist after __init__, got {absent[0]!r}. "
+            "super().__init__ makes those of the class it extends"
         )
     kept = [getattr(learner, name) for name in learner.state_attributes]
     known = {
@@ -117,8 +121,8 @@ def refuse_to_forget(learner: Stateful) -> None:
         else:
             lost = isinstance(part, torch.Generator | np.random.Generator) or _has_state(part)
         if lost:
-            kind = type(learner).__name__
             raise ValueError(
-                f"{kind} has {name}, a {type(part).__name__}, which its checkpoints would lack; "
-                f'state_attributes = (…, "{name}") is wanted in {kind}'
+                f"{kind}.state_attributes must list everything that changes, got none for {kind}.{name}, "
+                f'a {type(part).__name__}: state_attributes = (…, "{name}")'
             )
+    learner.state_dict()

@@ -1,0 +1,79 @@
+"""Runs of earlier versions, in today's names. No other file knows the old ones.
+
+Version 1 of both formats (ppobook 0.1 before the renaming) differs in names only; the numbers are the same.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+# Old format to new one.
+_FORMATS = {1: "ppobook.train 2", "language 1": "ppobook.language.train 2"}
+
+# Settings, and other entries of the config. PPO for control had `target_kl` for a bound.
+_PPO_SETTINGS = {"kl_coef_target": "kl_target", "target_kl": "max_kl"}
+_LANGUAGE_SETTINGS = {
+    "steps": "updates",
+    "cut": "truncation",
+    "judge_epochs": "reward_model_epochs",
+    "judge_batch_size": "reward_model_batch_size",
+    "judge_lr": "reward_model_lr",
+}
+# Settings that are new; earlier versions behaved as if they had these values.
+_NEW_SETTINGS = {"fast": True}
+# Parts of a language run, their kinds, and the entries of the config that name one of them.
+_PARTS = {"judge": "reward_model"}
+_NAME_PARTS = ("reward", "critic_from")
+# Where the classes of a module in pickled environments are now.
+_MODULES = {
+    "ppobook.envs": ("ppobook.envs.vector", "ppobook.envs.worlds", "ppobook.envs.tabular"),
+    "ppobook.envs.classic": ("ppobook.fast.classic",),
+}
+
+
+def translated(state: Any) -> Any:
+    """The content of a checkpoint in today's format. What is in no old format is returned as it is."""
+    found = state.get("format") if isinstance(state, dict) else None
+    if not isinstance(found, int | str) or found not in _FORMATS:
+        return state
+    state = {**state, "format": _FORMATS[found], "translated_from": found}
+    config = state.get("config")
+    if isinstance(config, dict):
+        language = found == "language 1"
+        names = _LANGUAGE_SETTINGS if language else _PPO_SETTINGS if "kl_coef_target" in config else {}
+        state["config"] = config = _NEW_SETTINGS | _renamed(config, names)
+        config |= {name: _part(config[name]) for name in _NAME_PARTS if language and name in config}
+    if isinstance(state.get("stage"), dict):
+        state["stage"] = _renamed(state["stage"], _PARTS)
+    if isinstance(state.get("architecture"), dict):
+        state["architecture"] = {
+            _part(name): {**described, "kind": _part(described.get("kind"))}
+            for name, described in state["architecture"].items()
+        }
+    return state
+
+
+def environments(content: bytes) -> bytes:
+    """Pickled environments, with their classes where they are now. Unpickling can run code."""
+    return pickle.dumps(_Unpickler(io.BytesIO(content)).load())
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        for place in _MODULES.get(module, ()):
+            found = getattr(importlib.import_module(place), name, None)
+            if found is not None:
+                return found
+        return super().find_class(module, name)
+
+
+def _renamed(mapping: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in mapping.items()}
+
+
+def _part(name: Any) -> Any:
+    return _PARTS.get(name, name) if isinstance(name, str) else name

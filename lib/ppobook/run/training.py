@@ -1,0 +1,80 @@
+"""A run from its beginning, or from its last checkpoint, to its end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from ppobook import validation
+from ppobook.run.folder import RunFolder, make_new
+from ppobook.run.interrupts import Interrupts
+from ppobook.run.lock import locked
+from ppobook.run.loop import TrainingLoop
+from ppobook.run.machine import threads
+
+LoopT = TypeVar("LoopT", bound=TrainingLoop)
+
+
+def run_training(
+    new: Callable[[], LoopT],
+    resumed: Callable[[RunFolder], LoopT],
+    *,
+    out: str | Path | None,
+    resume: str | Path | None,
+    num_threads: int = 1,
+    progress: bool | None = None,
+    tensorboard: bool = False,
+    writes: bool = True,
+) -> LoopT:
+    """Train a new run, or resume one.
+
+    Parameters
+    ----------
+    new : function
+        Makes a new loop. It is called before the folder is created, so an error leaves none behind.
+    resumed : function of a RunFolder
+        Makes the loop as it was at the last checkpoint. The folder is locked meanwhile.
+    out, resume : path, optional
+        A new folder, or that of a run. With neither, nothing is kept.
+    num_threads : int
+        Threads of torch and NumPy.
+    progress : bool, optional
+        Whether to show a bar. Default: in a terminal and in a notebook.
+    tensorboard : bool
+        Also write the history as TensorBoard events into the folder.
+    writes : bool
+        Whether this process locks and writes the folder. Of several that train one run together, one does.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        An argument that can't be used; and what `TrainingLoop.go` raises.
+    """
+    # With more threads than this the system may refuse one in the middle, which ends the process.
+    num_threads = validation.count("num_threads", num_threads, high=256)
+    if progress is not None:
+        progress = validation.flag("progress", progress)
+    if validation.flag("tensorboard", tensorboard) and out is None and resume is None:
+        raise ValueError("out must be a folder for the events of tensorboard=True, got None")
+    folder = None
+    if resume is not None:
+        folder = RunFolder.at("resume", resume)
+        if out is not None:
+            raise ValueError(f"out must be left out with resume, whose folder the run stays in, got {out!r}")
+    elif out is not None:
+        folder = RunFolder.at("out", out)
+    with contextlib.ExitStack() as held:
+        if folder is not None and resume is not None:
+            if writes:
+                held.enter_context(locked(folder))
+            loop = resumed(folder)
+        else:
+            loop = new()
+            if folder is not None and writes:
+                make_new(folder)
+                held.enter_context(locked(folder))
+        held.enter_context(threads(num_threads))
+        loop.go(folder if writes else None, held.enter_context(Interrupts()), progress, tensorboard)
+    return loop
