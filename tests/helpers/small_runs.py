@@ -1,7 +1,9 @@
-"""Small runs of vanilla policy gradient, and a learner as a user might write one."""
+"""Small runs of vanilla policy gradient, an environment that can misbehave, and a learner of a user's own."""
 
 import dataclasses
+import threading
 
+import gymnasium as gym
 import numpy as np
 import torch
 
@@ -20,6 +22,43 @@ def timeless(history):
 
 def small(**changes):
     return train("vanilla", **{**SMALL, "total_steps": 200, **changes})
+
+
+def same_run(a, b):
+    assert timeless(a.history).equals(timeless(b.history))
+    for module in ("policy", "value"):
+        if getattr(a, module) is not None:
+            one, other = (getattr(run, module).state_dict() for run in (a, b))
+            assert one.keys() == other.keys()
+            assert all(torch.equal(one[name], other[name]) for name in one)  # the statistics of a norm, too
+
+
+class Odd(gym.Env):
+    """Three numbers, two actions; can pay NaN, and can refuse to be pickled."""
+
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, nan_at=None, locked=False):
+        self.nan_at = nan_at
+        self.lock = threading.Lock() if locked else None
+        self.t = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        reward = float("nan") if self.t == self.nan_at else float(action)
+        return self._observe(), reward, self.t >= 7 and self.np_random.random() < 0.2, False, {}
+
+    def _observe(self):
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32)
+
+
+gym.register("ppobook-test/Odd-v0", entry_point=Odd, max_episode_steps=20)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,3 +125,7 @@ class Own(Vanilla):
         chance = {"dice": self.dice.random(), "drawn": self.weights.sum()}
         late = {"late": 1.0} if self.progress > 0.5 else {}
         return {**metrics, **late, **chance, "average": self.average, "progress": self.progress}
+
+
+def own(**changes):
+    return train(Own, **{**SMALL, "total_steps": 200, **changes})
