@@ -23,7 +23,6 @@ from ppobook.episodes import episode_totals, mean
 from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
 from ppobook.rollouts import Collector, Rollout
-from ppobook.run import old
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
@@ -373,8 +372,6 @@ class _Training(TrainingLoop):
             return
         environments = checkpoint.files[_ENVIRONMENTS]
         try:
-            if "translated_from" in checkpoint.state:
-                environments = old.environments(environments)
             self.collector.load_state_dict({**collector, "environments": environments})
         except Exception as error:  # unpickling a damaged file can raise nearly anything
             raise ValueError(

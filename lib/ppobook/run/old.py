@@ -5,9 +5,6 @@ Version 1 of both formats (ppobook 0.1 before the renaming) differs in names onl
 
 from __future__ import annotations
 
-import importlib
-import io
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,11 +25,6 @@ _NEW_SETTINGS = {"fast": True}
 # Parts of a language run, their kinds, and the entries of the config that name one of them.
 _PARTS = {"judge": "reward_model"}
 _NAME_PARTS = ("reward", "critic_from")
-# Where the classes of a module in pickled environments are now.
-_MODULES = {
-    "ppobook.envs": ("ppobook.envs.vector", "ppobook.envs.worlds", "ppobook.envs.tabular"),
-    "ppobook.envs.classic": ("ppobook.fast.classic",),
-}
 
 
 def translated(state: Any) -> Any:
@@ -40,7 +32,7 @@ def translated(state: Any) -> Any:
     found = state.get("format") if isinstance(state, dict) else None
     if not isinstance(found, int | str) or found not in _FORMATS:
         return state
-    state = {**state, "format": _FORMATS[found], "translated_from": found}
+    state = {**state, "format": _FORMATS[found]}
     config = state.get("config")
     if isinstance(config, dict):
         language = found == "language 1"
@@ -55,20 +47,6 @@ def translated(state: Any) -> Any:
             for name, described in state["architecture"].items()
         }
     return state
-
-
-def environments(content: bytes) -> bytes:
-    """Pickled environments, with their classes where they are now. Unpickling can run code."""
-    return pickle.dumps(_Unpickler(io.BytesIO(content)).load())
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        for place in _MODULES.get(module, ()):
-            found = getattr(importlib.import_module(place), name, None)
-            if found is not None:
-                return found
-        return super().find_class(module, name)
 
 
 def _renamed(mapping: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
