@@ -13,7 +13,7 @@ import language_common
 from language_common import NEW_TOKENS
 
 from ppobook.language import train
-from ppobook.language.model import load_model
+from ppobook.language.files import load_model
 from ppobook.language.registry import stage_class
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer

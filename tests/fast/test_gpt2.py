@@ -1,4 +1,4 @@
-"""GPT-2 computed by our decoder on GPT-2's parameters, against transformers' own code."""
+"""The fast form of a GPT-2, a `Decoder` on its parameters, against transformers' own code."""
 
 import copy
 import os
@@ -10,10 +10,12 @@ import torch
 
 transformers = pytest.importorskip("transformers")
 
-from ppobook.fast.gpt2 import borrowed
-from ppobook.language.model import Scalar, generate  # noqa: E402
+from ppobook.fast import choose  # noqa: E402
+from ppobook.language.generation import generate  # noqa: E402
+from ppobook.language.hf import open_pretrained  # noqa: E402
+from ppobook.language.model import Scalar  # noqa: E402
 from ppobook.language.pretrained import Pretrained  # noqa: E402
-from ppobook.language.tokens import left_pad  # noqa: E402
+from ppobook.language.tokens import WordTokenizer, left_pad  # noqa: E402
 
 EOS, PAD, V = 2, 0, 23
 ROWS = [[5, 9, 6, 12], [7], [4, 4, 11, 10, 8, 13, 15]]
@@ -32,11 +34,12 @@ def gpt2(kind=None, **changes):
 
 def both(**changes):
     """The same weights: by our blocks, and by their own code."""
-    ours, theirs = (Pretrained(gpt2(**changes), eos=EOS, pad=PAD, dtype="float64") for _ in range(2))
-    theirs._borrowed = (None,)
-    assert ours.ours is not None
-    assert theirs.ours is None
-    return ours, theirs
+    models = [Pretrained(gpt2(**changes), eos=EOS, pad=PAD, dtype="float64") for _ in range(2)]
+    for model, fast in zip(models, (True, False), strict=True):
+        choose.language_model(model, fast)
+        assert (model.as_decoder is not None) == fast
+        assert (choose.generation(model) is model) != fast
+    return models
 
 
 def close(mine, theirs):
@@ -101,11 +104,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_function_goes_its_own_way(name):
+def test_another_function_is_computed_by_its_own_code(name):
     net, tokens = gpt2(**{name: OTHERS[name]}), torch.tensor(ROWS[2:])
     expected = net(input_ids=tokens).logits
     model = Pretrained(net, eos=EOS, pad=PAD, dtype="float64")
-    assert model.ours is None
+    assert model.as_decoder is None
     close(model(tokens), expected)
 
 
@@ -113,24 +116,39 @@ def test_a_wider_hidden_layer_is_no_other_function():
     net, tokens = gpt2(n_inner=40), torch.tensor(ROWS[2:])
     expected = net(input_ids=tokens).logits
     model = Pretrained(net, eos=EOS, pad=PAD, dtype="float64")
-    assert model.ours is not None
+    assert model.as_decoder is not None
     close(model(tokens), expected)
 
 
 class Mine(transformers.GPT2LMHeadModel):
     """Somebody's own."""
 
+    def forward(self, *args, **kwargs):
+        out = super().forward(*args, **kwargs)
+        out.logits = 2 * out.logits
+        return out
 
-def test_a_class_or_a_forward_pass_of_somebody_elses_goes_its_own_way(monkeypatch):
-    assert borrowed(gpt2(Mine), eos=EOS, pad=PAD) is None
-    assert borrowed(gpt2(), eos=EOS, pad=PAD) is not None
+
+def test_a_subclass_or_another_forward_pass_is_not_opened(monkeypatch, tmp_path):
+    """Either would be computed by our blocks, as its config says; opening a model tries it."""
+    tokenizer = WordTokenizer([f"w{i}" for i in range(V - 2)])
+    with pytest.raises(ValueError, match="model"):
+        open_pretrained(gpt2(Mine), tokenizer)
+    assert open_pretrained(gpt2(), tokenizer)[0].as_decoder is not None
     original = transformers.GPT2Model.forward
-    monkeypatch.setattr(transformers.GPT2Model, "forward", lambda self, *a, **k: original(self, *a, **k))
-    assert borrowed(gpt2(), eos=EOS, pad=PAD) is None
+
+    def shifted(self, *args, **kwargs):
+        out = original(self, *args, **kwargs)
+        out.last_hidden_state = out.last_hidden_state + 1
+        return out
+
+    monkeypatch.setattr(transformers.GPT2Model, "forward", shifted)
+    with pytest.raises(ValueError, match="model"):
+        open_pretrained(gpt2(), tokenizer)
 
 
-def test_half_precision_goes_its_own_way():
+def test_half_precision_is_computed_by_its_own_code():
     model = Pretrained(gpt2().float(), eos=EOS, pad=PAD)
-    assert model.ours is not None
+    assert model.as_decoder is not None
     model.dtype = "bfloat16"
-    assert model.ours is None
+    assert model.as_decoder is None

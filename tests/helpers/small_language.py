@@ -1,10 +1,11 @@
-"""What tests of the language stages begin from: rough weights, a told reward, a world of three tokens."""
+"""Small models, completions and rewards for the tests of ppobook.language."""
 
 import math
 
 import torch
 from torch import nn
 
+from ppobook.fast import choose
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.tokens import Completions, WordTokenizer, left_pad, right_pad
 
@@ -24,7 +25,7 @@ class Told:
 
 
 def rough(model, seed=0, scale=0.15):
-    """Weights far from their quiet start."""
+    """Add noise to the weights, far larger than their initialization."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -33,18 +34,16 @@ def rough(model, seed=0, scale=0.15):
     return model
 
 
-def rough_decoder(vocab_size=9, seed=0, **sizes):
-    """A decoder whose weights are far from their quiet start, in float64."""
-    model = Decoder(DecoderConfig(vocab_size, **{"context": 16, "width": 12} | sizes, eos=EOS, pad=PAD))
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.double().parameters():
-            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
+def rough_decoder(vocab_size=9, seed=0, scale=0.4, dtype=torch.float64, fast=True, **sizes):
+    """A decoder with weights far from their initialization, where attention is nearly uniform."""
+    given = {"context": 16, "width": 12} | sizes
+    model = Decoder(DecoderConfig(vocab_size, **given, eos=EOS, pad=PAD)).double()
+    choose.language_model(model, fast)
+    return rough(model, seed, scale).to(dtype)
 
 
 def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 6, 8), (EOS,))):
-    """From lists of ids; one that does not end in eos was cut."""
+    """From lists of ids; one that does not end in eos is truncated."""
     left, left_mask = left_pad(prompts, PAD)
     right, right_mask = right_pad(answers, PAD)
     ended = torch.tensor([answer[-1] == EOS for answer in answers])
@@ -53,12 +52,12 @@ def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 
 
 
 def widened(experience, columns=3):
-    """The same, with more padding, and with rubbish at all of it."""
+    """The same with more padding, and arbitrary content at all of it."""
     c = experience.completions
     mask = nn.functional.pad(c.mask, (0, columns))
 
-    def filled(x, rubbish):
-        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, rubbish)
+    def filled(x, content):
+        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, content)
 
     prompts = nn.functional.pad(c.prompts, (2, 0), value=-7)
     completions = Completions(

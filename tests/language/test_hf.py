@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from ppobook.language import hf
-from ppobook.language.model import Decoder, Scalar, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, Scalar
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.registry import STAGES, stage_class
 from ppobook.language.rewards import RewardModel
@@ -170,7 +171,7 @@ def test_nothing_is_imported_before_it_is_used():
 
 def test_what_is_not_installed_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"transformers is not installed; .*pip install 'ppobook\[hf\]'"):
+    with pytest.raises(ValueError, match=r"transformers must be installed: pip install 'ppobook\[hf\]'"):
         hf.open_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"pip install 'ppobook\[hf\]'"):
         train("sft", str(tmp_path), [{"text": "a"}])
@@ -240,9 +241,9 @@ def test_rows_longer_than_the_context_by_padding_alone(net):
         torch.testing.assert_close(
             model(*far)[:, 3:-3][mask], model(tokens, mask)[mask], rtol=1e-5, atol=1e-5
         )
-    with pytest.raises(ValueError, match="a row of 41 tokens; at most context = 40 are wanted"):
+    with pytest.raises(ValueError, match="at most context = 40 tokens a row, got 41"):
         model(torch.full((1, 41), 5))
-    with pytest.raises(ValueError, match="a row of 39 tokens and room is 2; together at most context = 40"):
+    with pytest.raises(ValueError, match="at most context = 40 tokens a row, got 39 and room = 2"):
         model.start_cache(torch.full((1, 39), 5), None, 2)
 
 
@@ -310,7 +311,7 @@ def test_token_by_token_is_all_at_once(net, padded):
         logits = model.step(full[:, t], cache)
     torch.testing.assert_close(logits, at_once[:, -1], rtol=1e-5, atol=1e-5)
     logits += 1  # a caller may write to them
-    with pytest.raises(ValueError, match="the cache has room for 12 columns"):
+    with pytest.raises(ValueError, match="room for another token, got all 12 in use"):
         model.step(full[:, 0], cache)
 
 
@@ -423,7 +424,7 @@ def test_a_class_of_somebody_elses_is_refused(transformers):
 def test_what_is_no_causal_model_is_refused(transformers, tmp_path):
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
     bert = transformers.BertLMHeadModel(transformers.BertConfig(vocab_size=V, **sizes))
-    with pytest.raises(ValueError, match="keeps no keys and values"):
+    with pytest.raises(ValueError, match="without a cache of keys and values"):
         opened(bert)
     t5 = transformers.T5Config(vocab_size=V, d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16)
     with pytest.raises(ValueError, match="model is a t5, of an encoder and a decoder"):
@@ -503,12 +504,12 @@ def test_doors(transformers, folders, tmp_path):
         hf.open_pretrained(net, 3)
     with pytest.raises(ValueError, match=r"tokenizer has ids up to 18, and the model has 17 words"):
         opened(net_of("gpt2", vocab_size=17))
-    with pytest.raises(ValueError, match="dtype is 'float16'"):
+    with pytest.raises(ValueError, match="dtype must be .*, got 'float16'"):
         opened(net, dtype="float16")
-    with pytest.raises(ValueError, match="dtype is 'bfloat17'; did you mean 'bfloat16'"):
+    with pytest.raises(ValueError, match="dtype must be .*, got 'bfloat17'. Did you mean 'bfloat16'"):
         hf.open_pretrained(folders["gpt2"], dtype="bfloat17")
     model = opened(net)
-    with pytest.raises(ValueError, match=r"ids from 3 to 99; 0 to 18 are wanted"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 18\], got ids from 3 to 99"):
         model(torch.tensor([[3, 99]]))
     with pytest.raises(TypeError, match=r"torch\.int64 is wanted"):
         model(torch.zeros(1, 3))
@@ -677,7 +678,7 @@ def test_a_sequence_classifier_in_memory_is_a_reward_model(transformers):
     two = transformers.LlamaConfig(**sizes_of("llama", num_labels=2))
     with pytest.raises(ValueError, match="num_labels=1"):
         opened(transformers.LlamaForSequenceClassification(two))
-    with pytest.raises(ValueError, match="the model has no head"):
+    with pytest.raises(ValueError, match="the model must have a head"):
         reward_model.body(c.inputs)
 
 
@@ -835,21 +836,21 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
 def test_doors_of_lora(transformers, peft, monkeypatch):
     net = net_of("llama")
     for lora, kind, said in (
-        ({"rank": 8}, ValueError, "lora has a setting which is 'rank'"),
-        ({"r": 0}, ValueError, r"lora\['r'\] is 0"),
-        (8, TypeError, "lora is 8; a dict is wanted"),
-        ({"target_modules": 3}, TypeError, r"lora\['target_modules'\] is 3"),
-        ({"target_modules": ["nothing"]}, ValueError, "lora does not fit the model"),
+        ({"rank": 8}, ValueError, "each setting of lora must be .*, got 'rank'"),
+        ({"r": 0}, ValueError, r"lora\['r'\] must be an integer of at least 1, got 0"),
+        (8, TypeError, "lora must be a dict .*, got 8"),
+        ({"target_modules": 3}, TypeError, r"lora\['target_modules'\] must be .*, got 3"),
+        ({"target_modules": ["nothing"]}, ValueError, "lora must fit the model, got"),
         ({"use_rslora": 1}, TypeError, "use_rslora"),
     ):
         with pytest.raises(kind, match=said):
             opened(net, lora=lora)
     model = opened(net, lora={"target_modules": ["q_proj", "v_proj"]})
     assert {name.split(".")[-4] for name, _ in model.named_parameters()} == {"q_proj", "v_proj"}
-    with pytest.raises(ValueError, match="has adapters already"):
+    with pytest.raises(ValueError, match="lora must be None for a model with adapters"):
         hf.open_pretrained(model, words(), lora={})
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ValueError, match=r"peft is not installed; .*pip install 'ppobook\[hf\]'"):
+    with pytest.raises(ValueError, match=r"peft must be installed: pip install 'ppobook\[hf\]'"):
         opened(net, lora={})
 
 
@@ -1035,7 +1036,7 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
     begun = trained("sft", whole, updates=1, lora={"r": 2})
     assert begun.model.lora["r"] == 2
     assert not same_weights(begun.model, trained("sft", whole, updates=1, lora={"r": 2}, seed=4).model)
-    with pytest.raises(ValueError, match="the model has adapters already"):
+    with pytest.raises(ValueError, match="lora must be None for a model with adapters"):
         trained("sft", begun, lora={"r": 2})
     world = World(nouns=2, places=2, max_new_tokens=12)
     fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)

@@ -5,13 +5,13 @@ import math
 
 import pytest
 import torch
-from planting import Bug, planted_beside_tokens
 from small_language import EVERY, Table, Told, rough
 from torch import nn
 
 from ppobook.language import online as room
 from ppobook.language.data import Batches
-from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Task
@@ -55,20 +55,20 @@ def stage(kind, *, model=None, reward=None, data=WORLD, tokenizer=WORDS, referen
     return kind(task, given, seed=3)
 
 
-def online(module=room, **given):
-    made = stage(module.OnlineDPO, **given)
+def online(**given):
+    made = stage(room.OnlineDPO, **given)
     # What moves no weight by the size of its gradient would hide a factor.
     made.optimizer = torch.optim.SGD(made.model.parameters(), lr=0.1)
     return made
 
 
-def iterative(module=room, kind=None, **given):
+def iterative(kind=None, **given):
     small = {"pairs": 7, "reward_model_batch_size": 3, "refresh_every": 2}
-    return stage(kind or module.IterativePPO, **{"reward": LearnedReward(reward_model())} | small | given)
+    return stage(kind or room.IterativePPO, **{"reward": LearnedReward(reward_model())} | small | given)
 
 
-def lagged(module=room, **given):
-    return stage(module.LaggedGRPO, **{"group_size": 4, "lr": 1e-2} | given)
+def lagged(**given):
+    return stage(room.LaggedGRPO, **{"group_size": 4, "lr": 1e-2} | given)
 
 
 def slow_log_probs(model, prompt, said, temperature=1.0):
@@ -112,10 +112,10 @@ VARIANTS = [
 ]
 
 
-def check_an_update_is_that_of_loops(module, settings=None):
+def check_an_update_is_that_of_loops(settings=None):
     """What is told of an update, and where it leaves the weights."""
     settings = settings or {"group_size": 3, "beta": 0.3, "temperature": 0.8}
-    made, twin = online(module, **settings), online(**settings)
+    made, twin = online(**settings), online(**settings)
     s, k, n = made.settings, made.settings.group_size, 12 // made.settings.group_size
     said = twin.sample(twin.draw_prompts(2, n).repeat(k))
     given = curious(said)
@@ -159,7 +159,7 @@ def check_an_update_is_that_of_loops(module, settings=None):
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 def test_an_update_is_that_of_loops(settings):
-    check_an_update_is_that_of_loops(room, settings)
+    check_an_update_is_that_of_loops(settings)
 
 
 def test_the_reference_stays_and_every_update_samples_anew():
@@ -177,15 +177,11 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def check_the_best_and_the_worst_of_each_group(module):
+def test_the_best_and_the_worst_of_each_group():
     rewards = torch.tensor([3.0, 1.0, 2.0, -5.0, 7.0, 0.0])
     for size, best, worst in ((2, [0, 2, 4], [1, 3, 5]), (3, [0, 4], [1, 3]), (6, [4], [3])):
-        found = module.best_and_worst(rewards, size, generator=generator())
+        found = room.best_and_worst(rewards, size, generator=generator())
         assert [x.tolist() for x in found] == [best, worst]
-
-
-def test_the_best_and_the_worst_of_each_group():
-    check_the_best_and_the_worst_of_each_group(room)
 
 
 def test_of_equal_rewards_either_is_the_better_one():
@@ -200,18 +196,14 @@ def test_of_equal_rewards_either_is_the_better_one():
     assert ((best % 3) == 0).float().mean().item() == pytest.approx(0.5, abs=0.03)
 
 
-def check_noise_is_bradley_terrys(module):
+def test_noise_is_bradley_terrys():
     """Of two: the share in which the first wins. A deviation of these shares is at most 0.0025."""
     for gap, noise in ((0.7, 0.5), (-2.0, 1.5), (0.0, 1.0), (3.0, 0.5)):
         rewards = torch.tensor([gap + 10, 10.0]).repeat(40_000)
-        best, worst = module.best_and_worst(rewards, 2, noise=noise, generator=generator())
+        best, worst = room.best_and_worst(rewards, 2, noise=noise, generator=generator())
         assert (best + worst == 4 * torch.arange(40_000) + 1).all()
         share = (best % 2 == 0).float().mean().item()
         assert abs(share - 1 / (1 + math.exp(-gap / noise))) < 0.0125
-
-
-def test_noise_is_bradley_terrys():
-    check_noise_is_bradley_terrys(room)
 
 
 def test_of_three_the_order_is_plackett_and_luces():
@@ -332,10 +324,10 @@ def slow_reward(model, prompt, said):
     return numbers.sum() if model.pooling == "sum" else numbers[-1]
 
 
-def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
+def check_a_lesson_is_that_of_loops(pooling="sum", **settings):
     """The reward model after its first two lessons, and what is told of them."""
     given = {"reward": LearnedReward(reward_model(pooling=pooling)), "reward_model_epochs": 2} | settings
-    made, twin = iterative(module, **given), iterative(**given)
+    made, twin = iterative(**given), iterative(**given)
     mine = reward_model(pooling=pooling)
     before = [weights_of(x) for x in (made.model, made.critic, made.reference)]
     old = []
@@ -396,19 +388,19 @@ def check_a_lesson_is_that_of_loops(module, pooling="sum", **settings):
     ids=str,
 )
 def test_a_lesson_is_that_of_loops(settings):
-    check_a_lesson_is_that_of_loops(room, **settings)
+    check_a_lesson_is_that_of_loops(**settings)
 
 
-def check_new_preferences_are_the_policys_own(module):
+def test_new_preferences_are_the_policys_own():
     """After the policy has changed, it is the new one that is asked about."""
     heard = []
 
-    class Asked(module.IterativePPO):
+    class Asked(room.IterativePPO):
         def prefer(self, prompts, first, second):
             heard.append(first)
             return [True] * len(first)
 
-    made = iterative(module, Asked, data=RECORDS, max_new_tokens=3, pairs=20)
+    made = iterative(Asked, data=RECORDS, max_new_tokens=3, pairs=20)
     made.refresh(0)
     word = WORDS.encode("owl")[0]
     with torch.no_grad():  # from now on it says one word only
@@ -419,10 +411,6 @@ def check_new_preferences_are_the_policys_own(module):
     made.refresh(1)
     assert set(heard[1]) == {"owl owl owl"}
     assert "owl owl owl" not in heard[0]
-
-
-def test_new_preferences_are_the_policys_own():
-    check_new_preferences_are_the_policys_own(room)
 
 
 def test_lessons_come_before_the_updates_that_they_are_for():
@@ -503,9 +491,9 @@ def test_iterative_ppo_refuses(given, sentence):
 # --- a sampler that lags -------------------------------------------------------------------------------
 
 
-def check_the_sampler_is_the_policy_of_some_updates_ago(module):
+def test_the_sampler_is_the_policy_of_some_updates_ago():
     for lag in (0, 1, 3):
-        made = lagged(module, lag=lag)
+        made = lagged(lag=lag)
         begun, sampled = [], []
         sample = made.sample
 
@@ -530,11 +518,7 @@ def check_the_sampler_is_the_policy_of_some_updates_ago(module):
         assert not any(p.requires_grad for p in made.sampler.parameters())
 
 
-def test_the_sampler_is_the_policy_of_some_updates_ago():
-    check_the_sampler_is_the_policy_of_some_updates_ago(room)
-
-
-def check_what_ratios_are_to(module, temperature=0.8):
+def check_what_ratios_are_to(temperature=0.8):
     """Old log-probabilities, advantages and the KL of the lag, one row and one token at a time."""
     found = {}
     modes = {
@@ -543,7 +527,7 @@ def check_what_ratios_are_to(module, temperature=0.8):
         "weight": {"corrected": False, "max_weight": 1.02},
     }
     for mode, settings in modes.items():
-        made = lagged(module, lag=2, temperature=temperature, **settings)
+        made = lagged(lag=2, temperature=temperature, **settings)
         rough(made.model, seed=20, scale=0.05)
         found[mode] = made, *made.make_experience(0)
     made, experience, row = found["ratio"]
@@ -580,10 +564,10 @@ def check_what_ratios_are_to(module, temperature=0.8):
 
 
 def test_what_ratios_are_to():
-    check_what_ratios_are_to(room)
+    check_what_ratios_are_to()
 
 
-def check_the_expected_gradient(module):
+def test_the_expected_gradient():
     """Of completions of one token: right where the lag is corrected, and another one where it is not.
 
     The sampler's table is in quarters, and the batch has its completions in just these shares.
@@ -600,7 +584,7 @@ def check_the_expected_gradient(module):
         "cut off": {"corrected": False, "max_weight": 1.1},
     }.items():
         made = three_tokens(
-            module.LaggedGRPO,
+            room.LaggedGRPO,
             model=Table(policy),
             reward=Told(lambda completions: worth[completions.tokens[:, 0]]),
             max_new_tokens=1,
@@ -619,10 +603,6 @@ def check_the_expected_gradient(module):
     torch.testing.assert_close(found["weight"], wanted, rtol=1e-9, atol=1e-12)
     for mode in ("none", "cut off"):
         assert (found[mode] - wanted).abs().max() > 0.01
-
-
-def test_the_expected_gradient():
-    check_the_expected_gradient(room)
 
 
 def test_without_a_lag_it_is_grpo(base):
@@ -753,175 +733,3 @@ def test_gold_rises_with_a_reward_model_that_learns(base, taught, seed):
     lessons = history.dropna()
     assert len(lessons) == 5
     assert (lessons["fresh_accuracy_after"] > lessons["fresh_accuracy"]).sum() >= 4
-
-
-# --- the usual mistakes --------------------------------------------------------------------------------
-
-
-BUGS = [
-    Bug(
-        "chosen and rejected exchanged",
-        "online",
-        "return first + order[:, -1], first + order[:, 0]",
-        "return first + order[:, 0], first + order[:, -1]",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "group mixed up",
-        "online",
-        "utilities = rewards.double().view(-1, group_size)",
-        "utilities = rewards.double().view(group_size, -1).T",
-        check_the_best_and_the_worst_of_each_group,
-    ),
-    Bug(
-        "group mixed up",
-        "online",
-        "metrics = self.metrics(completions, rewards, ref_logp)\n",
-        "metrics = self.metrics(completions, rewards, ref_logp)\n        rewards = rewards.roll(1)\n",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "noise with the wrong sign",
-        "online",
-        "if noise > 0:\n        utilities = utilities - noise",
-        "if noise > 0:\n        utilities = -utilities - noise",
-        check_noise_is_bradley_terrys,
-    ),
-    Bug(
-        "noise of another kind",
-        "online",
-        "utilities = utilities - noise * (-uniform.log()).log()",
-        "utilities = utilities + noise * uniform",
-        check_noise_is_bradley_terrys,
-    ),
-    Bug(
-        "mask forgotten",
-        "online",
-        "completions.tokens, s.temperature, mask=mask).sum(dim=1)",
-        "completions.tokens, s.temperature).sum(dim=1)",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "temperature forgotten",
-        "online",
-        "completions.tokens, s.temperature, mask=mask).sum(dim=1)",
-        "completions.tokens, mask=mask).sum(dim=1)",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "the reference of others",
-        "online",
-        "ref_logp[rows].sum(dim=1)",
-        "ref_logp[: len(rows)].sum(dim=1)",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "the policy as reference",
-        "online",
-        "ref_logp = self.reference_logp(completions)",
-        "ref_logp = completions.logp",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "shift by one token",
-        "tokens",
-        "    hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])\n"
-        "    return model.head(hidden[:, start:])",
-        "    hidden = model.hidden(completions.inputs, completions.input_mask)\n"
-        "    return model.head(hidden[:, start + 1 :])",
-        check_an_update_is_that_of_loops,
-    ),
-    Bug(
-        "old texts are asked about",
-        "online",
-        "self.generate(self.model, prompts",
-        "self.generate(self.reference, prompts",
-        check_new_preferences_are_the_policys_own,
-    ),
-    Bug(
-        "old preferences are lost",
-        "online",
-        "join_pairs([old, new])",
-        "join_pairs([new, new])",
-        check_a_lesson_is_that_of_loops,
-    ),
-    Bug(
-        "a guess made after the lesson",
-        "online",
-        'metrics = {"tokens": tokens, "fresh_accuracy": self.accuracy(new)}',
-        'metrics = {"tokens": tokens, "fresh_accuracy": 1 - self.accuracy(new)}',
-        check_a_lesson_is_that_of_loops,
-    ),
-    Bug(
-        "the reward model is trained by PPO as well",
-        "online",
-        "        self.reward_model.requires_grad_(False)\n",
-        "",
-        check_a_lesson_is_that_of_loops,
-    ),
-    Bug(
-        "the reward model stays as it is",
-        "online",
-        "            stage.step(k)\n",
-        "",
-        check_a_lesson_is_that_of_loops,
-    ),
-    Bug(
-        "a lag of one too few",
-        "online",
-        "if len(self.past.weights) > self.settings.lag:",
-        "if len(self.past.weights) >= self.settings.lag:",
-        check_the_sampler_is_the_policy_of_some_updates_ago,
-    ),
-    Bug(
-        "the weights of the past go with those of the present",
-        "online",
-        "append(copy.deepcopy(self.model.state_dict()))",
-        "append(self.model.state_dict())",
-        check_the_sampler_is_the_policy_of_some_updates_ago,
-    ),
-    Bug(
-        "old log-probs recomputed",
-        "online",
-        "        if s.corrected:\n            return experience, metrics\n",
-        "",
-        check_what_ratios_are_to,
-    ),
-    Bug(
-        "old log-probs recomputed",
-        "online",
-        "        if s.corrected:\n            return experience, metrics\n",
-        "",
-        check_the_expected_gradient,
-    ),
-    Bug(
-        "the weight upside down",
-        "online",
-        "(logp - sampler_logp).exp()",
-        "(sampler_logp - logp).exp()",
-        check_the_expected_gradient,
-    ),
-    Bug(
-        "cut off below",
-        "online",
-        ".clamp(max=s.max_weight)",
-        ".clamp(min=s.max_weight)",
-        check_what_ratios_are_to,
-    ),
-]
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.mistake}, {bug.check.__name__}")
-def test_a_planted_mistake_is_found(bug):
-    with pytest.raises(AssertionError):
-        bug.check(planted_beside_tokens(bug, "online"))
-
-
-def test_every_check_passes_on_a_copy_without_a_mistake():
-    """Or the copying itself would be what the checks find."""
-    fine = planted_beside_tokens(
-        Bug("none", "online", "class OnlineDPO(", "class OnlineDPO(", None), "online"
-    )
-    assert fine is not room
-    for check in {bug.check for bug in BUGS}:
-        check(fine)

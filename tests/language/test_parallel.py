@@ -18,7 +18,8 @@ from small_stages import WORLD, decoder
 from torch import multiprocessing
 
 from ppobook.language import parallel
-from ppobook.language.model import Decoder, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Stage

@@ -7,7 +7,8 @@ import torch
 from small_language import completions, rough_decoder
 
 from ppobook.language.data import examples_of
-from ppobook.language.model import Decoder, DecoderConfig, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.sft import SFT, next_token_loss
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, WordTokenizer

@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_language import EOS, PAD, completions, rough_decoder
 
-from ppobook.language.model import Decoder, DecoderConfig, Scalar
+from ppobook.language.model import Scalar
 from ppobook.language.tokens import (
     Completions,
     Pairs,
@@ -38,32 +38,53 @@ def test_a_text_comes_back_from_its_ids():
     assert len({*itertools.chain(*map(tokenizer.encode, tokenizer.words))}) == 9
 
 
+TOKENIZER = WordTokenizer(WORDS)
+
+
 @pytest.mark.parametrize(
-    ("words", "error", "sentence"),
+    ("call", "argument", "error", "sentence"),
     [
-        ([], ValueError, "words is empty"),
-        ("the fox", TypeError, "words is the string 'the fox'; a list of words is wanted"),
-        (["a", "b", "a"], ValueError, r"words\[2\] is 'a', which stands there twice"),
-        (["a", "<eos>"], ValueError, r"words\[1\] is '<eos>', which is a token of its own already"),
-        (["a b"], ValueError, r"words\[0\] is 'a b'; a word without white space is wanted"),
-        ([""], ValueError, r"words\[0\] is ''; a word without white space"),
-        (["a", 3], TypeError, r"words\[1\] is 3; a string is wanted"),
+        (WordTokenizer, [], ValueError, "words must have at least one word"),
+        (WordTokenizer, "the fox", TypeError, "words must be a list of words, got the string 'the fox'"),
+        (
+            WordTokenizer,
+            ["a", "b", "a"],
+            ValueError,
+            r"words\[2\] must differ from .* the other words, got 'a'",
+        ),
+        (
+            WordTokenizer,
+            ["a", "<eos>"],
+            ValueError,
+            r"words\[1\] must differ from <pad>, <eos> .*, got '<eos>'",
+        ),
+        (WordTokenizer, ["a b"], ValueError, r"words\[0\] must be a word without white space, got 'a b'"),
+        (WordTokenizer, [""], ValueError, r"words\[0\] must be a word without white space, got ''"),
+        (WordTokenizer, ["a", 3], TypeError, r"words\[1\] must be a string, got 3"),
+        (
+            TOKENIZER.encode,
+            "tell foxes",
+            ValueError,
+            "text must be of known words, .*'foxes'. Did you mean 'fox'",
+        ),
+        (TOKENIZER.encode, ["tell"], TypeError, r"text must be a string, got \['tell'\]"),
+        (TOKENIZER.decode, [3, -1], ValueError, r"ids must be in \[0, 8\], got -1"),
+        (TOKENIZER.decode, [3, 9], ValueError, r"ids must be in \[0, 8\], got 9"),
+        *(
+            (call, argument, error, sentence)
+            for call in (lambda rows: left_pad(rows, 0), lambda rows: right_pad(rows, 0))
+            for argument, error, sentence in (
+                ([], ValueError, "rows must have at least one row, got none"),
+                ([[3], []], ValueError, r"rows\[1\] must have at least one token, got none"),
+                ([[3], [0.5]], TypeError, r"rows\[1\] must be an integer of at least 0, got 0.5"),
+                ([[-1]], ValueError, r"rows\[0\] must be an integer of at least 0, got -1"),
+            )
+        ),
     ],
 )
-def test_the_vocabulary_has_a_door(words, error, sentence):
+def test_bad_words_and_ids(call, argument, error, sentence):
     with pytest.raises(error, match=sentence):
-        WordTokenizer(words)
-
-
-def test_an_unknown_word_is_refused_by_name():
-    tokenizer = WordTokenizer(WORDS)
-    with pytest.raises(ValueError, match="text holds the word 'foxes'; did you mean 'fox'"):
-        tokenizer.encode("tell foxes")
-    with pytest.raises(TypeError, match=r"text is \['tell'\]; a string is wanted"):
-        tokenizer.encode(["tell"])
-    for bad in (-1, 9):
-        with pytest.raises(ValueError, match=f"ids holds {bad}; 0 to 8 are wanted"):
-            tokenizer.decode([3, bad])
+        call(argument)
 
 
 # --- padding -------------------------------------------------------------------------------------------
@@ -78,18 +99,6 @@ def test_padding_by_hand():
     assert mask.tolist() == [[True, False, False], [True] * 3, [True, True, False]]
     assert tokens.dtype == torch.int64
     assert mask.dtype == torch.bool
-
-
-@pytest.mark.parametrize("pad", [left_pad, right_pad])
-def test_rows_have_a_door(pad):
-    with pytest.raises(ValueError, match="rows is empty; at least one row is wanted"):
-        pad([], 0)
-    with pytest.raises(ValueError, match=r"rows\[1\] is empty; at least one token is wanted"):
-        pad([[3], []], 0)
-    with pytest.raises(TypeError, match=r"rows\[1\] is 0.5; a whole number"):
-        pad([[3], [0.5]], 0)
-    with pytest.raises(ValueError, match=r"rows\[0\] is -1; a whole number of at least 0"):
-        pad([[-1]], 0)
 
 
 # --- completions ---------------------------------------------------------------------------------------
@@ -141,7 +150,7 @@ def test_select_takes_rows_of_everything():
     assert equal(c.select([True, False, True]), c.select([0, 2]))
     assert equal(c.select(slice(1, 3)), c.select([1, 2]))
     for bad in (1, [], [0.5], [[0]]):
-        with pytest.raises(ValueError, match=r"index is .*; a list of row numbers is wanted"):
+        with pytest.raises(ValueError, match="index must be a list of at least one row number, got"):
             c.select(bad)
     with pytest.raises(IndexError):
         c.select([3])
@@ -164,7 +173,7 @@ def test_join_says_the_same_of_each_row():
     assert joined.logp.sum() == 2 * narrow.logp.sum() + wide.logp.sum()
     assert (joined.logp[~joined.mask] == 0).all()
     assert equal(Completions.join([wide.select([i]) for i in range(3)]), wide)
-    with pytest.raises(ValueError, match="parts is empty"):
+    with pytest.raises(ValueError, match="parts must have at least one batch"):
         Completions.join([])
 
 
@@ -185,47 +194,35 @@ def test_an_end_that_is_also_the_padding_is_told_apart():
     assert c.terminated.tolist() == [[False, True, False], [False] * 3]
 
 
+def bools(*rows):
+    return torch.tensor([[x == "1" for x in row] for row in rows])
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"tokens": torch.ones(3, 4)}, TypeError, "tokens has dtype torch.float32; torch.int64 is wanted"),
-        ({"tokens": [[1]]}, TypeError, "tokens is of type list; a torch tensor is wanted"),
-        ({"tokens": torch.ones(3, dtype=torch.int64)}, ValueError, r"tokens has shape \(3,\); one row of"),
-        ({"tokens": torch.ones(3, 0, dtype=torch.int64)}, ValueError, r"tokens is empty \(shape \(3, 0\)\)"),
         (
-            {"prompts": torch.ones(2, 3, dtype=torch.int64)},
-            ValueError,
-            r"prompts has shape \(2, 3\); \(3, 3\)",
+            {"tokens": torch.ones(3, 4)},
+            TypeError,
+            "tokens must be a tensor of torch.int64, got torch.float32",
         ),
-        ({"prompt_mask": torch.ones(3, 4).bool()}, ValueError, r"prompt_mask has shape \(3, 4\); \(3, 3\)"),
-        ({"mask": torch.ones(3, 3).bool()}, ValueError, r"mask has shape \(3, 3\); \(3, 4\) is wanted"),
-        ({"mask": torch.ones(3, 4)}, TypeError, "mask has dtype torch.float32; torch.bool is wanted"),
-        ({"logp": torch.ones(3, 3)}, ValueError, r"logp has shape \(3, 3\); \(3, 4\) is wanted"),
-        ({"logp": torch.ones(3, 4).long()}, TypeError, "logp has dtype torch.int64; a floating dtype"),
-        ({"ended": torch.ones(4).bool()}, ValueError, r"ended has shape \(4,\); \(3,\) is wanted"),
-        (
-            {"mask": torch.tensor([[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]]).bool()},
-            ValueError,
-            "mask is False in all of row 2; at least one token a row is wanted",
-        ),
-        (
-            {"mask": torch.tensor([[1, 0, 0, 0], [1, 0, 1, 1], [1, 0, 0, 0]]).bool()},
-            ValueError,
-            "mask has padding in row 1 that is not on its right; there it is wanted",
-        ),
-        (
-            {"prompt_mask": torch.tensor([[0, 0, 1], [0, 1, 1], [1, 1, 0]]).bool()},
-            ValueError,
-            "prompt_mask has padding in row 2 that is not on its left",
-        ),
-        (
-            {"prompt_mask": torch.tensor([[0, 0, 1], [1, 0, 1], [1, 1, 1]]).bool()},
-            ValueError,
-            "prompt_mask has padding in row 1 that is not on its left",
-        ),
+        ({"tokens": [[1]]}, TypeError, "tokens must be a torch tensor, got list"),
+        ({"tokens": torch.ones(3).long()}, ValueError, r"tokens must have shape \(B, L\), .* got \(3,\)"),
+        ({"tokens": torch.ones(3, 0).long()}, ValueError, "tokens must have at least one entry"),
+        ({"prompts": torch.ones(2, 3).long()}, ValueError, r"prompts must have shape \(3, 3\)"),
+        ({"prompt_mask": torch.ones(3, 4).bool()}, ValueError, r"prompt_mask must have shape \(3, 3\)"),
+        ({"mask": torch.ones(3, 3).bool()}, ValueError, r"mask must have shape \(3, 4\)"),
+        ({"mask": torch.ones(3, 4)}, TypeError, "mask must be a tensor of torch.bool, got torch.float32"),
+        ({"logp": torch.ones(3, 3)}, ValueError, r"logp must have shape \(3, 4\)"),
+        ({"logp": torch.ones(3, 4).long()}, TypeError, "logp must be a tensor of a floating dtype"),
+        ({"ended": torch.ones(4).bool()}, ValueError, r"ended must have shape \(3,\)"),
+        ({"mask": bools("1000", "1111", "0000")}, ValueError, "mask must have .* got no token in row 2"),
+        ({"mask": bools("1000", "1011", "1000")}, ValueError, "on the right only, got elsewhere in row 1"),
+        ({"prompt_mask": bools("001", "011", "110")}, ValueError, "on the left only, got elsewhere in row 2"),
+        ({"prompt_mask": bools("001", "101", "111")}, ValueError, "on the left only, got elsewhere in row 1"),
     ],
 )
-def test_completions_have_doors(change, error, sentence):
+def test_bad_completions(change, error, sentence):
     names = ("prompts", "prompt_mask", "tokens", "mask", "logp", "ended")
     given = dict(zip(names, fields_of(completions()), strict=True))
     with pytest.raises(error, match=sentence):
@@ -240,7 +237,7 @@ def test_pairs_are_of_the_same_prompts():
     assert equal(pairs.select([2, 1]).chosen, c.select([2, 1]))
     assert equal(pairs.select([2, 1]).rejected, other.select([2, 1]))
     for wrong in (c.select([1, 0, 2]), c.select([0, 1])):
-        with pytest.raises(ValueError, match="rejected has other prompts than chosen"):
+        with pytest.raises(ValueError, match="rejected must have the same prompts as chosen"):
             Pairs(c, wrong)
 
 
@@ -375,23 +372,27 @@ def test_what_is_masked_is_not_read():
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"temperature": 0}, ValueError, "temperature is 0; a number above 0 is wanted"),
-        ({"temperature": -1}, ValueError, "temperature is -1; a number above 0 is wanted"),
-        ({"temperature": math.nan}, ValueError, "temperature is nan; a number above 0 is wanted"),
-        ({"temperature": "1"}, TypeError, "temperature is '1'; a number above 0 is wanted"),
-        ({"tokens": torch.zeros(2, 4).long()}, ValueError, r"tokens has shape \(2, 4\); \(2, 5\) is wanted"),
-        ({"tokens": torch.full((2, 5), 7)}, ValueError, "tokens holds ids from 7 to 7; 0 to 6 are wanted"),
-        ({"tokens": torch.full((2, 5), -1)}, ValueError, "tokens holds ids from -1 to -1; 0 to 6 are wanted"),
+        ({"temperature": 0}, ValueError, "temperature must be a number above 0, got 0"),
+        ({"temperature": -1}, ValueError, "temperature must be a number above 0, got -1"),
+        ({"temperature": math.nan}, ValueError, "temperature must be a number above 0, got nan"),
+        ({"temperature": "1"}, TypeError, "temperature must be a number above 0, got '1'"),
+        ({"tokens": torch.zeros(2, 4).long()}, ValueError, r"tokens must have shape \(2, 5\)"),
+        ({"tokens": torch.full((2, 5), 7)}, ValueError, r"tokens must be in \[0, 6\], got ids from 7 to 7"),
         (
-            {"logits": torch.zeros(2, 5, 7).long()},
-            TypeError,
-            "logits has dtype torch.int64; a floating dtype",
+            {"tokens": torch.full((2, 5), -1)},
+            ValueError,
+            r"tokens must be in \[0, 6\], got ids from -1 to -1",
         ),
-        ({"mask": torch.ones(2, 4).bool()}, ValueError, r"mask has shape \(2, 4\); \(2, 5\) is wanted"),
-        ({"mask": torch.full((2, 5), 0.5)}, ValueError, r"mask is 0.5 at index \(0, 0\); bool or 0/1"),
+        ({"logits": torch.zeros(2, 5, 7).long()}, TypeError, "logits must be a tensor of a floating dtype"),
+        ({"mask": torch.ones(2, 4).bool()}, ValueError, r"mask must have shape \(2, 5\)"),
+        (
+            {"mask": torch.full((2, 5), 0.5)},
+            ValueError,
+            r"mask must be bool or 0/1, got 0.5 at index \(0, 0\)",
+        ),
     ],
 )
-def test_logp_has_doors(change, error, sentence):
+def test_bad_arguments_of_token_logp(change, error, sentence):
     logits, tokens = some_logits()
     with pytest.raises(error, match=sentence):
         token_logp(**{"logits": logits, "tokens": tokens} | change)

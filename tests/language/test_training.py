@@ -22,7 +22,8 @@ from spoiling import spoil
 import ppobook
 from ppobook.fast.adam import Adam
 from ppobook.language.data import prompts_of
-from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.registry import STAGES, stage_class
 from ppobook.language.rewards import RewardModel, numbers_of, open_reward
 from ppobook.language.run import load

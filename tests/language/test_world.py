@@ -248,7 +248,7 @@ def test_gold_asks_for_the_prompts_own_words():
         "grim": 0,
         "strangers": 2,
         "errors": 0,
-        "cut": 0,
+        "truncated": 0,
     }
 
 
@@ -355,7 +355,7 @@ def test_all_that_is_in_the_corpus_is_right():
         batch = read(world, [(r["prompt"], r["completion"] + " <eos>") for r in records])
         found = world.gold_parts(batch)
         assert not found["errors"].any()
-        assert not found["cut"].any()
+        assert not found["truncated"].any()
         assert batch.tokens.shape[1] <= world.max_new_tokens
         assert all(verdict([*r["completion"].split(), "<eos>"], world) == "whole" for r in records)
 

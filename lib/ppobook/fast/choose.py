@@ -9,7 +9,9 @@
     Adam                             torch.optim.Adam                 adam.Adam
     actions in a rollout             policy.sample                    actor.NumpyActor
     CartPole, Acrobot, Pendulum      envs.SameStepVectorEnv           classic.ClassicVectorEnv
-    functions of language models     the function itself              LANGUAGE
+    a decoder's GELU                 nn.GELU                          gelu.FastGELU
+    a decoder in `generate`          Decoder.start_cache, step        decoding.FastDecoding
+    a pretrained GPT-2               transformers' forward pass       gpt2.GPT2Decoder
 
 A function here returns the form to use. Fast forms are imported when they are chosen.
 """
@@ -22,8 +24,8 @@ from typing import Any
 
 from ppobook.fast.declare import declared
 
-# What a function of `ppobook.language` declares, and where its fast form is.
-LANGUAGE: dict[str, str] = {}
+# What a class of `ppobook.language` declares, and the module of its fast form.
+LANGUAGE = {"decoder": "ppobook.fast.decoding", "gpt2": "ppobook.fast.gpt2"}
 
 
 def gae(fast: bool) -> Callable[..., Any]:
@@ -97,11 +99,28 @@ def vector_envs(env: Any, num_envs: int, fast: bool) -> Any | None:
     return classic_vector(env, num_envs) if fast else None
 
 
-def language(plain: Callable[..., Any], fast: bool) -> Callable[..., Any]:
-    """This function of a language model, or the fast form that it declares (a line of `LANGUAGE`)."""
-    name = declared(plain)
-    if not fast or name is None:
-        return plain
-    module, _, attribute = LANGUAGE[name].partition(":")
-    form: Callable[..., Any] = getattr(import_module(module), attribute)
-    return form
+def language_model(model: Any, fast: bool | None = None) -> None:
+    """Let the parts of a language model that declare a fast form use it, or their plain form again. In place.
+
+    Parameters
+    ----------
+    model : torch module
+    fast : bool, optional
+        Default: True, unless the environment has PPOBOOK_FAST=0.
+    """
+    from ppobook.run.settings import fast_by_default
+
+    for part in model.modules():
+        name = declared(part)
+        if name in LANGUAGE:
+            import_module(LANGUAGE[name]).use(part, fast_by_default() if fast is None else fast)
+
+
+def generation(model: Any) -> Any:
+    """What has the `start_cache` and `step` that `generate` calls: the model, or a quicker form of it."""
+    decoder = model.as_decoder if declared(model) == "gpt2" else model
+    if decoder is None or not getattr(decoder, "fast", False):
+        return model
+    from ppobook.fast.decoding import FastDecoding
+
+    return FastDecoding(decoder)

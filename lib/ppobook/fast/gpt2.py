@@ -1,8 +1,8 @@
-"""GPT-2 of transformers, computed by this library's decoder from GPT-2's own parameters.
+"""GPT-2 of transformers, computed by `Decoder` and its blocks on GPT-2's own parameters.
 
-The two are the same function. Where a model is small, theirs spends most of its time on its way from one
-product of matrices to the next, so `ppobook.language.pretrained` asks here first. Nothing is copied: what is
-trained are their parameters, and other models go through their own code.
+The plain form is transformers' own forward pass and cache, through `ppobook.language.pretrained`. The two are
+the same function; in a small model theirs spends most of its time between the products of matrices. Nothing
+is copied: the parameters that are trained are theirs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
-from ppobook.language.model import Block, Decoder, DecoderConfig, Weights
+from ppobook.fast import decoding
+from ppobook.language.model import Block, Decoder, DecoderConfig
 
-# By what their config says: the parts in which GPT-2s may differ, and what ours has.
-_OURS: dict[str, tuple[Any, ...]] = {
+# The values of a GPT2Config for which it is the function that `Decoder` computes.
+OURS: dict[str, tuple[Any, ...]] = {
+    "model_type": ("gpt2",),
     "activation_function": ("gelu_pytorch_tanh", "gelu_new"),
     "layer_norm_epsilon": (1e-5,),
     "scale_attn_weights": (True,),
@@ -23,75 +26,67 @@ _OURS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Borrowed(Decoder):
-    """Our decoder on the parameters of a GPT-2.
+def use(model: Any, fast: bool) -> None:
+    """Let a `Pretrained` compute as a `Decoder` if its config is that of a GPT-2, or by its own code."""
+    known = all(getattr(model.config, name, None) in values for name, values in OURS.items())
+    model.set_decoder(GPT2Decoder(model) if fast and known else None)
+
+
+class GPT2Decoder(Decoder):
+    """A `Decoder` on the parameters of a GPT-2.
 
     Parameters
     ----------
-    body : transformers.GPT2Model
-    head : torch module or None
-        From hidden vectors to logits.
-    eos, pad : int
+    model : Pretrained
     """
 
-    def __init__(self, body: Any, head: nn.Module | None, *, eos: int, pad: int) -> None:
+    def __init__(self, model: Any) -> None:
         nn.Module.__init__(self)
-        c = body.config
-        words = len(body.wte.weight)
-        self.config = DecoderConfig(words, c.n_positions, c.n_layer, c.n_embd, c.n_head, eos=eos, pad=pad)
-        self.vocab_size, self.context, self.width = words, c.n_positions, c.n_embd
-        self.eos, self.pad = eos, pad
-        self.wte, self.wpe, self.ln_f, self.output = body.wte, body.wpe, body.ln_f, head
-        self.blocks = nn.ModuleList(BorrowedBlock(block, c.n_head) for block in body.h)
+        c, body = model.config, model.decoder
+        self.vocab_size, self.context, self.width = len(body.wte.weight), c.n_positions, c.n_embd
+        self.eos, self.pad = model.eos, model.pad
+        self.config = DecoderConfig(
+            self.vocab_size, self.context, c.n_layer, c.n_embd, c.n_head, eos=model.eos, pad=model.pad
+        )
+        self.wte, self.wpe, self.ln_f = body.wte, body.wpe, body.ln_f
+        self.blocks = nn.ModuleList(GPT2Block(block, c.n_head) for block in body.h)
+        self.output = getattr(model.output, "lm_head", None)
+        decoding.use(self, True)
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Logits from hidden vectors, [..., width] to [..., V]."""
+        """Logits from final hidden states, [..., width] to [..., V]."""
         assert self.output is not None
         logits: Tensor = self.output(hidden)
         return logits
 
 
-class BorrowedBlock(Block):
-    """A block of ours on the parameters of one of theirs, whose matrices are transposed."""
+class GPT2Block(Block):
+    """A `Block` on the parameters of one of GPT-2."""
 
     def __init__(self, block: Any, heads: int) -> None:
         nn.Module.__init__(self)
-        self.heads, self.block = heads, block
-
-    def weights(self) -> Weights:
-        """Looked up anew each time: a module may have been given others."""
-        b: Any = self.block
-        return Weights(
-            b.ln_1.weight,
-            b.ln_1.bias,
-            b.attn.c_attn.weight.t(),
-            b.attn.c_attn.bias,
-            b.attn.c_proj.weight.t(),
-            b.attn.c_proj.bias,
-            b.ln_2.weight,
-            b.ln_2.bias,
-            b.mlp.c_fc.weight.t(),
-            b.mlp.c_fc.bias,
-            b.mlp.c_proj.weight.t(),
-            b.mlp.c_proj.bias,
-        )
+        self.heads = heads
+        self.ln_1, self.ln_2 = block.ln_1, block.ln_2
+        self.qkv, self.proj = Transposed(block.attn.c_attn), Transposed(block.attn.c_proj)
+        self.up, self.down = Transposed(block.mlp.c_fc), Transposed(block.mlp.c_proj)
 
 
-def borrowed(net: Any, *, eos: int, pad: int) -> Borrowed | None:
-    """Our decoder on the parameters of a model of transformers, if it is a GPT-2 of the usual kind.
+class Transposed(nn.Module):
+    """transformers' Conv1D as a linear layer, whose weight is its transposed."""
 
-    Parameters
-    ----------
-    net : transformers.PreTrainedModel
-        A causal model, or the body of one.
-    """
-    body, config = net.base_model, net.config
-    parts = {"GPT2Model": body} if net is body else {"GPT2Model": body, "GPT2LMHeadModel": net}
-    for name, part in parts.items():
-        kind = type(part)
-        # A subclass, or a forward pass that somebody has put there, may do something else.
-        if kind.__name__ != name or not kind.forward.__module__.startswith("transformers."):
-            return None
-    if any(getattr(config, name) not in values for name, values in _OURS.items()):
-        return None
-    return Borrowed(body, getattr(net, "lm_head", None), eos=eos, pad=pad)
+    def __init__(self, conv: Any) -> None:
+        super().__init__()
+        self.conv = conv
+
+    @property
+    def weight(self) -> Tensor:
+        weight: Tensor = self.conv.weight
+        return weight.t()
+
+    @property
+    def bias(self) -> Tensor:
+        bias: Tensor = self.conv.bias
+        return bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)

@@ -1,11 +1,11 @@
-"""Policy optimization on tokens: a small language model, and what is done with the sentences it writes.
+"""Policy optimization of language models: SFT, reward model, PPO, GRPO, DPO, and online algorithms.
 
     base = train("sft", data=World())
     reward_model = train("reward", base)
     tuned = train("ppo", base, reward=reward_model)
     compare({"base": base, "tuned": tuned}, reward_model=reward_model, reference=base)
 
-The same with a model, texts and a reward of one's own::
+The same with your own model, prompts and reward function::
 
     def short(prompts, completions):
         return [-len(text.split()) for text in completions]
@@ -13,12 +13,21 @@ The same with a model, texts and a reward of one's own::
     run = train("grpo", "my-llama", data=[{"prompt": "Once upon a time"}], reward=short)
     save_pretrained(run, "my-shorter-llama")
 
-`ppobook.language.training` has the loop of all stages, `.world` a tiny world whose true reward is known,
-`.data` what reads yours; `.tokens` holds words, padding and completions; `.model` a decoder of GPT-2's shape,
-and how it generates; `.rewards` says what a reward may be; `.hf` opens and saves models of transformers; each
-stage has a room of its own. The names below are at hand in `ppobook.language` itself; each brings in what it
-needs when it is first used, so that importing this package loads neither torch nor a library of models. The
-function `best_of_n` is not among them: a room has that name.
+=============================  ============================================================================
+`training`, `run`, `settings`  `train`, its result and the settings of every stage
+`sft`, `reward`                supervised fine-tuning; training of a reward model
+`ppo`, `grpo`, `dpo`           one algorithm each; GRPO and DPO with their variants
+`online`                       online DPO, PPO with a reward model that is trained further, lagged GRPO
+`stage`, `sampling`            what the stages share: gradient step, checkpoint; completions, rewards, KL
+`rewards`                      rewards: the world's, a reward model's, or a function of texts
+`world`, `data`                a tiny world whose true reward is known; the formats of your own data
+`tokens`, `model`              tokenizer, padding, completions; a decoder like GPT-2, and generation
+`hf`                           models and tokenizers of transformers
+`evaluating`, `best_of_n`      evaluation of policies; best-of-n sampling
+=============================  ============================================================================
+
+The names of `__all__` can be imported from `ppobook.language` itself. They are loaded on first use, so that
+importing this package loads neither torch nor transformers. (`best_of_n` is the module, not the function.)
 """
 
 from importlib import import_module
@@ -28,17 +37,11 @@ if TYPE_CHECKING:
     from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
     from ppobook.language.data import Prompts, examples_of, labelled_of, pairs_of, prompts_of
     from ppobook.language.evaluating import Evaluation, compare, evaluate, sequence_kl
+    from ppobook.language.files import load_model, save_model
+    from ppobook.language.generation import generate
     from ppobook.language.grpo import group_advantages, variants
     from ppobook.language.hf import open_pretrained, save_pretrained
-    from ppobook.language.model import (
-        Decoder,
-        DecoderConfig,
-        LanguageModel,
-        Scalar,
-        generate,
-        load_model,
-        save_model,
-    )
+    from ppobook.language.model import Decoder, DecoderConfig, LanguageModel, Scalar
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
@@ -64,7 +67,9 @@ _NAMES = {
     "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
     "hf": ["open_pretrained", "save_pretrained"],
-    "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar", "generate", "load_model", "save_model"],
+    "files": ["load_model", "save_model"],
+    "generation": ["generate"],
+    "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],
     "rewards": ["RewardModel"],
     "tokens": [
@@ -84,7 +89,7 @@ _NAMES = {
     "training": ["train"],
     "world": ["World"],
 }
-_HOME = {name: room for room, names in _NAMES.items() for name in names}
+_MODULE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Completions",
@@ -135,9 +140,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE:
         raise AttributeError(f"module 'ppobook.language' has no attribute {name!r}")
-    return getattr(import_module(f"ppobook.language.{_HOME[name]}"), name)
+    return getattr(import_module(f"ppobook.language.{_MODULE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -39,8 +39,8 @@ from ppobook.language.tokens import (
     Pairs,
     Tokenizer,
     WordTokenizer,
-    refuse_unless_ids,
-    refuse_unless_padded,
+    check_padding,
+    check_tokens,
 )
 from ppobook.language.world import World
 from ppobook.run.machine import stream
@@ -88,11 +88,11 @@ class Prompts:
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        refuse_unless_ids("tokens", self.tokens)
+        check_tokens("tokens", self.tokens)
         validation.shape("mask", self.mask, self.tokens.shape, "the shape of tokens")
         if self.mask.dtype != torch.bool:
             raise TypeError(f"mask has dtype {self.mask.dtype}; torch.bool is wanted")
-        refuse_unless_padded("mask", self.mask, left=True)
+        check_padding("mask", self.mask, left=True)
         for name, column in self.columns.items():
             if len(column) != len(self.tokens):
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""What a policy says, and what that is worth: gold, proxy, KL, length, ends, variety, and the text itself."""
+"""Evaluation of a policy: true reward, proxy reward, KL, length, diversity, and its texts."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from torch import Tensor
 from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
-from ppobook.language.model import LanguageModel, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
 from ppobook.language.sampling import default_max_new_tokens
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 
-# Completions that are written at a time.
-AT_ONCE = 512
+# Completions generated at a time.
+EVAL_BATCH_SIZE = 512
 
 
 @dataclass
 class Evaluation:
-    """A policy, looked at.
+    """The result of `evaluate`.
 
     Attributes
     ----------
     numbers : dict of float
-        gold, reward, kl_reference: where there are a world, a reward model, a reference. length, in tokens; ended,
-        the share of completions that ended of themselves; distinct_1 and distinct_2, different words and
-        pairs of words among all that were written.
+        gold, reward, kl_reference: if there are a world, a reward model, a reference. length, in tokens;
+        ended, the share of completions with an end of sequence; distinct_1 and distinct_2, the shares of
+        distinct unigrams and bigrams.
     completions : Completions
     prompts, texts : lists of str
     gold, reward : tensors of shape (B,), or None
@@ -47,21 +48,18 @@ class Evaluation:
     reward: Tensor | None
 
     def samples(self, n: int = 5) -> str:
-        """The first completion of each of n prompts, as lines to read."""
+        """The first completion of each of n prompts, one per line, with its rewards."""
         n = validation.count("n", n)
-        seen: dict[str, int] = {}
+        first: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
-            seen.setdefault(prompt, i)
+            first.setdefault(prompt, i)
+        known = {"gold": self.gold, "reward": self.reward}
         lines = []
-        for prompt, i in list(seen.items())[:n]:
-            worth = [f"{name} {float(x[i]):.2f}" for name, x in self._known().items()]
+        for prompt, i in list(first.items())[:n]:
+            rewards = [f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None]
             end = "" if self.completions.ended[i] else " …"
-            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(worth)})" if worth else ""))
+            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(rewards)})" if rewards else ""))
         return "\n".join(lines)
-
-    def _known(self) -> dict[str, Tensor]:
-        pairs = {"gold": self.gold, "reward": self.reward}
-        return {name: x for name, x in pairs.items() if x is not None}
 
 
 def evaluate(
@@ -78,29 +76,29 @@ def evaluate(
     seed: int = 0,
     tokenizer: Tokenizer | None = None,
 ) -> Evaluation:
-    """Let a policy write, and look at it.
+    """Sample completions from a policy, and evaluate them.
 
     Parameters
     ----------
     policy : Run, path, or LanguageModel
     data : World or data with prompts, optional
-        Left out: the world of the run.
+        Default: the world of the run.
     reward_model : Run, path, RewardModel or function, optional
-        A reward model, for the proxy; or a reward function of texts (`ppobook.language.rewards`).
+        For the proxy reward: a reward model, or a reward function of texts (`ppobook.language.rewards`).
     reference : Run, path or LanguageModel, optional
-        What the KL is measured from. It is the mean over completions of Σ_t KL(π, π_ref) of the next token,
-        exact in each state that was met: on average KL(π, π_ref), with less scatter than log-ratios have.
-        Both are read at `temperature`; top_k and top_p are left out of account.
+        For kl_reference: the mean over completions of Σ_t KL(π, π_ref) of the next token, exact in each
+        visited state. Its expectation is KL(π, π_ref), and its variance is less than that of log-ratios. Both
+        models are read at `temperature`; top_k and top_p are ignored.
     n : int
-        Completions. Prompts are taken in turn.
+        Number of completions. Prompts are used in turn.
     max_new_tokens : int, optional
-        Left out: the world's; else 64, or as many as have room after the longest prompt.
+        Default: the world's; else 64, or what the context leaves after the longest prompt.
     temperature, top_k, top_p
         As for `ppobook.language.model.generate`.
     seed : int
-        Of the tokens.
+        Of the sampled tokens.
     tokenizer : optional
-        For a model that is no run.
+        For a model that is not a run.
 
     Returns
     -------
@@ -109,32 +107,32 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        What cannot be used, with a sentence that says why.
+        An argument that cannot be used.
     """
     run = _run("policy", policy)
     model: Any = policy if run is None else run.model
     if isinstance(model, RewardModel):
-        raise ValueError("policy is a reward model; a language model is wanted")
+        raise ValueError("policy must be a language model, got a reward model")
     if data is None and run is not None:
         data = run.world
     if data is None:
-        raise ValueError("data is None; a World, or data with prompts, is wanted")
+        raise ValueError("data must be a World, or data with prompts, got None")
     world = data if isinstance(data, World) else None
     tokenizer = tokenizer or (run.tokenizer if run is not None else world.tokenizer if world else None)
     if tokenizer is None:
-        raise ValueError("tokenizer is None; with a model that is no run one is wanted")
+        raise ValueError("tokenizer must be given with a model that is not a run, got None")
     score = None if reward_model is None else _score(reward_model, tokenizer)
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
-        readers = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
-        max_new_tokens = default_max_new_tokens(prompts, readers) if world is None else world.max_new_tokens
+        models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
+        max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
     rows = torch.arange(validation.count("n", n)) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-    asked = [prompts.select(some) for some in rows.split(AT_ONCE)]
-    parts = [_written(model, some, max_new_tokens, settings) for some in asked]
+    batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
+    parts = [_generate(model, batch, max_new_tokens, settings) for batch in batches]
     completions = Completions.join(parts)
 
     numbers: dict[str, float] = {}
@@ -143,7 +141,7 @@ def evaluate(
         gold = world.gold(completions).cpu()
         numbers["gold"] = gold.mean().item()
     if score is not None:
-        scored = [score(part, some.columns).cpu() for part, some in zip(parts, asked, strict=True)]
+        scored = [score(part, batch.columns).cpu() for part, batch in zip(parts, batches, strict=True)]
         reward = torch.cat(scored)
         numbers["reward"] = reward.mean().item()
     if base is not None:
@@ -158,20 +156,18 @@ def evaluate(
 
 
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
-    """`evaluate` several policies on the same prompts; a row each.
+    """Evaluate several policies on the same prompts: one row each.
 
     Parameters
     ----------
     policies : mapping of names to what `evaluate` takes
     data, **options
-        As for `evaluate`, the same for all of them.
+        As for `evaluate`, the same for all policies.
     """
     if not isinstance(policies, Mapping):
-        raise TypeError(
-            f"policies is of type {type(policies).__name__}; a dict of names and policies is wanted"
-        )
+        raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
     if not policies:
-        raise ValueError("policies is empty; at least one is wanted")
+        raise ValueError("policies must have at least one entry, got an empty dict")
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T
 
 
@@ -179,37 +175,37 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
 def sequence_kl(
     model: LanguageModel, reference: LanguageModel, completions: Completions, temperature: float = 1.0
 ) -> Tensor:
-    """KL(π, π_ref) of the next token, summed over the states that each completion passed through, [B].
+    """KL(π, π_ref) of the next token, summed over the states of each completion, [B].
 
-    Averaged over completions of the model's own, it is KL(π, π_ref) of whole completions, by the chain rule.
+    Its mean over completions sampled from π is KL(π, π_ref) of whole completions, by the chain rule.
     """
-    mine, other = (completion_logits(m, completions).float() / temperature for m in (model, reference))
-    if mine.shape != other.shape:
+    logits, ref_logits = (completion_logits(m, completions).float() / temperature for m in (model, reference))
+    if logits.shape != ref_logits.shape:
         raise ValueError(
-            f"reference has a vocabulary of {other.shape[-1]} tokens and the model one of {mine.shape[-1]}; "
-            "the same is wanted"
+            f"reference must have the model's vocabulary of {logits.shape[-1]} tokens, "
+            f"got {ref_logits.shape[-1]}"
         )
-    each = kl_categorical(mine, other)
-    return torch.where(completions.mask, each, 0.0).sum(dim=1)
+    kl = kl_categorical(logits, ref_logits)
+    return torch.where(completions.mask, kl, 0.0).sum(dim=1)
 
 
 def distinct(completions: Completions, n: int) -> float:
-    """Different runs of n tokens among all runs of n that were written; 1 if none came twice.
+    """The share of distinct n-grams among all n-grams of the completions; 1 if none is repeated.
 
-    Li et al. 2016, "A diversity-promoting objective function for neural conversation models", there
-    divided by the number of words. It falls as more is written, so compare equal amounts.
+    Li et al. 2016, "A diversity-promoting objective function for neural conversation models", who divide by
+    the number of words. It decreases with the amount of text, so compare equal numbers of completions.
     """
     n = validation.count("n", n)
     seen: set[tuple[int, ...]] = set()
     number = 0
     for row, length in zip(completions.tokens.tolist(), completions.lengths.tolist(), strict=True):
-        runs_of_n = [tuple(row[i : i + n]) for i in range(length - n + 1)]
-        seen.update(runs_of_n)
-        number += len(runs_of_n)
+        ngrams = [tuple(row[i : i + n]) for i in range(length - n + 1)]
+        seen.update(ngrams)
+        number += len(ngrams)
     return len(seen) / number if number else float("nan")
 
 
-def _written(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
+def _generate(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
     device = settings["generator"].device
     tokens, mask = prompts.tokens.to(device), prompts.mask.to(device)
     return generate(model, tokens, mask, max_new_tokens, **settings)
@@ -221,7 +217,7 @@ def _run(name: str, given: Any) -> Run | None:
     if isinstance(given, str) or hasattr(given, "__fspath__"):
         return load(given)
     if not isinstance(given, torch.nn.Module):
-        raise TypeError(f"{name} is of type {type(given).__name__}; a run, its folder or a model is wanted")
+        raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}")
     return None
 
 
@@ -231,7 +227,7 @@ def _score(reward_model: Any, tokenizer: Tokenizer) -> Reward:
     run = _run("reward_model", reward_model)
     model = reward_model if run is None else run.model
     if not isinstance(model, RewardModel):
-        raise ValueError("reward_model is a language model; a run of 'reward' is wanted")
+        raise ValueError("reward_model must be a run of 'reward', got a language model")
     return LearnedReward(model)
 
 

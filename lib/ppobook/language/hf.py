@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
+from ppobook.fast import choose
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.pretrained import (
     Pretrained,
@@ -46,8 +47,8 @@ __all__ = [
     "build",
     "build_tokenizer",
     "from_decoder",
-    "open_reward_model",
     "open_pretrained",
+    "open_reward_model",
     "open_tokenizer",
     "save_pretrained",
     "to_decoder",
@@ -284,15 +285,20 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
             one = Completions(
                 tokens[:, :1], real[:, :1], tokens[:, 1:], real[:, 1:], real[:, 1:].float(), gap[:, 0]
             )
-            compare("when its score is read apart", opened.pooled(one), expected[:, 0])
         else:
             body = opened = Pretrained(net, eos=tokenizer.eos, pad=tokenizer.pad, dtype=kept)
-            compare("when body and head are taken apart", opened(tokens), expected)
-            _, cache = opened.start_cache(torch.cat([fill, tokens[:, :3]], dim=1), between[:, :5], 1)
-            compare("token by token", opened.step(tokens[:, 3], cache), expected[:, 3])
-        whole = body.hidden(tokens)
-        compare("after padding", body.hidden(torch.cat([fill, tokens], dim=1), between)[:, 2:], whole)
-        compare("before padding", body.hidden(torch.cat([tokens, fill], dim=1), after)[:, :4], whole)
+        for fast in (False, None):  # its own code, and what computes in its place, if anything does
+            choose.language_model(opened, fast)
+            if opened is not body:
+                compare("when its score is read apart", opened.pooled(one), expected[:, 0])
+            else:
+                compare("when body and head are taken apart", opened(tokens), expected)
+                decoding = choose.generation(opened)
+                _, cache = decoding.start_cache(torch.cat([fill, tokens[:, :3]], dim=1), between[:, :5], 1)
+                compare("token by token", decoding.step(tokens[:, 3], cache), expected[:, 3])
+            whole = body.hidden(tokens)
+            compare("after padding", body.hidden(torch.cat([fill, tokens], dim=1), between)[:, 2:], whole)
+            compare("before padding", body.hidden(torch.cat([tokens, fill], dim=1), after)[:, :4], whole)
     return opened
 
 

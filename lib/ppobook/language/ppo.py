@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.language import sampling
 from ppobook.language.model import Scalar
@@ -63,7 +64,7 @@ class PPO(Sampling):
     **KL penalty.** By default it is part of each token's reward, so that GAE propagates it back to the tokens
     before; with `kl_in="loss"` each token is penalized for its own state only
     (`ppobook.language.sampling.kl_estimate` says which estimators are unbiased). With `kl_target`, β is
-    adapted (`ppobook.adaptive_kl`).
+    adapted (`AdaptiveKLCoefficient`, rule "proportional").
 
     **Truncated completions**, those that reach `max_new_tokens` without an end of sequence: with
     `truncation="end"` they receive their reward and nothing follows; "penalty" subtracts
@@ -104,8 +105,6 @@ class PPO(Sampling):
             raise ValueError(
                 f"num_minibatches must be at most batch_size, {s.batch_size}, got {s.num_minibatches}"
             )
-        if s.kl_target is not None and s.kl_coef == 0:
-            raise ValueError("kl_coef must be above 0 with kl_target, which multiplies it, got 0")
         reward_model = None if s.critic_from == "policy" else self.reward_model
         if s.critic_from == "reward_model" and not isinstance(reward_model, RewardModel):
             raise ValueError(
@@ -113,7 +112,9 @@ class PPO(Sampling):
             )
         body = reward_model.body if isinstance(reward_model, RewardModel) else self.model
         self.critic = Scalar(body).to(device).requires_grad_(True)
-        self.kl_coef = ProportionalCoefficient(s.kl_coef, s.kl_target, s.kl_horizon)
+        self.kl_coef = AdaptiveKLCoefficient(
+            s.kl_coef, s.kl_target, rule="proportional", horizon=s.kl_horizon
+        )
         self.optimizer = self.optimizer_of(self.model, self.critic)
 
     def step(self, number: int) -> dict[str, Any]:
@@ -222,41 +223,3 @@ class PPO(Sampling):
             kl = kl_estimate(s.kl_estimator, outputs["logp"], batch.ref_logp, old_logp, mask=mask)
             loss = loss + self.kl_coef.value * masked_mean(kl, **reduction)
         return loss, metrics
-
-
-class ProportionalCoefficient:
-    """The weight β of the KL to the reference: fixed, or led so that a completion's KL comes to a target.
-
-        e = clip(KL / target − 1, −0.2, 0.2)
-        β ← β (1 + e n / horizon)                          after n completions
-
-    Parameters
-    ----------
-    value : float
-        β at first.
-    target : float or None
-        In nats, summed over a completion. None: β stays.
-    horizon : int
-        In completions. The paper has 0.1 for n / horizon.
-
-    References
-    ----------
-    Ziegler et al. 2019, "Fine-tuning language models from human preferences", section 2.2.
-    """
-
-    def __init__(self, value: float, target: float | None, horizon: int) -> None:
-        self.value = value
-        self.target = target
-        self.horizon = horizon
-
-    def update(self, kl: float, completions: int) -> None:
-        """Follow the KL that was seen in so many completions."""
-        if self.target is not None:
-            error = min(max(kl / self.target - 1, -0.2), 0.2)
-            self.value *= 1 + error * min(1.0, completions / self.horizon)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.value = state["value"]

@@ -1,18 +1,18 @@
-"""A causal model of transformers behind this library's door, and LoRA.
+"""`Pretrained`, a causal model of Hugging Face's transformers as a `LanguageModel`; and LoRA.
 
-    tokens and a mask  →  body (theirs)  →  hidden vectors  →  head (theirs)  →  logits of what comes next
+    tokens and a mask  →  body (theirs)  →  hidden states  →  head (theirs)  →  next-token logits
 
-A model's forward pass and its cache of keys and values are its own; a GPT-2's are this library's, on its own
-parameters (`ppobook.language.gpt2`), which is the same and faster. What stands between is the convention:
-padding on either side is read as nothing, and positions are counted from the first real token.
+The forward pass and the cache of keys and values are the model's own; those of a GPT-2 have a fast form
+(`ppobook.fast.gpt2`). This adapter adds the convention for padding, which may stand on either side: it has no
+effect, and positions are counted from the first token.
 
 **No dropout.** A model stays in eval mode while it is trained. Ratios and KLs compare log-probabilities of
 one token under two sets of weights, and dropout would add noise to each of them.
 
-**Precision.** Weights that are trained are float32, whatever they were loaded from: in bfloat16, a step of
-1e-6 is lost to rounding. ``dtype="bfloat16"`` says what matrices are multiplied in (autocast).
+**Precision.** Weights that are trained are float32, whatever they were loaded from: in bfloat16, an update of
+1e-6 is lost to rounding. ``dtype="bfloat16"`` is what matrices are multiplied in (autocast).
 
-transformers and peft are imported when they are first needed, and not before.
+transformers and peft are imported when they are first needed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.fast.gpt2 import Borrowed, borrowed
-from ppobook.language import model as decoders
-from ppobook.language.tokens import mask_of, refuse_unless_ids
+from ppobook.fast import choose
+from ppobook.fast.declare import fast_form
+from ppobook.language.tokens import check_tokens, embedding_errors, mask_of
 
 DTYPES = ("float32", "bfloat16", "float64")
 
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 
-# The settings of LoRA, by peft's names but for alpha, and what they are where they are left out. All linear
-# layers of the body have adapters; the table of words and the head have none.
+# The settings of LoRA by peft's names (but for alpha), and their defaults. "all-linear": all linear layers of
+# the body, without embedding and head.
 LORA: dict[str, Any] = {"r": 8, "alpha": 16, "target_modules": "all-linear", "use_rslora": False}
 
 
@@ -55,30 +55,31 @@ def library(name: str = "transformers") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"{name} is not installed; wanted: pip install 'ppobook[hf]'") from None
+        raise ValueError(f"{name} must be installed: pip install 'ppobook[hf]'") from None
 
 
 # -------------------------------------------------------------------------------------------- the model
 
 
+@fast_form("gpt2")
 class Pretrained(nn.Module):
     """A causal model of transformers as a `LanguageModel`.
 
     Parameters
     ----------
     net : transformers.PreTrainedModel
-        A causal model; or the body of one, which has no head. It is taken apart.
+        A causal model, or the body of one, without a head. It is taken apart.
     eos, pad : int
-        The ids that end a sequence and fill one up.
+        The ids of end-of-sequence and padding.
     dtype : str
         "float32", "bfloat16" or "float64": what matrices are multiplied in.
 
     Attributes
     ----------
     decoder : torch module
-        The body, from tokens to hidden vectors.
+        The body, from tokens to final hidden states.
     output : torch module or None
-        The rest, with whatever it does to logits after the last matrix.
+        The head, with whatever the model does to its logits after the last matrix.
     lora : dict or None
         The settings of LoRA, if there are adapters.
     """
@@ -89,24 +90,24 @@ class Pretrained(nn.Module):
         text = net.config.get_text_config()
         self.decoder = net.base_model
         self.output: Any = None
-        # In a tuple, since its parameters are the body's and are listed there.
-        self._borrowed = (borrowed(net, eos=eos, pad=pad),)
         self.width: int = getattr(text, "word_embed_proj_dim", None) or text.hidden_size
         self.vocab_size: int = net.get_input_embeddings().weight.shape[0]
         if net.base_model is not net:
             self.vocab_size, self.width = net.get_output_embeddings().weight.shape
-            setattr(net, net.base_model_prefix, _Given())
+            setattr(net, net.base_model_prefix, _PassThrough())
             self.output = net
-        # Where positions are made by a formula, nothing may say how many there are.
+        # A model whose positions are computed may have no limit in its config.
         self.context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self.eos = validation.count("eos", eos, low=0, high=self.vocab_size - 1)
         self.pad = validation.count("pad", pad, low=0, high=self.vocab_size - 1)
         self.dtype = dtype_name(dtype)
-        # What padding is filled with: an id that transformers does not warn of.
+        # The id written to padding: not the model's own pad, about which transformers would warn.
         self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
         self.lora: Any = None
-        # Whether it is told of positions; it may count in another way.
-        self.counts = "position_ids" in inspect.signature(self.decoder.forward).parameters
+        # Some models have no argument for positions.
+        self.takes_positions = "position_ids" in inspect.signature(self.decoder.forward).parameters
+        self.set_decoder(None)
+        choose.language_model(self)
         self.eval()
 
     def train(self, mode: bool = True) -> Pretrained:
@@ -116,74 +117,50 @@ class Pretrained(nn.Module):
             part.eval()
         return self
 
+    def set_decoder(self, decoder: nn.Module | None) -> None:
+        """Let a `Decoder` on the same parameters compute in the place of the model's own code."""
+        # In a tuple, so that it is no submodule: its parameters are listed already.
+        self._decoder_form = (decoder,)
+
     @property
-    def ours(self) -> Borrowed | None:
-        """What computes in the place of the model's own code, if anything does."""
-        return self._borrowed[0] if self.lora is None and self.dtype != "bfloat16" else None
+    def as_decoder(self) -> Any:
+        """The `Decoder` that computes in the place of the model's own code; None if none does."""
+        return self._decoder_form[0] if self.lora is None and self.dtype != "bfloat16" else None
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The logits of what comes after each token: [B, L] to [B, L, V].
-
-        Parameters
-        ----------
-        tokens : int64, shape (B, L)
-        mask : bool, shape (B, L), optional
-            True where a token is real. Elsewhere `tokens` may hold anything.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Another shape or dtype, an id that is none of the vocabulary's, a row of more tokens than the
-            context has room for.
-        """
+        """Logits of the token after each token, [B, L] to [B, L, V]; as `Decoder.forward`."""
         return self.head(self.hidden(tokens, mask))
 
     def hidden(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The same without the head, [B, L, width]; float32 or wider."""
-        if self.ours is not None:
-            return self.ours.hidden(tokens, mask)
+        """The final hidden states, [B, L] to [B, L, width]; float32 or wider."""
+        if self.as_decoder is not None:
+            hidden: Tensor = self.as_decoder.hidden(tokens, mask)
+            return hidden
         tokens, real = self._read(tokens, mask)
         return self._decode(tokens, use_cache=False, **self._placed(real))[0]
 
     def head(self, hidden: Tensor) -> Tensor:
-        """Logits from hidden vectors, [..., width] to [..., V]."""
+        """Next-token logits, [..., width] to [..., V]."""
         if self.output is None:
-            raise ValueError("the model has no head: it is the body of a reward model or of a critic")
-        if self.ours is not None:
-            return self.ours.head(hidden)
+            raise ValueError("the model must have a head, got the body of a reward model or a critic")
+        if self.as_decoder is not None:
+            decoded: Tensor = self.as_decoder.head(hidden)
+            return decoded
         rows = hidden if hidden.ndim == 3 else hidden.reshape(1, -1, self.width)
         with self._precision(hidden):
             logits: Tensor = self.output(inputs_embeds=rows, use_cache=False).logits
         return logits if hidden.ndim == 3 else logits.view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
-    def start_cache(
-        self, tokens: Tensor, mask: Tensor | None, room: int
-    ) -> tuple[Tensor, Cache | decoders.Cache]:
-        """Read prompts whose last column is real, and keep their keys and values.
-
-        Parameters
-        ----------
-        tokens, mask : shape (B, P), as for `forward`
-        room : int
-            How many more tokens a row the cache will take.
-
-        Returns
-        -------
-        logits : tensor, shape (B, V)
-            Of the first token after the prompt.
-        cache : Cache
-            For `step`.
-        """
-        if self.ours is not None and self.output is not None:
-            return self.ours.start_cache(tokens, mask, room)
+    def start_cache(self, tokens: Tensor, mask: Tensor | None, room: int) -> tuple[Tensor, Cache]:
+        """Read prompts, and keep the keys and values of their tokens; as `Decoder.start_cache`."""
         room = validation.count("room", room, low=0)
         tokens, real = self._read(tokens, mask, room)
         with torch.inference_mode():
             hidden, past = self._decode(tokens, use_cache=True, **self._placed(real))
         if past is None:
             raise ValueError(
-                "the model keeps no keys and values to go on from; a causal one of attention is wanted"
+                "the model must be a causal transformer, got one without a cache of keys and values"
             )
         cache = Cache(past, tokens.shape[1], tokens.shape[1] + room)
         if real is not None:
@@ -192,74 +169,56 @@ class Pretrained(nn.Module):
         return self.head(hidden[:, -1]), cache
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, cache: Cache | decoders.Cache) -> Tensor:
-        """The logits after one more token in each row: [B] to [B, V]."""
-        if isinstance(cache, decoders.Cache):
-            assert self.ours is not None
-            return self.ours.step(tokens, cache)
-        if cache.columns == cache.room:
-            raise ValueError(f"the cache has room for {cache.room} columns, and all of them are filled")
+    def step(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """Logits after one more token in each row: [B] to [B, V]."""
+        if cache.columns == cache.capacity:
+            raise ValueError(f"the cache must have room for another token, got all {cache.capacity} in use")
         cache.columns += 1
         placed: dict[str, Tensor] = {}
         if cache.mask is not None and cache.positions is not None:
             placed["attention_mask"] = cache.mask[:, : cache.columns]
-            if self.counts:
+            if self.takes_positions:
                 placed["position_ids"] = cache.positions[:, None]
             cache.positions = cache.positions + 1
         with torch.inference_mode():
             hidden, cache.past = self._decode(
                 tokens[:, None], use_cache=True, past_key_values=cache.past, **placed
             )
-        # Not in there: a caller may write to these logits, and not to what inference mode has made.
+        # Not in inference mode: a caller may write to these logits.
         return self.head(hidden[:, -1])
 
     def _read(self, tokens: Tensor, mask: Tensor | None, room: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Tokens fit to be read, and where they are real; None where the model need not be told."""
-        refuse_unless_ids("tokens", tokens)
-        device = next(self.decoder.parameters()).device
-        if tokens.device != device:
-            raise ValueError(f"tokens is on {tokens.device} and the model on {device}; one device is wanted")
+        """Tokens that are safe to embed, and their mask; None if the model can do without it."""
+        check_tokens("tokens", tokens, next(self.decoder.parameters()).device)
         real = None if mask is None else mask_of("mask", mask, tokens)
         if real is not None:
             tokens = tokens.masked_fill(~real, self.filler)
         if tokens.shape[1] + room > self.context:
             longest = tokens.shape[1] if real is None else int(real.sum(dim=1).max())
             if longest + room > self.context:
-                more = f" and room is {room}; together" if room else ";"
+                found = f"{longest} and room = {room}" if room else str(longest)
                 raise ValueError(
-                    f"tokens has a row of {longest} tokens{more} at most context = {self.context} are wanted"
+                    f"tokens must have at most context = {self.context} tokens a row, got {found}"
                 )
         elif real is not None and not (real[:, 1:] & ~real[:, :-1]).any():
-            real = None  # padding after the last token of every row is in the future of all tokens already
-        # On a CPU the table itself notices an id that it has no row for. An accelerator would be lost to it.
-        if device.type != "cpu":
-            self._refuse_unless_words(tokens)
+            real = None  # padding after the last token of every row comes after all tokens
         return tokens, real
 
     def _placed(self, real: Tensor | None) -> dict[str, Tensor]:
-        """What tells the model of padding."""
+        """The model's arguments for padding."""
         if real is None:
             return {}
         placed = {"attention_mask": real.long()}
-        if self.counts:
+        if self.takes_positions:
             placed["position_ids"] = (real.cumsum(dim=1) - 1).clamp_(min=0)
         return placed
 
     def _decode(self, tokens: Tensor, **how: Any) -> tuple[Tensor, Any]:
-        with self._precision(tokens):
-            try:
-                out = self.decoder(input_ids=tokens, **how)
-            except IndexError:
-                self._refuse_unless_words(tokens)
-                raise
-        # Wide enough for what is trained on top.
+        with self._precision(tokens), embedding_errors(tokens, self.vocab_size):
+            out = self.decoder(input_ids=tokens, **how)
+        # At least float32, for a head that is trained on top.
         hidden = out.last_hidden_state.to(torch.promote_types(out.last_hidden_state.dtype, torch.float32))
         return hidden, getattr(out, "past_key_values", None)
-
-    def _refuse_unless_words(self, tokens: Tensor) -> None:
-        low, high = int(tokens.min()), int(tokens.max())
-        if low < 0 or high >= self.vocab_size:
-            raise ValueError(f"tokens holds ids from {low} to {high}; 0 to {self.vocab_size - 1} are wanted")
 
     def _precision(self, x: Tensor) -> contextlib.AbstractContextManager[Any]:
         if self.dtype != "bfloat16":
@@ -269,30 +228,30 @@ class Pretrained(nn.Module):
     # ------------------------------------------------------------------------------------------- LoRA
 
     def add_lora(self, lora: Mapping[str, Any], seed: int = 0) -> Pretrained:
-        """Freeze the model as it is, and put adapters beside its matrices. In place.
+        """Freeze the weights, and add low-rank adapters to the linear layers. In place.
 
             W x   becomes   W x + (α / r) B A x            A random, B = 0: at first nothing changes
 
-        What is frozen is no parameter any more but a buffer, so that nothing trains it by mistake; copies of
-        the model have adapters of their own and share the rest.
+        Frozen weights become buffers, so that nothing trains them by mistake. Copies of the model have
+        adapters of their own and share the frozen weights.
 
         Parameters
         ----------
         lora : dict
-            r, the rank (8); alpha (16); target_modules, the names of the matrices, or "all-linear", which is
-            the default; use_rslora, to scale by α / √r. As in peft.
+            As in peft: r, the rank (8); alpha (16); target_modules, names of linear layers, or "all-linear"
+            (the default); use_rslora, to scale by α / √r.
         seed : int
             For A.
 
         Raises
         ------
         ValueError
-            A setting that there is none of; a model that has adapters; peft is not installed.
+            An unknown setting; a model with adapters; peft is not installed.
         """
         if self.lora is not None:
             raise ValueError(
-                "lora was given, and the model has adapters already; wanted: leave it out to train these, or "
-                "begin from model.merged()"
+                "lora must be None for a model with adapters, which are trained as they are (or start from "
+                f"model.merged()), got {dict(lora)!r}"
             )
         peft, self.lora = library("peft"), lora_settings(lora)
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
@@ -303,7 +262,9 @@ class Pretrained(nn.Module):
             with own_randomness(seed):
                 peft.inject_adapter_in_model(config, self.decoder)
         except ValueError as error:
-            raise ValueError(f"lora does not fit the model ({validation.reason(error)})") from None
+            raise ValueError(
+                f"lora must fit the model, got {dict(lora)!r} ({validation.reason(error)})"
+            ) from None
         for module in self.modules():
             for name, parameter in list(module._parameters.items()):
                 if id(parameter) in base:
@@ -323,7 +284,7 @@ class Pretrained(nn.Module):
         return copied
 
     def _apply(self, fn: Any, recurse: bool = True) -> Pretrained:
-        # torch keeps parameters tied that are moved to another device. Frozen ones are buffers.
+        # torch keeps tied parameters tied when they are moved, but not tied buffers, which frozen ones are.
         places: dict[int, list[tuple[nn.Module, str]]] = {}
         for module in self.modules():
             for name, buffer in module._buffers.items():
@@ -336,7 +297,7 @@ class Pretrained(nn.Module):
         return self
 
     def share(self, other: Any) -> None:
-        """Use another model's frozen base, as far as it is the same, in place of a copy of it."""
+        """Share the frozen weights of another model that are equal to this one's, to save memory."""
         if self.lora is None or getattr(other, "lora", None) is None:
             return
         theirs = dict(other.named_buffers(remove_duplicate=False))
@@ -347,12 +308,12 @@ class Pretrained(nn.Module):
                 self.get_submodule(where)._buffers[last] = same
 
     def headless(self) -> Pretrained:
-        """A copy without the head, for a body that has no use for one."""
+        """A copy without the head."""
         return copy.deepcopy(self, {} if self.output is None else {id(self.output): None})
 
     def merged(self) -> Pretrained:
-        """A copy whose weights are what base and adapters come to; all of them can be trained."""
-        wide = torch.promote_types(self.kept, torch.float32)  # what is trained is never in half precision
+        """A copy with the adapters merged into the weights, all of which can be trained."""
+        wide = torch.promote_types(self.kept, torch.float32)
         weights = str(wide).removeprefix("torch.")
         plain = build(self.description() | {"lora": None, "weights": weights})
         plain.to(next(self.parameters()).device)
@@ -362,10 +323,10 @@ class Pretrained(nn.Module):
         return plain
 
     def body_weights(self) -> dict[str, Tensor]:
-        """The body's weights under transformers' names, adapters added in."""
+        """The body's weights by transformers' names, with the adapters merged."""
         if self.lora is None:
             return self.decoder.state_dict()
-        whole = build(self.description())  # to share nothing: what is frozen is written to
+        whole = build(self.description())  # not a copy, which would share the frozen weights: they change
         whole.load_state_dict(self.state_dict())
         for module in whole.decoder.modules():
             if hasattr(module, "get_base_layer"):
@@ -377,12 +338,12 @@ class Pretrained(nn.Module):
 
     @property
     def kept(self) -> torch.dtype:
-        """The dtype of its weights, adapters aside."""
+        """The dtype of the weights, without adapters."""
         dtype: torch.dtype = self.decoder.get_input_embeddings().weight.dtype
         return dtype
 
     def description(self) -> dict[str, Any]:
-        """All but the weights, in plain data: `build` makes a model of the same shape from it."""
+        """All but the weights, as plain data: the argument of `build`."""
         generation = getattr(self.output, "generation_config", None)
         return {
             "kind": "transformers",
@@ -400,44 +361,44 @@ class Pretrained(nn.Module):
 
 @dataclass
 class Cache:
-    """What a model has read, and how far `generate` has come.
+    """The state of generation.
 
     Attributes
     ----------
     past : transformers.Cache
-        Keys and values, in the model's own way.
-    columns, room : int
-        How many columns are filled, and how many there may be.
-    mask : [B, room] int64, or None
-        1 where a column is real; None where all are.
-    positions : [B] int64, or None
+        Keys and values.
+    columns, capacity : int
+        How many tokens a row have been read, padding included, and how many there may be.
+    mask : int64, shape (B, capacity), or None
+        0 at padding. None if there is none.
+    positions : int64, shape (B,), or None
         Of the next token in each row.
     """
 
     past: Any
     columns: int
-    room: int
+    capacity: int
     mask: Tensor | None = None
     positions: Tensor | None = None
 
 
-class _Given(nn.Module):
-    """Stands where a causal model's body stood, and hands on the hidden vectors that it is given.
+class _PassThrough(nn.Module):
+    """Replaces the body of a causal model, and returns the hidden states that it is passed.
 
     So what a model does to its logits, a scale or a soft cap, is done by its own code.
     """
 
     def forward(self, *args: Any, inputs_embeds: Any = None, **kwargs: Any) -> Any:
-        return _Said(inputs_embeds)
+        return _BodyOutput(inputs_embeds)
 
     @property
-    def decoder(self) -> _Given:
+    def decoder(self) -> _PassThrough:
         """Some models call their body's decoder."""
         return self
 
 
-class _Said:
-    """The output of a body: hidden vectors, and None for all else that it might be asked for."""
+class _BodyOutput:
+    """The output of a body: hidden states, and None for every other field."""
 
     def __init__(self, hidden: Tensor) -> None:
         self.last_hidden_state = hidden
@@ -450,11 +411,11 @@ class _Said:
 
 
 def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of LoRA, with defaults, after a door."""
+    """Settings of LoRA, checked and with defaults."""
     if not isinstance(lora, Mapping):
-        raise TypeError(f"lora is {lora!r}; a dict is wanted, such as {{'r': 8, 'alpha': 16}}")
+        raise TypeError(f"lora must be a dict such as {{'r': 8, 'alpha': 16}}, got {lora!r}")
     for name in lora:
-        validation.choice("lora has a setting which", name, LORA)
+        validation.choice("each setting of lora", name, LORA)
     made = LORA | dict(lora)
     for name in ("r", "alpha"):
         validation.count(f"lora[{name!r}]", made[name])
@@ -462,22 +423,22 @@ def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
     names = made["target_modules"]
     if not isinstance(names, str):
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"lora['target_modules'] is {names!r}; names, or 'all-linear', are wanted")
+            raise TypeError(f"lora['target_modules'] must be a list of names, or 'all-linear', got {names!r}")
         made["target_modules"] = list(names)
     return made
 
 
 def lora_config(lora: dict[str, Any], **more: Any) -> Any:
-    """The settings of LoRA as peft has them."""
+    """The settings of LoRA as peft's LoraConfig."""
     theirs = {"lora_alpha" if name == "alpha" else name: x for name, x in lora.items()}
     return library("peft").LoraConfig(**theirs, **more)
 
 
-# --------------------------------------------------------------------------------- made from a description
+# ------------------------------------------------------------------------------------- from a description
 
 
 def build(described: dict[str, Any]) -> Pretrained:
-    """The model that `Pretrained.description` described, with weights of no meaning."""
+    """A model from its `Pretrained.description`, with arbitrary weights."""
     transformers = library()
     auto = transformers.AutoModelForCausalLM if described["head"] else transformers.AutoModel
     weights = described["weights"]
@@ -492,19 +453,19 @@ def build(described: dict[str, Any]) -> Pretrained:
 
 
 def dtype_name(dtype: Any) -> str:
-    """A dtype that matrices may be multiplied in, by its name."""
+    """The name of a dtype that matrices may be multiplied in."""
     return validation.choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
 
 
 def weights_dtype(dtype: str, lora: Any) -> torch.dtype:
-    """The dtype of a model's weights: half precision only where none of them is trained."""
+    """The dtype of a model's weights: half precision only if none of them is trained."""
     if dtype == "bfloat16":
         return torch.float32 if lora is None else torch.bfloat16
     return torch.float64 if dtype == "float64" else torch.float32
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A config of transformers as numbers, strings, lists and dicts."""
+    """A config of transformers as plain data."""
     plain: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
     for name in ("_name_or_path", "dtype", "transformers_version", "auto_map"):
         plain.pop(name, None)
@@ -512,20 +473,20 @@ def plain_config(config: Any) -> dict[str, Any]:
 
 
 def net_from_config(auto: Any, config: dict[str, Any], attention: str | None, weights: torch.dtype) -> Any:
-    """A new model of transformers, with weights of no meaning."""
+    """A new model of transformers, with arbitrary weights."""
     kind = library().CONFIG_MAPPING[config["model_type"]]
-    # Other names are those of code on the hub, which a checkpoint is not to fetch.
+    # Any other name would be downloaded from the hub, as code.
     how = {"attn_implementation": attention} if attention in ATTENTION else {}
     half = torch.bfloat16 if weights == torch.bfloat16 else torch.float32
     with own_randomness():
-        # Tables of angles are made in float32 in any case, and so they are in a model that is made wide.
+        # Rotary embeddings are computed in float32, as they are in a model that is loaded and then widened.
         net = auto.from_config(kind.from_dict(dict(config)), dtype=half, **how)
     return net.double() if weights == torch.float64 else net
 
 
 @contextlib.contextmanager
 def own_randomness(seed: int = 0) -> Iterator[None]:
-    """First weights are drawn from the seed, and torch's own random state is left as it was."""
+    """Draw initial weights from the seed; torch's global random state is restored."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

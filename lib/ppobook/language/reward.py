@@ -31,7 +31,8 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.language.data import Batches, pairs_of, refuse_unless_apart
-from ppobook.language.model import LanguageModel, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run

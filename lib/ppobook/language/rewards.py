@@ -1,12 +1,12 @@
-"""Where rewards come from: the world's formula, a reward model, or a function of yours.
+"""Rewards of completions: the formula of a World, a reward model, or a function of texts.
 
-A function takes lists of texts, as TRL's do, and returns a number each::
+A reward function takes lists of texts, as TRL's do, and returns one number for each completion::
 
     def short(prompts, completions, **columns):
         return [-len(text.split()) for text in completions]
 
-Columns of the data beside the prompt are handed on by their names, a value a completion. Special tokens that
-a policy says stand in the texts, but for padding and the end; TRL leaves all of them out.
+Further columns of the data are passed as keyword arguments, one value per completion. Texts contain the
+special tokens that a policy generates, except padding and the end of sequence; TRL removes all of them.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class Reward(Protocol):
-    """Completions in, a number each out."""
+    """A callable that returns the reward of each completion."""
 
     @property
     def name(self) -> str:
-        """For a config: "gold", "reward_model", or "function short"."""
+        """Its name in a config: "gold", "reward_model", or "function short"."""
 
     @property
     def module(self) -> nn.Module | None:
-        """The network behind it, for a checkpoint."""
+        """Its network, which becomes part of checkpoints, or None."""
 
     def __call__(self, completions: Completions, columns: Columns) -> Tensor:
-        """The reward of each completion, [B], float32, on their device."""
+        """The reward of each completion, [B], float32, on the same device."""
 
 
 class RewardModel(Scalar):
-    """A reward model: one number for a completion, from one number for each of its tokens.
+    """A reward model: the reward of a completion, computed from one output per token.
 
     Parameters
     ----------
     body : LanguageModel
         Copied.
     pooling : str
-        "sum" adds the tokens' numbers up, "last" takes that of the last token alone. What is learned about
-        one kind word, a sum pays again for each further one; the last token need not. So the choice decides
-        how a reward model goes wrong far from its data, and not only how well it fits them.
+        "sum" adds the outputs of all tokens, "last" takes the output of the last token. With a sum, the
+        contribution of a word is repeated each time it occurs. The choice decides how a reward model
+        extrapolates, not only how well it fits its data.
     bias : bool
-        Whether a constant is added to each number.
+        Whether the output layer has a bias.
 
     Attributes
     ----------
     zero : tensor, scalar
-        What is subtracted from each completion's reward: a model that has learned from comparisons has no
-        zero of its own. 0, until somebody sets it.
+        Subtracted from the reward of each completion, as comparisons do not determine an offset. Initially 0;
+        the stage "reward" sets it (`centre`).
     """
 
     zero: Tensor
@@ -71,19 +71,19 @@ class RewardModel(Scalar):
         self.register_buffer("zero", self.output.weight.new_zeros(()))
 
     def rewards(self, completions: Completions) -> Tensor:
-        """The reward of each completion, [B], with a gradient."""
+        """The reward of each completion, [B], with gradient."""
         return self.pooled(completions) - self.zero
 
     def pooled(self, completions: Completions) -> Tensor:
-        """The same before `zero` is subtracted."""
-        numbers = completion_values(self, completions)[:, 1:].masked_fill(~completions.mask, 0.0)
+        """The rewards before `zero` is subtracted, [B], with gradient."""
+        outputs = completion_values(self, completions)[:, 1:].masked_fill(~completions.mask, 0.0)
         if self.pooling == "sum":
-            return numbers.sum(dim=1)
-        return numbers.gather(1, completions.last[:, None]).squeeze(1)
+            return outputs.sum(dim=1)
+        return outputs.gather(1, completions.last[:, None]).squeeze(1)
 
 
 class GoldReward:
-    """The world's true reward."""
+    """The true reward of a World."""
 
     name = "gold"
     module = None
@@ -96,7 +96,7 @@ class GoldReward:
 
 
 class LearnedReward:
-    """What a reward model says."""
+    """The reward of a reward model."""
 
     name = "reward_model"
 
@@ -109,20 +109,19 @@ class LearnedReward:
 
 
 class FunctionReward:
-    """What a function of texts says, after a door."""
+    """The reward of a function of texts, with its return value checked."""
 
     module = None
 
     def __init__(self, function: Callable[..., Any], tokenizer: Tokenizer) -> None:
         self.function = function
         self.tokenizer = tokenizer
-        # No function is taken for the world's reward on account of what it is called.
         self.name = f"function {getattr(function, '__name__', type(function).__name__)}"
         try:
             taken = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):  # some that are written in C don't say
+        except (TypeError, ValueError):  # some built-in functions have no signature
             taken = [inspect.Parameter("columns", inspect.Parameter.VAR_KEYWORD)]
-        # A function that names what it takes is not handed what it does not name.
+        # Without **kwargs, a function receives only the columns that it names.
         self.takes_all = any(p.kind is p.VAR_KEYWORD for p in taken)
         self.takes = [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         self.needs = [p.name for p in taken if p.default is p.empty and p.name in self.takes]
@@ -136,8 +135,8 @@ class FunctionReward:
         for name in self.needs:
             if name not in known:
                 raise TypeError(
-                    f"reward {self.name} takes {name!r}; a function of what there is, "
-                    f"{', '.join(map(repr, sorted(known)))}, is wanted"
+                    f"the parameters of reward {self.name} must be columns of the data, "
+                    f"{', '.join(map(repr, sorted(known)))}, got {name!r}"
                 )
         given = {name: x for name, x in known.items() if self.takes_all or name in self.takes}
         answer = self.function(**given)
@@ -145,38 +144,39 @@ class FunctionReward:
 
 
 def numbers_of(name: str, answer: Any, n: int) -> Tensor:
-    """What a reward function returned, as a tensor of n finite numbers.
+    """The return value of a reward function as a tensor of n finite numbers.
 
     Raises
     ------
     ValueError, TypeError
-        Not n of them, or one that is no finite number, in float32; the sentence names the function.
+        Not n entries, or an entry that is not a finite number in float32.
     """
     try:
-        if isinstance(answer, str | Mapping | Set):  # whose entries are no numbers, or in no order
+        if isinstance(answer, str | Mapping | Set):  # entries are no numbers, or have no order
             raise TypeError
         given = list(answer)
     except (TypeError, ValueError, RuntimeError):
-        what = type(answer).__name__
-        raise TypeError(f"reward {name} returned a {what}; a list of {n} numbers is wanted") from None
+        raise TypeError(
+            f"reward {name} must return a list of {n} numbers, got {type(answer).__name__}"
+        ) from None
     listed: list[float] = []
     for i, x in enumerate(given):
         try:
             listed.append(float(x))
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"reward {name} returned {x!r} for completion {i}; a number is wanted") from None
+            raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
     if len(listed) != n:
-        raise ValueError(f"reward {name} returned {len(listed)} numbers; {n} are wanted, one a completion")
+        raise ValueError(f"reward {name} must return {n} numbers, one per completion, got {len(listed)}")
     rewards = torch.tensor(listed, dtype=torch.float32)
     for i in (~torch.isfinite(rewards)).nonzero():
         raise ValueError(
-            f"reward {name} returned {listed[int(i)]} for completion {int(i)}; finite numbers are wanted"
+            f"reward {name} must return finite numbers, got {listed[int(i)]} for completion {int(i)}"
         )
     return rewards
 
 
 def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Reward:
-    """What a user gave as reward, as a `Reward`.
+    """A user's argument `reward` as a `Reward`.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
     Raises
     ------
     ValueError, TypeError
-        "gold" without a world; something of another kind.
+        "gold" without a World; another type.
     """
     if isinstance(reward, GoldReward | LearnedReward | FunctionReward):
         return reward
@@ -193,11 +193,11 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
         return LearnedReward(reward)
     if isinstance(reward, str) and reward == "gold":
         if world is None:
-            raise ValueError("reward is 'gold', and the data are no World; only a World has a true reward")
+            raise ValueError("reward must be a reward model or a function if data is not a World, got 'gold'")
         return GoldReward(world)
     if callable(reward) and not isinstance(reward, nn.Module):
         return FunctionReward(reward, tokenizer)
     raise TypeError(
-        f"reward is of type {type(reward).__name__}; a run of 'reward', its folder, 'gold', or a function of "
-        "prompts and completions is wanted"
+        "reward must be a run of 'reward', its folder, 'gold', or a function of prompts and completions, "
+        f"got {type(reward).__name__}"
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.describing import build, build_tokenizer
 from ppobook.language.world import World
@@ -80,6 +81,7 @@ def load_from(folder: RunFolder, device: str = "cpu") -> Run:
     with checkpoint.rebuilding():
         model = build(checkpoint.state["architecture"]["model"]).to(device)
         model.load_state_dict(checkpoint.state["stage"]["model"])
+        choose.language_model(model, checkpoint.state["config"].get("fast"))
         return run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
 
 

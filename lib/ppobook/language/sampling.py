@@ -25,7 +25,8 @@ from torch import Tensor
 
 from ppobook import divergences, validation
 from ppobook.language.data import Batches, Prompts, prompts_of
-from ppobook.language.model import LanguageModel, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
 from ppobook.language.stage import Stage, Task

@@ -98,6 +98,9 @@ class Stage(Stateful):
         self.device = device
         self.tokenizer = task.tokenizer
         self.model = task.model
+        for module in (task.model, task.reference, task.reward and task.reward.module):
+            if module is not None:
+                choose.language_model(module, settings.fast)
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 

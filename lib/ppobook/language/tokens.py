@@ -1,23 +1,25 @@
-"""Words and ids, padding, completions, and the log-probabilities of tokens.
+"""Tokenizers, padding, completions, and the log-probabilities of tokens.
 
     prompts, padded on the left          completions, padded on the right
     [  ·     ·    tell  fox   barn  :  | the   fox   sings  .    eos   ·   ·  ]
     [  tell  the  owl   and   hen   :  | the   kind  owl    by   the   by  the ]
 
-Prompts end at one column and completions begin at the next, so one slice separates the two in all rows. What
-stands at padding counts for nothing anywhere: each tensor of tokens goes with a mask that is True where a
-token is real.
+All prompts end at one column and all completions begin at the next, so one slice separates the two. Each
+tensor of tokens comes with a mask that is False at padding, whose content is never used.
 
-A model that has read a token predicts the next one. That shift by one is made in `completion_logits` and in
+After reading a token, a model predicts the next one. That shift by one is made in `completion_logits` and in
 `completion_values`, and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,47 +28,46 @@ from ppobook import validation
 if TYPE_CHECKING:
     from ppobook.language.model import LanguageModel, Scalar
 
-# ---------------------------------------------------------------------------------------- words and ids
+# ------------------------------------------------------------------------------------------- tokenizers
 
 
 class Tokenizer(Protocol):
-    """What turns text into tokens and back."""
+    """The interface of a tokenizer."""
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are, from 0."""
+        """The number of ids, which start at 0."""
 
     @property
     def eos(self) -> int:
-        """The id that ends a sequence."""
+        """The id of end-of-sequence."""
 
     @property
     def pad(self) -> int:
-        """The id that fills a row up."""
+        """The id of padding."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; no end of sequence is added."""
+        """The ids of a text, without an end of sequence."""
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids."""
 
 
 class WordTokenizer:
-    """One word is one token: a text is split at white space, and nothing else.
+    """A tokenizer that splits at white space: one word is one token.
 
-    Id 0 is the padding, id 1 the end of a sequence, the words follow in their order. The end is written
-    ``<eos>`` in a text, and read from it; padding is left out of texts. So decoding what was encoded gives
-    the same words, with one space between two of them.
+    Id 0 is padding and id 1 end-of-sequence; the words follow in their order. End-of-sequence is written
+    ``<eos>`` in a text. Padding is left out of decoded texts.
 
     Parameters
     ----------
     words : sequence of str
-        All different, each without white space in it.
+        Distinct, without white space.
 
     Raises
     ------
     ValueError, TypeError
-        No word, the same one twice, one with white space, one that is ``<pad>`` or ``<eos>``.
+        No words, a duplicate, a word with white space, ``<pad>`` or ``<eos>`` among them.
     """
 
     pad = 0
@@ -74,30 +75,29 @@ class WordTokenizer:
 
     def __init__(self, words: Sequence[str]) -> None:
         if isinstance(words, str):
-            raise TypeError(f"words is the string {words!r}; a list of words is wanted")
+            raise TypeError(f"words must be a list of words, got the string {words!r}")
         self.words = ("<pad>", "<eos>", *words)
         self.ids: dict[str, int] = {}
         for i, word in enumerate(self.words):
             where = f"words[{i - 2}]"
             if not isinstance(word, str):
-                raise TypeError(f"{where} is {word!r}; a string is wanted")
+                raise TypeError(f"{where} must be a string, got {word!r}")
             if word.split() != [word]:
-                raise ValueError(f"{where} is {word!r}; a word without white space is wanted")
+                raise ValueError(f"{where} must be a word without white space, got {word!r}")
             if word in self.ids:
-                kind = "is a token of its own already" if self.ids[word] < 2 else "stands there twice"
-                raise ValueError(f"{where} is {word!r}, which {kind}; words that differ are wanted")
+                raise ValueError(f"{where} must differ from <pad>, <eos> and the other words, got {word!r}")
             self.ids[word] = i
         if len(self.words) == 2:
-            raise ValueError("words is empty; at least one word is wanted")
+            raise ValueError("words must have at least one word, got none")
 
     @property
     def vocab_size(self) -> int:
         return len(self.words)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of the words of a text. A word that is not in the vocabulary is refused by name."""
+        """The ids of the words of a text, which must all be in the vocabulary."""
         if not isinstance(text, str):
-            raise TypeError(f"text is {text!r}; a string is wanted")
+            raise TypeError(f"text must be a string, got {text!r}")
         try:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
@@ -109,11 +109,11 @@ class WordTokenizer:
         )
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The words of some ids, with a space between two of them; padding is left out."""
+        """The words of some ids, joined by spaces, without padding."""
         listed = [int(i) for i in ids]
         for i in listed:
             if not 0 <= i < len(self.words):
-                raise ValueError(f"ids holds {i}; 0 to {len(self.words) - 1} are wanted")
+                raise ValueError(f"ids must be in [0, {len(self.words) - 1}], got {i}")
         return " ".join(self.words[i] for i in listed if i != self.pad)
 
     def __repr__(self) -> str:
@@ -124,76 +124,100 @@ class WordTokenizer:
 
 
 def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """Rows of ids of any length as one tensor, filled up on the left: the way of prompts.
+    """Rows of ids as one tensor, padded on the left: the convention for prompts.
 
     Parameters
     ----------
     rows : sequence of sequences of int
         None of them empty.
     pad : int
-        What to fill up with.
 
     Returns
     -------
     tokens : int64, shape (B, P)
     mask : bool, shape (B, P)
-        True where a token came from its row.
+        False at padding.
     """
-    return _padded(rows, pad, left=True)
+    return padded(*_checked_rows(rows, pad), left=True)
 
 
 def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """The same, filled up on the right: the way of completions."""
-    return _padded(rows, pad, left=False)
+    """Rows of ids as one tensor, padded on the right: the convention for completions. As `left_pad`."""
+    return padded(*_checked_rows(rows, pad), left=False)
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Tensor, Tensor]:
+def _checked_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[list[list[int]], int]:
     pad = validation.count("pad", pad, low=0)
-    listed = [[validation.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(rows)]
-    if not listed:
-        raise ValueError("rows is empty; at least one row is wanted")
-    for b, row in enumerate(listed):
+    checked = [[validation.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(rows)]
+    if not checked:
+        raise ValueError("rows must have at least one row, got none")
+    for b, row in enumerate(checked):
         if not row:
-            raise ValueError(f"rows[{b}] is empty; at least one token is wanted")
-    width = max(map(len, listed))
-    tokens, mask = [], []
-    for row in listed:
-        fill = [pad] * (width - len(row))
-        tokens.append(fill + row if left else row + fill)
-        real, filled = [True] * len(row), [False] * len(fill)
-        mask.append(filled + real if left else real + filled)
-    return torch.tensor(tokens), torch.tensor(mask)
+            raise ValueError(f"rows[{b}] must have at least one token, got none")
+    return checked, pad
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
+    """`left_pad` and `right_pad`, for rows that have been checked."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    width = lengths.max()
+    column = np.arange(width)
+    mask = column >= (width - lengths)[:, None] if left else column < lengths[:, None]
+    tokens = np.full(mask.shape, pad, dtype=np.int64)
+    tokens[mask] = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+    return torch.from_numpy(tokens), torch.from_numpy(mask)
 
 
 def mask_of(name: str, mask: Any, tokens: Tensor) -> Tensor:
-    """The mask as booleans; it must be of the shape of these tokens, and bool or 0/1."""
+    """A mask of bool or 0/1 in the shape of these tokens, as booleans on their device."""
     validation.present(**{name: mask})
     return torch.as_tensor(
-        validation.flags(name, mask, tokens.shape, "one entry a token"), device=tokens.device
+        validation.flags(name, mask, tokens.shape, "the shape of the tokens"), device=tokens.device
     )
 
 
-def refuse_unless_ids(name: str, tokens: Any) -> None:
-    """Refuse what is no int64 tensor of rows of tokens."""
+def check_tokens(name: str, tokens: Any, device: torch.device | None = None) -> None:
+    """Check that these are rows of ids, int64 [B, L] with B, L ≥ 1; and on the model's device, if passed."""
     if not isinstance(tokens, Tensor):
-        raise TypeError(f"{name} is of type {type(tokens).__name__}; a torch tensor is wanted")
+        raise TypeError(f"{name} must be a torch tensor, got {type(tokens).__name__}")
     if tokens.dtype != torch.int64:
-        raise TypeError(f"{name} has dtype {tokens.dtype}; torch.int64 is wanted")
+        raise TypeError(f"{name} must be a tensor of torch.int64, got {tokens.dtype}")
     if tokens.ndim != 2:
-        raise ValueError(f"{name} has shape {tuple(tokens.shape)}; one row of tokens a sequence is wanted")
+        raise ValueError(f"{name} must have shape (B, L), one row a sequence, got {tuple(tokens.shape)}")
     validation.not_empty(name, tokens)
+    if device is not None and tokens.device != device:
+        raise ValueError(f"{name} must be on {device}, as the model is, got {tokens.device}")
 
 
-def refuse_unless_padded(name: str, mask: Tensor, *, left: bool) -> None:
-    """Refuse a row without a token, and padding anywhere but on that side."""
+def check_ids(name: str, tokens: Tensor, vocab_size: int) -> None:
+    """Check that all ids are in the vocabulary."""
+    low, high = int(tokens.min()), int(tokens.max())
+    if low < 0 or high >= vocab_size:
+        raise ValueError(f"{name} must be in [0, {vocab_size - 1}], got ids from {low} to {high}")
+
+
+@contextmanager
+def embedding_errors(tokens: Tensor, vocab_size: int) -> Iterator[None]:
+    """Raise ValueError for an id outside the vocabulary, where an embedding on a CPU raises IndexError."""
+    if tokens.device.type != "cpu":  # where an index out of range makes the device unusable
+        check_ids("tokens", tokens, vocab_size)
+    try:
+        yield
+    except IndexError:
+        check_ids("tokens", tokens, vocab_size)
+        raise
+
+
+def check_padding(name: str, mask: Tensor, *, left: bool) -> None:
+    """Check that each row has a token, and padding on one side only."""
     toward_end = mask if left else mask.flip(-1)
     bad = ~toward_end[:, -1] | (toward_end[:, :-1] & ~toward_end[:, 1:]).any(dim=-1)
     if bad.any():
-        row = int(bad.nonzero()[0])
-        if not mask[row].any():
-            raise ValueError(f"{name} is False in all of row {row}; at least one token a row is wanted")
-        side = "left" if left else "right"
-        raise ValueError(f"{name} has padding in row {row} that is not on its {side}; there it is wanted")
+        row, side = int(bad.nonzero()[0]), "left" if left else "right"
+        found = "elsewhere" if mask[row].any() else "no token"
+        raise ValueError(
+            f"{name} must have a token in each row and padding on the {side} only, got {found} in row {row}"
+        )
 
 
 # ----------------------------------------------------------------------------------------- completions
@@ -201,10 +225,9 @@ def refuse_unless_padded(name: str, mask: Tensor, *, left: bool) -> None:
 
 @dataclass(frozen=True)
 class Completions:
-    """Prompts, and how a policy went on from each.
+    """Prompts and a policy's completion of each: B sequences, P columns of prompts, T of completions.
 
-    B sequences, P columns for prompts, T for completions. The tokens that were sampled are those where `mask`
-    is True; an end of sequence is one of them.
+    The sampled tokens are those where `mask` is True; end-of-sequence is one of them.
 
     Attributes
     ----------
@@ -217,12 +240,12 @@ class Completions:
     logp : [B, T]
         Log-probability of each token under the policy that sampled it, π_old; 0 at padding.
     ended : [B] bool
-        Whether the last token is an end of sequence. If not, the completion was cut at the limit.
+        Whether the last token is end-of-sequence. If not, the completion was truncated at the limit.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes or dtypes that do not fit, padding on the wrong side, a row without a token.
+        A wrong shape or dtype, padding on the wrong side, a row without a token.
     """
 
     prompts: Tensor
@@ -233,19 +256,19 @@ class Completions:
     ended: Tensor
 
     def __post_init__(self) -> None:
-        refuse_unless_ids("prompts", self.prompts)
-        refuse_unless_ids("tokens", self.tokens)
+        check_tokens("prompts", self.prompts)
+        check_tokens("tokens", self.tokens)
         rows, columns = self.tokens.shape
-        validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row a completion")
+        validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row for each completion")
         validation.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
         validation.shape("mask", self.mask, (rows, columns), "the shape of tokens")
         validation.shape("logp", validation.tensor("logp", self.logp), (rows, columns), "the shape of tokens")
-        validation.shape("ended", self.ended, (rows,), "one entry a completion")
+        validation.shape("ended", self.ended, (rows,), "one entry for each completion")
         for name, x in (("prompt_mask", self.prompt_mask), ("mask", self.mask), ("ended", self.ended)):
             if x.dtype != torch.bool:
-                raise TypeError(f"{name} has dtype {x.dtype}; torch.bool is wanted")
-        refuse_unless_padded("prompt_mask", self.prompt_mask, left=True)
-        refuse_unless_padded("mask", self.mask, left=False)
+                raise TypeError(f"{name} must be a tensor of torch.bool, got {x.dtype}")
+        check_padding("prompt_mask", self.prompt_mask, left=True)
+        check_padding("mask", self.mask, left=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -257,12 +280,12 @@ class Completions:
 
     @property
     def input_mask(self) -> Tensor:
-        """Where `inputs` are real, [B, P + T]."""
+        """The mask of `inputs`, [B, P + T]."""
         return torch.cat([self.prompt_mask, self.mask], dim=1)
 
     @property
     def lengths(self) -> Tensor:
-        """How many tokens each completion has, its end included, [B]."""
+        """The number of tokens of each completion, end-of-sequence included, [B]."""
         return self.mask.sum(dim=1)
 
     @property
@@ -272,12 +295,12 @@ class Completions:
 
     @property
     def terminated(self) -> Tensor:
-        """True at each end of sequence that was sampled, and nowhere else, [B, T]."""
+        """True at each sampled end-of-sequence, [B, T]."""
         return self._at_last & self.ended[:, None]
 
     @property
     def truncated(self) -> Tensor:
-        """True at the last token of each completion that was cut, [B, T]."""
+        """True at the last token of each truncated completion, [B, T]."""
         return self._at_last & ~self.ended[:, None]
 
     @property
@@ -285,19 +308,18 @@ class Completions:
         return torch.arange(self.tokens.shape[1], device=self.tokens.device) == self.last[:, None]
 
     def select(self, index: Any) -> Completions:
-        """Some of the completions: by a list or tensor of row numbers, a slice, or a bool mask of rows."""
+        """Some rows: by a list or tensor of row numbers, a slice, or a bool mask."""
         if not isinstance(index, slice):
             index = torch.as_tensor(index, device=self.tokens.device)
-            if index.ndim != 1 or len(index) == 0 or index.is_floating_point():
-                raise ValueError(f"index is {index}; a list of row numbers is wanted, of at least one")
+            check_index(index)
         return Completions(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @staticmethod
     def join(parts: Sequence[Completions]) -> Completions:
-        """One batch from several, in their order, padded to the widest. Padding that is new holds zeros."""
+        """One batch from several, in their order, padded with zeros to the widest."""
         parts = list(parts)
         if not parts:
-            raise ValueError("parts is empty; at least one batch of completions is wanted")
+            raise ValueError("parts must have at least one batch of completions, got none")
 
         def widest(name: str, left: bool) -> Tensor:
             tensors = [getattr(part, name) for part in parts]
@@ -318,30 +340,30 @@ class Completions:
         )
 
     def texts(self, tokenizer: Tokenizer, *, eos: bool = False) -> list[str]:
-        """What was written, one text a completion. The end of a sequence is decoded too if `eos` is True."""
+        """The completions as texts; with end-of-sequence if `eos` is True."""
         lengths = self.lengths if eos else self.lengths - self.ended.long()
         rows = zip(self.tokens.tolist(), lengths.tolist(), strict=True)
         return [tokenizer.decode(row[:length]) for row, length in rows]
 
     def prompt_texts(self, tokenizer: Tokenizer) -> list[str]:
-        """What was asked, one text a completion."""
+        """The prompts as texts."""
         rows = zip(self.prompts.tolist(), self.prompt_mask.sum(dim=1).tolist(), strict=True)
         return [tokenizer.decode(row[len(row) - length :]) for row, length in rows]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Preferences: of two completions of the same prompt, the one that was chosen and the one that was not.
+    """Preferences: the chosen and the rejected one of two completions of each prompt.
 
     Attributes
     ----------
     chosen, rejected : Completions
-        Row by row of the same prompts.
+        Of the same prompts, row by row.
 
     Raises
     ------
     ValueError
-        Prompts that differ.
+        The prompts differ.
     """
 
     chosen: Completions
@@ -353,26 +375,32 @@ class Pairs:
             torch.equal(mine.prompt_mask, other.prompt_mask)
             and torch.equal(mine.prompts[mine.prompt_mask], other.prompts[other.prompt_mask])
         ):
-            raise ValueError("rejected has other prompts than chosen; the same, row by row, are wanted")
+            raise ValueError("rejected must have the same prompts as chosen, row by row, got others")
 
     def __len__(self) -> int:
         return len(self.chosen)
 
     def select(self, index: Any) -> Pairs:
-        """Some of the pairs, as `Completions.select` takes them."""
+        """Some rows, as in `Completions.select`."""
         return Pairs(self.chosen.select(index), self.rejected.select(index))
 
 
-# --------------------------------------------------------------------------- what a model says of tokens
+def check_index(index: Tensor) -> None:
+    """Check that these are row numbers, or a mask of rows."""
+    if index.ndim != 1 or len(index) == 0 or index.is_floating_point():
+        raise ValueError(f"index must be a list of at least one row number, got {index}")
+
+
+# ------------------------------------------------------------------------- the model's output for each token
 
 
 def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
-    """The logits that each token of the completions was, or would be, drawn from.
+    """The logits of the distribution that each token of the completions is sampled from.
 
-        logits[b, t]  =  the model's, when it has read the prompt and tokens[b, 0 … t − 1]
+        logits[b, t]  =  the model's after reading the prompt and tokens[b, 0 … t − 1]
 
-    The first completion token is predicted where the last prompt token was read, so the row of `inputs` that
-    predicts column P + t is row P + t − 1. The last token is never read: nothing is predicted from it.
+    The first token of the completion is predicted at the last token of the prompt, so column P + t of
+    `inputs` is predicted at column P + t − 1. The last token is not read: nothing is predicted from it.
 
     Parameters
     ----------
@@ -382,7 +410,7 @@ def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
     Returns
     -------
     tensor, shape (B, T, V)
-        With a gradient. At padding it means nothing.
+        With a gradient. Meaningless at padding.
     """
     start = completions.prompts.shape[1] - 1
     hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])
@@ -392,12 +420,11 @@ def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
 def completion_values(model: Scalar, completions: Completions) -> Tensor:
     """A critic's value of each state that a completion passes through, [B, T + 1].
 
-        values[b, t]  =  the model's number, when it has read the prompt and tokens[b, 0 … t − 1]
+        values[b, t]  =  the model's after reading the prompt and tokens[b, 0 … t − 1]
 
-    Entry t goes with the choice of token t, and entry t + 1 with what that token led to: the shape that
-    `ppobook.returns.gae` wants. A completion of n tokens that was cut has entry n to bootstrap from; what
-    comes after it is 0. For a reward model, which speaks of the tokens it has read, ``[:, 1:]`` are the
-    numbers of the completion's own tokens.
+    Entry t is the value of the state in which token t is sampled, and entry t + 1 that of the next state:
+    the shape that `ppobook.returns.gae` takes. A truncated completion of n tokens bootstraps from entry n;
+    entries after it are 0. Of a reward model, ``[:, 1:]`` are the numbers at the completion's own tokens.
     """
     start = completions.prompts.shape[1] - 1
     return model(completions.inputs, completions.input_mask)[:, start:]
@@ -413,19 +440,19 @@ def token_logp(
     logits : tensor, shape (..., T, V)
     tokens : int64, shape (..., T)
     temperature : float above 0
-        The one that the tokens were sampled at, if this is to be the policy that sampled them.
+        The one at which the tokens were sampled, for the log-probability under the policy that sampled them.
     mask : bool, shape (..., T), optional
-        Elsewhere the result is 0, no gradient flows, and logits and tokens may be anything.
+        Where it is False, the result is 0 without a gradient, and logits and tokens may be anything.
 
     Returns
     -------
     tensor, shape (..., T)
-        In the dtype of logits, or float32 where that is a half precision.
+        In the dtype of logits, but at least float32.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, a token that is no column of logits, a temperature that is not above 0.
+        A wrong shape, an id outside the vocabulary, a temperature that is not above 0.
     """
     logits = _tempered(logits, temperature)
     validation.shape("tokens", tokens, logits.shape[:-1], "the shape of logits without its last axis")
@@ -437,15 +464,13 @@ def token_logp(
     except RuntimeError as error:
         if "out of bounds" not in str(error):
             raise
-        raise ValueError(
-            f"tokens holds ids from {int(tokens.min())} to {int(tokens.max())}; "
-            f"0 to {logits.shape[-1] - 1} are wanted, the columns of logits"
-        ) from None
+        check_ids("tokens", tokens, logits.shape[-1])
+        raise
     return logp if mask is None else logp.masked_fill(~mask, 0.0)
 
 
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """Entropy in nats of the distribution that each token is drawn from, −Σ_v p(v) log p(v).
+    """Entropy in nats of the distribution that each token is sampled from, −Σ_v p(v) log p(v).
 
     Parameters
     ----------
@@ -463,6 +488,6 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
     validation.last_axis("logits", validation.tensor("logits", logits), "the vocabulary")
     temperature = validation.number("temperature", temperature, above=0)
-    # Of a logarithm in half precision, two or three digits would be left.
+    # In half precision, a log-probability would have two or three digits.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return logits if temperature == 1 else logits / temperature

@@ -7,16 +7,15 @@ A prompt names an animal and a place; a completion tells of them::
     text    =  clause { and clause } . <eos>
     clause  =  the {adjective} NOUN VERB by the {adjective} PLACE
 
-A reader sees at a glance what a policy says, and what has become of it. The **gold** reward, what people in
-this world want, is a formula (`World.gold_parts`). A reward model never sees the formula, only which of two
-completions somebody preferred, with noise.
+Texts are short enough to read. The true reward, **gold**, is a formula (`World.gold_parts`). A reward model
+never sees the formula, only noisy preferences between two completions.
 
-**What was chosen because it makes an effect visible.** Gold likes up to three kind words and dislikes each
-further one; in the corpus a completion has half a kind word on average, so pairs that show where the liking
-ends are rare, and a reward model has to guess. Half of the adjectives are kind and half are grim, so that
-preferences speak of them often. The corpus strays from its prompt in two nouns or places of ten, so that
-staying with it is something to learn. Rewards that grow without end along one simple direction are what
-over-optimisation feeds on; a world without such a direction need not show any.
+**Choices that make an effect visible.** Gold increases with up to three kind words and decreases with each
+further one; in the corpus a completion has half a kind word on average, so pairs that show the decrease are
+rare, and a reward model has to extrapolate. Half of the adjectives are kind and half are grim, so many
+preferences depend on them. About two in ten nouns and places of the corpus are not those of the prompt, so
+there is something to learn. Over-optimisation needs a proxy that keeps increasing along one simple direction;
+a world without such a direction need not show it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# A world takes the first so many of each. The first four are those of the book's examples.
+# A world uses the first entries of each. The first four are those of the book's examples.
 NOUNS: Final = _words(
     "fox owl hen bear hare mole toad crow wolf deer goat duck mouse horse sheep goose "
     "otter robin snail heron stoat finch badger beaver donkey falcon lizard magpie rabbit rooster spider "
@@ -58,14 +57,14 @@ GRIM: Final = _words(
 )
 _PLAIN: Final = ("tell", ":", "the", "by", "and", ".")
 
-# How many clauses a text of the corpus has (1, 2, 3), and how often it says what it says.
+# Probabilities of 1, 2 and 3 clauses in a text of the corpus, and of its words.
 CLAUSES: Final = (0.35, 0.45, 0.20)
 ON_TOPIC: Final = 0.7
 ADJECTIVE: Final = 0.25
 SECOND_ADJECTIVE: Final = 0.15
 
-# What a word is to the grammar, and what may follow it. "the" and adjectives are told apart by the half of
-# the clause that they stand in: before the verb or behind "by".
+# The word classes of the grammar, its states, and the transitions between them. "the" and adjectives have two
+# states each, before the verb and after "by".
 _KINDS: Final = ("other", "the", "by", "and", ".", "noun", "place", "verb", "kind", "grim", "end")
 _STATES: Final = (
     "start", "the", "adjective", "noun", "verb", "by", "by the", "by adjective", "place", "and", "."
@@ -84,12 +83,12 @@ _FOLLOWS: Final = {
     ".": {"end": "start"},
 }
 
-# A text that is too long is drawn anew, but not for ever.
+# How often a text that is too long is sampled again.
 _TRIES: Final = 1000
 
 
 class World:
-    """The world, and everything it knows; deterministic, without a state.
+    """A language world: prompts, corpus, true reward and preferences; deterministic and stateless.
 
     Parameters
     ----------
@@ -97,24 +96,23 @@ class World:
         The world has nouns × places prompts.
     verbs : int from 1 to 16
     adjectives : int from 1 to 16
-        So many kind ones, and as many grim ones.
+        The number of kind ones, and of grim ones.
     clauses : sequence of float
-        How likely a text of the corpus has one clause, two, three, …; sums to 1. A clause has 6 words or
-        more, and each further one needs an "and".
+        Probabilities of 1, 2, 3, … clauses in a text of the corpus; sums to 1. A clause has at least 6 words,
+        and clauses are joined by "and".
     max_new_tokens : int
-        How long a completion may be, its end included. A text of the corpus that turns out longer is thrown
-        away and drawn anew, its number of clauses too.
+        Maximum length of a completion, end of sequence included. Longer texts of the corpus are resampled.
 
     Attributes
     ----------
     tokenizer : WordTokenizer
     prompts : list of str
-        Every noun with every place.
+        All combinations of noun and place.
 
     Raises
     ------
     ValueError, TypeError
-        A number out of range; probabilities that are none; a length that no text keeps to.
+        A number out of range; clauses that are not probabilities; a length too short for any text.
     """
 
     def __init__(
@@ -127,7 +125,7 @@ class World:
         clauses: Sequence[float] = CLAUSES,
         max_new_tokens: int = 24,
     ) -> None:
-        # In plain data, whatever kind of whole number came: a run's config is made of it.
+        # Plain Python numbers: a run's config contains it.
         self.config: dict[str, Any] = {
             "nouns": validation.count("nouns", nouns, low=2, high=len(NOUNS)),
             "places": validation.count("places", places, low=2, high=len(PLACES)),
@@ -138,16 +136,16 @@ class World:
         }
         self.nouns, self.places, self.verbs = NOUNS[:nouns], PLACES[:places], VERBS[:verbs]
         self.kind, self.grim = KIND[:adjectives], GRIM[:adjectives]
-        total = sum(self.config["clauses"])  # which rounding may have kept from being 1
+        total = sum(self.config["clauses"])  # may differ from 1 by rounding
         self.clauses = tuple(p / total for p in self.config["clauses"])
         self.max_new_tokens: int = self.config["max_new_tokens"]
         fewest = 1 + next(i for i, p in enumerate(self.clauses) if p > 0)
-        # "the fox sits by the barn", six words a clause; "and" between two of them, a full stop, an end.
+        # Six words a clause ("the fox sits by the barn"), "and" between two, a full stop, an end of sequence.
         shortest = 6 * fewest + (fewest - 1) + 2
         if self.max_new_tokens < shortest:
             raise ValueError(
-                f"max_new_tokens is {max_new_tokens}; at least {shortest} is wanted, the length of a text of "
-                f"{fewest} clause{'s' if fewest > 1 else ''} with its end"
+                f"max_new_tokens must be at least {shortest}, the length of a text of {fewest} "
+                f"clause{'s' if fewest > 1 else ''} with its end, got {max_new_tokens}"
             )
         self.tokenizer = WordTokenizer(
             [*_PLAIN, *self.nouns, *self.places, *self.verbs, *self.kind, *self.grim]
@@ -162,21 +160,21 @@ class World:
     # ------------------------------------------------------------------------------------------- texts
 
     def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
-        """Prompts as tokens and their mask, [B, 4]; all of the world's, if none are given."""
+        """Prompts as tokens and their mask, [B, 4]; default: all prompts of the world."""
         if isinstance(prompts, str):
-            raise TypeError(f"prompts is the string {prompts!r}; a list of texts is wanted")
+            raise TypeError(f"prompts must be a list of texts, got {prompts!r}")
         texts = self.prompts if prompts is None else list(prompts)
         return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
 
     def corpus(self, n: int, seed: int = 0) -> list[dict[str, str]]:
-        """What people in this world write: n records of a "prompt" and a "completion", drawn by the seed.
+        """n random records of a "prompt" and a "completion".
 
-        The completion has no ``<eos>``; whoever trains on it appends one.
+        The completion has no ``<eos>``; `examples_of` appends one.
 
         Raises
         ------
         ValueError
-            Next to no text is short enough for `max_new_tokens`.
+            Hardly any text is short enough for `max_new_tokens`.
         """
         rng = np.random.default_rng(validation.count("seed", seed, low=0))
         records = []
@@ -190,11 +188,10 @@ class World:
             number = 1 + int(rng.choice(len(self.clauses), p=self.clauses))
             clauses = [self._clause(rng, noun, place) for _ in range(number)]
             text = " and ".join(clauses) + " ."
-            if len(text.split()) < self.max_new_tokens:  # its end is a token, too
+            if len(text.split()) < self.max_new_tokens:  # the end of sequence is a token, too
                 return text
         raise ValueError(
-            f"max_new_tokens is {self.max_new_tokens}, and of {_TRIES} texts none is so short; "
-            "a larger one is wanted, or fewer clauses"
+            f"max_new_tokens must be larger: of {_TRIES} sampled texts none fits, got {self.max_new_tokens}"
         )
 
     def _clause(self, rng: np.random.Generator, noun: str, place: str) -> str:
@@ -212,7 +209,7 @@ class World:
     # -------------------------------------------------------------------------------------------- gold
 
     def gold(self, completions: Completions) -> Tensor:
-        """The true reward of each completion, [B], float32: `gold_parts` weighed and summed."""
+        """The true reward of each completion, [B], float32: the weighted sum of `gold_parts`."""
         parts = self.gold_parts(completions)
         return (
             0.5 * parts["noun"]
@@ -222,25 +219,25 @@ class World:
             - parts["grim"]
             - 0.25 * parts["strangers"]
             - 0.5 * parts["errors"].clamp(max=3)
-            - 0.5 * parts["cut"]
+            - 0.5 * parts["truncated"]
         )
 
     def gold_parts(self, completions: Completions) -> dict[str, Tensor]:
-        """What gold looks at, each a tensor [B].
+        """The terms of gold, each a tensor [B].
 
             gold = ½ noun + ½ place + min(kind, 3) − ½ max(kind − 3, 0) − grim
-                   − ¼ strangers − ½ min(errors, 3) − ½ cut
+                   − ¼ strangers − ½ min(errors, 3) − ½ truncated
 
-        noun, place : 1 if the prompt's own is there
-        kind, grim : how many kind and grim words
-        strangers : how many nouns and places that are not the prompt's
-        errors : how many words stand where the grammar does not want them (an end too early is one)
-        cut : 1 if the completion has no end
+        noun, place : 1 if the completion contains that of the prompt
+        kind, grim : number of kind and of grim words
+        strangers : number of nouns and places that are not the prompt's
+        errors : number of words that violate the grammar (an early end of sequence is one)
+        truncated : 1 if the completion has no end of sequence
 
         Raises
         ------
         ValueError
-            A prompt that is none of this world's, a token that is no word of it.
+            A prompt or a token that this world does not have.
         """
         said = completions.mask
         tokens = completions.tokens.masked_fill(~said, self.tokenizer.pad)
@@ -261,12 +258,12 @@ class World:
             "grim": number("grim"),
             "strangers": number("noun", "place") - (noun_said | place_said).sum(dim=1),
             "errors": self._errors(kinds, said),
-            "cut": ~completions.ended,
+            "truncated": ~completions.ended,
         }
         return {name: part.float() for name, part in parts.items()}
 
     def read(self, prompt: str, completion: str) -> Completions:
-        """One text as completions, to ask for its gold: ``<eos>`` at its end, or it counts as cut."""
+        """One text as `Completions`, for example for `gold`; without ``<eos>`` at its end it is truncated."""
         if prompt not in self.prompts:
             known = validation.one_of(self.prompts, show=3)
             hint = validation.did_you_mean(prompt, self.prompts)
@@ -274,14 +271,14 @@ class World:
         prompts, prompt_mask = self.prompt_tokens([prompt])
         ids = self.tokenizer.encode(completion)
         if not ids:
-            raise ValueError("completion is empty; at least one word is wanted, or <eos>")
+            raise ValueError("completion must have at least one word, or <eos>, got an empty text")
         tokens, mask = right_pad([ids], self.tokenizer.pad)
         return Completions(
             prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), tokens[:, -1] == self.tokenizer.eos
         )
 
     def _asked(self, completions: Completions) -> tuple[Tensor, Tensor]:
-        """The noun and the place that each prompt names, [B, 1] each."""
+        """The noun and the place of each prompt, [B, 1] each."""
         prompts = completions.prompts.masked_fill(~completions.prompt_mask, self.tokenizer.pad)
         kinds = self._kinds_of("prompts", prompts)
         tell, colon = self.tokenizer.encode("tell :")
@@ -294,20 +291,20 @@ class World:
             row = int((~right).nonzero()[0])
             text = completions.select([row]).prompt_texts(self.tokenizer)[0]
             raise ValueError(
-                f"prompts[{row}] is {text!r}; one of this world's is wanted, such as {self.prompts[0]!r}"
+                f"prompts[{row}] must be a prompt of this world, such as {self.prompts[0]!r}, got {text!r}"
             )
         return prompts[:, -3:-2], prompts[:, -2:-1]
 
     def _kinds_of(self, name: str, tokens: Tensor) -> Tensor:
-        """The kind of word that each token is."""
+        """The word class of each token."""
         low, high = int(tokens.min()), int(tokens.max())
         if low < 0 or high >= len(self._kinds):
-            raise ValueError(f"{name} holds ids from {low} to {high}; 0 to {len(self._kinds) - 1} are wanted")
+            raise ValueError(f"{name} must be ids from 0 to {len(self._kinds) - 1}, got {low} to {high}")
         return self._kinds.to(tokens.device)[tokens]
 
     def _errors(self, kinds: Tensor, said: Tensor) -> Tensor:
-        """How often a word stands where the grammar has no place for it, [B]. After one, the grammar goes on
-        from that word, in the half of the clause that it was in."""
+        """The number of words that the grammar does not allow where they are, [B]. After one, the grammar
+        continues from that word, in the same half of the clause."""
         after, allowed = self._next.to(kinds.device), self._allowed.to(kinds.device)
         state = torch.zeros(len(kinds), dtype=torch.int64, device=kinds.device)
         errors = torch.zeros_like(state)
@@ -317,7 +314,7 @@ class World:
         return errors
 
     def _kinds_of_words(self) -> Tensor:
-        """The kind of each token, as a place in `_KINDS`, [V]."""
+        """The word class of each token, as an index into `_KINDS`, [V]."""
         kinds = dict.fromkeys(self.tokenizer.words, "other")
         kinds |= {word: word for word in ("the", "by", "and", ".")} | {"<eos>": "end"}
         for kind, words in (
@@ -332,7 +329,7 @@ class World:
 
     @staticmethod
     def _automaton() -> tuple[Tensor, Tensor]:
-        """For each state and kind of word, where the grammar goes next, and whether it wanted that."""
+        """For each state and word class the next state, and whether the transition is allowed."""
         after = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.int64)
         allowed = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.bool)
         for i, state in enumerate(_STATES):
@@ -341,7 +338,7 @@ class World:
                 word = "adjective" if kind in ("kind", "grim") else kind
                 wanted = _FOLLOWS[state].get(word)
                 allowed[i, j] = wanted is not None
-                if wanted is None:  # go on from the word itself, whatever came before it
+                if wanted is None:  # continue from the word itself
                     split = {"the": "by the", "adjective": "by adjective"} if behind else {}
                     wanted = split.get(word, word if word in _STATES else state)
                 after[i, j] = _STATES.index(wanted)
@@ -350,51 +347,49 @@ class World:
     # ------------------------------------------------------------------------------------- preferences
 
     def prefer(self, first: Completions, second: Completions, *, noise: float = 0.5, seed: int = 0) -> Pairs:
-        """Somebody's choice between two completions of each prompt.
+        """Noisy preferences between two completions of each prompt.
 
             P(the first is chosen) = σ( (gold of the first − gold of the second) / noise )
 
         Parameters
         ----------
         first, second : Completions
-            Of the same prompts, row by row.
+            With the same prompts, row by row.
         noise : float of at least 0
-            In units of gold. At 0 the better one is always chosen, and of two equals either.
+            In units of gold. With 0 the better one is always chosen; between equal ones at random.
         seed : int
 
         Returns
         -------
         Pairs
-            As many as there were rows.
+            One per row.
         """
         noise = validation.number("noise", noise, low=0)
         if not torch.equal(first.prompts, second.prompts):
-            raise ValueError(
-                "second has other prompts than first; completions of the same prompts are wanted"
-            )
-        gap = (self.gold(first) - self.gold(second)).double().cpu()
-        chance = torch.sigmoid(gap / noise) if noise > 0 else 0.5 + 0.5 * gap.sign()
+            raise ValueError("second must have the prompts of first, got others")
+        difference = (self.gold(first) - self.gold(second)).double().cpu()
+        p = torch.sigmoid(difference / noise) if noise > 0 else 0.5 + 0.5 * difference.sign()
         rng = np.random.default_rng(validation.count("seed", seed, low=0))
-        takes_first = torch.from_numpy(rng.random(len(first))) < chance
+        prefers_first = torch.from_numpy(rng.random(len(first))) < p
         both, n = Completions.join([first, second]), len(first)
         rows = torch.arange(n)
         return Pairs(
-            chosen=both.select(torch.where(takes_first, rows, rows + n)),
-            rejected=both.select(torch.where(takes_first, rows + n, rows)),
+            chosen=both.select(torch.where(prefers_first, rows, rows + n)),
+            rejected=both.select(torch.where(prefers_first, rows + n, rows)),
         )
 
 
 def _one_of(words: Sequence[str], rng: np.random.Generator) -> str:
-    # rng.choice does the same, and makes an array of the words each time: ten times slower.
+    # Ten times faster than rng.choice, which makes an array of the words each time.
     return words[int(rng.integers(len(words)))]
 
 
 def _probabilities(name: str, given: Any) -> list[float]:
-    """Numbers of at least 0 that sum to 1, or nearly: they may have been rounded."""
+    """Numbers of at least 0 that sum to 1 up to rounding."""
     if not isinstance(given, Iterable) or isinstance(given, str):
-        raise TypeError(f"{name} is {given!r}; a list of probabilities is wanted")
+        raise TypeError(f"{name} must be a list of probabilities, got {given!r}")
     listed = [validation.number(f"{name}[{i}]", p, low=0, high=1) for i, p in enumerate(given)]
     total = sum(listed)
     if abs(total - 1) > 1e-6:
-        raise ValueError(f"{name} is {listed}, which sums to {total:g}; 1 is wanted")
+        raise ValueError(f"{name} must sum to 1, got {listed}, whose sum is {total:g}")
     return listed

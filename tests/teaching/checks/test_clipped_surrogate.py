@@ -530,7 +530,7 @@ WRONG["clip-diagnostics"] = {
     "the logarithm of the mean, not the mean of the logarithms": gauges(
         approx_kl=lambda r, a, eps: r.mean() - 1 - r.mean().log()
     ),
-    "the variance, not the deviation": [
+    "the variance, not the standard deviation": [
         gauges(ratio_std=lambda r, a, eps: r.var()),
         gauges(ratio_std=lambda r, a, eps: r.var(correction=0)),
     ],
@@ -566,7 +566,7 @@ WRONG["clip-diagnostics"] = {
         approx_kl=lambda r, a, eps: (1 / r - 1 + r.log()).mean()
     ),
     "half the squared logarithm": gauges(approx_kl=lambda r, a, eps: 0.5 * (r.log() ** 2).mean()),
-    "the deviation is divided by one less than n": gauges(ratio_std=lambda r, a, eps: r.std()),
+    "the standard deviation is divided by one less than n": gauges(ratio_std=lambda r, a, eps: r.std()),
     "the two fractions are exchanged": gauges(
         clip_fraction=lambda r, a, eps: flat_where(r, a, eps).float().mean(),
         flat_fraction=lambda r, a, eps: ((r - 1).abs() > eps).float().mean(),
@@ -649,9 +649,9 @@ def on_a_copy(logits, optimizer, *batch, **settings):
 
 def put_back(logits, optimizer, *batch, **settings):
     before = logits.detach().clone()
-    told = steps()(logits, optimizer, *batch, **settings)
+    shown = steps()(logits, optimizer, *batch, **settings)
     logits.data = before
-    return told
+    return shown
 
 
 def anew_in_every_epoch(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
@@ -1051,9 +1051,11 @@ def mixed_with_the_old_one(logits, optimizer, states, actions, advantages, epoch
 def one_step_of_the_mean(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
     """One step on the mean over all learners, each of which is then brought back, and the rate put back."""
     kept = optimizer.state_dict()
-    told = brought_back(share=0.5, steps_taken=1)(logits, optimizer, states, actions, advantages, epochs, eps)
+    shown = brought_back(share=0.5, steps_taken=1)(
+        logits, optimizer, states, actions, advantages, epochs, eps
+    )
     optimizer.load_state_dict(kept)
-    return told
+    return shown
 
 
 def reports_the_optimizer(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
@@ -1062,8 +1064,8 @@ def reports_the_optimizer(logits, optimizer, states, actions, advantages, epochs
 
 
 def reports_with_a_graph(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
-    told = brought_back()(logits, optimizer, states, actions, advantages, epochs, eps)
-    return told + 0 * logits.sum()
+    shown = brought_back()(logits, optimizer, states, actions, advantages, epochs, eps)
+    return shown + 0 * logits.sum()
 
 
 RIGHT["inside-the-box"] = [
@@ -1302,20 +1304,20 @@ def test_what_the_rubrics_say(world: dict[str, Any]) -> None:
     assert abs(means["clip alone"] - means["minimum"]) < 0.03
     assert four["astray"]["clip alone"] > four["astray"]["minimum"]
 
-    told = world["opinions"]()
+    shown = world["opinions"]()
     promised, second, gained = (
-        told[column].map(lambda cell: parts(cell)[0]) for column in ("promised", "second batch", "gained")
+        shown[column].map(lambda cell: parts(cell)[0]) for column in ("promised", "second batch", "gained")
     )
     assert (promised > 3 * gained).all()
-    for way in told.index:
-        assert abs(second[way] - gained[way]) < parts(told["second batch"][way])[1] * 1.5 + 1e-3
-    tenth, harm = told["worst tenth"].astype(float), told["harmful"].str.rstrip("%").astype(float)
+    for way in shown.index:
+        assert abs(second[way] - gained[way]) < parts(shown["second batch"][way])[1] * 1.5 + 1e-3
+    tenth, harm = shown["worst tenth"].astype(float), shown["harmful"].str.rstrip("%").astype(float)
     assert tenth.idxmin() == gained.idxmax() == "plain, 300 steps"
     assert harm["plain, 1 step"] == pytest.approx(30, abs=4)
     last = ["clip, 300 steps", "natural, KL 0.03", "plain until KL 0.03"]
     assert gained[last].between(0.05, 0.085).all()
     assert tenth[last].idxmax() == harm[last].idxmax() == "clip, 300 steps"
-    kl = told["KL"].astype(float)
+    kl = shown["KL"].astype(float)
     assert 60 < kl["plain, 300 steps"] / kl["clip, 300 steps"] < 130
 
     tuned = world["tune"]()

@@ -19,9 +19,9 @@ def test_check_prints_or_raises(capsys: pytest.CaptureFixture[str]) -> None:
         is None
     )
     assert capsys.readouterr().out.startswith("✓ Right: pg-loss\n")
-    with pytest.raises(checks.NotRight) as told:
+    with pytest.raises(checks.NotRight) as shown:
         check("pg-loss", lambda logp, advantages, mask: (logp * advantages.detach() * mask).sum() / len(logp))
-    shown = told.value._render_traceback_()
+    shown = shown.value._render_traceback_()
     assert shown[0] == "✗ Not right: a reward, not a loss"
     assert "Read: chapter 1" in "\n".join(shown)
     assert not any("Traceback" in line for line in shown)

@@ -318,8 +318,8 @@ WRONG["reward-to-go"] = {
     "a truncation is taken for an end": flawed(value_at_cut=False),
     "the end of the rollout is taken for the end of the episode": flawed(value_at_edge=False),
     "a terminal state is given a future": flawed(value_at_end=True),
-    "a value is added where nothing was cut": flawed(value_everywhere=True),
-    "the value behind the cut is not discounted": flawed(discount_value=False),
+    "a value is added where nothing was truncated": flawed(value_everywhere=True),
+    "the value after the truncation is not discounted": flawed(discount_value=False),
     "next_values is read where it says nothing": [
         flawed(by_product=True),
         masked_by_multiplying,
@@ -564,7 +564,7 @@ def learner(
     masked_pushes: bool = True,
     whole_return: bool = False,
     fresh_policy: bool = True,
-    fresh_dice: bool = True,
+    fresh_rng: bool = True,
     baseline: bool = True,
     by_state: bool = False,
     peek: str = "",
@@ -577,7 +577,7 @@ def learner(
     """REINFORCE by hand, in NumPy, with one part left out."""
 
     def function(world, updates, episodes, learning_rate, seed):
-        dice = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         logits = np.full((world.n_states, world.n_actions), start)
         if start < 0:
             logits[:, 0] = 0.0  # not the even policy
@@ -589,7 +589,7 @@ def learner(
             probs = np.exp(logits - logits.max(1, keepdims=True))
             probs /= probs.sum(1, keepdims=True)
             batch = world.sample_episodes(
-                probs if fresh_policy else first, episodes, dice if fresh_dice else seed
+                probs if fresh_policy else first, episodes, rng if fresh_rng else seed
             )
             mask = batch.mask if masked else np.ones_like(batch.mask)
             to_go = np.zeros(batch.rewards.shape)
@@ -643,7 +643,7 @@ WRONG["reinforce"] = {
     "padding is counted as steps": [learner(masked=False), learner(masked_pushes=False)],
     "every batch comes from the first policy": learner(fresh_policy=False),
     "an action is credited with the past": learner(whole_return=True),
-    "the same dice for every batch": learner(fresh_dice=False),
+    "the same random numbers for every batch": learner(fresh_rng=False),
     "it looks behind the curtain": [
         learner(peek="optimal_policy"),
         learner(peek="R"),

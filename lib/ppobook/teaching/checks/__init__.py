@@ -47,7 +47,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Property:
-    """A statement that a right answer makes true, in words; `seen` is told where it fails."""
+    """A statement that a right answer makes true, in words; `seen` is shown where it fails."""
 
     words: str
     holds: bool
@@ -242,7 +242,7 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
         )
     held: list[Property] = []
     try:
-        with _same_dice(), _time_limit(SECONDS):
+        with _fixed_seeds(), _time_limit(SECONDS):
             for finding in entry.function(Answer(name, answer)):
                 if isinstance(finding, Mistake):
                     read = f"Read: {entry.chapter.where(finding.section)}."
@@ -316,24 +316,24 @@ def _verdict(kind: str, name: str, *paragraphs: str) -> Verdict:
 
 
 def as_array(value: Any, shape: tuple[int, ...], what: str = "it", *, finite: bool = True) -> np.ndarray:
-    """What the reader's function returned, as a float64 array of the shape that was wanted.
+    """What the reader's function returned, as a float64 array of the given shape.
 
     Tensors, arrays and plain numbers are taken as they come; anything else ends the check with a sentence
-    that names what came and what was wanted.
+    that says what it must be and what came.
     """
-    wanted = "one number" if shape == () else f"a tensor of shape {list(shape)}"
+    expected = "one number" if shape == () else f"a tensor of shape {list(shape)}"
     if value is None:
-        raise Stop("returned", "nothing came back", f"{wanted} was wanted. Is there a `return`?")
+        raise Stop("returned", "nothing came back", f"{expected} must come back. Is there a `return`?")
     try:
         plain = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         array = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
-        raise Stop("returned", "wrong type", f"{what} is {_words(value)}, and {wanted} was wanted.") from None
+        raise Stop("returned", "wrong type", f"{what} must be {expected}, got {_words(value)}.") from None
     if array.shape != shape:
-        raise Stop("returned", "wrong shape", f"{what} is {_words(value)}, and {wanted} was wanted.")
+        raise Stop("returned", "wrong shape", f"{what} must be {expected}, got {_words(value)}.")
     if finite and not np.isfinite(array).all():
         bad = array[~np.isfinite(array)][0]
-        raise Stop("returned", "not finite", f"{what} holds {bad}, and only finite numbers make sense here.")
+        raise Stop("returned", "not finite", f"{what} must hold finite numbers, got {bad}.")
     return array
 
 
@@ -373,7 +373,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 @contextmanager
-def _same_dice() -> Iterator[None]:
+def _fixed_seeds() -> Iterator[None]:
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
     random.seed(0)

@@ -56,25 +56,25 @@ def _flag(value: Any, where: str) -> bool:
 
 def _table(back: Any, ratios: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The reader's rows, in the order of `ratios`: four numbers each, and the column flat?."""
-    wanted = f"a table with a row for each of the {len(ratios)} ratios was wanted"
+    expected = f"the result must be a table with a row for each of the {len(ratios)} ratios"
     if back is None:
-        raise Stop("returned", "nothing came back", f"{wanted}. Is the last line `return table`?")
+        raise Stop("returned", "nothing came back", f"{expected}. Is the last line `return table`?")
     if isinstance(back, dict):
         keys = [key for key in back if isinstance(key, int | float)]
         rows = [next((back[key] for key in keys if abs(key - r) < 1e-9), None) for r in ratios]
     elif isinstance(back, list | tuple | np.ndarray):
         rows = list(back)
         if len(rows) != len(ratios):
-            raise Stop("returned", "rows are missing", f"{wanted}; there are {len(rows)}.")
+            raise Stop("returned", "rows are missing", f"{expected}; there are {len(rows)}.")
     else:
-        raise Stop("returned", "no table", f"{wanted}.")
+        raise Stop("returned", "no table", f"{expected}.")
     found = []
     for r, row in zip(ratios, rows, strict=True):
         where = f"row r = {r}"
         if row is None:
-            raise Stop("returned", "rows are missing", f"{wanted}; there is none for r = {r}.")
+            raise Stop("returned", "rows are missing", f"{expected}; there is none for r = {r}.")
         if not isinstance(row, list | tuple | np.ndarray) or len(row) not in (5, 6):
-            raise Stop("returned", "not a row", f"{where}: five entries were wanted.")
+            raise Stop("returned", "not a row", f"{where}: it must have five entries.")
         entries = list(row)[-5:]  # a sixth, in front, would be r itself
         if any(entry is ... or entry is None for entry in entries):
             raise Stop("returned", "an entry is still empty", f"{where} still has an entry to fill.")
@@ -346,7 +346,7 @@ def _loss_mistakes(ask: Probe) -> Iterator[Mistake]:
             "the two ends of the box are exchanged",
             seen=f"for A = +1 your objective is {plain:.3g} at r = 1, and {one(1.0, 1.0, 0.4):.3g} with "
             "eps = 0.4: the clip has moved a ratio that was in the middle of the box.",
-            think="a clip is told the lower end first.",
+            think="a clip takes the lower end first.",
             section="sec-clip",
         )
     if close(far, np.exp(0.2)) or close(one(1.0, -1.0), -np.exp(0.8)):
@@ -608,7 +608,7 @@ def clipped_loss(answer: Answer) -> Findings:
         yield Mistake(
             "not averaged over all entries",
             seen=f"for tensors of shape [2, 2] a tensor of shape {list(back.shape)} comes back.",
-            think="a scalar was wanted: the mean over everything.",
+            think="the result must be a scalar: the mean over everything.",
             section="sec-clip",
         )
     yield from _torch_loss(answer, columns=2)
@@ -1023,7 +1023,9 @@ def clip_diagnostics(answer: Answer) -> Findings:
         back = answer(logp, torch.full((len(ratios),), float(np.log(OLD))), torch.tensor(worth), eps)
         if not isinstance(back, dict):
             raise Stop(
-                "returned", "no dictionary", f"a dictionary with the keys {', '.join(KEYS)} was wanted."
+                "returned",
+                "no dictionary",
+                f"the result must be a dictionary with the keys {', '.join(KEYS)}.",
             )
         missing = [key for key in KEYS if key not in back]
         if missing:
@@ -1138,26 +1140,26 @@ def clip_diagnostics(answer: Answer) -> Findings:
                 section="sec-knee",
             )
     two, half = (gauge("approx_kl", [r, r], [1.0, 1.0]) for r in (2.0, 0.5))
-    told = f"at r = 2 your approx_kl is {two:.4g}, at r = 0.5 it is {half:.4g}"
+    shown = f"at r = 2 your approx_kl is {two:.4g}, at r = 0.5 it is {half:.4g}"
     ln2 = float(np.log(2))
     if close([two, half], [ln2 - 1, 0.5 - ln2]):
         yield Mistake(
             "approx_kl has the wrong sign",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="a KL is never negative.",
             section="sec-eps-kl",
         )
     if close([two, half], [1.0, -0.5]):
         yield Mistake(
             "r − 1 without the logarithm",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="r − 1 is zero on average whatever the new policy is. So what does it measure?",
             section="sec-eps-kl",
         )
     if close(np.abs([two, half]), [ln2, ln2]) and two * half < 0:
         yield Mistake(
             "log r alone",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="its mean is the KL, up to the sign, but single samples are of both signs. What is added "
             "to it that is zero on average?",
             section="sec-eps-kl",
@@ -1165,21 +1167,21 @@ def clip_diagnostics(answer: Answer) -> Findings:
     if close([two, half], [2 * ln2 - 1, 0.5 - 0.5 * ln2]):
         yield Mistake(
             "the KL in the other direction",
-            seen=f"{told}: it is the KL of the new policy from the old one, weighed by r.",
+            seen=f"{shown}: it is the KL of the new policy from the old one, weighed by r.",
             think="the samples came from the old policy. What needs no weights then?",
             section="sec-eps-kl",
         )
     if close([two, half], [ln2 - 0.5, 1 - ln2]):
         yield Mistake(
             "the ratio of the approx_kl is upside down",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="r is new over old in every gauge.",
             section="sec-eps-kl",
         )
     if close([two, half], [ln2**2 / 2] * 2):
         yield Mistake(
             "half the squared logarithm",
-            seen=f"{told}: the same for a doubled and for a halved probability.",
+            seen=f"{shown}: the same for a doubled and for a halved probability.",
             think="that is another estimate of the KL, and a biased one. The table has the formula.",
             section="sec-eps-kl",
         )
@@ -1187,7 +1189,7 @@ def clip_diagnostics(answer: Answer) -> Findings:
     if close([two, half], [1 - ln2, ln2 - 0.5]) and close(both, 0.25 - np.log(1.25)):
         yield Mistake(
             "the logarithm of the mean, not the mean of the logarithms",
-            seen=f"{told}, and for the two together it is {both:.4g}.",
+            seen=f"{shown}, and for the two together it is {both:.4g}.",
             think="the mean is taken of what one sample gives. Is it the last step in your formula?",
             section="sec-eps-kl",
         )
@@ -1195,14 +1197,14 @@ def clip_diagnostics(answer: Answer) -> Findings:
     mean, std = (gauge(name, three, [1.0] * 3) for name in ("ratio_mean", "ratio_std"))
     if close(std, 0.6):
         yield Mistake(
-            "the deviation is divided by one less than n",
+            "the standard deviation is divided by one less than n",
             seen=f"the ratios 0.4, 1 and 1.6 have a ratio_std of {std:.4g}.",
-            think="torch divides by n − 1 if it is not told otherwise. The table says what was wanted.",
+            think="torch divides by n − 1 by default. The table says which.",
             section="sec-diagnostics",
         )
     if close(std, 0.24) or close(std, 0.36):
         yield Mistake(
-            "the variance, not the deviation",
+            "the variance, not the standard deviation",
             seen=f"the ratios 0.4, 1 and 1.6 have a ratio_std of {std:.4g}.",
             think="how far is each of the three from their mean?",
             section="sec-diagnostics",
@@ -1221,7 +1223,7 @@ def clip_diagnostics(answer: Answer) -> Findings:
         "approx_kl: zero at r = 1, above zero on both sides",
         close([two, half, gauge("approx_kl", [1.0, 1.0], [1.0, 1.0])], [1 - ln2, ln2 - 0.5, 0.0])
         and close(both, 0.25),
-        f"{told}, and for the two together {both:.4g}",
+        f"{shown}, and for the two together {both:.4g}",
     )
     yield Property(
         "ratio_mean and ratio_std",
@@ -1310,11 +1312,11 @@ def _log_ratios(back: Any, shape: tuple[int, ...]) -> np.ndarray:
         raise Stop(
             "returned",
             "more than the log ratios",
-            f"the log ratios alone were wanted; a {type(back).__name__} of length {len(back)} came back.",
+            f"the log ratios alone must come back, and a {type(back).__name__} of length {len(back)} did.",
         )
     if isinstance(back, np.ndarray):
         raise Stop(
-            "returned", "an array", "a tensor was wanted: the cell below the check goes on with it in torch."
+            "returned", "an array", "it must be a tensor: the cell below the check goes on with it in torch."
         )
     if isinstance(back, Tensor) and back.requires_grad:
         raise Stop(
@@ -1374,7 +1376,7 @@ def hunt_stale(answer: Answer) -> Findings:
         )
     few, many = _OneState(rate=0.1), _OneState(rate=0.1)
     few.run(answer, epochs=5)
-    told = _log_ratios(many.run(answer, epochs=200), (1, 3))
+    shown = _log_ratios(many.run(answer, epochs=200), (1, 3))
     good, _, bad = many.ratios[0]
     said = (
         f"three equally likely actions with advantages 1, 0, −1 and 200 short steps on them: the ratios end "
@@ -1395,7 +1397,7 @@ def hunt_stale(answer: Answer) -> Findings:
             "would have fallen silent soon after 1.2 and 0.8. To which policy are yours?",
             section="sec-short-ppo",
         )
-    reported = np.exp(told[0])
+    reported = np.exp(shown[0])
     if not close(reported, many.ratios[0], 1e-3):
         yield Mistake(
             "what it reports is not what happened",
@@ -1439,7 +1441,7 @@ def inside_the_box(answer: Answer) -> Findings:
     results = {}
     for rate in (0.5, 30.0, 1000.0):
         world = _OneState(rate, learners=2)
-        told = _log_ratios(world.run(answer), (2, 3))
+        shown = _log_ratios(world.run(answer), (2, 3))
         results[rate] = world.ratios
         said = f"with a learning rate of {rate:g} the ratios end at {numbers(world.ratios[0], 4)}"
         if furthest(world) < 1e-6:
@@ -1464,10 +1466,10 @@ def inside_the_box(answer: Answer) -> Findings:
                 think="the clip takes the push away and leaves the ratio where it is. What puts it back?",
                 section="sec-box",
             )
-        if not close(np.exp(told), world.ratios, 1e-3):
+        if not close(np.exp(shown), world.ratios, 1e-3):
             yield Mistake(
                 "what it reports is not what happened",
-                seen=f"{said}, and the log ratios that came back say {numbers(np.exp(told[0]), 4)}.",
+                seen=f"{said}, and the log ratios that came back say {numbers(np.exp(shown[0]), 4)}.",
                 think="a clamp on the reported ratio leaves the policy where it was. Move the policy.",
                 section="sec-box",
             )
@@ -1519,15 +1521,15 @@ def inside_the_box(answer: Answer) -> Findings:
             section="sec-box",
         )
     # Ten states; what was not pulled is nobody's business, and what was is inside.
-    dice = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     large = _OneState(3.0)
-    large.logits = torch.randn(4, 10, 5, generator=dice).requires_grad_()
+    large.logits = torch.randn(4, 10, 5, generator=rng).requires_grad_()
     large.optimizer = _GradientDescent(large.logits, 100.0)
-    large.states = torch.randint(10, (4, 64), generator=dice)
-    large.actions = torch.randint(5, (4, 64), generator=dice)
-    large.worth = torch.randn(4, 64, generator=dice)
+    large.states = torch.randint(10, (4, 64), generator=rng)
+    large.actions = torch.randint(5, (4, 64), generator=rng)
+    large.worth = torch.randn(4, 64, generator=rng)
     before = large.logits.detach().clone()
-    told = _log_ratios(large.run(answer), (4, 64))
+    shown = _log_ratios(large.run(answer), (4, 64))
     rows = torch.arange(4)[:, None]
     pulled = [
         table.log_softmax(-1)[rows, large.states, large.actions] for table in (large.logits.detach(), before)
@@ -1537,7 +1539,7 @@ def inside_the_box(answer: Answer) -> Findings:
     yield Property(
         "every ratio of the batch is inside, at any learning rate",
         bool(np.abs(moved - 1).max() < 0.2 + 1e-4)
-        and close(np.exp(told), moved, 1e-3)
+        and close(np.exp(shown), moved, 1e-3)
         and furthest(many) < 0.2 + 1e-4,
         f"in a larger world the furthest is at {moved.flat[np.abs(moved - 1).argmax()]:.4g}",
     )
@@ -1919,19 +1921,19 @@ def three_actions(answer: Answer) -> Findings:
             raise Stop(
                 "returned",
                 "nothing came back",
-                "an array [steps + 1, 3] was wanted. Is there a `return`?",
+                "an array [steps + 1, 3] must come back. Is there a `return`?",
             )
         try:
             path = np.asarray(back, dtype=np.float64)
         except (TypeError, ValueError):
-            raise Stop("returned", "wrong type", "an array [steps + 1, 3] was wanted.") from None
+            raise Stop("returned", "wrong type", "it must be an array [steps + 1, 3].") from None
         if path.ndim == 1 and path.shape == (3,):
             raise Stop(
-                "returned", "only the end", "the ratios after *each* step were wanted, and at the start."
+                "returned", "only the end", "the ratios after *each* step must come back, and at the start."
             )
         if path.ndim != 2 or path.shape[1] != 3 or not len(path):
             raise Stop(
-                "returned", "wrong shape", f"an array [steps + 1, 3] was wanted; it is {list(path.shape)}."
+                "returned", "wrong shape", f"it must have shape [steps + 1, 3], and has {list(path.shape)}."
             )
         if not np.isfinite(path).all():
             raise Stop("returned", "not finite", "a ratio that is not finite came back.")
@@ -2073,9 +2075,7 @@ def eps_kl(answer: Answer) -> Findings:
     def ask(low: float, high: float) -> np.ndarray:
         back = answer(low, high)
         if not isinstance(back, tuple | list | np.ndarray | Tensor) or len(back) != 3:
-            raise Stop(
-                "returned", "not three numbers", "three numbers were wanted, in the order of the text."
-            )
+            raise Stop("returned", "not three numbers", "it must be three numbers, in the order of the text.")
         return np.array([float(as_array(bound, (), "a bound")) for bound in back])
 
     def search(low: float, high: float) -> np.ndarray:
@@ -2145,11 +2145,11 @@ def eps_kl(answer: Answer) -> Findings:
         )
     uneven = ask(0.2, 0.5)
     wide = search(0.2, 0.5)
-    told = f"for the box [0.8, 1.5] you get {numbers(uneven, 4)}"
+    shown = f"for the box [0.8, 1.5] you get {numbers(uneven, 4)}"
     if close(uneven, got, 1e-4) or close(uneven[:2], got[:2], 1e-4):
         yield Mistake(
             "the upper end does not come in",
-            seen=f"{told}, as for [0.8, 1.2].",
+            seen=f"{shown}, as for [0.8, 1.2].",
             think="the box reaches further now, and a policy may use that.",
             section="sec-eps-kl",
         )
@@ -2157,7 +2157,7 @@ def eps_kl(answer: Answer) -> Findings:
     if close(uneven[0], middle[0], 1e-4) or close(uneven[1], middle[1], 1e-4):
         yield Mistake(
             "both ends weighed alike",
-            seen=f"{told}; the largest that a search over two actions finds is {numbers(wide, 4)}.",
+            seen=f"{shown}; the largest that a search over two actions finds is {numbers(wide, 4)}.",
             think="the ratios have mean 1. Can half of the probability be at 0.8 and half at 1.5?",
             section="sec-eps-kl",
         )
@@ -2167,20 +2167,20 @@ def eps_kl(answer: Answer) -> Findings:
     if close(uneven[0], turned[0], 1e-4) or close(uneven[1], turned[1], 1e-4):
         yield Mistake(
             "the weights of the two ends are exchanged",
-            seen=f"{told}; the largest that a search over two actions finds is {numbers(wide, 4)}.",
+            seen=f"{shown}; the largest that a search over two actions finds is {numbers(wide, 4)}.",
             think="the ratios have mean 1. Which end is nearer to 1, and so needs the larger weight?",
             section="sec-eps-kl",
         )
     if close(uneven[2], found[2], 1e-4):
         yield Mistake(
             "the larger end of the box is not always the lower one",
-            seen=f"{told}; a sample at r = 1.5 gives {wide[2]:.4f}.",
+            seen=f"{shown}; a sample at r = 1.5 gives {wide[2]:.4f}.",
             think="try both ends.",
             section="sec-eps-kl",
         )
     yield Property("no policy of two actions in the box goes beyond", bool((got >= found - 1e-6).all()), said)
     yield Property("one policy in the box reaches each", close(got, found, 1e-4), said)
-    yield Property("in a box that reaches further up too", close(uneven, wide, 1e-3), told)
+    yield Property("in a box that reaches further up too", close(uneven, wide, 1e-3), shown)
     small = ask(0.02, 0.02) / 0.02**2  # no smaller: float32 has too few digits for a KL of a millionth
     yield Property(
         "for small ε all three are near ε²/2",

@@ -45,19 +45,17 @@ def leaf(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.tensor(np.asarray(values), dtype=dtype, requires_grad=True)
 
 
-def two(value: Any, wanted: str) -> tuple[Any, Any]:
+def two(value: Any, expected: str) -> tuple[Any, Any]:
     """The two results of the reader's function."""
     if value is None:
-        raise Stop("returned", "nothing came back", f"It is to return {wanted}. Is there a `return`?")
+        raise Stop("returned", "nothing came back", f"It is to return {expected}. Is there a `return`?")
     if not isinstance(value, tuple | list) or len(value) != 2:
         came = (
             f"{len(value)} results"
             if isinstance(value, tuple | list)
             else f"one thing, a {type(value).__name__}"
         )
-        raise Stop(
-            "returned", "two results are wanted", f"It is to return {wanted}; what came back is {came}."
-        )
+        raise Stop("returned", "not two results", f"It is to return {expected}; what came back is {came}.")
     return value[0], value[1]
 
 
@@ -183,28 +181,28 @@ def per_step_ratio(answer: Answer) -> Findings:
         yield Mistake(
             "padding gets a ratio of its own",
             seen=f"behind the end of the second trajectory your ratios are {numbers(steps[~mask])}.",
-            think="nobody acted there, and what logp holds there is rubbish. Which factor changes nothing?",
+            think="nobody acted there, and what logp holds there is arbitrary. Which factor changes nothing?",
             section="sec-ratios",
         )
-    told = f"the steps' ratios are (2, 1/2, 3) and (1/2), and your trajectories get {numbers(whole)}"
+    shown = f"the steps' ratios are (2, 1/2, 3) and (1/2), and your trajectories get {numbers(whole)}"
     if close(whole, [3.0, 5.0]):
         yield Mistake(
             "padding is multiplied in",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="how many actions were chosen in the second trajectory?",
             section="sec-ratios",
         )
     if any(close(whole, w) for w in ([5.5, 0.5], [5.5, 2.5], [5.5, 7.5])):
         yield Mistake(
             "the ratios are added, not multiplied",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="how probable is a whole trajectory, given how probable its steps are?",
             section="sec-ratios",
         )
     if any(close(whole, w) for w in ([5.5 / 3, 0.5], [5.5 / 3, 2.5 / 3], [5.5 / 3, 0.5 / 3])):
         yield Mistake(
             "the ratios are averaged, not multiplied",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="how probable is a whole trajectory, given how probable its steps are?",
             section="sec-ratios",
         )
@@ -212,20 +210,20 @@ def per_step_ratio(answer: Answer) -> Findings:
     if any(close(whole, w) for w in ([root, 0.5], [root, 0.5 ** (1 / 3)])):
         yield Mistake(
             "the logarithms are averaged, not added",
-            seen=f"{told}: the geometric mean of the steps' ratios.",
+            seen=f"{shown}: the geometric mean of the steps' ratios.",
             think="a product of probabilities becomes a sum of logarithms. Where does a division come in?",
             section="sec-ratios",
         )
     if close(whole, np.log([3.0, 0.5])):
         yield Mistake(
             "the exponential is missing",
-            seen=f"{told}: an unchanged policy would get 0.",
+            seen=f"{shown}: an unchanged policy would get 0.",
             think="the sum of the logarithms is the logarithm of what?",
             section="sec-ratios",
         )
     yield Property("the ratios of the steps are 2, 1/2, 3 and 1/2", close(steps[mask], real), said)
     yield Property("padding has the ratio 1", close(steps[~mask], [1.0, 1.0]), numbers(steps[~mask]))
-    yield Property("those of the trajectories are 3 and 1/2", close(whole, [3.0, 0.5]), told)
+    yield Property("those of the trajectories are 3 and 1/2", close(whole, [3.0, 0.5]), shown)
     # Of the trajectories, the gradient is looked at too: either result may be what a loss is made of.
     for result, what, rise in (
         (each, "the ratio of a step", real),
@@ -297,7 +295,7 @@ def ess(answer: Answer) -> Findings:
 
     got, log_ratio = ask(np.log(ratios)), np.log(ratios)
     said = f"for the weights (2, 1, 1, 1) after one step and (4, 1, 1, 1/2) after two you get {numbers(got)}"
-    wanted = size(weights)
+    expected = size(weights)
     first, second = weights.sum(0), (weights**2).sum(0)
 
     if close(got, size(ratios)):
@@ -331,14 +329,14 @@ def ess(answer: Answer) -> Findings:
             think="a trajectory that is just as probable as before has which weight, and which logarithm?",
             section="sec-ratios",
         )
-    if close(got, wanted / 4):
+    if close(got, expected / 4):
         yield Mistake(
             "a share, not a number of trajectories",
             seen=f"{said}: four equal weights would give 1.",
             think="four trajectories of equal weight are worth how many?",
             section="sec-ess",
         )
-    if close(got, wanted / 16) or close(got, wanted * 4):
+    if close(got, expected / 16) or close(got, expected * 4):
         yield Mistake(
             "a mean where a sum belongs",
             seen=f"{said}.",
@@ -346,7 +344,7 @@ def ess(answer: Answer) -> Findings:
             "four equal weights.",
             section="sec-ess",
         )
-    if close(got, 1 / wanted):
+    if close(got, 1 / expected):
         yield Mistake(
             "upside down",
             seen=f"{said}: the more even the weights, the smaller.",
@@ -406,7 +404,7 @@ def ess(answer: Answer) -> Findings:
             section="sec-ess",
         )
     for far in (200.0, -200.0):
-        if close(got, wanted, 1e-3) and not close(ask(log_ratio + far, finite=False), got, 1e-3):
+        if close(got, expected, 1e-3) and not close(ask(log_ratio + far, finite=False), got, 1e-3):
             yield Mistake(
                 "it overflows",
                 seen=f"with {far:.0f} added to every logarithm of a ratio you get "
@@ -428,7 +426,7 @@ def ess(answer: Answer) -> Findings:
         numbers(lone[0]),
     )
     yield Property("the weights (2, 1, 1, 1) are worth 25/7", close(got[0], 25 / 7), said)
-    yield Property("(4, 1, 1, 1/2) are worth 6.5²/18.25", close(got[1], wanted[1]), said)
+    yield Property("(4, 1, 1, 1/2) are worth 6.5²/18.25", close(got[1], expected[1]), said)
 
 
 @CHAPTER.check("ratio-variance", section="sec-ratios")
@@ -451,7 +449,7 @@ def ratio_variance(answer: Answer) -> Findings:
     one, three = listed(1), listed(3)
     got, many = ask(old[:1], new[:1]), ask(old, new)
     said = f"for one step, with the ratios (1/4, 3/2, 2), you get {numbers(got, 4)}"
-    told = f"for three steps you get {numbers(many, 4)}"
+    shown = f"for three steps you get {numbers(many, 4)}"
     (first, *_), (after, *_) = old, new
     r, back = after / first, first / after
     each = np.array([o @ (n / o) ** 2 - 1 for o, n in zip(old, new, strict=True)])
@@ -520,14 +518,14 @@ def ratio_variance(answer: Answer) -> Findings:
     if close(got, one) and (close(many, each[0]) or close(many, each[-1])):
         yield Mistake(
             "one step stands for all",
-            seen=f"{told}, as if only one of them had been played.",
+            seen=f"{shown}, as if only one of them had been played.",
             think="does a product of three ratios scatter as one of them does?",
             section="sec-ratios",
         )
     if close(got, one) and (close(many, each.sum()) or close(many, each.mean())):
         yield Mistake(
             "variances of a sum, not of a product",
-            seen=f"{told}; the three steps by themselves have {numbers(each, 4)}.",
+            seen=f"{shown}; the three steps by themselves have {numbers(each, 4)}.",
             think="independent variances add up when the numbers are added. What is done with the ratios "
             "here?",
             section="sec-ratios",
@@ -535,7 +533,7 @@ def ratio_variance(answer: Answer) -> Findings:
     if close(got, one) and close(many, each.prod()):
         yield Mistake(
             "the variances are multiplied",
-            seen=f"{told}; the three steps by themselves have {numbers(each, 4)}.",
+            seen=f"{shown}; the three steps by themselves have {numbers(each, 4)}.",
             think="for independent factors the *mean* of a product is the product of the means. Which means "
             "do "
             "you need, to get at a variance?",
@@ -543,7 +541,7 @@ def ratio_variance(answer: Answer) -> Findings:
         )
     yield Property("for one step it is what a sum over the actions gives", close(got, one), said)
     yield Property(
-        "for three steps it is what a sum over all 27 trajectories gives", close(many, three), told
+        "for three steps it is what a sum over all 27 trajectories gives", close(many, three), shown
     )
     yield Property("it is 0 where nothing changed", close(ask(old, old), 0.0))
     back = answer(torch.tensor(old[:1]), torch.tensor([[0.0, 0.5, 0.5]], dtype=torch.float64))
@@ -660,7 +658,7 @@ def performance_difference(answer: Answer) -> Findings:
         )
     discounted = [-2 + 6 / 4 - 6 / 16, -2.0]
     expected = [-1 + 3 / 4 + 3 / 16, -1.0]  # with a mean over actions in place of the one that was taken
-    plain, rubbish = [-2 + 6 - 6, -2.0], [discounted[0], -2 + 2 / 4 + 2 / 16]
+    plain, padding = [-2 + 6 - 6, -2.0], [discounted[0], -2 + 2 / 4 + 2 / 16]
     if close(got, np.mean(discounted) / 4):
         yield Mistake(
             "the first step is discounted already",
@@ -693,7 +691,7 @@ def performance_difference(answer: Answer) -> Findings:
             "there?",
             section="sec-difference",
         )
-    if close(got, np.mean(rubbish)):
+    if close(got, np.mean(padding)):
         yield Mistake(
             "padding is counted as steps",
             seen=f"{said}: the second episode was over after one step.",
@@ -1122,7 +1120,7 @@ def fisher_softmax(answer: Answer) -> Findings:
                 total += (1 / len(score) if alike else p) * whole * (whole * v).sum()
         return total / len(observations)
 
-    got, wanted = ask(weights, observations, v), slow(weights, observations, v)
+    got, expected = ask(weights, observations, v), slow(weights, observations, v)
     probs, push = softmax(observations @ weights), observations @ v
     said = f"the first row of your product is {numbers(got[0])}"
     count = len(observations)
@@ -1178,7 +1176,7 @@ def fisher_softmax(answer: Answer) -> Findings:
             "in?",
             section="sec-natural-gradient",
         )
-    if close(got, -wanted, 1e-3):
+    if close(got, -expected, 1e-3):
         yield Mistake(
             "the sign is turned round",
             seen=f"{said}: v times its product would be below zero.",
@@ -1192,14 +1190,14 @@ def fisher_softmax(answer: Answer) -> Findings:
             think="the Fisher matrix is an expectation under the policy. How often is each action taken?",
             section="sec-natural-gradient",
         )
-    if close(got, wanted * count, 1e-3):
+    if close(got, expected * count, 1e-3):
         yield Mistake(
             "a sum over the observations, not a mean",
             seen=f"{said}: a batch twice as large would give twice as much.",
             think="the KL that this matrix stands for is a mean over states.",
             section="sec-mean-kl",
         )
-    if close(got, wanted / 3, 1e-3):
+    if close(got, expected / 3, 1e-3):
         yield Mistake(
             "averaged over the actions too",
             seen=f"{said}.",
@@ -1224,7 +1222,7 @@ def fisher_softmax(answer: Answer) -> Findings:
             think="the mean score is zero. Which mean is taken before, and which after the scores meet?",
             section="sec-natural-gradient",
         )
-    if close(got - wanted, (got - wanted)[0, 0] / v[0, 0] * v, 1e-3) and not close(got, wanted, 1e-3):
+    if close(got - expected, (got - expected)[0, 0] / v[0, 0] * v, 1e-3) and not close(got, expected, 1e-3):
         yield Mistake(
             "damping is added",
             seen="besides F v there is a multiple of v in your product.",
@@ -1238,9 +1236,9 @@ def fisher_softmax(answer: Answer) -> Findings:
         np.abs(flat).max() < 1e-5,
         f"for v with equal entries in each row you get {numbers(flat)}",
     )
-    yield Property("it is what a loop over observations and actions gives", close(got, wanted, 1e-3), said)
-    dice = np.random.default_rng(2)
-    other, seen, along = (dice.normal(size=shape) for shape in ((3, 4), (5, 3), (3, 4)))
+    yield Property("it is what a loop over observations and actions gives", close(got, expected, 1e-3), said)
+    rng = np.random.default_rng(2)
+    other, seen, along = (rng.normal(size=shape) for shape in ((3, 4), (5, 3), (3, 4)))
     yield Property(
         "with other numbers of features and actions too",
         close(ask(other, seen, along), slow(other, seen, along), 1e-3),
@@ -1417,7 +1415,7 @@ def natural_step(answer: Answer) -> Findings:
             section="sec-natural-gradient",
         )
     if along(x):
-        told = f"{said}, which has a KL of about {4 * length**2:.3g}"
+        shown = f"{said}, which has a KL of about {4 * length**2:.3g}"
         lengths = {
             "the 2 is missing under the root": [0.005**0.5],
             "the 2 stands in the wrong place": [0.05, 0.02**0.5],
@@ -1450,7 +1448,7 @@ def natural_step(answer: Answer) -> Findings:
             if any(close(length, value, 1e-6) for value in wrong):
                 yield Mistake(
                     name,
-                    seen=f"{told} in place of 0.04.",
+                    seen=f"{shown} in place of 0.04.",
                     think=thoughts[name],
                     section="sec-natural-gradient",
                 )
@@ -1509,9 +1507,9 @@ def natural_step(answer: Answer) -> Findings:
             think="when nothing is missing any more, what is divided by what?",
             section="sec-natural-gradient",
         )
-    dice = np.random.default_rng(5)
-    turned, _ = np.linalg.qr(dice.normal(size=(6, 6)))
-    large, slope = turned @ np.diag([1.0, 1.5, 2.0, 3.0, 5.0, 8.0]) @ turned.T, dice.normal(size=6)
+    rng = np.random.default_rng(5)
+    turned, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    large, slope = turned @ np.diag([1.0, 1.5, 2.0, 3.0, 5.0, 8.0]) @ turned.T, rng.normal(size=6)
     step, asked = ask(large, slope.tolist(), 0.01, 6)
     yield Property("six iterations solve six equations", along(np.linalg.solve(large, slope), step))
     first, few = ask(large, slope.tolist(), 0.01, 1)
@@ -1526,12 +1524,12 @@ def natural_step(answer: Answer) -> Findings:
         )
     half, _ = ask(large, slope.tolist(), 0.01, 3)
     exact = np.linalg.solve(large, slope)
-    for begin in (dice.normal(size=6), 3 * exact):
+    for begin in (rng.normal(size=6), 3 * exact):
         warm, _ = ask(large, slope.tolist(), 0.01, 6, begin.tolist())
         yield Property("wherever it begins, six iterations arrive", along(exact, warm), numbers(warm))
     yield Property("begun from the solution it stays there", along(x, home))
     yield Property("with three iterations its KL is max_kl too", close(0.5 * half @ large @ half, 0.01, 1e-5))
-    early, _ = ask(large, slope.tolist(), 0.01, 2, (exact + dice.normal(size=6)).tolist())
+    early, _ = ask(large, slope.tolist(), 0.01, 2, (exact + rng.normal(size=6)).tolist())
     yield Property(
         "begun elsewhere, and with too few iterations, its KL is max_kl too",
         close(0.5 * early @ large @ early, 0.01, 1e-5),
@@ -1579,8 +1577,8 @@ def hunt_fisher(answer: Answer) -> Findings:
             raw += p * np.outer(turn, turn) / len(observations)
             bare += np.outer(turn, turn) / len(observations)
 
-    dice = np.random.default_rng(0)
-    vectors = dice.normal(size=(3, size))
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(3, size))
 
     def ask(v: np.ndarray, damping: float) -> np.ndarray:
         back = answer(policy, observations, torch.tensor(v), damping)
@@ -1589,7 +1587,7 @@ def hunt_fisher(answer: Answer) -> Findings:
     before = flat(parameters)
     got = np.array([ask(v, 0.0) for v in vectors])
     damped = np.array([ask(v, 0.5) for v in vectors])
-    wanted = vectors @ fisher
+    expected = vectors @ fisher
     said = f"the first entries of your product are {numbers(got[0, :3])}"
 
     if np.abs(got).max() < 1e-9:
@@ -1601,14 +1599,14 @@ def hunt_fisher(answer: Answer) -> Findings:
             "is the curvature?",
             section="sec-natural-gradient",
         )
-    if close(got, wanted) and close(damped, got):
+    if close(got, expected) and close(damped, got):
         yield Mistake(
             "the damping is missing",
             seen="with a damping of 0.5 and without it your product is the same.",
             think="a matrix with null directions is hard to divide by. What was added to its diagonal?",
             section="sec-natural-gradient",
         )
-    if close(got, wanted + vectors):
+    if close(got, expected + vectors):
         yield Mistake(
             "the damping is always 1",
             seen="with a damping of 0, v itself is in your product.",
@@ -1635,7 +1633,7 @@ def hunt_fisher(answer: Answer) -> Findings:
         "twice as much": (2.0, "the KL of a small step is ½ vᵀF v. What is its second derivative?"),
     }
     for name, (factor, think) in factors.items():
-        if close(got, factor * wanted):
+        if close(got, factor * expected):
             yield Mistake(
                 name,
                 seen=f"your product is {factor:.3g} times what it should be.",
@@ -1666,7 +1664,7 @@ def hunt_fisher(answer: Answer) -> Findings:
             section="sec-natural-gradient",
         )
     yield Property(
-        "it is the mean over states of E[score (score · v)], one score at a time", close(got, wanted), said
+        "it is the mean over states of E[score (score · v)], one score at a time", close(got, expected), said
     )
     yield Property(
         "with a damping of 0.5, v/2 is added",
@@ -1737,7 +1735,7 @@ def bound_size(answer: Answer) -> Findings:
     both = ask(seen, seen.OLD, seen.NEW)
     # And one in which every part has another size.
     other = _MadeUp(0.8, [0.0, 0.0, 0.0], [[-3.0, 9.0], [-5.0, 5.0], [0.0, 0.0]])
-    told = -ask(other, other.OLD, np.array([[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]]))
+    shown = -ask(other, other.OLD, np.array([[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]]))
     less = float(divergence(np.array([0.5, 0.5]), np.array([0.4, 0.6])))
     again = 4 * 9 * 0.8 / 0.04
 
@@ -1757,15 +1755,15 @@ def bound_size(answer: Answer) -> Findings:
             think="the further the policies part, the less is promised.",
             section="sec-bound",
         )
-    if close(told, -again * less):
+    if close(shown, -again * less):
         yield Mistake(
             "the KL below zero",
-            seen=f"in another world {numbers(-told, 4)} is *added*, and nothing is taken off where one "
+            seen=f"in another world {numbers(-shown, 4)} is *added*, and nothing is taken off where one "
             "state's choice did not change.",
             think="a KL is never negative. In log(p/q), who stands above, and who weighs?",
             section="sec-bound",
         )
-    if close([paid, told], [0.0, 0.0]) and close(both, -1.0):
+    if close([paid, shown], [0.0, 0.0]) and close(both, -1.0):
         yield Mistake(
             "a forecast, not a promise",
             seen=f"{said}.",
@@ -1773,7 +1771,7 @@ def bound_size(answer: Answer) -> Findings:
             "safe?",
             section="sec-bound",
         )
-    if close([paid, told], [0.0, 0.0]) and both < -1.001:
+    if close([paid, shown], [0.0, 0.0]) and both < -1.001:
         yield Mistake(
             "a mean KL, not the largest",
             seen=f"{said}; with visits, {numbers(-1 - both, 4)}. So the KLs are weighed by the visits.",
@@ -1782,7 +1780,7 @@ def bound_size(answer: Answer) -> Findings:
         )
     size = "an action that is much worse than usual can do as much harm as a good one can do good. What does "
     size += "the bar in |A| say?"
-    # What the first world is told, and the other one: where two mistakes meet in one, they part in the other.
+    # What the first world gives, and the other one: where two mistakes meet in one, they part in the other.
     table: dict[str, tuple[list[tuple[float, float]], str, str]] = {
         "a mean KL, not the largest": (
             [
@@ -1855,8 +1853,8 @@ def bound_size(answer: Answer) -> Findings:
         if any(close(paid, value) for value in values):
             yield Mistake(name, seen=f"{said}.", think=think, section="sec-bound")
     for name, (pairs, think, section) in table.items():
-        if any(close([paid, told], pair) for pair in pairs):
-            more = f"; in another world {numbers(told, 4)}, where {numbers(again * kl, 4)} is right"
+        if any(close([paid, shown], pair) for pair in pairs):
+            more = f"; in another world {numbers(shown, 4)}, where {numbers(again * kl, 4)} is right"
             yield Mistake(name, seen=f"{said}{more}.", think=think, section=section)
     if any(close(paid - scale * kl, v) for v in (1.0, 1 / 2, 1 / 3)):
         yield Mistake(
@@ -1901,13 +1899,13 @@ def bound_size(answer: Answer) -> Findings:
     )
     yield Property(
         "it is the largest KL, the largest |A| and the squared 1/(1 − γ), in another world too",
-        close(told, again * kl),
-        f"there you take off {numbers(told, 4)}",
+        close(shown, again * kl),
+        f"there you take off {numbers(shown, 4)}",
     )
     # Even actions on advantages (1, −3): −1. The other state did not change its choice: 0.
     yield Property("with γ = 0 the forecast is left: −1", close(hoped, -1.0), f"you get {numbers(hoped)}")
     world = chain(3, left_reward=0.4, slip=0.1, gamma=0.8)
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     even = np.full((5, 2), 0.5)
     if close(ask(world, even, even), world.objective(even)):
         yield Mistake(
@@ -1919,8 +1917,8 @@ def bound_size(answer: Answer) -> Findings:
         )
     kept, small = True, 0.0
     for _ in range(8):
-        logits = dice.normal(size=(5, 2))
-        old, new = softmax(logits), softmax(logits + 0.3 * dice.normal(size=(5, 2)))
+        logits = rng.normal(size=(5, 2))
+        old, new = softmax(logits), softmax(logits + 0.3 * rng.normal(size=(5, 2)))
         promised, truth = ask(world, old, new), world.objective(new) - world.objective(old)
         kept, small = kept and promised <= truth + 1e-9, max(small, abs(ask(world, old, old)))
     yield Property("what it promises is kept, for eight pairs of policies in a chain", kept)
@@ -2105,9 +2103,9 @@ def trust_step(answer: Answer) -> Findings:
         )
     # A damping that is large enough to show in the direction.
     heavy = _Step(answer, table, states, actions, worth, 0.01, 0.5)
-    wanted, taken = heavy.natural(0.5), heavy.change if heavy.first is None else heavy.first
-    if _alike(taken, wanted) < 0.9999 and any(
-        _alike(taken, heavy.natural(d)) > max(0.9999, _alike(taken, wanted))
+    expected, taken = heavy.natural(0.5), heavy.change if heavy.first is None else heavy.first
+    if _alike(taken, expected) < 0.9999 and any(
+        _alike(taken, heavy.natural(d)) > max(0.9999, _alike(taken, expected))
         for d in (1e-6, 1e-3, 0.01, 0.1, 1)
     ):
         yield Mistake(
@@ -2118,25 +2116,25 @@ def trust_step(answer: Answer) -> Findings:
         )
     if single.first is not None:
         tried = single.judge(single.table + single.first)[2]
-        told = f"the first length that you try has a KL of {tried:.2g}, and 0.01 is allowed"
+        shown = f"the first length that you try has a KL of {tried:.2g}, and 0.01 is allowed"
         if 0.0052 < tried < 0.0068:
             yield Mistake(
                 "the whole step is never tried",
-                seen=f"{told}: about 0.64 of it.",
+                seen=f"{shown}: about 0.64 of it.",
                 think="with which power of 0.8 does the search begin?",
                 section="sec-line-search",
             )
         if 0.014 < tried < 0.03 and _alike(single.first, single.change) > 0.999:
             yield Mistake(
                 "the first try is longer than it should be",
-                seen=f"{told}: twice as much. The search made it shorter, and nobody would have noticed.",
+                seen=f"{shown}: twice as much. The search made it shorter, and nobody would have noticed.",
                 think="the KL of a step is *half* of step times F step.",
                 section="sec-natural-gradient",
             )
         if 0.0075 < tried <= 0.0101 and np.abs(single.change - single.first).max() > 1e-6:
             yield Mistake(
                 "a step that is good enough is refused",
-                seen=f"{told}; it gains, and you go on to a shorter one.",
+                seen=f"{shown}; it gains, and you go on to a shorter one.",
                 think="print what is held against max_kl. Is it one state's KL, a sum over the batch, or "
                 "something else?",
                 section="sec-line-search",
@@ -2145,13 +2143,13 @@ def trust_step(answer: Answer) -> Findings:
         if 0.0042 < tried < 0.0058:
             yield Mistake(
                 "the 2 is missing under the root",
-                seen=f"{told}: half of it.",
+                seen=f"{shown}: half of it.",
                 think="the KL of a step is *half* of step times F step.",
                 section="sec-natural-gradient",
             )
         yield Mistake(
             "the step is not scaled to the KL",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="the longest step that may be taken has which length, by the forecast of the Fisher "
             "matrix?",
             section="sec-natural-gradient",

@@ -146,11 +146,13 @@ def softmax_score(answer: Answer) -> Findings:
         )
     doubled = [2 * x for x in logits]  # at temperature 2 the same probabilities again
     warm = np.array([ask(doubled, action, 2.0) for action in range(3)])
-    told = f"with logits twice as large and temperature 2 π is the same, and your score is {numbers(warm[1])}"
+    shown = (
+        f"with logits twice as large and temperature 2 π is the same, and your score is {numbers(warm[1])}"
+    )
     if close(got, slopes, 1e-3) and close(warm, slopes, 1e-3):
         yield Mistake(
             "the temperature is missing from the derivative",
-            seen=f"{told}, the same as at temperature 1.",
+            seen=f"{shown}, the same as at temperature 1.",
             think="at temperature 2 a logit must move twice as far for the same effect. What does this say "
             "of a slope?",
             section="sec-bandit",
@@ -158,7 +160,7 @@ def softmax_score(answer: Answer) -> Findings:
     if close(got, slopes, 1e-3) and not close(warm, slopes / 2, 1e-3):
         yield Mistake(
             "the temperature is not where it belongs",
-            seen=f"{told}.",
+            seen=f"{shown}.",
             think="the temperature stands in every exponent. Write log π(a) out before you differentiate.",
             section="sec-bandit",
         )
@@ -437,7 +439,7 @@ def step_bonus(answer: Answer) -> Findings:
         return float(as_array(answer(reward), (), "the number of steps"))
 
     def played(world: TabularMDP, probs: np.ndarray) -> float:
-        """Expected steps until an episode ends or is cut at 100: the chance to be on the way, summed."""
+        """Expected steps until an episode ends or is truncated at 100: the chance to be on the way."""
         after = np.einsum("sa,sat->st", probs, world.P)
         there, total = world.start * ~world.terminal, 0.0
         for _ in range(100):
@@ -545,7 +547,7 @@ def reward_to_go(answer: Answer) -> Findings:
             seen=f"a reward of 1 at step {step + 1} does not reach step {step} of its own episode, while one "
             "from the episode that follows is let through.",
             think="terminated[t] says that the action of step t ended the episode. Between which two steps "
-            "must the sum be cut then?",
+            "must the sum end then?",
             section="sec-cartpole",
         )
     if of_reward[3, 2] != 0:
@@ -585,7 +587,7 @@ def reward_to_go(answer: Answer) -> Findings:
         )
     if of_value[[0, 1, 3]].any():
         yield Mistake(
-            "a value is added where nothing was cut",
+            "a value is added where nothing was truncated",
             seen=f"the value behind step 1 enters the result: {numbers(of_value[1])}.",
             think="the rewards that followed step 1 are known. Where does the knowledge end, so that a "
             "guess is needed?",
@@ -594,7 +596,7 @@ def reward_to_go(answer: Answer) -> Findings:
     if not of_value[4].any():
         yield Mistake(
             "a truncation is taken for an end",
-            seen="step 4 was truncated, and the value of the observation it was cut at counts for nothing.",
+            seen="step 4 was truncated, and the value of its final observation counts for nothing.",
             think="the clock ran out, not the world. What would the agent have gone on to earn?",
             section="sec-cartpole",
         )
@@ -608,9 +610,9 @@ def reward_to_go(answer: Answer) -> Findings:
         )
     if close(of_value[4, 4], 1.0) or close(of_value[5, 5], 1.0):
         yield Mistake(
-            "the value behind the cut is not discounted",
-            seen="with gamma = 0.5, the value of the observation after the cut counts in full at the step "
-            "of the cut.",
+            "the value after the truncation is not discounted",
+            seen="with gamma = 0.5, the value of the observation after the truncation counts in full at "
+            "the truncated step.",
             think="how many steps lie between an action and the observation that follows it?",
             section="sec-cartpole",
         )
@@ -642,19 +644,19 @@ def reward_to_go(answer: Answer) -> Findings:
         close(ask(torch.tensor([[1.0, 2.0, 4.0, 0.0, 0.0, 0.0]]), nothing)[0, :3], [3.0, 4.0, 4.0]),
     )
     inside = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
-    wanted = {(t, k): 0.5 ** (k - t) for t, k in inside}
+    expected = {(t, k): 0.5 ** (k - t) for t, k in inside}
     yield Property(
         "a reward counts for its own step and those before it in its episode, halved for each step between",
         all(
-            close(of_reward[k, t], wanted.get((t, k), 0.0))
+            close(of_reward[k, t], expected.get((t, k), 0.0))
             for t, k in itertools.product(range(steps), repeat=2)
         ),
         "a single reward of 1 at each step in turn gives " + numbers(of_reward),
     )
     yield Property(
-        "the value behind a cut counts as one more reward, one step later",
+        "the value after a truncation counts as one more reward, one step later",
         close(of_value[4, 3:5], [0.25, 0.5]) and close(of_value[5, 5], 0.5),
-        f"a value of 1 behind the cut gives {numbers(of_value[4])}",
+        f"a value of 1 after the truncation gives {numbers(of_value[4])}",
     )
     yield Property(
         "with gamma = 0 only the step's own reward is left", close(ask(one[1], nothing, 0.0)[0], np.eye(6)[1])
@@ -1012,16 +1014,16 @@ def hunt_flattering_critic(answer: Answer) -> Findings:
 
 @CHAPTER.check("interval", section="sec-cartpole")
 def interval(answer: Answer) -> Findings:
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
 
     def draw(seeds: int, episodes: int = 40) -> np.ndarray:
         """Seeds differ by 1, episodes of one seed by 2, around a true mean of 100."""
-        return 100 + dice.normal(size=(seeds, 1)) + 2 * dice.normal(size=(seeds, episodes))
+        return 100 + rng.normal(size=(seeds, 1)) + 2 * rng.normal(size=(seeds, episodes))
 
     def ask(returns: np.ndarray) -> tuple[float, float]:
         back = answer(returns)
         if not isinstance(back, tuple | list | np.ndarray | Tensor) or len(back) != 2:
-            raise Stop("returned", "not an interval", "two numbers (low, high) were wanted.")
+            raise Stop("returned", "not an interval", "it must be two numbers (low, high).")
         low, high = (float(as_array(end, (), "an end of your interval")) for end in back)
         return low, high
 
@@ -1054,7 +1056,7 @@ def interval(answer: Answer) -> Findings:
     if (ends[1] - ends[0]) < 0.75 * (high - low):
         yield Mistake(
             "episodes counted as if they were seeds",
-            seen="each episode was written down four times, which tells nothing new, and your interval "
+            seen="each episode was written down four times, which adds nothing new, and your interval "
             f"shrank from {high - low:.2f} to {ends[1] - ends[0]:.2f}.",
             think="episodes of one training run share its luck. How many independent numbers does the table "
             "hold?",
@@ -1133,22 +1135,22 @@ def interval(answer: Answer) -> Findings:
 
 
 class _Curtain:
-    """A small MDP of which a learner sees what a learner may see, with rubbish where the mask is False."""
+    """A small MDP that shows what a learner may see, with arbitrary rewards in the padding."""
 
-    def __init__(self, world: TabularMDP, rubbish: float) -> None:
+    def __init__(self, world: TabularMDP, padding: float) -> None:
         self.n_states, self.n_actions, self.gamma = world.n_states, world.n_actions, world.gamma
         self.policies: list[np.ndarray] = []
-        self.dice: list[Any] = []
-        self._world, self._rubbish = world, rubbish
+        self.seeds: list[Any] = []
+        self._world, self._padding = world, padding
 
     def sample_episodes(
         self, probs: Any, episodes: int, seed: Any = None, *, max_steps: int | None = None
     ) -> Episodes:
         plain = probs.detach().numpy() if isinstance(probs, Tensor) else probs
         self.policies.append(np.array(plain, dtype=np.float64))
-        self.dice.append(str(seed.bit_generator.state) if isinstance(seed, np.random.Generator) else seed)
+        self.seeds.append(str(seed.bit_generator.state) if isinstance(seed, np.random.Generator) else seed)
         batch = self._world.sample_episodes(probs, episodes, seed, max_steps=max_steps)
-        return batch._replace(rewards=np.where(batch.mask, batch.rewards, self._rubbish))
+        return batch._replace(rewards=np.where(batch.mask, batch.rewards, self._padding))
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(TabularMDP, name) and name not in vars(self._world):
@@ -1171,8 +1173,8 @@ def reinforce(answer: Answer) -> Findings:
     even = world.objective(np.full(size, 1 / world.n_actions))
     best = world.objective(world.optimal_policy())
 
-    def learn(seed: int, rubbish: float = 50.0) -> tuple[float, np.ndarray, _Curtain]:
-        curtain = _Curtain(world, rubbish)
+    def learn(seed: int, padding: float = 50.0) -> tuple[float, np.ndarray, _Curtain]:
+        curtain = _Curtain(world, padding)
         logits = as_array(answer(curtain, updates, episodes, rate, seed), size, "the logits")
         raised = np.exp(logits - logits.max(1, keepdims=True))
         reached = world.objective(raised / raised.sum(1, keepdims=True))
@@ -1206,15 +1208,15 @@ def reinforce(answer: Answer) -> Findings:
             "you have now?",
             section="sec-reinforce",
         )
-    if len(curtain.dice) > 1 and curtain.dice[0] is not None and len(set(curtain.dice)) == 1:
+    if len(curtain.seeds) > 1 and curtain.seeds[0] is not None and len(set(curtain.seeds)) == 1:
         yield Mistake(
-            "the same dice for every batch",
-            seen=f"{len(curtain.dice)} batches were sampled, all from the same seed.",
+            "the same random numbers for every batch",
+            seen=f"{len(curtain.seeds)} batches were sampled, all from the same seed.",
             think="the noise of a batch should average out over updates. Can it, when each batch has the "
             "same noise?",
             section="sec-reinforce",
         )
-    clean = learn(0, rubbish=0.0)[0] if reached < 0.8 else reached
+    clean = learn(0, padding=0.0)[0] if reached < 0.8 else reached
     if clean > reached + 0.1:
         yield Mistake(
             "padding is counted as steps",
