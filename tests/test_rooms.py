@@ -1,4 +1,4 @@
-"""Which part of the library may use which, what importing brings in, how long a file may be, and its words."""
+"""Which part of the library may use which, what importing brings in, how long files are, and their words."""
 
 import ast
 import json
@@ -90,7 +90,7 @@ def name_of(path):
 
 
 def imports(path, *, at_top=False):
-    """The modules that a file imports, those for type checkers aside; at_top: only when it is imported itself."""
+    """The modules that a file imports, except for type checkers; at_top: those outside of functions."""
     package = ["ppobook", *path.relative_to(PACKAGE).parent.parts]
     found = set()
 

@@ -77,6 +77,19 @@ def test_float32(lead, steps, ends, lam):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
+def test_without_truncations():
+    rewards, values, terminated, _, _ = rollout(4, (3,), 70, 0.1)
+    for a, b in zip(
+        returns.gae(rewards, values, terminated), scan.gae(rewards, values, terminated), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_truncations_need_final_values():
+    with pytest.raises(ValueError, match="final_values must be given, as truncated is set at index"):
+        scan.gae(*rollout(4, (3,), 70, 0.1)[:4])
+
+
 def test_half_precision_and_gradients():
     data = [x.bfloat16() if x.is_floating_point() else x for x in rollout(2, (3,), 9, 0.2)]
     data[1].requires_grad_()

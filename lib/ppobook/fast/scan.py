@@ -8,6 +8,7 @@ side by side. Arguments are not checked, except that numbers are finite.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,11 +21,11 @@ def gae(
     rewards: Tensor,
     values: Tensor,
     terminated: Tensor,
-    truncated: Tensor,
-    final_values: Tensor,
+    truncated: Tensor | None = None,
+    final_values: Tensor | None = None,
     *,
-    gamma: float,
-    lam: float,
+    gamma: float = 0.99,
+    lam: float = 0.95,
 ) -> tuple[Tensor, Tensor]:
     """As `ppobook.returns.gae`, for tensors of one dtype and flags of dtype bool."""
     steps, rollouts = rewards.shape[-1], math.prod(rewards.shape[:-1])
@@ -39,22 +40,25 @@ def gae(
         return x.to("cpu", dtype).contiguous().numpy()
 
     r, v = time_first(rewards), time_first(values)
-    ended, end = time_first(terminated | truncated, torch.bool), time_first(terminated, torch.bool)
-    ends = ended.reshape(-1).nonzero()[0]
-    cuts = ends[~end.reshape(-1)[ends]]
+    over = terminated if truncated is None else terminated | truncated
+    ends = time_first(over, torch.bool).reshape(-1).nonzero()[0]
+    truncations = ends[~time_first(terminated, torch.bool).reshape(-1)[ends]]
 
+    # What is missing or not finite gets its error from the plain form.
+    plain = partial(returns.gae, rewards, values, terminated, truncated, final_values, gamma=gamma, lam=lam)
+    if len(truncations) and final_values is None:
+        return plain()
     with np.errstate(invalid="ignore", over="ignore"):
         deltas = gamma * v[1:]
         flat = deltas.reshape(-1)
         flat[ends] = 0.0
-        if len(cuts):
-            flat[cuts] = time_first(gamma * final_values).reshape(-1)[cuts]
+        if final_values is not None:
+            flat[truncations] = time_first(gamma * final_values).reshape(-1)[truncations]
         deltas += r
         deltas -= v[:-1]
-        # Each number that was read is in a δ or in the last row of values. What is not finite gets its error
-        # from the plain form.
+        # Each number that was read is in a δ or in the last row of values.
         if not math.isfinite(_squares(deltas) + _squares(v[-1])):
-            return returns.gae(rewards, values, terminated, truncated, final_values, gamma=gamma, lam=lam)
+            return plain()
     carry = np.full_like(deltas, gamma * lam)
     carry.reshape(-1)[ends] = 0.0
     advantages = discounted_sum(deltas, carry)
