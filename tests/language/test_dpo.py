@@ -1,24 +1,20 @@
-"""DPO and its family against loops, against enumeration, and against the mistakes that are usual."""
+"""DPO and its family against loops and against enumeration; what stages share: test_stages.py."""
 
 import math
 
 import pytest
 import torch
+from language_stages import WORDS, WORLD, base, completions_of, token_log_probs
+from language_stages import decoder as any_decoder
 from small_language import EVERY, Table, rough
+from three_tokens import ONE_WORD, POLICY, REFERENCE, of_table
 
-from ppobook.language import dpo as room
+from ppobook.language import dpo as module
 from ppobook.language.generation import generate
-from ppobook.language.model import Decoder, DecoderConfig
-from ppobook.language.run import load
 from ppobook.language.settings import DPOSettings
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, Pairs, WordTokenizer, right_pad
+from ppobook.language.tokens import Completions, Pairs
 from ppobook.language.training import train
-from ppobook.language.world import World
-
-TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
-WORLD = World(**TINY)
-WORDS = WORLD.tokenizer
 
 # Prompts of one, two and four words, and what was said of another length on either side.
 PREFERENCES = [
@@ -41,9 +37,7 @@ LABELLED = [
 
 
 def decoder(seed=0, **sizes):
-    given = {"vocab_size": WORDS.vocab_size, "context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
-    config = DecoderConfig(**given, eos=WORDS.eos, pad=WORDS.pad)
-    return rough(Decoder(config, seed=seed).double(), seed + 1)
+    return any_decoder(seed=seed, **sizes)
 
 
 def stage(*, data=PREFERENCES, model=None, reference=None, tokenizer=WORDS, seed=3, **settings):
@@ -51,7 +45,7 @@ def stage(*, data=PREFERENCES, model=None, reference=None, tokenizer=WORDS, seed
     reference = (reference or decoder(seed=5)).eval().requires_grad_(False)
     task = Task(model or decoder(), tokenizer, data, None, reference)
     small = {"batch_size": 5, "pairs": 12, "eval_pairs": 0, "warmup": 0}
-    made = room.DPO(task, DPOSettings.make("dpo", small | settings, {}), seed=seed)
+    made = module.DPO(task, DPOSettings.make("dpo", small | settings, {}), seed=seed)
     # What moves no weight by the size of its gradient would hide a factor.
     made.optimizer = torch.optim.SGD(made.model.parameters(), lr=0.1)
     return made
@@ -62,8 +56,7 @@ def stage(*, data=PREFERENCES, model=None, reference=None, tokenizer=WORDS, seed
 
 def slow_logp(model, prompt, said):
     """log π(y | x), one row without padding, one token at a time."""
-    log_p = model(torch.tensor([prompt + said]))[0].log_softmax(-1)
-    return sum(log_p[len(prompt) - 1 + t, y] for t, y in enumerate(said))
+    return sum(token_log_probs(model, prompt, said))
 
 
 def ids(text, end=True):
@@ -144,7 +137,7 @@ def check_an_update_is_that_of_loops(settings=None):
     reference = decoder(seed=5)
     # The policy has moved since the reference was read, as it has from the second update on.
     rough(made.model, seed=20, scale=0.05)
-    rows = room.Batches(len(data), 5, 3).rows(4).tolist()
+    rows = module.Batches(len(data), 5, 3).rows(4).tolist()
     s = made.settings
     if kto:
         found = with_others(LABELLED, 2)
@@ -188,7 +181,7 @@ def test_an_update_is_that_of_loops(settings):
 def test_log_probabilities_are_sums_over_the_completion():
     made = stage()
     for side, name in ((made.pairs.chosen, "chosen"), (made.pairs.rejected, "rejected")):
-        found = room.sequence_logp(made.model, side)
+        found = module.sequence_logp(made.model, side)
         wanted = [slow_logp(made.model, ids(one["prompt"], end=False), ids(one[name])) for one in PREFERENCES]
         torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-9, atol=1e-9)
 
@@ -269,8 +262,8 @@ def check_what_stands_at_padding_changes_nothing(loss="dpo"):
         results.append([loss, *told.values(), *gradient])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
-    again = room.pair_logp(decoder(seed=5), odd.pairs)
-    torch.testing.assert_close(again, room.pair_logp(decoder(seed=5), plain.pairs), rtol=1e-9, atol=1e-12)
+    again = module.pair_logp(decoder(seed=5), odd.pairs)
+    torch.testing.assert_close(again, module.pair_logp(decoder(seed=5), plain.pairs), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(odd.step(0)["loss"], plain.step(0)["loss"], rtol=1e-9, atol=1e-12)
 
 
@@ -284,16 +277,6 @@ def test_what_stands_at_padding_changes_nothing(loss):
 
 # exp(r) of each of them; whole numbers, so that a whole number of pairs is in just the right proportion.
 WORTH = torch.tensor([2.0, 1.0, 3.0, 1.0, 2.0, 3.0, 1.0], dtype=torch.float64)
-POLICY = [[0.25, 0.25, 0.5], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]
-REFERENCE = [[0.6, 0.2, 0.2], [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]]
-
-
-def of_table(model):
-    """log π of each completion that there is, [7]."""
-    log_p = model.logits.log_softmax(-1)
-    return torch.stack(
-        [sum(log_p[0 if t == 0 else 1 + row[0], y] for t, y in enumerate(row)) for row in EVERY]
-    )
 
 
 def every_preference():
@@ -307,15 +290,8 @@ def every_preference():
     ]
     assert len(order) == 60 * 21
 
-    def side(rows):
-        said, mask = right_pad([EVERY[i] for i in rows], 0)
-        prompts = torch.full((len(rows), 1), 2)
-        ended = torch.tensor([EVERY[i][-1] == 1 for i in rows])
-        return Completions(
-            prompts, torch.ones_like(prompts, dtype=torch.bool), said, mask, torch.zeros(said.shape), ended
-        )
-
-    return Pairs(side([i for i, _ in order]), side([j for _, j in order]))
+    first, second = ([EVERY[pair[k]] for pair in order] for k in (0, 1))
+    return Pairs(completions_of(first), completions_of(second))
 
 
 def check_the_optimum_is_the_regularised_one(beta=0.5):
@@ -324,7 +300,7 @@ def check_the_optimum_is_the_regularised_one(beta=0.5):
         data=every_preference(),
         model=Table(POLICY),
         reference=Table(REFERENCE),
-        tokenizer=WordTokenizer(["a"]),
+        tokenizer=ONE_WORD,
         beta=beta,
     )
     optimizer = torch.optim.LBFGS(
@@ -417,7 +393,7 @@ def test_a_mismatched_completion_is_that_of_another_prompt(prompts, wanted):
     # What stands at padding makes no prompt another one.
     begin[:, 0] += torch.arange(len(prompts)) * ~mask[:, 0]
     ones = torch.ones_like(said, dtype=torch.bool)
-    found = room.mismatched(
+    found = module.mismatched(
         Completions(begin, mask, said, ones, torch.zeros(said.shape), torch.arange(len(prompts)) % 2 == 0)
     )
     assert found.chosen.tokens[:, 0].tolist() == list(range(len(prompts)))
@@ -464,83 +440,39 @@ def test_how_much_is_held_out():
     assert stage(data=WORLD, eval_pairs=4, loss="kto").held_out is None
 
 
-# --- a run ---------------------------------------------------------------------------------------------
-
-QUIET = {"progress": False, "batch_size": 6, "eval_every": 2, "checkpoint_every": 2, "seed": 7}
+# --- bad input --------------------------------------------------------------------------------------
 
 
-def same_run(a, b):
-    columns = [name for name in a.history if not name.startswith("seconds")]
-    assert a.history[columns].equals(b.history[columns])
-    assert all(torch.equal(x, b.model.state_dict()[name]) for name, x in a.model.state_dict().items())
+BAD = [
+    ({"loss": "dop"}, "loss must be .* Did you mean 'dpo'"),
+    ({"beta": 0.0}, "beta must be a number above 0.*, got 0"),
+    ({"label_smoothing": 0.7}, r"label_smoothing must be a number in \[0, 0.5\], got 0.7"),
+    ({"gamma": -1.0}, "gamma must be a number of at least 0, got -1"),
+    ({"temperatures": (1.0,)}, r"temperatures must be two numbers, .* got \(1.0,\)"),
+    ({"beat": 0.1}, "beat.*Did you mean 'beta'"),
+    ({"reward": "gold"}, "reward"),
+    ({"model": None}, "model"),
+    ({"reference": decoder(vocab_size=30)}, "reference .*30"),
+    ({"data": []}, "data .* at least one record"),
+    ({"data": [{"prompt": "fox", "chosen": "runs"}]}, "'rejected'"),
+    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": " "}]}, "rejected .*' '"),
+    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, "'flies'"),
+    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]}, "1 of 1 records .* 20"),
+    ({"data": LABELLED}, "'chosen'"),
+    ({"data": LABELLED[:1], "loss": "kto"}, "data must have at least 2 completions for KTO, got 1"),
+    ({"data": LABELLED[::2], "loss": "kto"}, "data must have labels of both kinds, .* got True only"),
+    ({"data": [LABELLED[0] | {"label": "yes"}], "loss": "kto"}, "label must be True or False, got 'yes'"),
+]
 
 
-@pytest.mark.parametrize("loss", ["dpo", "ipo", "kto", "simpo"])
-@pytest.mark.parametrize("data", ["world", "own"])
-def test_a_run_that_goes_on_is_the_run_that_did_not_stop(loss, data, tmp_path):
-    given = {"tokenizer": WORDS, "loss": loss, **QUIET}
-    given |= {"reference": None if loss == "simpo" else decoder(seed=9).float()}
-    given |= {"data": WORLD, "pairs": 15, "eval_pairs": 5} if data == "world" else {"data": PREFERENCES * 3}
-    again = {} if data == "world" else {"data": PREFERENCES * 3}
-    whole = train("dpo", decoder().float(), updates=5, **given)
-    train("dpo", decoder().float(), updates=2, out=tmp_path / "run", **given)
-    resumed = train(resume=tmp_path / "run", updates=5, progress=False, **again)
-    same_run(resumed, whole)
-    same_run(load(tmp_path / "run"), whole)
-    if loss != "kto":
-        assert whole.history["eval_loss"].notna().tolist() == [False, True, False, True, False]
-
-
-# --- what is refused -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"loss": "dop"}, r"loss is 'dop'; did you mean 'dpo'"),
-        ({"beta": 0.0}, r"beta is 0.0; a number above 0"),
-        ({"label_smoothing": 0.7}, r"label_smoothing is 0.7; a number in \[0, 0.5\]"),
-        ({"gamma": -1.0}, r"gamma is -1.0; a number of at least 0"),
-        ({"temperatures": (1.0,)}, r"temperatures is \(1.0,\); two are wanted"),
-        ({"beat": 0.1}, r"beat=0.1: dpo has no such setting; did you mean 'beta'"),
-        ({"reward": "gold"}, r"reward was given, and 'dpo' has no use for one"),
-        ({"model": None}, r"model is None; 'dpo' wants a run"),
-        ({"reference": decoder(vocab_size=30)}, r"reference has a vocabulary of 30 tokens and the model one"),
-        ({"data": []}, r"data is empty; at least one record"),
-        ({"data": [{"prompt": "fox", "chosen": "runs"}]}, r"'rejected'"),
-        (
-            {"data": [{"prompt": "fox", "chosen": "runs", "rejected": " "}]},
-            r"rejected is ' ', which is empty",
-        ),
-        ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, r"the word 'flies'"),
-        (
-            {"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]},
-            r"1 of 1 records have more than max_length = 20 tokens",
-        ),
-        ({"data": LABELLED}, r"'chosen'"),
-        ({"data": LABELLED[:1], "loss": "kto"}, r"data has a single completion; at least two"),
-        ({"data": [LABELLED[0] | {"label": "yes"}], "loss": "kto"}, r"label is 'yes'; True or False"),
-    ],
-    ids=str,
-)
-def test_bad_input_gets_a_sentence(settings, sentence):
+@pytest.mark.parametrize(("settings", "message"), BAD, ids=[row[1] for row in BAD])
+def test_bad_input(settings, message):
     given = {"model": decoder(), "data": WORLD, "tokenizer": WORDS, "updates": 1, "progress": False}
-    with pytest.raises((ValueError, TypeError), match=sentence):
+    with pytest.raises((ValueError, TypeError), match=message):
         train("dpo", **given | {"pairs": 4, "eval_pairs": 0} | settings)
 
 
 # --- learning ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def base():
-    """A model that has read a tiny world's texts for a second or two.
-
-    One that knows its grammar less well learns from its own samples to leave out half of a text.
-    """
-    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 300, "examples": 600, "eval_examples": 0}
-    world = World(**TINY | {"max_new_tokens": 14})
-    return train("sft", data=world, progress=False, seed=1, **sizes)
 
 
 def gold(model, world):
@@ -553,11 +485,13 @@ def gold(model, world):
 @pytest.mark.parametrize(
     ("loss", "seed"), [("dpo", 0), ("dpo", 1), ("dpo", 2), ("ipo", 0), ("kto", 0), ("simpo", 0)]
 )
-def test_gold_rises(base, loss, seed):
+def test_gold_rises(loss, seed):
+    # A model that knows its grammar less well would learn from its own samples to leave out half of a text.
+    start = base(updates=300)
     given = {"pairs": 600, "noise": 0.1, "eval_pairs": 100, "eval_every": 20, "lr": 3e-4, "progress": False}
     # Without a reference nothing holds a policy back.
-    run = train("dpo", base, loss=loss, seed=seed, updates=40 if loss == "simpo" else 80, **given)
-    begin, end = (gold(model, run.world) for model in (base.model, run.model))
+    run = train("dpo", start, loss=loss, seed=seed, updates=40 if loss == "simpo" else 80, **given)
+    begin, end = (gold(model, run.world) for model in (start.model, run.model))
     print(f"{loss} {seed}: gold {begin:.2f} to {end:.2f}")
     assert end > begin + 0.15
     if loss != "kto":

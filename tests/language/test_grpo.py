@@ -1,4 +1,4 @@
-"""GRPO and its variants: the papers' formulas in loops, expectations by enumeration, planted mistakes."""
+"""GRPO and its variants: the papers' formulas in loops, and expectations by enumeration."""
 
 import itertools
 import math
@@ -7,55 +7,20 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
+from language_stages import TINY, decoder, gold, grpo, rows_of, token_log_probs
 from small_language import EVERY, Told, rough, widened
+from three_tokens import ONE_WORD
 
-from ppobook.language import grpo as room
+from ppobook.language import grpo as module
 from ppobook.language.grpo import group_advantages, variants
-from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.settings import VARIANTS, GRPOSettings
-from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, WordTokenizer, right_pad
-from ppobook.language.training import train
-from ppobook.language.world import World
 
-TINY = {"nouns": 2, "places": 2, "verbs": 2, "adjectives": 2, "clauses": [1.0], "max_new_tokens": 10}
 LONGEST = TINY["max_new_tokens"]
-
-
-def decoder(vocab_size, seed=0, **sizes):
-    given = {"context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
-    config = DecoderConfig(vocab_size, **given, eos=WordTokenizer.eos, pad=WordTokenizer.pad)
-    return rough(Decoder(config, seed=seed).double(), seed + 1)
-
-
-def stage(*, model=None, reward=None, data=None, tokenizer=None, reference=None, **settings):
-    """A stage of GRPO: a rough decoder, another as reference, gold of a tiny world, four groups of three."""
-    world = World(**TINY)
-    data, tokenizer = data or world, tokenizer or world.tokenizer
-    model = model or decoder(tokenizer.vocab_size)
-    reference = reference or decoder(tokenizer.vocab_size, seed=5)
-    reward = reward or Told(lambda completions: world.gold(completions).double())
-    task = Task(model, tokenizer, data, reward, reference.requires_grad_(False))
-    size = 1 if settings.get("variant") == "reinforce++" else 3
-    given = {"batch_size": 12, "group_size": size} | settings
-    return room.GRPO(task, GRPOSettings.make("grpo", given, {}), seed=3)
-
-
-def read(model, prompt, said, temperature=1.0):
-    """Log-probability of each token that was said, from one row without padding."""
-    logits = model(torch.tensor([prompt + said]))[0] / temperature
-    log_p = logits.log_softmax(-1)[len(prompt) - 1 :]
-    return torch.stack([log_p[t, y] for t, y in enumerate(said)])
 
 
 def close(found, wanted):
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
-
-
-# --- advantages ----------------------------------------------------------------------------------------
 
 
 def mean(x):
@@ -65,115 +30,6 @@ def mean(x):
 def deviation(x):
     middle = mean(x)
     return math.sqrt(math.fsum((one - middle) ** 2 for one in x) / (len(x) - 1))
-
-
-def slow_advantages(rewards, size, baseline, scale, eps):
-    """One completion at a time, each with a list of the others."""
-    found = []
-    for i, reward in enumerate(rewards):
-        begin = i // size * size
-        group = rewards[begin : begin + size]
-        others = group[: i - begin] + group[i - begin + 1 :]
-        if min(group) == max(group) and not (baseline == "batch" and scale != "group"):
-            found.append(0.0)
-            continue
-        taken = {"group": group, "leave_one_out": others, "batch": rewards}[baseline]
-        advantage = reward - mean(taken)
-        if scale != "none":
-            advantage /= deviation({"group": group, "batch": rewards}[scale]) + eps
-        found.append(advantage)
-    return found
-
-
-EVERY_WAY = list(itertools.product(room.BASELINES, room.SCALES))
-numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
-
-
-@hypothesis_settings(deadline=None, max_examples=150)
-@given(st.data(), st.sampled_from(EVERY_WAY), st.integers(2, 5), st.integers(1, 4))
-def test_advantages_are_those_of_loops(data, how, size, groups):
-    rewards = data.draw(st.lists(numbers, min_size=size * groups, max_size=size * groups))
-    if data.draw(st.booleans()):
-        rewards[:size] = rewards[:1] * size
-    eps = data.draw(st.sampled_from([1e-4, 0.5]))
-    found = group_advantages(torch.tensor(rewards, dtype=torch.float64), size, **named(how), eps=eps)
-    np.testing.assert_allclose(found, slow_advantages(rewards, size, *how, eps), rtol=1e-9, atol=1e-9)
-
-
-def named(how):
-    return dict(zip(("baseline", "scale"), how, strict=True))
-
-
-@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
-def test_advantages_in_single_precision(how):
-    rewards = np.random.default_rng(0).normal(3, 2, 24).astype(np.float32)
-    found = group_advantages(torch.tensor(rewards), 6, **named(how))
-    assert found.dtype == torch.float32
-    wanted = slow_advantages([float(x) for x in rewards], 6, *how, 1e-4)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
-def test_what_adds_to_all_rewards_changes_nothing(how):
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.25, 3.0], dtype=torch.float64)
-    close(group_advantages(rewards + 8, 3, **named(how)), group_advantages(rewards, 3, **named(how)))
-
-
-def test_groups_know_nothing_of_each_other_unless_the_batch_is_asked():
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
-    other = rewards.clone()
-    other[4] = 50.0
-    for how in EVERY_WAY:
-        same = torch.equal(*(group_advantages(x, 3, **named(how))[:3] for x in (rewards, other)))
-        assert same is ("batch" not in how)
-
-
-def test_equal_rewards_have_advantage_zero_and_not_a_rounding():
-    """Neither 0.1 nor its threefold sum is a float; the difference must not be blown up by eps."""
-    for value in (0.1, 0.7, 1e8 / 3):
-        rewards = torch.tensor([value] * 3 + [1.0, 2.0, 4.0])
-        for how in EVERY_WAY:
-            advantages = group_advantages(rewards, 3, **named(how), eps=0.0)
-            assert torch.isfinite(advantages).all()
-            alone = how[0] != "batch" or how[1] == "group"
-            assert bool((advantages[:3] == 0).all()) is alone
-            assert advantages[3:].abs().min() > 0
-    assert not group_advantages(torch.full((6,), 0.1), 3, baseline="batch", scale="batch", eps=0.0).any()
-
-
-def test_the_mean_with_itself_is_a_part_of_the_leave_one_out_advantage():
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
-    with_itself = group_advantages(rewards, 3, scale="none")
-    without = group_advantages(rewards, 3, baseline="leave_one_out", scale="none")
-    close(with_itself, without * 2 / 3)
-
-
-def test_no_gradient_goes_into_advantages():
-    assert not group_advantages(torch.rand(6, requires_grad=True), 3).requires_grad
-
-
-@pytest.mark.parametrize(
-    ("rewards", "size", "how", "error", "sentence"),
-    [
-        (torch.rand(6), 4, {}, ValueError, r"rewards has shape \(6,\) and group_size is 4; .* whole groups"),
-        (torch.rand(2, 3), 3, {}, ValueError, r"rewards has shape \(2, 3\)"),
-        (torch.rand(0), 3, {}, ValueError, r"rewards has shape \(0,\)"),
-        (torch.tensor([1.0, math.nan]), 2, {}, ValueError, r"rewards is nan at index 1"),
-        ([1.0, 2.0], 2, {}, TypeError, r"rewards is of type list; a torch tensor is wanted"),
-        (torch.tensor([1, 2]), 2, {}, TypeError, r"rewards has dtype torch.int64"),
-        (torch.rand(6), 0, {}, ValueError, r"group_size is 0"),
-        (torch.rand(6), 3, {"baseline": "groop"}, ValueError, r"baseline is 'groop'; did you mean 'group'"),
-        (torch.rand(6), 3, {"scale": "std"}, ValueError, r"scale is 'std'"),
-        (torch.rand(6), 3, {"eps": -1.0}, ValueError, r"eps is -1"),
-        (torch.rand(6), 1, {}, ValueError, r"group_size is 1, and baseline is 'group'; at least 2"),
-        (torch.rand(6), 1, {"baseline": "batch"}, ValueError, r"group_size is 1, and scale is 'group'"),
-        (torch.rand(1), 1, {"baseline": "batch", "scale": "none"}, ValueError, r"rewards has a single entry"),
-    ],
-    ids=lambda part: part if isinstance(part, str) else "",
-)
-def test_advantages_of_nothing_sensible_get_a_sentence(rewards, size, how, error, sentence):
-    with pytest.raises(error, match=sentence):
-        group_advantages(rewards, size, **how)
 
 
 # --- each variant against its paper --------------------------------------------------------------------
@@ -355,12 +211,14 @@ def in_groups(made, rounds, policy, worth):
     temperature, found = made.settings.temperature, {}
     for k, completions in enumerate(rounds):
         rewards = worth(completions).tolist()
-        for b in range(len(completions)):
-            prompt = completions.prompts[b][completions.prompt_mask[b]].tolist()
-            said = completions.tokens[b][completions.mask[b]].tolist()
+        for b, (prompt, said) in enumerate(rows_of(completions)):
             with torch.no_grad():
-                old, ref = (read(m, prompt, said, temperature) for m in (made.model, made.reference))
-            one = One(read(policy, prompt, said, temperature), old.tolist(), ref.tolist(), rewards[b])
+                old, ref = (
+                    token_log_probs(m, prompt, said, temperature) for m in (made.model, made.reference)
+                )
+            one = One(
+                token_log_probs(policy, prompt, said, temperature), old.tolist(), ref.tolist(), rewards[b]
+            )
             single = b if made.settings.group_size == 1 else None
             found.setdefault((k, tuple(prompt), single), []).append(one)
     assert {len(group) for group in found.values()} == {made.settings.group_size}
@@ -370,17 +228,17 @@ def in_groups(made, rounds, policy, worth):
 def check_variant(variant, **settings):
     """Everything between the samples and the loss, and its gradient, is the paper's."""
     formula, scale, reward = PAPER[variant]
-    made = stage(variant=variant, reward=reward and Told(reward), **settings)
+    made = grpo(variant=variant, reward=reward and Told(reward), **settings)
     rounds = watched(made)
     experience, row = made.make_experience(0)
     completions = Completions.join(rounds)
     assert len(set(completions.lengths.tolist())) > 3
     assert 0 < completions.ended.sum() < len(completions)
 
-    moved = decoder(made.model.vocab_size)
+    moved = decoder()
     moved.load_state_dict(made.model.state_dict())
     rough(moved, seed=20, scale=scale)
-    groups = in_groups(made, rounds, moved, reward or (lambda c: made.task.data.gold(c).double()))
+    groups = in_groups(made, rounds, moved, reward or gold)
     if made.settings.filter_groups:
         assert row["rounds"] == len(rounds) > 1
         live = [group for group in groups if len({one.reward for one in group}) > 1]
@@ -442,7 +300,7 @@ def test_a_setting_can_be_changed_on_its_own():
 
 
 def test_a_penalty_for_being_cut_is_part_of_the_reward():
-    made = stage(truncation="penalty", missing_eos_penalty=2.5)
+    made = grpo(truncation="penalty", missing_eos_penalty=2.5)
     rounds = watched(made)
     experience, row = made.make_experience(0)
     ended = rounds[0].ended
@@ -456,10 +314,10 @@ def test_a_penalty_for_being_cut_is_part_of_the_reward():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 def test_the_kl_in_the_loss_is_that_of_loops(estimator, weighted):
-    made = stage(kl_coef=0.7, kl_estimator=estimator, kl_weighted=weighted, reduction="token")
+    made = grpo(kl_coef=0.7, kl_estimator=estimator, kl_weighted=weighted, reduction="token")
     rounds = watched(made)
     experience = made.make_experience(0)[0]
-    moved = rough(decoder(made.model.vocab_size), seed=20, scale=0.05)
+    moved = rough(decoder(), seed=20, scale=0.05)
     groups = in_groups(made, rounds, moved, coarse)
     made.model = moved
     loss, diagnostics = made.loss(experience)
@@ -474,7 +332,6 @@ def test_the_kl_in_the_loss_is_that_of_loops(estimator, weighted):
 
 # --- what the gradient is on average, by enumeration ---------------------------------------------------
 
-ONE_WORD = WordTokenizer(["a"])
 WORTH = [0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4]
 
 
@@ -486,12 +343,12 @@ def three_tokens(size=3, **settings):
         "model": rough(decoder(3, **sizes), 11, 0.5),
         "reference": rough(decoder(3, 5, **sizes), 12, 0.5),
     }
-    return stage(data=[{"prompt": "a"}], tokenizer=ONE_WORD, **models, **given)
+    return grpo(data=[{"prompt": "a"}], tokenizer=ONE_WORD, **models, **given)
 
 
 def of_every(model):
     """Log-probabilities of the tokens of each completion that there is."""
-    return [read(model, [2], said) for said in EVERY]
+    return [token_log_probs(model, [2], said) for said in EVERY]
 
 
 def on_average(made):
@@ -614,7 +471,7 @@ def test_k3_in_the_loss_leads_down_the_kl_the_other_way_round():
             completions = Completions(prompts, mask, said, mask, old, said[:, 0] == 1)
             ref_logp = log_ref[token].detach().expand(3, 1)
             advantages = made.advantages(completions, torch.zeros(3, dtype=torch.float64), ref_logp)
-            loss, _ = made.loss(room.Experience(completions, ref_logp, advantages))
+            loss, _ = made.loss(module.Experience(completions, ref_logp, advantages))
             total = total + p[token].detach() * loss
         parameters = list(made.model.parameters())
         found = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
@@ -622,32 +479,12 @@ def test_k3_in_the_loss_leads_down_the_kl_the_other_way_round():
         same_direction(found, expected, 0.7)
 
 
-# --- what is left alone --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_stands_at_padding_changes_nothing(variant):
-    made = stage(variant=variant)
-    experience = made.make_experience(0)[0]
-    assert not experience.completions.mask.all()
-    rough(made.model, 30, 0.05)
-    results = []
-    for given_ in (
-        experience,
-        widened(experience),
-        widened(experience).select(torch.arange(len(experience))),
-    ):
-        loss, diagnostics = made.loss(given_)
-        gradient = torch.autograd.grad(loss, list(made.model.parameters()), allow_unused=True)
-        results.append([loss, *diagnostics.values(), *(g for g in gradient if g is not None)])
-    for plain, *odd in zip(*results, strict=True):
-        for other in odd:
-            torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
+# --- padding and minibatches --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variant", ["grpo", "rloo", "reinforce++"])
-def test_rubbish_at_padding_does_not_come_into_the_advantages(variant):
-    made = stage(variant=variant)
+def test_values_at_padding_do_not_enter_the_advantages(variant):
+    made = grpo(variant=variant)
     experience = made.make_experience(0)[0]
     rewards = torch.arange(12, dtype=torch.float64) ** 2 % 7
     odd = widened(experience)
@@ -660,39 +497,8 @@ def test_rubbish_at_padding_does_not_come_into_the_advantages(variant):
     assert plain[mask].abs().min() > 0 or variant == "grpo"
 
 
-def test_the_ratio_begins_at_one():
-    """In the first gradient step of an update: exactly, but for the rounding of a cache."""
-    made = stage(epochs=2, num_minibatches=2, lr=3e-3)
-    told, loss = [], made.loss
-
-    def noted(experience, said):
-        told.append(loss(experience, said))
-        return told[-1]
-
-    made.loss = noted
-    row = made.step(0)
-    first, *later = [diagnostics for _, diagnostics in told]
-    assert len(later) == 3
-    assert abs(first["ratio_mean"] - 1) < 1e-12
-    assert first["ratio_std"] < 1e-12
-    assert first["approx_kl"] < 1e-15
-    assert first["clip_fraction"] == 0
-    assert all(diagnostics["ratio_std"] > 1e-4 for diagnostics in later)
-    assert row["ratio_std"] > 1e-4
-
-
-def test_the_reference_stays():
-    made = stage(lr=1e-2)
-    before = {name: x.clone() for name, x in made.reference.state_dict().items()}
-    model = {name: x.clone() for name, x in made.model.state_dict().items()}
-    for k in range(2):
-        made.step(k)
-    assert all(torch.equal(x, before[name]) for name, x in made.reference.state_dict().items())
-    assert not any(torch.equal(x, model[name]) for name, x in made.model.state_dict().items())
-
-
 def test_minibatches_are_of_whole_groups():
-    made = stage(epochs=2, num_minibatches=3, batch_size=21)
+    made = grpo(epochs=2, num_minibatches=3, batch_size=21)
     steps = [rows.tolist() for _ in range(2) for rows in made.minibatches(21)]
     assert [len(rows) for rows in steps] == [9, 6, 6] * 2
     for epoch in (steps[:3], steps[3:]):
@@ -706,11 +512,11 @@ def test_minibatches_are_of_whole_groups():
     assert [len(rows) for rows in made.minibatches(6)] == [3, 3]
 
 
-# --- groups that teach nothing -------------------------------------------------------------------------
+# --- groups whose rewards agree -------------------------------------------------------------------------
 
 
 def test_without_an_informative_group_there_is_no_update():
-    made = stage(variant="dapo", reward=Told(lambda c: torch.full((len(c),), 0.3)), max_rounds=3, lr=1e-2)
+    made = grpo(variant="dapo", reward=Told(lambda c: torch.full((len(c),), 0.3)), max_rounds=3, lr=1e-2)
     before = {name: x.clone() for name, x in made.model.state_dict().items()}
     row = made.step(0)
     assert (row["rounds"], row["dead_groups"], made.rounds) == (3, 1.0, 3)
@@ -720,7 +526,7 @@ def test_without_an_informative_group_there_is_no_update():
 
 
 def test_groups_that_agree_are_reported_and_push_nowhere():
-    made = stage(reward=Told(coarse), kl_coef=0.0, overlong=0.0)
+    made = grpo(reward=Told(coarse), kl_coef=0.0, overlong=0.0)
     experience, row = made.make_experience(0)
     rewards = coarse(experience.completions).view(4, 3)
     dead = (rewards.min(dim=1).values == rewards.max(dim=1).values).repeat_interleave(3)
@@ -733,7 +539,7 @@ def test_groups_that_agree_are_reported_and_push_nowhere():
 
 def test_each_round_has_prompts_of_its_own():
     """Two rounds of two groups: all four prompts, before one comes again."""
-    made = stage(variant="dapo", batch_size=6, reward=Told(lambda c: torch.zeros(len(c))), max_rounds=4)
+    made = grpo(variant="dapo", batch_size=6, reward=Told(lambda c: torch.zeros(len(c))), max_rounds=4)
     rounds = watched(made)
     made.step(0)
     asked = [[tuple(p) for p in c.prompts[::3].tolist()] for c in rounds]
@@ -752,82 +558,8 @@ def test_columns_go_with_their_prompts():
 
     tokenizer = WordTokenizer(["a", "b", "c"])
     data = [{"prompt": word, "answer": tokenizer.encode(word)[0]} for word in "abc"]
-    made = stage(data=data, tokenizer=tokenizer, batch_size=6, max_new_tokens=4)
+    made = grpo(data=data, tokenizer=tokenizer, batch_size=6, max_new_tokens=4)
     made.score = score
     made.step(0)
     assert seen[0][0] == seen[0][1]
     assert seen[0][0] == [seen[0][0][0]] * 3 + [seen[0][0][3]] * 3
-
-
-# --- settings ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"batch_size": 13}, r"batch_size is 13 and group_size is 3; a multiple of it is wanted"),
-        (
-            {"num_minibatches": 5},
-            r"num_minibatches is 5, and batch_size 12 with group_size 3 makes 4; at most one part",
-        ),
-        ({"group_size": 1}, r"group_size is 1, and baseline is 'group'; at least 2 are wanted"),
-        ({"group_size": 1, "baseline": "batch"}, r"group_size is 1, and scale is 'group'"),
-        ({"surrogate": "sequence", "kl_in": "to_go"}, r"kl_in is 'to_go', .*; kl_in='reward' is wanted"),
-        ({"variant": "drgrpo"}, r"variant is 'drgrpo'; did you mean 'dr_grpo'"),
-        ({"variant": "reinforce+"}, r"variant is 'reinforce\+'; did you mean 'reinforce\+\+'"),
-        ({"scale": "std"}, r"scale is 'std'"),
-        ({"overlong": 1.5}, r"overlong is 1.5"),
-        ({"groupsize": 3}, r"groupsize=3: grpo has no such setting; did you mean 'group_size'"),
-    ],
-    ids=str,
-)
-def test_bad_settings_get_a_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        stage(**settings)
-
-
-# --- learning ------------------------------------------------------------------------------------------
-
-QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "progress": False}
-
-
-@pytest.fixture(scope="module")
-def base():
-    """A model that has read a tiny world's texts for a second or two."""
-    sizes = {"layers": 1, "width": 32, "heads": 2, "updates": 120, "examples": 600, "eval_examples": 0}
-    return train("sft", data=World(**TINY), progress=False, seed=1, **sizes)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_gold_rises(base, seed):
-    history = train("grpo", base, seed=seed, updates=30, **QUICK).history
-    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
-    print(history[["gold", "kl_reference", "ended", "dead_groups"]][::5].round(2).to_string())
-    assert end > start + 0.8
-    assert 0.3 < history["kl_reference"].iloc[-1] < 15
-    assert (history["reward"] == history["gold"]).all()
-
-
-@pytest.mark.parametrize("variant", list(VARIANTS)[1:])
-def test_gold_rises_with_each_variant(base, variant):
-    """DAPO's punishment of length aside: this world's texts are hardly shorter than its limit."""
-    history = train("grpo", base, variant=variant, overlong=0.0, seed=4, updates=20, **QUICK).history
-    print(variant, history["gold"].round(2).tolist())
-    assert history["gold"][-5:].mean() > history["gold"][:5].mean() + 0.3
-
-
-def evenness(completions):
-    return [float(len(text.split()) % 2) for text in completions]
-
-
-def test_a_run_that_goes_on_is_the_run_that_did_not_stop(base, tmp_path):
-    settings = {"variant": "dapo", "group_size": 2, "batch_size": 8, "lr": 2e-3, "seed": 7}
-    settings |= {"reward": evenness, "checkpoint_every": 3, "progress": False}
-    whole = train("grpo", base, updates=6, **settings)
-    assert whole.history["rounds"].iloc[:3].sum() > 3
-    train("grpo", base, updates=3, out=tmp_path / "run", **settings)
-    resumed = train(resume=tmp_path / "run", updates=6, reward=evenness, progress=False)
-    columns = [name for name in whole.history if not name.startswith("seconds")]
-    assert whole.history[columns].equals(resumed.history[columns])
-    for name, x in whole.model.state_dict().items():
-        assert torch.equal(x, resumed.model.state_dict()[name])

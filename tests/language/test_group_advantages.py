@@ -1,0 +1,136 @@
+"""Advantages of groups of completions, against loops over single ones."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ppobook.language.grpo import group_advantages
+from ppobook.language.settings import BASELINES, SCALES
+
+
+def close(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+
+
+def mean(x):
+    return math.fsum(x) / len(x)
+
+
+def deviation(x):
+    middle = mean(x)
+    return math.sqrt(math.fsum((one - middle) ** 2 for one in x) / (len(x) - 1))
+
+
+def slow_advantages(rewards, size, baseline, scale, eps):
+    """One completion at a time, each with a list of the others."""
+    found = []
+    for i, reward in enumerate(rewards):
+        begin = i // size * size
+        group = rewards[begin : begin + size]
+        others = group[: i - begin] + group[i - begin + 1 :]
+        if min(group) == max(group) and not (baseline == "batch" and scale != "group"):
+            found.append(0.0)
+            continue
+        taken = {"group": group, "leave_one_out": others, "batch": rewards}[baseline]
+        advantage = reward - mean(taken)
+        if scale != "none":
+            advantage /= deviation({"group": group, "batch": rewards}[scale]) + eps
+        found.append(advantage)
+    return found
+
+
+EVERY_WAY = list(itertools.product(BASELINES, SCALES))
+numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data(), st.sampled_from(EVERY_WAY), st.integers(2, 5), st.integers(1, 4))
+def test_advantages_are_those_of_loops(data, how, size, groups):
+    rewards = data.draw(st.lists(numbers, min_size=size * groups, max_size=size * groups))
+    if data.draw(st.booleans()):
+        rewards[:size] = rewards[:1] * size
+    eps = data.draw(st.sampled_from([1e-4, 0.5]))
+    found = group_advantages(torch.tensor(rewards, dtype=torch.float64), size, **named(how), eps=eps)
+    np.testing.assert_allclose(found, slow_advantages(rewards, size, *how, eps), rtol=1e-9, atol=1e-9)
+
+
+def named(how):
+    return dict(zip(("baseline", "scale"), how, strict=True))
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_advantages_in_single_precision(how):
+    rewards = np.random.default_rng(0).normal(3, 2, 24).astype(np.float32)
+    found = group_advantages(torch.tensor(rewards), 6, **named(how))
+    assert found.dtype == torch.float32
+    wanted = slow_advantages([float(x) for x in rewards], 6, *how, 1e-4)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_what_adds_to_all_rewards_changes_nothing(how):
+    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.25, 3.0], dtype=torch.float64)
+    close(group_advantages(rewards + 8, 3, **named(how)), group_advantages(rewards, 3, **named(how)))
+
+
+def test_groups_know_nothing_of_each_other_unless_the_batch_is_asked():
+    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
+    other = rewards.clone()
+    other[4] = 50.0
+    for how in EVERY_WAY:
+        same = torch.equal(*(group_advantages(x, 3, **named(how))[:3] for x in (rewards, other)))
+        assert same is ("batch" not in how)
+
+
+def test_equal_rewards_have_advantage_zero_and_not_a_rounding():
+    """Neither 0.1 nor its threefold sum is a float; the difference must not be blown up by eps."""
+    for value in (0.1, 0.7, 1e8 / 3):
+        rewards = torch.tensor([value] * 3 + [1.0, 2.0, 4.0])
+        for how in EVERY_WAY:
+            advantages = group_advantages(rewards, 3, **named(how), eps=0.0)
+            assert torch.isfinite(advantages).all()
+            alone = how[0] != "batch" or how[1] == "group"
+            assert bool((advantages[:3] == 0).all()) is alone
+            assert advantages[3:].abs().min() > 0
+    assert not group_advantages(torch.full((6,), 0.1), 3, baseline="batch", scale="batch", eps=0.0).any()
+
+
+def test_the_mean_with_itself_is_a_part_of_the_leave_one_out_advantage():
+    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
+    with_itself = group_advantages(rewards, 3, scale="none")
+    without = group_advantages(rewards, 3, baseline="leave_one_out", scale="none")
+    close(with_itself, without * 2 / 3)
+
+
+def test_no_gradient_goes_into_advantages():
+    assert not group_advantages(torch.rand(6, requires_grad=True), 3).requires_grad
+
+
+BAD_REWARDS = [
+    (torch.rand(6), 4, {}, ValueError, r"rewards must have .* whole groups of group_size, 4, got shape \(6,"),
+    (torch.rand(2, 3), 3, {}, ValueError, r"rewards must have one axis, .* got shape \(2, 3\)"),
+    (torch.rand(0), 3, {}, ValueError, r"rewards must have .* got shape \(0,\)"),
+    (torch.tensor([1.0, math.nan]), 2, {}, ValueError, "rewards must be finite, got nan at index 1"),
+    ([1.0, 2.0], 2, {}, TypeError, "rewards must be a torch tensor, got list"),
+    (torch.tensor([1, 2]), 2, {}, TypeError, "rewards must be a tensor of a floating dtype, got torch.int64"),
+    (torch.rand(6), 0, {}, ValueError, "group_size must be an integer of at least 1, got 0"),
+    (torch.rand(6), 3, {"baseline": "groop"}, ValueError, "baseline must be .* Did you mean 'group'"),
+    (torch.rand(6), 3, {"scale": "std"}, ValueError, "scale must be one of 'group', .* got 'std'"),
+    (torch.rand(6), 3, {"eps": -1.0}, ValueError, "eps must be a number of at least 0, got -1"),
+    (torch.rand(6), 1, {}, ValueError, "group_size must be at least 2 with baseline='group', got 1"),
+    (torch.rand(6), 1, {"baseline": "batch"}, ValueError, "must be at least 2 with scale='group', got 1"),
+    (torch.rand(1), 1, {"baseline": "batch", "scale": "none"}, ValueError, "rewards must have at least 2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "size", "how", "error", "message"), BAD_REWARDS, ids=[row[-1] for row in BAD_REWARDS]
+)
+def test_bad_rewards(rewards, size, how, error, message):
+    with pytest.raises(error, match=message):
+        group_advantages(rewards, size, **how)

@@ -1,0 +1,275 @@
+"""What stages have in common: padding, the first ratio, the reference, resumed runs, learning, settings."""
+
+import pytest
+import torch
+from language_stages import (
+    PPO_SETTINGS,
+    RECORDS,
+    WORDS,
+    WORLD,
+    base,
+    check_first_ratio_is_one,
+    check_reference_is_fixed,
+    decoder,
+    grpo,
+    ppo,
+    reward_model,
+    stage,
+)
+from small_language import Told, rough, same_run, widened
+
+from ppobook.language.online import IterativePPO, LaggedGRPO, OnlineDPO
+from ppobook.language.rewards import LearnedReward
+from ppobook.language.run import load
+from ppobook.language.settings import VARIANTS
+from ppobook.language.training import train
+
+
+def online_dpo(**given):
+    return stage(OnlineDPO, **given)
+
+
+def iterative_ppo(**given):
+    small = {"pairs": 7, "reward_model_batch_size": 3, "refresh_every": 2}
+    return stage(IterativePPO, **{"reward": LearnedReward(reward_model())} | small | given)
+
+
+def lagged_grpo(**given):
+    return stage(LaggedGRPO, **{"group_size": 4} | given)
+
+
+# --- one update ----------------------------------------------------------------------------------------
+
+
+PADDED = {f"ppo {k}": (ppo, settings | {"value_coef": 0.7}) for k, settings in enumerate(PPO_SETTINGS)}
+PADDED |= {f"grpo {variant}": (grpo, {"variant": variant}) for variant in VARIANTS}
+
+
+@pytest.mark.parametrize("case", PADDED)
+def test_padding_changes_neither_loss_nor_gradient_nor_metrics(case):
+    kind, settings = PADDED[case]
+    made = kind(**settings)
+    experience, _ = made.make_experience(0)
+    assert not experience.completions.mask.all()
+    weights = list(rough(made.model, 30, 0.05).parameters())
+    if case.startswith("ppo"):
+        weights += rough(made.critic, 31, 0.05).parameters()
+    odd = widened(experience)
+    results = []
+    for batch in (experience, odd, odd.select(torch.arange(len(odd)))):
+        loss, metrics = made.loss(batch)
+        gradient = torch.autograd.grad(loss, weights, allow_unused=True)
+        results.append([loss, *metrics.values(), *(g for g in gradient if g is not None)])
+    for plain, *others in zip(*results, strict=True):
+        for other in others:
+            torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(lambda: ppo(epochs=3, num_minibatches=2, lr=3e-3, batch_size=13), id="ppo"),
+        pytest.param(lambda: grpo(epochs=2, num_minibatches=2, lr=3e-3), id="grpo"),
+    ],
+)
+def test_the_first_ratio_is_one(made):
+    check_first_ratio_is_one(made())
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, id=kind.__name__) for kind in (ppo, grpo, online_dpo, iterative_ppo)]
+)
+def test_the_reference_is_fixed(kind):
+    check_reference_is_fixed(kind(lr=1e-2))
+
+
+# --- runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """A reward model that knows little."""
+    small = {"pairs": 200, "eval_pairs": 0, "updates": 20, "batch_size": 32}
+    return train("reward", base(), progress=False, seed=1, **small)
+
+
+def evenness(completions):
+    return [float(len(text.split()) % 2) for text in completions]
+
+
+PREFERENCES = [
+    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+    for prompt, chosen, rejected in (
+        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
+        ("the owl", "sits .", "sits by the barn and the fox runs ."),
+        ("fox", "runs", "runs runs runs runs"),
+        ("the barn", "by the hill", "."),
+    )
+] * 4
+FEW = {"batch_size": 16, "checkpoint_every": 1}
+PAIRS = {"batch_size": 6, "eval_every": 2, "checkpoint_every": 2, "model": decoder().float()}
+PAIRS |= {"tokenizer": WORDS, "pairs": 15, "eval_pairs": 5}
+# Stage; settings; what is passed again on resume; updates; where the run is stopped.
+RESUMED = {
+    "ppo": ("ppo", {**FEW, "reward": "gold", "kl_target": 2.0, "lr": 2e-3}, (), 4, (2,)),
+    "grpo": (
+        "grpo",
+        {"variant": "dapo", "group_size": 2, "batch_size": 8, "lr": 2e-3, "reward": evenness},
+        ("reward",),
+        6,
+        (3,),
+    ),
+    "online_dpo": ("online_dpo", {**FEW, "noise": 0.3, "group_size": 4, "reward": "gold"}, (), 6, (1, 3)),
+    "online_dpo, a reward model": ("online_dpo", {**FEW, "reward": "taught"}, (), 6, (1, 3)),
+    "iterative_ppo": (
+        "iterative_ppo",
+        {**FEW, "reward": "taught", "pairs": 20, "refresh_every": 2},
+        (),
+        6,
+        (1, 3),
+    ),
+    "iterative_ppo, new pairs only": (
+        "iterative_ppo",
+        {**FEW, "reward": "taught", "pairs": 20, "refresh_every": 2, "keep_old": False},
+        (),
+        6,
+        (1, 3),
+    ),
+    "lagged_grpo": ("lagged_grpo", {**FEW, "reward": "gold", "lag": 2, "lr": 1e-3}, (), 6, (1, 3)),
+    "lagged_grpo, not corrected": (
+        "lagged_grpo",
+        {**FEW, "reward": "gold", "lag": 1, "corrected": False, "lr": 1e-3},
+        (),
+        6,
+        (1, 3),
+    ),
+}
+for loss in ("dpo", "ipo", "kto", "simpo"):
+    given = PAIRS | {"loss": loss, "reference": None if loss == "simpo" else decoder(seed=9).float()}
+    RESUMED |= {
+        f"{loss}, a world": ("dpo", given | {"data": WORLD}, (), 5, (2,)),
+        f"{loss}, own data": ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,)),
+    }
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_resumed_run_is_the_uninterrupted_one(case, taught, tmp_path):
+    name, given, again, updates, stops = RESUMED[case]
+    given = {"model": base(), "progress": False, "seed": 7, **given}
+    if isinstance(given.get("reward"), str) and given["reward"] == "taught":
+        given["reward"] = taught
+    whole = train(name, updates=updates, **given)
+    for stop in stops:
+        folder = tmp_path / str(stop)
+        train(name, updates=stop, out=folder, **given)
+        passed = {part: given[part] for part in again}
+        same_run(train(resume=folder, updates=updates, progress=False, **passed), whole)
+        same_run(load(folder), whole)
+    if case == "grpo":  # several rounds of sampling in an update
+        assert whole.history["rounds"].iloc[:3].sum() > 3
+    if name == "dpo" and given["loss"] != "kto":
+        assert whole.history["eval_loss"].notna().tolist() == [False, True, False, True, False]
+
+
+# Chosen on other seeds, 0 to 3 where those here are 10 to 12, where the least that gold rose by was 1.0.
+QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "updates": 30}
+ONLINE = {"reward": "gold", "batch_size": 64, "lr": 1e-3, "updates": 60}
+LAGGED = {"reward": "gold", "batch_size": 32, "lr": 1e-3, "updates": 30, "lag": 2}
+WEIGHTED = LAGGED | {"corrected": False, "max_weight": 2.0}
+# Settings; the least that gold must rise by; seeds. DAPO's overlong penalty is off: most texts are that long.
+LEARNING = {
+    "ppo": (QUICK | {"kl_coef": 0.05}, 1.2, (0, 1, 2)),
+    "grpo": (QUICK, 0.8, (0, 1, 2)),
+    "online_dpo": (ONLINE, 0.6, (10, 11, 12)),
+    "online_dpo, ipo": (ONLINE | {"loss": "ipo", "beta": 0.1, "group_size": 4}, 0.6, (10, 11, 12)),
+    "lagged_grpo": (LAGGED, 0.6, (10, 11, 12)),
+    "lagged_grpo, weighted": (WEIGHTED, 0.6, (10, 11, 12)),
+} | {
+    f"grpo, {variant}": (QUICK | {"updates": 20, "variant": variant, "overlong": 0.0}, 0.3, (4,))
+    for variant in list(VARIANTS)[1:]
+}
+
+
+@pytest.mark.parametrize(("case", "seed"), [(case, seed) for case, x in LEARNING.items() for seed in x[2]])
+def test_gold_rises(case, seed):
+    settings, least, _ = LEARNING[case]
+    name = case.partition(",")[0]
+    started = base(10) if name == "grpo" else base()
+    history = train(name, started, seed=seed, progress=False, **settings).history
+    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
+    print(f"{case} {seed}: gold {start:.2f} to {end:.2f}, KL {history['kl_reference'].iloc[-1]:.2f}")
+    assert end > start + least
+    assert (history["reward"] == history["gold"]).all()
+    if case in ("ppo", "grpo"):
+        assert 0.3 < history["kl_reference"].iloc[-1] < 15
+    if case == "ppo":
+        assert history["ended"].iloc[-5:].mean() > 0.85
+
+
+@pytest.mark.parametrize("seed", [10, 11, 12])
+def test_gold_rises_with_a_reward_model_that_is_trained_further(taught, seed):
+    given = {"batch_size": 64, "lr": 1e-3, "updates": 40, "progress": False, "pairs": 300, "noise": 0.1}
+    given |= {"refresh_every": 8, "reward_model_lr": 1e-3, "reward_model_epochs": 3}
+    history = train("iterative_ppo", base(), reward=taught, seed=seed, **given).history
+    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
+    print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::8].round(2))
+    assert end > start + 0.8
+    refreshed = history.dropna()
+    assert len(refreshed) == 5
+    assert (refreshed["fresh_accuracy_after"] > refreshed["fresh_accuracy"]).sum() >= 4
+
+
+# --- bad settings --------------------------------------------------------------------------------------
+
+
+def curious(completions):
+    return completions.tokens.sum(dim=1).double()
+
+
+REFUSED = [
+    (ppo, {"num_minibatches": 13}, "num_minibatches must be at most batch_size, 12, got 13"),
+    (ppo, {"kl_target": 1.0, "kl_coef": 0.0}, "kl_coef must be above 0 .* kl_target, got 0"),
+    (ppo, {"critic_from": "reward_model"}, "critic_from must be 'policy' .*, got 'reward_model'"),
+    (ppo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* model is 20 .* got 17"),
+    (ppo, {"truncation": "bootstraps"}, "truncation must be .*Did you mean 'bootstrap'"),
+    (ppo, {"kl_in": "reword"}, "kl_in must be .*Did you mean 'reward'"),
+    (ppo, {"kl_estimator": "k4"}, "kl_estimator must be one of 'k1', 'k2', 'k3', got 'k4'"),
+    (ppo, {"lr": 0.0}, "lr must be a number above 0 .*, got 0"),
+    (ppo, {"gama": 1.0}, "gama.*Did you mean 'gamma'"),
+    (grpo, {"batch_size": 13}, "batch_size must be a multiple of group_size, 3, got 13"),
+    (grpo, {"num_minibatches": 5}, "num_minibatches must be at most batch_size / group_size, 4, got 5"),
+    (grpo, {"group_size": 1}, "group_size must be at least 2 with baseline='group', got 1"),
+    (grpo, {"group_size": 1, "baseline": "batch"}, "group_size must be at least 2 with scale='group'"),
+    (grpo, {"surrogate": "sequence", "kl_in": "to_go"}, "kl_in must be .* got 'to_go'"),
+    (grpo, {"variant": "drgrpo"}, "variant must be .*Did you mean 'dr_grpo'"),
+    (grpo, {"variant": "reinforce+"}, r"variant must be .*Did you mean 'reinforce\+\+'"),
+    (grpo, {"scale": "std"}, "scale must be one of 'group', 'batch', 'none', got 'std'"),
+    (grpo, {"overlong": 1.5}, r"overlong must be a number in \[0, 1\], got 1.5"),
+    (grpo, {"groupsize": 3}, "groupsize.*Did you mean 'group_size'"),
+    (online_dpo, {"group_size": 5}, "batch_size must be a multiple of group_size, 5, got 12"),
+    (online_dpo, {"group_size": 1}, "group_size must be an integer of at least 2, got 1"),
+    (online_dpo, {"loss": "kto"}, "loss must be one of 'dpo', 'ipo', got 'kto'"),
+    (online_dpo, {"kl_coef": 0.1}, "kl_coef"),
+    (online_dpo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* got 17"),
+    (iterative_ppo, {"reward": Told(curious)}, "reward must be a reward model, .* got 'told'"),
+    (iterative_ppo, {"data": RECORDS, "max_new_tokens": 5}, "data must be a World, .* override .* prefer"),
+    (iterative_ppo, {"temperatures": (1.0,) * 3}, r"temperatures must be two numbers, .* got \(1.0, 1.0, 1"),
+    (iterative_ppo, {"refresh_every": 0}, "refresh_every must be an integer of at least 1, got 0"),
+    (lagged_grpo, {"lag": -1}, "lag must be an integer of at least 0, got -1"),
+    (lagged_grpo, {"max_weight": 2.0}, "corrected must be False with max_weight, got True"),
+    (
+        lagged_grpo,
+        {"max_weight": 2.0, "corrected": False, "surrogate": "sequence"},
+        "surrogate must be 'clip' or 'cispo' with max_weight, .* got 'sequence'",
+    ),
+    (lagged_grpo, {"corrected": "no"}, "corrected must be True or False, got 'no'"),
+    (lagged_grpo, {"lagg": 1}, "lagg.*Did you mean 'lag'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"), REFUSED, ids=[f"{kind.__name__} {given}" for kind, given, _ in REFUSED]
+)
+def test_bad_settings(kind, settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        kind(**settings)
