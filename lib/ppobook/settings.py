@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ppobook.envs import MOST_ENVS
 from ppobook.run.settings import Settings, setting, storable
 
 
@@ -13,7 +12,7 @@ from ppobook.run.settings import Settings, setting, storable
 class ControlSettings(Settings):
     """The settings that every algorithm has."""
 
-    num_envs: int = setting(8, "environments stepped side by side", low=1, high=MOST_ENVS)
+    num_envs: int = setting(8, "environments stepped side by side", low=1, high=10_000)
     num_steps: int = setting(128, "steps that each environment takes in one update", low=1, high=1_000_000)
     gamma: float = setting(0.99, "discount γ", low=0, high=1)
     hidden: tuple[int, ...] = setting(
@@ -23,20 +22,20 @@ class ControlSettings(Settings):
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A setting's value in its type, after its door."""
+        """A value of a setting, converted to its type."""
         return _keywords(name, value) if name == "env_kwargs" else super().checked(name, value)
 
 
 def _keywords(name: str, value: Any) -> dict[str, Any]:
-    """Keyword arguments of an environment, in plain data: a checkpoint must hold them."""
+    """Keyword arguments of an environment, as plain data."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{name} is {value!r}; a dict of keyword arguments is wanted")
+        raise TypeError(f"{name} must be a dict of keyword arguments, got {value!r}")
     taken = sorted(
         {"env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
     )
     if taken:
         raise ValueError(
-            f"{name} holds {taken[0]!r}, which training sets itself; arguments of the environment are wanted"
+            f"{name} must be other arguments of the environment than {taken[0]!r}, which training sets itself"
         )
     plain: dict[str, Any] = storable(name, value)
     return plain
@@ -150,3 +149,10 @@ class PPOSettings(ActorCriticSettings):
         choices=("minibatch", "batch", "none"),
     )
     shared_trunk: bool = setting(False, "policy and critic share all layers but the last")
+
+
+SETTINGS: dict[str, type[ControlSettings]] = {
+    "vanilla": VanillaSettings,
+    "trpo": TRPOSettings,
+    "ppo": PPOSettings,
+}

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 import ppobook.language as language
 from ppobook.cli import main
 from ppobook.cli.language import STAGES
+from ppobook.cli.language.evaluate import in_one_line
+from ppobook.language import registry, sft
+from ppobook.language.settings import SETTINGS
 
 WORLD = "nouns=2,places=2,verbs=2,adjectives=1,clauses=(1.0,),max_new_tokens=18"
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--examples", "64", "--eval-examples", "16"]
@@ -30,7 +34,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with a base, a judge, and data as files."""
+    """A folder with a base, a reward model, and data as files."""
     folder = tmp_path_factory.mktemp("runs")
     base, judge = str(folder / "base"), str(folder / "judge")
     words = ["sft", "--world", WORLD, *SMALL, "--updates", "40", "--lr", "0.01", "--batch-size", "32"]
@@ -80,19 +84,18 @@ def row(text, name):
 # ---------------------------------------------------------------------------------------------- training
 
 
-def test_the_names_of_the_stages_are_told_once():
-    from ppobook.language.registry import STAGES, stage_class
-
-    assert list(STAGES) == list(STAGES)
-    for name, (_, wants_reward, wants_reference) in STAGES.items():
-        kind = stage_class(name)
-        assert (kind.wants_reward, kind.wants_reference) == (wants_reward, wants_reference)
+def test_the_table_of_stages_is_that_of_the_library():
+    assert list(STAGES) == list(registry.STAGES) == list(SETTINGS)
+    for name, stage in STAGES.items():
+        kind = registry.stage_class(name)
+        assert (kind.wants_reward, kind.wants_reference) == (stage.wants_reward, stage.wants_reference)
+        assert kind.settings_class is SETTINGS[name]
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, capsys):
     out = tmp_path / "run"
-    reward = ["--reward", runs / "judge"] if STAGES[stage][1] else []
+    reward = ["--reward", runs / "judge"] if STAGES[stage].wants_reward else []
     text = said(capsys, stage, runs / "base", *reward, *QUICK[stage], "--out", out, "--seed", 3, "--quiet")
     assert text.startswith(f"{stage} from {runs / 'base'}, seed 3\n2 updates, ")
     assert text.endswith(f"saved in {out}\n")
@@ -102,14 +105,14 @@ def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, ca
     history = run.history
     for name in {"gold", "reward", "kl_reference", "length", "loss"} & set(history):
         assert row(text, name) == pytest.approx([history[name].iloc[0], history[name].iloc[-1]], abs=6e-4)
-    assert {"gold", "reward", "kl_reference", "length"} <= set(history) or not STAGES[stage][1]
+    assert {"gold", "reward", "kl_reference", "length"} <= set(history) or not STAGES[stage].wants_reward
     if stage == "reward":
         assert "16 pairs held out: accuracy" in text
         assert "kind words: the " in text
     else:
         samples = [line for line in text.splitlines() if line.startswith("tell ")]
         assert len(samples) == 3
-        assert all("gold" in line and ("reward" in line) == STAGES[stage][1] for line in samples)
+        assert all("gold" in line and ("reward" in line) == STAGES[stage].wants_reward for line in samples)
 
 
 def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_path, monkeypatch):
@@ -133,7 +136,7 @@ def test_the_accuracy_at_the_end_is_that_of_the_history(runs, capsys):
 def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
     file = tmp_path / "grpo.yaml"
     file.write_text(
-        "variant: dr_grpo\nlr: 1e-3\nbatch-size: 8\ngroup_size: 2\nsteps: 1\nseed: 5\nreward: gold\n"
+        "variant: dr_grpo\nlr: 1e-3\nbatch-size: 8\ngroup_size: 2\nupdates: 1\nseed: 5\nreward: gold\n"
     )
     out = tmp_path / "out"
     words = ["grpo", "--config", file, "--lr=0.01", "--model", runs / "base", "--out", out, "--quiet"]
@@ -162,7 +165,9 @@ def test_data_of_ones_own(runs, tmp_path, capsys):
     (tmp_path / "text.jsonl").write_text('{"text": "the fox sits by the hill ."}\n')
     text = said(capsys, "sft", runs / "base", "--data", tmp_path / "text.jsonl", *few)
     assert "no samples: " in text
-    curve = said(capsys, "best_of_n", tuned, "--judge", tmp_path / "judge", "--n", "1,2", "--prompts", 3)
+    curve = said(
+        capsys, "best_of_n", tuned, "--reward-model", tmp_path / "judge", "--n", "1,2", "--prompts", 3
+    )
     assert "4 draws of 3 prompts" in curve
 
 
@@ -177,9 +182,9 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
     text = said(capsys, "ppo", "--resume", "run", "--updates", 3, "--reward", "my_rewards:short", "--quiet")
     assert "3 updates" in text
-    assert "wanted: --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--updates", 4)
-    assert "no 'long'" in refused(capsys, *words, "--reward", "my_rewards:long")
-    assert "is of type int; a function" in refused(capsys, *words, "--reward", "my_rewards:number")
+    assert "give --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--updates", 4)
+    assert "got 'long', which is not in it" in refused(capsys, *words, "--reward", "my_rewards:long")
+    assert "must be a function, got" in refused(capsys, *words, "--reward", "my_rewards:number")
     assert "no module 'nowhere'" in refused(capsys, *words, "--reward", "nowhere:short")
     Path("file.yaml").write_text("reward: my_rewards:short\n")
     assert "imported unasked" in refused(capsys, *words, "--config", "file.yaml")
@@ -200,8 +205,6 @@ def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
 
 
 def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
-    from ppobook.language import sft
-
     step = sft.SFT.step
 
     def pressed(self, number):
@@ -243,7 +246,9 @@ def test_sample_evaluate(runs, capsys):
     first, second = one.splitlines()
     assert first == second
     assert first.startswith("tell owl hill : ")
-    text = said(capsys, "evaluate", base, "--judge", judge, "--reference", base, "--n", 64, "--seed", 2)
+    text = said(
+        capsys, "evaluate", base, "--reward-model", judge, "--reference", base, "--n", 64, "--seed", 2
+    )
     found = language.evaluate(str(base), reward_model=str(judge), reference=str(base), n=64, seed=2)
     assert {name: row(text, name)[0] for name in found.numbers} == pytest.approx(found.numbers, abs=6e-4)
     assert row(text, "kl_reference") == [0.0]
@@ -251,7 +256,7 @@ def test_sample_evaluate(runs, capsys):
 
 def test_compare(runs, capsys):
     base, judge = runs / "base", runs / "judge"
-    words = ["compare", base, runs / "tuned", "--judge", judge, "--reference", base, "--n", 32]
+    words = ["compare", base, runs / "tuned", "--reward-model", judge, "--reference", base, "--n", 32]
     tuned = said(capsys, "sft", base, *QUICK["sft"], "--lr", 0.01, "--out", runs / "tuned", "--quiet")
     assert "2 updates" in tuned
     text = said(capsys, *words)
@@ -279,7 +284,7 @@ def test_best_of_n(runs, capsys):
     best = [float(gold) for gold in re.findall(r"\(gold (\S+)\)", text)]
     assert len(best) == 4
     assert sum(best) / 4 == pytest.approx(row(text, "8")[-1], abs=6e-3)
-    text = said(capsys, "best_of_n", runs / "base", "--judge", runs / "judge", "--n", 4)
+    text = said(capsys, "best_of_n", runs / "base", "--reward-model", runs / "judge", "--n", 4)
     assert ["n", "kl", "kl_bound", "reward", "gold"] in [line.split() for line in text.splitlines()]
     assert "8 draws" in text
 
@@ -301,14 +306,11 @@ def test_ladder(runs, capsys):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_settings_of_each_stage_are_listed(stage, capsys):
-    from dataclasses import fields
-
-    from ppobook.language.registry import stage_class
-
-    text = said(capsys, stage, "--list")
-    for f in fields(stage_class(stage).settings_class):
-        assert f"--{f.name.replace('_', '-')}\n    {f.metadata['help']}" in text
-    assert ("--variant rloo has\n    --baseline leave_one_out" in text) == (stage == "grpo")
+    text = " ".join(said(capsys, stage, "--list").replace("│", " ").split())
+    for f in fields(SETTINGS[stage]):
+        assert f"--{f.name.replace('_', '-')} " in text
+        assert f.metadata["help"] in text
+    assert ("--variant rloo has --baseline leave_one_out" in text) == (stage == "grpo")
 
 
 def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
@@ -325,61 +327,61 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        ("prediction", "'prediction'"),
-        ("ppo", "model is left out"),
-        ("ppo BASE", "reward is None"),
-        ("ppo BASE --rewrad gold", "did you mean --reward"),
-        ("ppo BASE --judge gold", "did you mean --reward"),
-        ("evaluate BASE --reward gold", "did you mean --judge"),
+        ("prediction", "got 'prediction'"),
+        ("ppo", "needs MODEL"),
+        ("ppo BASE", "reward"),
+        ("ppo BASE --rewrad gold", "Did you mean --reward"),
+        ("ppo BASE --judge gold", "Did you mean --reward"),
+        ("evaluate BASE --reward gold", "Did you mean --reward-model"),
         (
             "ppo BASE --reward gold --batchsize 8",
-            "ppobook language ppo has no such option; did you mean --batch",
+            "ppobook language ppo has no such option. Did you mean --batch",
         ),
         ("sft --reward gold", "--reward: ppobook language sft has no such option"),
-        ("ppo BASE --reward gold --lr -1", "lr is -1"),
-        ("ppo BASE --reward gold --lr", "--lr came without a value"),
-        ("ppo BASE BASE --reward gold", "was not expected"),
-        ("ppo BASE --model BASE --reward gold", "one model to begin from is wanted"),
-        ("ppo ./nowhere --reward gold", "'./nowhere', and there is no such folder"),
-        ("ppo BASE --reward gold --reference ./nowhere", "reference is './nowhere', and there is no such"),
-        ("ppo FOLDER --reward gold", "a folder without a run in it"),
-        ("ppo BASE --reward nowhere", "reward is 'nowhere', and there is no such folder"),
-        ("ppo BASE --reward BASE", "reward is a run of 'sft'"),
-        ("ppo JUDGE --reward gold", "model is a reward model"),
-        ("ppo BASE --reward gold --world nouns=3,places=2", "data has a vocabulary"),
-        ("ppo BASE --reward gold --seed x", "--seed: it is 'x'"),
-        ("iterative_ppo BASE --reward gold", "which learns nothing"),
-        ("sft --world nouns=1", "nouns is 1"),
-        ("sft --world noun=4", "did you mean 'nouns'"),
-        ("sft --world nouns", "names with a number each are wanted"),
+        ("ppo BASE --reward gold --lr -1", "lr must be a number above 0 and at most 1000, got -1"),
+        ("ppo BASE --reward gold --lr", "--lr needs a value"),
+        ("ppo BASE BASE --reward gold", "unexpected argument"),
+        ("ppo BASE --model BASE --reward gold", "one model must be given"),
+        ("ppo ./nowhere --reward gold", "got './nowhere', and there is no such folder"),
+        ("ppo BASE --reward gold --reference ./nowhere", "got './nowhere', and there is no such"),
+        ("ppo FOLDER --reward gold", "a folder without a run"),
+        ("ppo BASE --reward nowhere", "got 'nowhere', and there is no such folder"),
+        ("ppo BASE --reward BASE", "'sft'"),
+        ("ppo JUDGE --reward gold", "a reward model"),
+        ("ppo BASE --reward gold --world nouns=3,places=2", "vocabulary"),
+        ("ppo BASE --reward gold --seed x", "seed must be an integer of at least 0, got 'x'"),
+        ("iterative_ppo BASE --reward gold", "gold"),
+        ("sft --world nouns=1", "nouns must be"),
+        ("sft --world noun=4", "Did you mean 'nouns'"),
+        ("sft --world nouns", "must be names with numbers, as in nouns=8,places=8"),
         ("sft --world nouns=4,nouns=5", "nouns twice"),
-        ("sft --data nowhere.jsonl --world nouns=4", "one of them is wanted"),
-        ("sft BASE --data nowhere.jsonl", "where there is no file"),
-        ("sft --resume nowhere", "--resume nowhere must be the folder of a run"),
-        ("ppo --resume BASE", "stage must be 'sft', which the run was trained by"),
+        ("sft --data nowhere.jsonl --world nouns=4", "one of data and world must be given"),
+        ("sft BASE --data nowhere.jsonl", "nowhere.jsonl"),
+        ("sft --resume nowhere", "nowhere"),
+        ("ppo --resume BASE", "'sft'"),
         ("sft --resume BASE --lr 0.5", "lr"),
         ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
         ("sft --config nowhere.yaml", "cannot be read"),
-        ("grpo BASE --reward gold --batch-size 9", "batch_size is 9 and group_size is 8"),
-        ("sft BASE --lora r=8", "lora was given, and is for models of transformers"),
+        ("grpo BASE --reward gold --batch-size 9", "batch_size"),
+        ("sft BASE --lora r=8", "lora"),
         ("sft --lora 8", "as in r=8,alpha=16"),
-        ("sample", "MODEL"),
-        ("sample JUDGE", "a reward model; a language model is wanted"),
-        ("sample BASE --n 0", "at least 1 is wanted"),
+        ("sample", "needs MODEL"),
+        ("sample JUDGE", "model must be a language model"),
+        ("sample BASE --n 0", "n must be an integer of at least 1, got 0"),
         ("sample BASE --updates 3", "--updates: ppobook language sample has no such option"),
         ("sample BASE --prompt dog", "'dog'"),
-        ("sample BASE --prompt x --world nouns=4", "one of them is wanted"),
-        ("sample BASE --top-p 2", "top_p is 2"),
+        ("sample BASE --prompt x --world nouns=4", "one of --prompt and --world must be given"),
+        ("sample BASE --top-p 2", "top_p must be"),
         ("sample BASE --tokenizer x", "has its own"),
-        ("evaluate BASE --judge BASE", "judge is '"),
-        ("compare BASE JUDGE", "a language model is wanted"),
+        ("evaluate BASE --reward-model BASE", "reward_model must be a run of 'reward'"),
+        ("compare BASE JUDGE", "must be a language model"),
         ("compare BASE OTHER", "were trained on different data"),
-        ("compare BASE OTHER --world nouns=2,places=2", "data has a vocabulary"),
-        ("best_of_n BASE --n 1,x", "--n: it is 'x'"),
-        ("best_of_n BASE --n 4 --draws 2", "at least 4 draws"),
-        ("ladder BASE", "a run of 'sft'; one of 'reward' is wanted"),
-        ("ladder nowhere", "no folder of a run"),
-        ("ladder JUDGE --top 9", "a smaller top"),
+        ("compare BASE OTHER --world nouns=2,places=2", "vocabulary"),
+        ("best_of_n BASE --n 1,x", "n must be an integer of at least 1, got '1,x'"),
+        ("best_of_n BASE --n 4 --draws 2", "draws must be an integer of at least 4, got 2"),
+        ("ladder BASE", "RUN must be a run of 'reward', got"),
+        ("ladder nowhere", "not a run's folder"),
+        ("ladder JUDGE --top 9", "top"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
@@ -408,14 +410,14 @@ def other(tmp_path_factory):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("lr: 0.1\nsteqs: 4\n", "did you mean steps"),
-        ("learning_rate: 0.1\n", "it is called 'lr' here"),
+        ("lr: 0.1\nupdatez: 4\n", "Did you mean 'updates'"),
+        ("learning_rate: 0.1\n", "Did you mean 'lr'"),
         ("stage: ppo\n", "of the stage 'ppo'"),
         ("data: {digest: 0}\n", "whose data were in memory"),
-        ("data: x.jsonl\nworld: nouns=4\n", "one of them is wanted"),
-        ("world: {noun: 4}\n", "did you mean 'nouns'"),
-        ("lr: 0.1\nlr: 0.2\n", "'lr' twice"),
-        ("reward: gold\n", "'reward', which is no setting of sft"),
+        ("data: x.jsonl\nworld: nouns=4\n", "one of data and world must be given"),
+        ("world: {noun: 4}\n", "Did you mean 'nouns'"),
+        ("lr: 0.1\nlr: 0.2\n", "got 'lr' twice"),
+        ("reward: gold\n", "'reward', which is not a setting of sft"),
     ],
 )
 def test_what_a_file_may_not_say(text, sentence, tmp_path, capsys):
@@ -429,7 +431,7 @@ def test_every_name_of_the_package_is_found():
     assert {"train", "load", "evaluate", "compare", "World"} <= set(dir(language))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         _ = language.trian
-    code = "import sys, ppobook.language.cli; sys.exit('torch' in sys.modules)"
+    code = "import sys, ppobook.language, ppobook.cli.language; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -464,16 +466,16 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert language.load("again").config == run.config | {"updates": 3}
     assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
     assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
-    assert "must be 'own_stages:Mine', which the run was trained by" in refused(capsys, "sft", "--resume", "run")
+    assert "own_stages:Mine" in refused(capsys, "sft", "--resume", "run")
     for words, sentence in (
-        ([], "the stage is left out; MODULE:CLASS is wanted"),
-        (["sft"], "'sft' is no stage of your own; ppobook language sft is wanted"),
-        (["Mine"], "'Mine' names no class"),
-        (["own_stages:number"], "is of type int; a Stage is wanted, a class"),
-        (["own_stages:Other"], "'own_stages:Other' is no Stage"),
-        (["own_stages:Mine", runs / "base", "again"], "'again' was not expected here"),
-        (["own_stages:Mine", "--reward", "gold"], "reward was given"),
-        (["own_stages:Mine", "--stesp", "2"], "did you mean --steps"),
+        ([], "needs MODULE:CLASS"),
+        (["sft"], "use ppobook language sft"),
+        (["Mine"], "as in my_module:MyPPO, got 'Mine'"),
+        (["own_stages:number"], "must be a class, got 'own_stages:number', of type int"),
+        (["own_stages:Other"], "must be a subclass of ppobook.language.stage.Stage"),
+        (["own_stages:Mine", runs / "base", "again"], "unexpected argument 'again'"),
+        (["own_stages:Mine", "--reward", "gold"], "reward"),
+        (["own_stages:Mine", "--udpates", "2"], "Did you mean --updates"),
     ):
         assert sentence in refused(capsys, "train", *words)
 
@@ -485,19 +487,17 @@ def test_a_reward_function_judges(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     corpus, base = runs / "corpus.jsonl", runs / "base"
     prompts = [json.loads(line)["prompt"] for line in corpus.read_text().splitlines()]
-    text = said(capsys, "evaluate", base, "--data", corpus, "--judge", "judges:level", "--n", 40)
+    text = said(capsys, "evaluate", base, "--data", corpus, "--reward-model", "judges:level", "--n", 40)
     assert row(text, "reward") == pytest.approx([sum(map(len, prompts)) / 40], abs=6e-4)
     assert "gold" not in text
-    text = said(capsys, "best_of_n", base, "--data", corpus, "--judge", "judges:level", "--n", "1,2")
+    text = said(capsys, "best_of_n", base, "--data", corpus, "--reward-model", "judges:level", "--n", "1,2")
     assert row(text, "1")[-1] == row(text, "2")[-1]
-    assert "a function is wanted" in refused(capsys, "evaluate", base, "--judge", "judges:number")
+    assert "must be a function" in refused(capsys, "evaluate", base, "--reward-model", "judges:number")
     assert "and only a World has" in refused(capsys, "best_of_n", base, "--data", corpus)
 
 
 def test_what_a_model_writes_stays_in_its_line():
-    from ppobook.cli.readings import _in_one_line
-
-    assert _in_one_line("a\nb\x1b[31m\té ⏎") == "a\\nb\\x1b[31m\\té ⏎"
+    assert in_one_line("a\nb\x1b[31m\té ⏎") == "a\\nb\\x1b[31m\\té ⏎"
 
 
 def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
@@ -511,12 +511,10 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
     assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
-    assert "already; wanted: a new folder" in refused(capsys, "export", runs / "base", out)
+    assert "already" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
-    assert "must be the folder of a run" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "a RewardModel of a Decoder; a language model" in refused(
-        capsys, "export", runs / "judge", tmp_path / "x"
-    )
+    assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
+    assert "RewardModel" in refused(capsys, "export", runs / "judge", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -528,15 +526,31 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
     assert "dead_groups" in said(capsys, *grpo)
     sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
-    assert "function brief, which is not in its folder; wanted: --reward MODULE:brief" in sentence
+    assert "function brief, which is not in its folder: give --reward MODULE:brief" in sentence
     again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
     assert "3 updates" in said(capsys, "grpo", *again)
     # Its config has what the function was called, and not where it is.
     like = ["grpo", runs / "base", "--config", "run/config.json"]
-    assert "reward is None" in refused(capsys, *like, "--out", "other", "--quiet")
+    assert "reward" in refused(capsys, *like, "--out", "other", "--quiet")
     assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
 
 
-def test_settings_by_their_names_in_trl(runs, capsys):
-    sentence = refused(capsys, "grpo", runs / "base", "--reward", "gold", "--learning-rate", "1e-4")
-    assert sentence == "ppobook: --learning-rate: it is called --lr here\n"
+@pytest.mark.parametrize(
+    ("stage", "theirs", "ours"),
+    [
+        ("grpo", "learning_rate", "lr"),
+        ("grpo", "num_generations", "group_size"),
+        ("grpo", "steps", "updates"),
+        ("grpo", "loss_type", "reduction"),
+        ("dpo", "loss_type", "loss"),
+        ("ppo", "vf_coef", "value_coef"),
+        ("ppo", "cut", "truncation"),
+        ("ppo", "cliprange", "clip_eps"),
+        ("sft", "per_device_train_batch_size", "batch_size"),
+    ],
+)
+def test_other_libraries_names(stage, theirs, ours, runs, capsys):
+    option = f"--{theirs.replace('_', '-')}"
+    assert f"Did you mean --{ours.replace('_', '-')}" in refused(capsys, stage, runs / "base", option, 1)
+    with pytest.raises(ValueError, match=f"{stage} has no setting '{theirs}'. Did you mean '{ours}'"):
+        SETTINGS[stage].make(stage, {theirs: 1}, {})

@@ -27,7 +27,7 @@ from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.registry import STAGES, stage_class
 from ppobook.language.rewards import RewardModel, numbers_of, open_reward
 from ppobook.language.run import load
-from ppobook.language.settings import OF_TRL, StageSettings
+from ppobook.language.settings import StageSettings
 from ppobook.language.sft import SFT
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import take_rows, train_eval_split
@@ -465,7 +465,7 @@ def test_a_folder_is_used_once(tmp_path):
         ({"lr": 0.5}, r"lr=0.5: the run in .* has 0.003, and a resumed run keeps its settings"),
         ({"seed": 1}, "seed=1: the run in .* has 0"),
         ({"checkpoint_every": 2}, "checkpoint_every=2: the run in .* has 3"),
-        ({"depth": 8}, "depth=8: the run has no such setting"),
+        ({"depth": 8}, "has no setting 'depth'"),
         ({"width": "x"}, "width is 'x'; a whole number"),
         ({"updates": 0}, "updates is 0; a whole number of at least 1"),
         ({"stage": "dpo"}, "stage is 'dpo', and resume=.* was trained by 'sft', which is wanted"),
@@ -788,7 +788,7 @@ SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
         ("reward", {"model": None}, "model is None; 'reward' wants a run"),
         ("sft", {"lr": 0}, "lr is 0; a number above 0"),
         ("sft", {"updates": 0}, "updates is 0; a whole number of at least 1"),
-        ("sft", {"updatez": 3}, "updatez=3: sft has no such setting; did you mean 'updates'"),
+        ("sft", {"updatez": 3}, "sft has no setting 'updatez'. Did you mean 'updates'"),
         ("sft", {"seed": -1}, "seed is -1"),
         ("sft", {"checkpoint_every": 0}, "checkpoint_every is 0"),
         ("sft", {"device": "abacus"}, "device='abacus' cannot be used"),
@@ -1018,14 +1018,8 @@ def test_a_tokenizer_that_no_checkpoint_can_hold(tmp_path):
     [("grpo", "beta", "kl_coef"), ("grpo", "loss_type", "reduction"), ("dpo", "loss_type", "loss")],
 )
 def test_settings_by_their_names_in_trl(stage, theirs, mine):
-    with pytest.raises(
-        ValueError, match=rf"{theirs}=1: {stage} has no such setting; it is called '{mine}' here"
-    ):
+    with pytest.raises(ValueError, match=rf"{stage} has no setting '{theirs}'\. Did you mean '{mine}'"):
         train(stage, decoder(), PROMPTS, tokenizer=WORLD.tokenizer, reward=long, **{theirs: 1})
-    for names in OF_TRL.values():
-        for name in names:
-            stages = (stage_class(one).settings_class for one in STAGES)
-            assert any(name in kind.__dataclass_fields__ for kind in stages)
 
 
 def test_a_run_is_printed_in_a_line():

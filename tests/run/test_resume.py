@@ -232,7 +232,7 @@ def test_ctrl_c_saves(tmp_path):
     folder = tmp_path / "run"
     small_options = {**SMALL, "hidden": "8,", "out": folder, "total_steps": 10**9, "checkpoint_every": 10**6}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in small_options.items()]
-    command = [sys.executable, "-m", "ppobook.cli", "train", "vanilla", *options]
+    command = [sys.executable, "-m", "ppobook", "train", "vanilla", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for_another(folder, "")
     time.sleep(0.3)

@@ -49,7 +49,7 @@ def test_the_command_lines_on_the_page_run(tmp_path):
         else:
             words += ["--episodes", "10"]
         done = subprocess.run(
-            [sys.executable, "-m", "ppobook.cli", *words],
+            [sys.executable, "-m", "ppobook", *words],
             cwd=tmp_path,
             env=quiet,
             capture_output=True,

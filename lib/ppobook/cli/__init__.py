@@ -1,5 +1,5 @@
 """`ppobook …` on the command line."""
 
-from ppobook.cli.control import main
+from ppobook.cli.main import main
 
 __all__ = ["main"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,46 +20,6 @@ class StageSettings(Settings):
     micro_batch_size: int | None = setting(
         None, "rows (or pairs) in one forward pass, to save memory; none: all of the batch", low=1
     )
-
-    @classmethod
-    def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
-        """The settings of a run, as in the base; who names one as TRL does hears what it is called here."""
-        for one in given:
-            mine = called_here(one, cls.__dataclass_fields__)
-            if mine is not None:
-                raise ValueError(
-                    f"{one}={given[one]!r}: {name} has no such setting; it is called {mine!r} here"
-                )
-        return super().make(name, given, preset)
-
-
-# What TRL calls a setting, and its name in the stages that have it.
-OF_TRL = {
-    "learning_rate": ("lr",),
-    "max_steps": ("updates",),
-    "warmup_steps": ("warmup",),
-    "per_device_train_batch_size": ("batch_size",),
-    "num_generations": ("group_size",),
-    "max_completion_length": ("max_new_tokens",),
-    "num_iterations": ("epochs",),
-    "num_ppo_epochs": ("epochs",),
-    "num_mini_batches": ("num_minibatches",),
-    "epsilon": ("clip_eps",),
-    "epsilon_high": ("clip_eps_high",),
-    "cliprange": ("clip_eps",),
-    "vf_coef": ("value_coef",),
-    "beta": ("kl_coef",),
-    "scale_rewards": ("scale",),
-    "loss_type": ("reduction", "loss"),
-    "importance_sampling_level": ("surrogate",),
-}
-
-
-def called_here(name: str, known: Collection[str]) -> str | None:
-    """The setting among those known that TRL has under another name; None if this is none such."""
-    if name in known:
-        return None
-    return next((mine for mine in OF_TRL.get(name, ()) if mine in known), None)
 
 
 # The maximum length of a completion where neither the settings nor the world have one.
@@ -415,3 +374,15 @@ class LaggedGRPOSettings(GRPOSettings):
     max_weight: float | None = setting(
         None, "C, without corrected: a token's advantage is multiplied by min(π / π_sampler, C)", above=0
     )
+
+
+SETTINGS: dict[str, type[StageSettings]] = {
+    "sft": SFTSettings,
+    "reward": RewardSettings,
+    "ppo": PPOSettings,
+    "grpo": GRPOSettings,
+    "dpo": DPOSettings,
+    "online_dpo": OnlineDPOSettings,
+    "iterative_ppo": IterativePPOSettings,
+    "lagged_grpo": LaggedGRPOSettings,
+}

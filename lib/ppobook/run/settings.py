@@ -1,4 +1,4 @@
-"""Settings: a dataclass whose fields know what they may be. Importing this module imports no torch."""
+"""Settings: a dataclass whose fields have help texts and limits. Importing this module imports no torch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from ppobook import validation
+from ppobook.run.spellings import did_you_mean
 
 
 def setting(
@@ -24,7 +25,7 @@ def setting(
     high: float | None = None,
     above: float | None = None,
 ) -> Any:
-    """A field of a `Settings` class: its default, a sentence for people, and what it may be."""
+    """A field of a `Settings` class: its default, its help text, and its limits."""
     limits = {"low": low, "high": high, "above": above}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     metadata = {"help": help, "choices": choices, "limits": limits}
@@ -58,90 +59,85 @@ class Settings:
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
-        """The settings of a run: what was given, else what is preset for its kind, else the defaults.
+        """The settings of a run: what is given, else the preset, else the defaults.
 
         Parameters
         ----------
         name : str
-            What these are the settings of, for the sentence that refuses one: "ppo".
+            The algorithm's name, for error messages: "ppo".
         given, preset : dict
 
         Raises
         ------
         ValueError, TypeError
-            A name that is no setting, or a value that the setting does not take.
+            A name that is not a setting, or a value that the setting does not accept.
         """
-        known = {f.name: f for f in fields(cls)}
-        written = inspect.get_annotations(cls).items()
-        forgotten = [one for one, kind in written if one not in known and "ClassVar" not in str(kind)]
-        if forgotten:
-            raise TypeError(
-                f"{cls.__name__} adds {forgotten[0]!r} and is no dataclass; "
-                "@dataclass(frozen=True) is wanted above the class"
-            )
+        known = [f.name for f in fields(cls)]
+        for one, kind in inspect.get_annotations(cls).items():
+            if one not in known and "ClassVar" not in str(kind):
+                raise TypeError(
+                    f"{cls.__name__} must be a dataclass, as it adds {one!r}: @dataclass(frozen=True)"
+                )
         for one in given:
             if one not in known:
-                listed = validation.one_of(list(known), show=len(known))
-                hint = validation.did_you_mean(one, known)
-                raise ValueError(
-                    f"{one}={given[one]!r}: {name} has no such setting; it must be {listed}{hint}"
-                )
+                hint = did_you_mean(one, known) or f". It has {', '.join(known)}"
+                raise ValueError(f"{name} has no setting {one!r}{hint}")
         return cls(**{one: cls.checked(one, value) for one, value in {**preset, **given}.items()})
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A setting's value in its type, after its door."""
-        # A subclass may annotate a field without `setting`: then it has no limits, and its type counts.
+        """A value of a setting, converted to its type; one that the setting does not accept raises."""
+        # A subclass may annotate a field without `setting`: then it has no limits.
         metadata = cls.__dataclass_fields__[name].metadata
         limits, choices = metadata.get("limits", {}), metadata.get("choices")
-        wanted = typing.get_type_hints(cls)[name]
-        if typing.get_origin(wanted) in (types.UnionType, typing.Union):
-            kinds = [kind for kind in typing.get_args(wanted) if kind is not types.NoneType]
-            # The command line and a file have no other word for None.
-            if len(kinds) < len(typing.get_args(wanted)) and str(value).lower() == "none":
+        kind = typing.get_type_hints(cls)[name]
+        if typing.get_origin(kind) in (types.UnionType, typing.Union):
+            kinds = [one for one in typing.get_args(kind) if one is not types.NoneType]
+            # Text from the command line or a file says "none".
+            if len(kinds) < len(typing.get_args(kind)) and str(value).lower() == "none":
                 return None
-            wanted = kinds[0] if len(kinds) == 1 else Any
+            kind = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:
             return validation.choice(name, value, choices)
-        if wanted is bool:
+        if kind is bool:
             return validation.flag(name, value)
-        if wanted is int:
+        if kind is int:
             return whole(name, value, **limits)
-        if wanted is float:
+        if kind is float:
             return validation.number(name, value, **limits)
-        if wanted is str:
+        if kind is str:
             if not isinstance(value, str):
-                raise TypeError(f"{name} is {value!r}; a string is wanted")
+                raise TypeError(f"{name} must be a string, got {value!r}")
             return str(value)
-        if typing.get_origin(wanted) is tuple:
+        if typing.get_origin(kind) is tuple:
             value = value.tolist() if isinstance(value, np.ndarray) else value
             several = value if isinstance(value, list | tuple) else (value,)
-            read = validation.number if float in typing.get_args(wanted) else whole
+            read = validation.number if float in typing.get_args(kind) else whole
             return tuple(read(name, one, **limits) for one in several)
         return storable(name, value)
 
 
 def whole(name: str, value: Any, **limits: Any) -> int:
-    """A count. 1e5 is how people write a hundred thousand."""
+    """An integer, also as a float without a fraction: 1e5."""
     as_int = int(value) if isinstance(value, float) and value.is_integer() else value
     return validation.count(name, as_int, **limits)
 
 
 def storable(name: str, value: Any) -> Any:
-    """A value in plain data: a checkpoint must hold it.
+    """A value as plain Python data, which a checkpoint can hold.
 
     Raises
     ------
     TypeError
-        Something in it is neither a number, a string, True, False nor None.
+        It contains something that is not a number, a string, True, False or None.
     """
     plain = _plain(value)
     try:
         json.dumps(plain)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{name} is {value!r}, which no checkpoint can hold; numbers, strings, True, False, None, and "
-            "lists and dicts of them are wanted"
+            f"{name} must consist of numbers, strings, True, False, None, and lists and dicts of them, "
+            f"got {value!r}"
         ) from None
     return plain
 

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it refuses, and its exit codes."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -7,9 +8,10 @@ import time
 
 import pytest
 
+from ppobook import training
 from ppobook.cli import main
-from ppobook.presets import PRESETS
-from ppobook.run.settings import Settings
+from ppobook.presets import VANILLA
+from ppobook.settings import VanillaSettings
 
 SMALL = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--hidden", "8,8", "--quiet"]
 
@@ -45,8 +47,6 @@ def test_train_resume_evaluate(tmp_path, capsys):
 
 
 def test_settings_reach_the_trainer(tmp_path):
-    import json
-
     folder = tmp_path / "run"
     options = ["--lr=0.01", "--weight", "return", "--baseline", "none", "--normalize-advantages", "true"]
     chain = ["--env", "ppobook/Chain-v0", "--env-kwargs", "{'length': 3}"]
@@ -68,7 +68,6 @@ def test_names_with_underscores_and_settings_before_the_algorithm(capsys):
 
 
 def test_ctrl_c_before_training_says_so(monkeypatch, capsys):
-
     def pressed(*_, **__):
         raise KeyboardInterrupt
 
@@ -82,11 +81,15 @@ def test_envs_and_settings_are_listed(capsys):
     listed = capsys.readouterr().out
     assert "CartPole-v1" in listed
     assert "ppobook/Chain-v0" in listed
-    assert main(["train", "vanilla", "--list"]) == 0
-    listed = capsys.readouterr().out
-    assert "--reward-to-go" not in listed
-    assert "--value-epochs" in listed
-    assert "return, reward_to_go" in listed
+    for asked in ("--list", "--help"):
+        with pytest.raises(SystemExit) if asked == "--help" else contextlib.nullcontext():
+            main(["train", "vanilla", "--env", "CartPole-v1", asked])
+        listed = capsys.readouterr().out
+        assert "--reward-to-go" not in listed
+        assert "--value-epochs" in listed
+        assert "(return, reward_to_go)" in " ".join(listed.replace("│", " ").split())
+        assert "(default: 0.003)" in listed  # the preset's lr
+    assert ("preset of ppobook/Chain-v0\n    --num-steps 32 --lr 0.1" in listed) == (asked == "--list")
 
 
 def test_without_a_command_the_help_is_shown(capsys):
@@ -94,76 +97,116 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert "examples:" in capsys.readouterr().out
 
 
+ON_CARTPOLE = "train vanilla --env CartPole-v1"
+
+
 @pytest.mark.parametrize(
-    ("argv", "sentence"),
+    ("line", "sentence"),
     [
-        (["trane"], "trane"),
-        (["train"], "algorithm is None"),
-        (["train", "vanila", "--env", "CartPole-v1"], "did you mean 'vanilla'"),
-        (["train", "vanilla"], "env is None"),
-        (["train", "vanilla", "--env", "Cartpole-v1"], "CartPole-v1"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--lam", "1.5"], "--lam: ppobook train has no such"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--totl_steps", "5"], "did you mean --total-steps"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--progress", "1"], "--progress: ppobook train has no"),
-        (["train", "--algorithm", "vanilla"], "--algorithm: ppobook train has no such option"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--out", ""], "out is ''"),
-        (["train", "--resume", ""], "resume is ''"),
-        (["train", "--resume", "nowhere", "--lr", "0.1"], "--resume nowhere must be the folder of a run"),
-        (["--foo"], "--foo"),
-        (["--foo", "train", "vanilla"], "--foo: there is no such option"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--gamma", "1.5"], "gamma is 1.5"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--lr", "-1"], "lr is -1"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--lr"], "--lr came without a value"),
-        (["train", "vanilla", "--env", "CartPole-v1", "extra"], "'extra' was not expected"),
-        (["train", "vanilla", "--env", "CartPole-v1", "--total-steps", "1.5"], "at least 1 is wanted"),
-        (["train", "vanilla", "--seed", "x"], "--seed: it is 'x'; a whole number of at least 0 is wanted"),
-        (["train", "--resume", "nowhere"], "--resume nowhere must be the folder of a run"),
-        (["evaluate", "nowhere"], "folder='nowhere' must be the folder of a run"),
-        (["evaluate"], "RUN"),
-        (["evaluate", "nowhere", "--learner", "mine"], "--learner mine: a class is wanted"),
-        (["train", "nowhere_at_all:Mine", "--env", "CartPole-v1"], "there is no module 'nowhere_at_all'"),
-        (["train", "mine.py:Mine", "--env", "CartPole-v1"], "a module is wanted, as in my_module:MyPPO"),
-        (["train", "json:Mine", "--env", "CartPole-v1"], "json has no 'Mine'"),
-        (["train", "json:dumps", "--env", "CartPole-v1"], "'json:dumps' is of type function"),
-        (
-            ["train", "json:JSONDecoder", "--env", "CartPole-v1"],
-            "the class JSONDecoder; a subclass of Learner",
-        ),
-        (
-            ["train", "vanilla", "--config", "nowhere.yml"],
-            "config='nowhere.yml' cannot be read (No such file",
-        ),
-        (["train", "--resume", "nowhere", "--config", "x.yml"], "a resumed run keeps its settings"),
-        (["doctor", "nowhere"], "folder='nowhere' must be the folder of a run"),
-        (["doctor"], "RUN"),
-        (["compare", "nowhere"], "folders='nowhere' must be the folder of a run"),
-        (["compare"], "RUN"),
-        (["compare", "nowhere", "--out", "x.bmp"], "out is 'x.bmp'; a file ending in .svg, .png, .pdf"),
-        (["watch", "nowhere", "--out", "x.gif"], "folder='nowhere' must be the folder of a run"),
-        (["watch", "nowhere"], "--out"),
-        (["export", "nowhere", "x.onnx"], "folder='nowhere' must be the folder of a run"),
-        (["export", "nowhere"], "FILE.onnx"),
-        (["envs", "--all"], "--all"),
+        ("trane", "Did you mean 'train'?"),
+        ("train", "algorithm must be one of 'vanilla', 'trpo', 'ppo', got None"),
+        ("train vanila --env CartPole-v1", "Did you mean 'vanilla'"),
+        ("train vanilla", "env"),
+        ("train vanilla --env Cartpole-v1", "CartPole-v1"),
+        (f"{ON_CARTPOLE} --lam 1.5", "--lam: ppobook train has no such option"),
+        (f"{ON_CARTPOLE} --totl_steps 5", "Did you mean --total-steps"),
+        (f"{ON_CARTPOLE} --progress 1", "--progress: ppobook train has no such option"),
+        ("train --algorithm vanilla", "--algorithm: ppobook train has no such option"),
+        ("train --resume nowhere --lr 0.1", "nowhere"),
+        ("--foo", "--foo: ppobook has no such option"),
+        ("--foo train vanilla", "--foo: ppobook has no such option"),
+        (f"{ON_CARTPOLE} --gamma 1.5", "gamma must be a number in [0, 1], got 1.5"),
+        (f"{ON_CARTPOLE} --lr -1", "lr must be a number above 0 and at most 1e+37, got -1"),
+        (f"{ON_CARTPOLE} --lr abc", "lr must be a number above 0 and at most 1e+37, got 'abc'"),
+        (f"{ON_CARTPOLE} --lr", "--lr needs a value"),
+        (f"{ON_CARTPOLE} --lr --quiet", "--lr needs a value"),
+        (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
+        (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),
+        (f"{ON_CARTPOLE} --seed x", "seed must be an integer of at least 0, got 'x'"),
+        ("train --resume nowhere", "nowhere"),
+        ("evaluate nowhere", "nowhere"),
+        ("evaluate", "needs RUN"),
+        ("evaluate nowhere --learner mine", "--learner must be MODULE:CLASS"),
+        ("train nowhere_at_all:Mine --env CartPole-v1", "there is no module 'nowhere_at_all'"),
+        ("train mine.py:Mine --env CartPole-v1", "as in my_module:MyPPO for my_module.py"),
+        ("train json:Mine --env CartPole-v1", "must be a name in json, got 'Mine'"),
+        ("train json:dumps --env CartPole-v1", "got 'json:dumps', of type function"),
+        ("train json:JSONDecoder --env CartPole-v1", "JSONDecoder"),
+        ("train vanilla --config nowhere.yml", "'nowhere.yml', which cannot be read (No such file"),
+        ("train --resume nowhere --config x.yml", "a resumed run keeps its settings"),
+        ("doctor nowhere", "nowhere"),
+        ("doctor", "needs RUN"),
+        ("compare nowhere", "nowhere"),
+        ("compare", "needs RUN"),
+        ("compare nowhere --out x.bmp", "x.bmp"),
+        ("watch nowhere --out x.gif", "nowhere"),
+        ("watch nowhere", "needs --out FILE"),
+        ("export nowhere x.onnx", "nowhere"),
+        ("export nowhere", "needs FILE.onnx"),
+        ("envs --all", "--all: ppobook envs has no such option"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_exit_code_2(argv, sentence, capsys, monkeypatch, tmp_path):
+def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert sentence in refused(capsys, *argv)
+    assert sentence in refused(capsys, *line.split())
 
 
-def test_a_run_is_not_overwritten_nor_read_when_cut_short(tmp_path, capsys):
+@pytest.mark.parametrize("option", ["--out", "--resume"])
+def test_a_folder_without_a_name_is_refused(option, capsys):
+    words = ["train"] if option == "--resume" else ON_CARTPOLE.split()
+    assert f"{option[2:]} must be the path of a folder, got ''" in refused(capsys, *words, option, "")
+
+
+# What users of Stable-Baselines3, CleanRL and TRL call a setting.
+@pytest.mark.parametrize(
+    ("algorithm", "theirs", "ours"),
+    [
+        ("ppo", "gae_lambda", "lam"),
+        ("ppo", "ent_coef", "entropy_coef"),
+        ("ppo", "vf_coef", "value_coef"),
+        ("ppo", "n_steps", "num_steps"),
+        ("ppo", "n_epochs", "epochs"),
+        ("ppo", "update_epochs", "epochs"),
+        ("ppo", "batch_size", "num_minibatches"),
+        ("ppo", "learning_rate", "lr"),
+        ("ppo", "clip_range", "clip_eps"),
+        ("ppo", "clip_coef", "clip_eps"),
+        ("ppo", "target_kl", "max_kl"),
+        ("ppo", "n_envs", "num_envs"),
+        ("ppo", "norm_adv", "normalize_advantages"),
+        ("ppo", "anneal_lr", "lr_final"),
+        ("ppo", "policy_kwargs", "hidden"),
+        ("ppo", "total_timesteps", "total_steps"),
+        ("trpo", "target_kl", "max_kl"),
+        ("trpo", "cg_max_steps", "cg_iterations"),
+    ],
+)
+def test_other_libraries_names(algorithm, theirs, ours, tmp_path, capsys):
+    option = f"--{theirs.replace('_', '-')}"
+    words = ["train", algorithm, "--env", "CartPole-v1"]
+    assert f"Did you mean --{ours.replace('_', '-')}" in refused(capsys, *words, option, "1")
+    (tmp_path / "file.yml").write_text(f"{theirs}: 1\n")
+    assert f"Did you mean '{ours}'" in refused(capsys, *words, "--config", str(tmp_path / "file.yml"))
+    if ours != "total_steps":
+        with pytest.raises(ValueError, match=f"{algorithm} has no setting '{theirs}'. Did you mean '{ours}'"):
+            training.train(algorithm, env="CartPole-v1", **{theirs: 1})
+
+
+def test_a_run_is_not_overwritten_nor_read_when_damaged(tmp_path, capsys):
     folder = tmp_path / "run"
     main(["train", "vanilla", *SMALL, "--total-steps", "32", "--out", str(folder)])
     capsys.readouterr()
-    assert "must be a new folder, got one that holds a run" in refused(capsys, "train", "vanilla", *SMALL, "--out", str(folder))
+    assert "must be a new folder, got one that holds a run" in refused(
+        capsys, "train", "vanilla", *SMALL, "--out", str(folder)
+    )
     (tmp_path / "file").touch()
     assert "must be a folder that can be written" in refused(
         capsys, "train", "vanilla", *SMALL, "--out", str(tmp_path / "file" / "run")
     )
     state = folder / "checkpoint-000001" / "state.pt"
     state.write_bytes(state.read_bytes()[:-9])
-    assert "truncated or damaged" in refused(capsys, "evaluate", str(folder))
-    assert "truncated or damaged" in refused(capsys, "train", "--resume", str(folder))
+    assert "state.pt" in refused(capsys, "evaluate", str(folder))
+    assert "state.pt" in refused(capsys, "train", "--resume", str(folder))
 
 
 # ----------------------------------------------------------------------------------------- settings in a file
@@ -188,8 +231,8 @@ def test_settings_from_a_file_and_which_counts(tmp_path, capsys):
     assert (config["gamma"], config["seed"]) == (0.8, 4)  # the command line
     assert (config["value_lr"], config["hidden"], config["num_envs"]) == (2e-3, [8, 8], 2)  # the file
     assert (config["baseline"], config["total_steps"]) == ("none", 100)
-    assert config["value_epochs"] == PRESETS["CartPole-v1"]["value_epochs"]  # the preset
-    assert config["entropy_coef"] == Settings().entropy_coef  # the default
+    assert config["value_epochs"] == VANILLA["CartPole-v1"]["value_epochs"]  # the preset
+    assert config["entropy_coef"] == VanillaSettings().entropy_coef  # the default
     assert "seed 4" in capsys.readouterr().out
 
 
@@ -204,21 +247,18 @@ def test_a_runs_config_is_such_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("- 1\n- 2", "holds no settings by name"),
-        ("", "holds no settings by name"),
-        ("1: 2", "holds no settings by name"),
-        ("lr: [", "is no YAML"),
-        ("lrr: 0.1", "has 'lrr', which is no setting of vanilla; did you mean lr?"),
-        ("total_step: 9", "did you mean total_steps?"),
-        ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "has 'lr' twice; each setting once is wanted"),
-        ("num-envs: 2\nnum_envs: 4", "has 'num_envs' twice"),
-        ("lr: fast", "lr is 'fast'"),
-        ("gamma: 1.5", "gamma is 1.5"),
-        (
-            "env: my_worlds:World-v0",
-            "has the env 'my_worlds:World-v0', and a module that a file names is not",
-        ),
-        ("progress: true", "has 'progress', which is no setting"),
+        ("- 1\n- 2", "with lines such as 'lr: 0.001'"),
+        ("", "with lines such as 'lr: 0.001'"),
+        ("1: 2", "with lines such as 'lr: 0.001'"),
+        ("lr: [", "must be a YAML file"),
+        ("lrr: 0.1", "has 'lrr', which is not a setting of vanilla. Did you mean 'lr'?"),
+        ("total_step: 9", "Did you mean 'total_steps'"),
+        ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "each setting once, got 'lr' twice"),
+        ("num-envs: 2\nnum_envs: 4", "got 'num_envs' twice"),
+        ("lr: fast", "lr must be a number above 0 and at most 1e+37, got 'fast'"),
+        ("gamma: 1.5", "gamma must be a number in [0, 1], got 1.5"),
+        ("env: my_worlds:World-v0", "has the env 'my_worlds:World-v0': a module that a file names is not"),
+        ("progress: true", "has 'progress', which is not a setting"),
     ],
 )
 def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):
@@ -230,7 +270,7 @@ def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):
 def test_a_file_names_no_class(tmp_path, capsys):
     (tmp_path / "own.yml").write_text("algorithm: mine:Mine\nenv: CartPole-v1\n")
     said = refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
-    assert "has the algorithm 'mine:Mine', and a module that a file names is not imported unasked" in said
+    assert "has the algorithm 'mine:Mine': a module that a file names is not imported unasked" in said
 
 
 # ------------------------------------------------------------------------------------------ what users bring
@@ -266,7 +306,7 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
     (tmp_path / "own_things.py").write_text(OWN)
 
     def ppobook(*argv, code=0):
-        command = [sys.executable, "-m", "ppobook.cli", *argv]
+        command = [sys.executable, "-m", "ppobook", *argv]
         # -P: the folder is not on the path, as it is not for the installed command.
         command.insert(1, "-P")
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -278,14 +318,12 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
     said = ppobook("train", "own_things:Mine", *world, *small, "--out", "run")
     assert "Mine on own_things:World-v0" in said
     said = ppobook("evaluate", "run", code=2)
-    assert "trained by, 'own_things:Mine', got None: pass --learner" in said
+    assert "give --learner MODULE:CLASS" in said
     learner = ["--learner", "own_things:Mine"]
     said = ppobook("evaluate", "run", *learner, code=2)
-    assert (
-        "'own_things:World-v0', and a module that a run names is not imported unasked; wanted: --env" in said
-    )
+    assert "'own_things:World-v0': a module that a run names is not imported unasked. Give --env" in said
     assert "return: mean" in ppobook("evaluate", "run", *learner, *world, "--episodes", "3")
-    assert "trained by, 'own_things:Mine'" in ppobook("train", "--resume", "run", code=2)
+    assert "own_things:Mine" in ppobook("train", "--resume", "run", code=2)
     assert "4 updates" in ppobook(
         "train", "own_things:Mine", "--resume", "run", "--total-steps", "128", "--quiet"
     )
@@ -296,33 +334,35 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
 
 
 def test_traceback_on_request():
-    with pytest.raises(OSError, match="must be the folder of a run"):
+    with pytest.raises(OSError, match="nowhere"):
         main(["--traceback", "evaluate", "nowhere"])
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [["--help"], ["train", "--help"], ["--version"]]
-    + [[command, "--help"] for command in ("evaluate", "doctor", "compare", "watch", "export")],
-)
-def test_help_is_quick_and_loads_no_torch(argv):
+HELPS = ["--help", "--version", "", "language", "train --help", "train ppo --help", "train ppo --list"] + [
+    f"{command} --help" for command in ("evaluate", "doctor", "compare", "watch", "export", "language grpo")
+]
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_is_quick_and_loads_no_torch(line):
+    unwanted = {"torch", "pandas", "gymnasium"} | (set() if " " in line else {"tyro"})
     code = f"""
 import sys
 from ppobook.cli import main
 try:
-    main({argv!r})
+    main({line.split()!r})
 finally:
-    assert not {{"torch", "numpy", "pandas"}} & set(sys.modules)
+    assert not {unwanted!r} & set(sys.modules)
 """
     begin = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - begin < 2  # 0.1 s on an idle machine
+    assert time.perf_counter() - begin < 2  # 0.3 s on an idle machine
 
 
 def test_the_command_itself_ends_without_a_traceback():
     done = subprocess.run(
-        [sys.executable, "-m", "ppobook.cli", "train", "vanilla", "--env", "Nothing-v0"],
+        [sys.executable, "-m", "ppobook", "train", "vanilla", "--env", "Nothing-v0"],
         capture_output=True,
         text=True,
     )
@@ -333,7 +373,8 @@ def test_the_command_itself_ends_without_a_traceback():
 def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):
     # As after `make book`, which installs only what the site needs.
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "ppobook.envs", raising=False)
+    for name in [name for name in sys.modules if name.startswith("ppobook.envs")]:
+        monkeypatch.delitem(sys.modules, name)
     assert main(["envs"]) == 2
     assert "make lab" in capsys.readouterr().err
 

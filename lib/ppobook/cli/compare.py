@@ -1,0 +1,37 @@
+"""`ppobook compare`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import tyro
+
+from ppobook.cli.options import MaybeFile, command
+
+
+@command
+def compare(
+    folders: Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN …")],
+    /,
+    *,
+    metric: str = "return_mean",
+    out: MaybeFile = None,
+) -> None:
+    """Compare runs, grouped by algorithm, environment and settings.
+
+    A group is the mean of its seeds over the last tenth of the steps, with a 95 % bootstrap interval. With
+    few seeds the interval is too narrow; with one there is none.
+
+    Args:
+        folders: the runs
+        metric: a column of the histories
+        out: also draw the curves: .svg, .png or .pdf
+    """
+    from ppobook.analysis.compare import compare, picture
+
+    if out is not None:
+        picture("out", out)
+    found = compare(folders, metric)
+    print(found.table.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.4g}"))
+    if out is not None:
+        print(f"drawn in {found.plot(out)}")

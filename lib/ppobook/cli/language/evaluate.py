@@ -1,0 +1,323 @@
+"""`ppobook language sample`, `evaluate`, `compare`, `best_of_n`, `ladder` and `export`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from ppobook import validation
+from ppobook.cli.language.models import (
+    Generation,
+    open_data,
+    open_models,
+    open_others,
+    open_reward,
+    world_of,
+)
+from ppobook.cli.options import Default, Run, command
+
+if TYPE_CHECKING:
+    from ppobook.language.evaluating import Evaluation
+    from ppobook.language.named import Policy
+    from ppobook.language.world import World
+
+Model = Annotated[str, tyro.conf.arg(metavar="MODEL")]
+MaybeModel = Annotated[str | None, tyro.conf.arg(metavar="MODEL")]
+How = Annotated[Generation, tyro.conf.arg(name="")]
+
+
+@command
+def sample(
+    model: Model,
+    /,
+    *,
+    n: int = 5,
+    prompt: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
+    how: How,
+) -> None:
+    """Print completions of a model.
+
+    Args:
+        model: a run's folder, or a transformers model
+        n: number of completions
+        prompt: a prompt, instead of those of the data; may be repeated
+    """
+    from ppobook.run.machine import threads
+
+    validation.count("n", n)
+    (policy,) = open_models([model], how)
+    with threads(how.num_threads):
+        if prompt:
+            for name in ("data", "world"):
+                if getattr(how, name) is not None:
+                    raise ValueError(f"one of --prompt and --{name} must be given, got both")
+        data: Any = [{"prompt": one} for one in prompt] if prompt else open_data(how, [policy])
+        print(samples(completions_of(policy, data, n, **how.sampling()), n, how.seed))
+
+
+@command
+def evaluate(
+    model: Model,
+    /,
+    *,
+    reward_model: MaybeModel = None,
+    reference: MaybeModel = None,
+    n: int = 512,
+    samples: int = 3,
+    how: How,
+) -> None:
+    """Evaluate a language model; or a reward model, on held-out pairs.
+
+    Args:
+        model: a run's folder, or a transformers model
+        reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
+        reference: a model, for the column kl_reference
+        n: number of completions
+        samples: completions to print
+    """
+    from ppobook.language.evaluating import evaluate
+    from ppobook.language.named import Policy, run_in
+    from ppobook.language.rewards import RewardModel
+    from ppobook.run.machine import threads
+
+    with threads(how.num_threads):
+        run = run_in(model, how.device)
+        if run is not None and isinstance(run.model, RewardModel):
+            data = open_data(how, [Policy(model, run.model, run.tokenizer, run)])
+            print_ranking(run, data, all_pairs=how.data is not None)
+            return
+        (policy,) = open_models([model], how)
+        data = open_data(how, [policy])
+        others = open_others(reward_model, reference, how, [policy])
+        found = evaluate(policy.model, data, tokenizer=policy.tokenizer, n=n, **others, **how.sampling())
+    print(f"{model}: {n} completions, seed {how.seed}")
+    for name, x in found.numbers.items():
+        print(f"{name:<14}{x:8.3f}")
+    _print_samples(found, samples, how.seed)
+
+
+@command
+def compare(
+    models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL …")],
+    /,
+    *,
+    reward_model: MaybeModel = None,
+    reference: MaybeModel = None,
+    n: int = 512,
+    samples: int = 2,
+    how: How,
+) -> None:
+    """Compare models on the same prompts: a table, and samples of each.
+
+    Args:
+        models: runs' folders, or transformers models
+        reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
+        reference: a model, for the column kl_reference
+        n: number of completions
+        samples: completions of each model to print
+    """
+    import pandas as pd
+
+    from ppobook.language.evaluating import evaluate
+    from ppobook.run.machine import threads
+
+    policies = open_models(models, how)
+    with threads(how.num_threads):
+        data = open_data(how, policies)
+        others = open_others(reward_model, reference, how, policies)
+        found = {
+            policy.name: evaluate(
+                policy.model, data, tokenizer=policy.tokenizer, n=n, **others, **how.sampling()
+            )
+            for policy in policies
+        }
+    print(as_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
+    for name, one in found.items():
+        _print_samples(one, samples, how.seed, title=f"{name}\n")
+
+
+@command
+def best_of_n(
+    model: Model,
+    /,
+    *,
+    reward_model: Model = "gold",
+    n: Any = Default((1, 4, 16)),  # noqa: B008 - a Default is never changed
+    draws: int | None = None,
+    prompts: int = 64,
+    samples: int = 3,
+    how: How,
+) -> None:
+    """Sample n completions of each prompt and keep the best, for several n.
+
+    Prints the mean reward of the best, over all ways to choose n of the completions drawn, and its KL
+    divergence from the model.
+
+    Args:
+        model: a run's folder, or a transformers model
+        reward_model: a run of 'reward', MODULE:FUNCTION, or gold
+        n: several n
+        draws: completions of each prompt; if left out, twice the largest n
+        prompts: number of prompts of a file, at most
+        samples: completions to print
+    """
+    from ppobook.language.records import records_of
+    from ppobook.language.report import best_of_draws
+    from ppobook.language.world import World
+    from ppobook.run.machine import threads
+
+    several = [validation.count("n", one) for one in (n if isinstance(n, tuple) else (n,))]
+    draws = 2 * max(several) if draws is None else validation.count("draws", draws, low=max(several))
+    prompts = validation.count("prompts", prompts)
+    with threads(how.num_threads):
+        (policy,) = open_models([model], how)
+        data = open_data(how, [policy])
+        if not isinstance(data, World):
+            data = list(records_of(data).rows[:prompts])
+            if reward_model == "gold":
+                raise ValueError(
+                    "reward_model must be a run of 'reward' or MODULE:FUNCTION, got 'gold', and only a World "
+                    "has a gold reward"
+                )
+        scored = None if reward_model == "gold" else open_reward(reward_model, [policy])
+        found = best_of_draws(policy.model, data, policy.tokenizer, several, draws, scored, **how.sampling())
+    print(f"{model}: best of n by {reward_model}, {draws} draws of {found.prompts} prompts")
+    print(as_table(found.curve, names=False))
+    _print_samples(found.best, samples, how.seed, title=f"best of {max(several)}\n")
+
+
+@command
+def ladder(
+    model: Run,
+    /,
+    *,
+    world: str | None = None,
+    top: int | None = None,
+    texts: int = 4,
+    seed: int = 0,
+    device: str = "cpu",
+) -> None:
+    """Print a reward model's rewards of texts with more and more kind words, beside their gold reward.
+
+    Args:
+        model: a run of 'reward'
+        world: a World, if the reward model was trained on data of yours
+        top: largest number of kind words; if left out, 6 or what fits
+        texts: number of texts of each prompt
+        seed: random seed of their words
+        device: device of the networks
+    """
+    from ppobook.language.named import run_in
+    from ppobook.language.opening import refuse_other_words
+    from ppobook.language.rewards import RewardModel
+    from ppobook.run.machine import threads
+
+    run = run_in(model, device)
+    if run is None or not isinstance(run.model, RewardModel):
+        what = "not a run's folder" if run is None else f"a run of {run.config['stage']!r}"
+        raise ValueError(f"RUN must be a run of 'reward', got {model!r}, {what}")
+    found = run.world if world is None else world_of(world)
+    if found is None:
+        raise ValueError(f"{model!r} was not trained on a World: give --world with its words")
+    refuse_other_words("world", found.tokenizer, run.tokenizer)
+    with threads(1):
+        print(_ladder(run, found, top, texts, seed))
+
+
+@command
+def export(
+    model: Run,
+    folder: Annotated[str, tyro.conf.arg(metavar="FOLDER")],
+    /,
+    *,
+    adapters: bool = False,
+) -> None:
+    """Export a model and its tokenizer for transformers' from_pretrained.
+
+    A model that came from transformers keeps its architecture; one of ours becomes GPT-2.
+
+    Args:
+        model: the run
+        folder: a new folder
+        adapters: of a run with LoRA, only its adapters, for peft
+    """
+    from ppobook.language import hf
+    from ppobook.language.named import no_progress_bars
+    from ppobook.language.rewards import RewardModel
+    from ppobook.language.run import load
+
+    no_progress_bars()
+    run = load(model)
+    if adapters and "lora" not in run.config:
+        raise ValueError(f"--adapters: {model!r} was trained without --lora; leave it out")
+    folder = str(hf.save_pretrained(run, folder, merge=not adapters))
+    if adapters:
+        reader = f"peft.PeftModel.from_pretrained(the model it began from, {folder!r})"
+    else:
+        what = "SequenceClassification" if isinstance(run.model, RewardModel) else "CausalLM"
+        reader = f"transformers.AutoModelFor{what}.from_pretrained({folder!r})"
+    print(f"saved in {folder}, for {reader}")
+
+
+def completions_of(policy: Policy, data: Any, n: int, **how: Any) -> Evaluation:
+    """An evaluation with n completions of different prompts, if there are as many prompts."""
+    from ppobook.language.evaluating import evaluate
+    from ppobook.language.world import World
+
+    if isinstance(data, World):
+        n = max(n, len(data.prompts))
+    return evaluate(policy.model, data, n=n, tokenizer=policy.tokenizer, **how)
+
+
+def samples(found: Evaluation, n: int, seed: int = 0, indent: str = "") -> str:
+    """n random completions as text. (The first prompts of a World all have the same noun.)"""
+    import numpy as np
+
+    from ppobook.language.report import select
+
+    rows = np.random.default_rng(seed).permutation(len(found.texts))[:n]
+    return "\n".join(indent + in_one_line(select(found, [int(row)]).samples(1)) for row in sorted(rows))
+
+
+def _print_samples(found: Evaluation, n: int, seed: int, title: str = "") -> None:
+    if validation.count("samples", n, low=0):
+        print(f"\n{title}{samples(found, n, seed, '  ' if title else '')}")
+
+
+def in_one_line(text: str) -> str:
+    """A text with control characters and line breaks escaped: a new line as \\n."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def as_table(table: Any, names: bool = True) -> str:
+    # Rounded first: a KL of −1e-9 is not "-0.000".
+    text: str = table.to_string(index=names, na_rep="-", float_format=lambda x: f"{round(x, 3) + 0.0:.3f}")
+    return text
+
+
+def print_ranking(run: Any, data: Any, *, all_pairs: bool = False) -> None:
+    """Print how well a reward model ranks pairs; in a World also its rewards of more and more kind words."""
+    from ppobook.language.report import ranking
+    from ppobook.language.world import World
+
+    found = ranking(run, data, all_pairs=all_pairs)
+    if found is None:
+        print("\nno pairs were held out")
+    else:
+        which = "" if all_pairs else " held out"
+        print(f"\n{found.pairs} pairs{which}: accuracy {found.accuracy:.3f}", end=", ")
+        print(f"calibration error {found.error:.3f}")
+        print(as_table(found.table, names=False))
+    if isinstance(data, World):
+        print(f"\n{_ladder(run, data)}")
+
+
+def _ladder(run: Any, world: World, top: int | None = None, texts: int = 4, seed: int = 0) -> str:
+    from ppobook.language.report import ladder_in
+
+    rungs = ladder_in(run, world, top, texts, seed)
+    if rungs.empty:
+        return f"no ladder: texts of two clauses do not fit into {world.max_new_tokens} tokens"
+    example = rungs.pop("text")
+    return f"{as_table(rungs, names=False)}\nwith {len(rungs) - 1} kind words: {example.iloc[-1]}"

@@ -1,0 +1,148 @@
+"""The models, reward models and data that the words of the command line name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ppobook.cli.options import MaybeFile, literal
+from ppobook.cli.users import imported
+from ppobook.run.spellings import did_you_mean
+
+if TYPE_CHECKING:
+    from ppobook.language.named import Policy
+    from ppobook.language.world import World
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How completions are sampled.
+
+    Args:
+        data: JSONL with prompts; if left out, the run's data
+        world: a World as data, as in nouns=8,places=8
+        tokenizer: of a transformers model, if it is in another place
+        seed: random seed of the tokens
+        temperature: sampling temperature; 0 is greedy
+        top_k: sample from the k most probable tokens only
+        top_p: sample from the most probable tokens with this share of the probability only
+        max_new_tokens: maximum length; if left out, the world's or 64
+        dtype: of a transformers model: float32 or bfloat16
+        device: device of the networks
+        num_threads: threads of torch
+    """
+
+    data: MaybeFile = None
+    world: str | None = None
+    tokenizer: str | None = None
+    seed: int = 0
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    max_new_tokens: int | None = None
+    dtype: str | None = None
+    device: str = "cpu"
+    num_threads: int = 1
+
+    def sampling(self) -> dict[str, Any]:
+        names = ("temperature", "top_k", "top_p", "seed", "max_new_tokens")
+        return {name: getattr(self, name) for name in names}
+
+
+def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
+    """The language models of these names."""
+    from ppobook.language.named import open_policy
+
+    return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in dict.fromkeys(names)]
+
+
+def open_others(
+    reward_model: str | None, reference: str | None, how: Generation, policies: Sequence[Policy]
+) -> dict[str, Any]:
+    """The reward model and the reference that policies are evaluated with; each is opened once."""
+    from ppobook.language.named import open_reference
+
+    found: dict[str, Any] = {}
+    if reward_model is not None:
+        found["reward_model"] = open_reward(reward_model, policies)
+    if reference is not None:
+        found["reference"] = open_reference(reference, policies, how.dtype, how.device)
+    return found
+
+
+def open_reward(name: str, policies: Sequence[Policy]) -> Any:
+    """The reward model or the function that a name means."""
+    from ppobook.language.named import open_reward_model
+
+    return function_of(name) if names_function(name) else open_reward_model("reward_model", name, policies)
+
+
+def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
+    """The data to take prompts from: those that the options name, or those of the runs."""
+    from ppobook.language.named import common_data
+    from ppobook.language.opening import refuse_other_words
+
+    refuse_both({name: x for name in ("data", "world") if (x := getattr(how, name)) is not None})
+    if how.data is not None:
+        return how.data
+    data = common_data(policies) if how.world is None else world_of(how.world)
+    if not isinstance(data, str):
+        for policy in policies:
+            refuse_other_words("data", data.tokenizer, policy.tokenizer)
+    return data
+
+
+def names_function(name: Any) -> bool:
+    """Whether this is MODULE:FUNCTION and not a file or folder."""
+    return isinstance(name, str) and ":" in name and not Path(name).exists()
+
+
+def function_of(name: str) -> Any:
+    """The reward function that my_module:short names."""
+    found = imported(name, "reward", "short")
+    if not callable(found):
+        raise ValueError(f"reward must be a function, got {name!r}, of type {type(found).__name__}")
+    return found
+
+
+def world_of(sizes: Any) -> World:
+    """The World of `nouns=8,places=8`, or of a mapping in a file."""
+    from ppobook import validation
+    from ppobook.language.world import World
+
+    found = sizes_in("world", sizes)
+    known = list(inspect.signature(World).parameters)
+    for name in found:
+        if name not in known:
+            listed = validation.one_of(known)
+            raise ValueError(
+                f"world must have sizes that are {listed}, got {name!r}{did_you_mean(name, known)}"
+            )
+    return World(**found)
+
+
+def sizes_in(option: str, text: Any) -> dict[str, Any]:
+    """`nouns=8,clauses=0.5,0.5` as {"nouns": 8, "clauses": (0.5, 0.5)}."""
+    if isinstance(text, dict):
+        return text
+    found: dict[str, Any] = {}
+    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", str(text)) if text else []:
+        name, given, value = (word.strip() for word in part.partition("="))
+        if not given or not name or not value:
+            example = "r=8,alpha=16" if option == "lora" else "nouns=8,places=8"
+            raise ValueError(f"{option} must be names with numbers, as in {example}, got {text!r}")
+        if name in found:
+            raise ValueError(f"{option} must have each size once, got {text!r}, with {name} twice")
+        found[name] = literal(value)
+    return found
+
+
+def refuse_both(given: dict[str, Any]) -> None:
+    if "data" in given and "world" in given:
+        raise ValueError(
+            f"one of data and world must be given, got data {given['data']!r} and world {given['world']!r}"
+        )

@@ -1,0 +1,100 @@
+"""The command `ppobook`: it finds the command that was typed, runs it, and turns errors into one sentence.
+
+A command is a function; its module is imported when it is called, and imports torch after it has read its
+arguments. Nothing is imported from a user's module unless its name was typed: `my_module:MyPPO`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+import ppobook
+
+COMMANDS = {
+    "train": ("ppobook.cli.train:train", "train a policy, or resume a run"),
+    "evaluate": ("ppobook.cli.evaluate:evaluate", "evaluate a trained policy"),
+    "doctor": ("ppobook.cli.doctor:doctor", "find what goes wrong in a run, with the evidence"),
+    "compare": ("ppobook.cli.compare:compare", "compare runs, with intervals over their seeds"),
+    "watch": ("ppobook.cli.evaluate:watch", "film a trained policy"),
+    "export": ("ppobook.cli.evaluate:export", "export a trained policy to ONNX"),
+    "envs": ("ppobook.cli.work:envs", "list environments"),
+    "work": ("ppobook.cli.work:work", "copy chapters and exercises into a folder of your own"),
+    "reset": ("ppobook.cli.work:reset", "start an exercise over; your answers go into a backup"),
+    "language": ("ppobook.cli.language:run", "train and evaluate small language models"),
+}
+
+EXAMPLES = """\
+  ppobook train ppo --env CartPole-v1 --seed 0 --total-steps 100000 --out RUN
+  ppobook train --resume RUN
+  ppobook evaluate RUN
+  ppobook doctor RUN
+  ppobook compare RUN RUN RUN --out comparison.svg
+  ppobook watch RUN --out episode.gif
+  ppobook export RUN policy.onnx
+  ppobook language --help
+
+  ppobook --version; ppobook --traceback COMMAND … shows where an error came from"""
+
+# A missing module of these was not installed; any other is missing in the user's own code.
+_DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch", "tqdm", "tyro", "yaml"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        print(f"ppobook {ppobook.__version__}")
+        return 0
+    traceback = words[:1] == ["--traceback"]
+    try:
+        run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+    except KeyboardInterrupt as stopped:
+        print(f"ppobook: {_as_options(str(stopped)) or 'stopped by Ctrl-C'}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+        return 0
+    except FloatingPointError as error:
+        print(f"ppobook: {error}", file=sys.stderr)
+        return 1
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        if traceback:
+            raise
+        ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
+        remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
+        notes = "".join(f"; {_as_options(note)}" for note in getattr(error, "__notes__", []))
+        print(f"ppobook: {_as_options(str(error))}{remedy}{notes}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run_command(
+    words: Sequence[str], prog: str, commands: Mapping[str, tuple[str, str]], examples: str
+) -> None:
+    """Run the command that the first word names, with the other words; without words, print the help."""
+    from ppobook import validation
+    from ppobook.run.spellings import did_you_mean
+
+    if not words or words[0] in ("-h", "--help"):
+        print(f"usage: {prog} COMMAND …\n\ncommands:")
+        for name, (_, summary) in commands.items():
+            print(f"  {name:<14} {summary}")
+        print(f"\n{prog} COMMAND --help shows the options of a command.\n\nexamples:\n{examples}")
+        return
+    name = words[0].replace("-", "_")
+    if words[0].startswith("-"):
+        raise ValueError(f"{words[0]}: {prog} has no such option. See {prog} --help")
+    if name not in commands:
+        hint = did_you_mean(name, commands)
+        raise ValueError(f"the command must be {validation.one_of(list(commands))}, got {words[0]!r}{hint}")
+    module, _, function = commands[name][0].partition(":")
+    getattr(importlib.import_module(module), function)(words[1:], f"{prog} {name}")
+
+
+def _as_options(message: str) -> str:
+    """A message of the library, with resume='folder' as --resume folder."""
+    return re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)

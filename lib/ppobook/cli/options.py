@@ -1,0 +1,252 @@
+"""A function as a command: tyro makes its options from the signature, and its help from the docstring.
+
+Positional-only parameters are words, keyword-only ones are options, and the fields of a `Settings` class can
+be options too. A value is read as Python would read it and is validated by the library, where Python's
+callers have theirs validated; so there is one definition and one message.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import inspect
+import itertools
+import re
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from ppobook.run.settings import Settings
+from ppobook.run.spellings import did_you_mean
+
+# Types of parameters, with their name in the help.
+Run = Annotated[str, tyro.conf.arg(metavar="RUN")]
+File = Annotated[str, tyro.conf.arg(metavar="FILE")]
+MaybeRun = Annotated[str | None, tyro.conf.arg(metavar="RUN")]
+MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+
+
+class Default:
+    """A setting's default: shown in the help, and left out of what was given."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+# The default of an argument that has none.
+_REQUIRED = "(required)"
+
+_registry = ConstructorRegistry()
+
+
+@_registry.primitive_rule
+def _one_word(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Every option takes one word: --hidden 32,32, --total-steps 1e5, --lr-final none."""
+    if dataclasses.is_dataclass(info.type) or typing.get_origin(info.type) in (tuple, list):
+        return None
+    text = str in (info.type, *typing.get_args(info.type))
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="TEXT" if text else "N" if int in (info.type, *typing.get_args(info.type)) else "X",
+        instance_from_str=lambda words: words[0] if text else literal(words[0]),
+        is_instance=lambda _: True,
+        str_from_instance=lambda x: [_shown(x.value if isinstance(x, Default) else x)],
+    )
+
+
+def literal(text: str) -> Any:
+    """A number, a tuple, True, None, …, as Python reads it, with 1e5 as an integer; else the text itself."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return text
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _shown(value: Any) -> str:
+    """A value as one writes it on the command line: none, true, 32,32."""
+    if isinstance(value, tuple):
+        return ",".join(map(_shown, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def command(function: Callable[..., None]) -> Callable[[Sequence[str], str], None]:
+    """A function that is called with the words of the command line and the command's name, for the help."""
+
+    def run(words: Sequence[str], prog: str) -> None:
+        positional, options, _ = read(function, words, prog)
+        given = {name: x.value if isinstance(x, Default) else x for name, x in options.items()}
+        function(*positional, **given)
+
+    return run
+
+
+def read(
+    function: Callable[..., Any],
+    words: Sequence[str],
+    prog: str,
+    settings: Sequence[type[Settings]] = (),
+    presets: dict[str, Any] | None = None,
+    *,
+    shown: Sequence[type[Settings]] = (),
+    without: Sequence[str] = (),
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """The positional arguments, options and settings that the words give to a function.
+
+    Parameters
+    ----------
+    function : callable
+    words : sequence of str
+    prog : str
+        The command's name.
+    settings : sequence of Settings classes
+        Their fields are options too.
+    presets : dict, optional
+        Defaults that differ from those of the class, for the help.
+    shown : sequence of Settings classes
+        Those that --help lists after the options.
+    without : sequence of str
+        Parameters of the function that are not options here.
+
+    Raises
+    ------
+    ValueError
+        A word that is none of these, or an argument that is missing.
+    SystemExit
+        After --help.
+    """
+    parse: Any = functools.partial(
+        tyro.cli,
+        prog=prog,
+        registry=_registry,
+        return_unknown_args=True,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    given = _as_dataclass(settings, presets or {})
+    options = _arguments_of(function, without)
+    known = [*_names(options), *_names(given)]
+    flags = [name for name, default in known if default is False]
+    takes_a_value = [f"--{name}" for name, _ in known if name not in flags]
+    for word, after in itertools.pairwise([*words, "--"]):
+        if word.replace("-", "_").replace("__", "--", 1) in takes_a_value and after.startswith("--"):
+            raise ValueError(f"{word} needs a value. See {prog} --help")
+    chosen, rest = parse(given, args=words, add_help=False) if settings else (given(), words)
+    try:
+        found, unknown = parse(options, args=rest)
+    except SystemExit as stop:
+        for one in shown if stop.code in (None, 0) else ():
+            print_settings(one, presets or {}, prog)
+        raise
+    if unknown:
+        raise ValueError(_unknown(unknown, [name for name, _ in known], prog))
+    arguments = vars(found)
+    for f in dataclasses.fields(options):
+        if "needed" in f.metadata and (arguments[f.name] == () or arguments[f.name] is _REQUIRED):
+            raise ValueError(f"{prog} needs {f.metadata['needed']}. See {prog} --help")
+    words_first = [f.name for f in dataclasses.fields(options) if f.metadata["positional"]]
+    values = {name: x for name, x in vars(chosen).items() if not isinstance(x, Default)}
+    return tuple(arguments.pop(name) for name in words_first), arguments, values
+
+
+def _arguments_of(function: Callable[..., Any], without: Sequence[str]) -> Any:
+    """A dataclass with the parameters of a function and its docstring."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    options = []
+    for p in inspect.signature(function).parameters.values():
+        if p.name in without:
+            continue
+        kind, positional = hints[p.name], p.kind is p.POSITIONAL_ONLY
+        inner, *notes = typing.get_args(kind) if typing.get_origin(kind) is Annotated else (kind,)
+        metadata: dict[str, Any] = {"positional": positional}
+        default = p.default
+        if dataclasses.is_dataclass(inner):
+            default = typing.cast(Any, inner)()
+        elif default is p.empty:
+            default = () if typing.get_origin(inner) is tuple else _REQUIRED
+            metavar = next((x.metavar for x in notes if hasattr(x, "metavar")), p.name)
+            metadata["needed"] = metavar if positional else f"--{p.name} {metavar}"
+        kind = Annotated[kind, tyro.conf.Positional] if positional else kind
+        options.append((p.name, kind, dataclasses.field(default=default, metadata=metadata)))
+    made = dataclasses.make_dataclass("arguments", options, kw_only=True)
+    made.__doc__ = function.__doc__
+    return made
+
+
+def _as_dataclass(settings: Sequence[type[Settings]], presets: dict[str, Any]) -> Any:
+    """The fields of these classes as options of any value."""
+    found = {f.name: (kind, f) for kind in settings for f in dataclasses.fields(kind)}
+    options = [
+        (
+            name,
+            Annotated[Any, tyro.conf.arg(help=_help(f), metavar=_metavar(f))],
+            Default(default_of(f, presets)),
+        )
+        for name, (kind, f) in found.items()
+    ]
+    made = dataclasses.make_dataclass("settings", options)
+    made.__doc__ = "Settings, with their defaults."
+    return made
+
+
+def _help(f: dataclasses.Field[Any]) -> str:
+    choices = f.metadata.get("choices")
+    return f.metadata.get("help", "") + (f" ({', '.join(choices)})" if choices else "")
+
+
+def _metavar(f: dataclasses.Field[Any]) -> str:
+    kinds = {"float": "X", "int": "N", "tuple": "N,N", "bool": "BOOL", "dict": "DICT"}
+    return kinds.get(re.split(r"\W", str(f.type))[0], "NAME")
+
+
+def default_of(f: dataclasses.Field[Any], presets: dict[str, Any]) -> Any:
+    """A setting's default: the preset's, else its own."""
+    if f.name in presets:
+        return presets[f.name]
+    return f.default_factory() if callable(f.default_factory) else f.default
+
+
+def print_settings(kind: type[Settings], presets: dict[str, Any], prog: str) -> None:
+    """Print the settings of a class: their options, help texts and defaults."""
+    with contextlib.suppress(SystemExit):
+        tyro.cli(_as_dataclass([kind], presets), args=["--help"], prog=prog, registry=_registry)
+
+
+def as_words(values: dict[str, Any]) -> str:
+    """Settings as one types them: --lr 0.001 --hidden 32,32."""
+    return " ".join(f"--{name.replace('_', '-')} {_shown(x)}" for name, x in values.items())
+
+
+def first_word(function: Callable[..., Any], words: Sequence[str]) -> str | None:
+    """The first word that is neither an option of the function or a setting, nor the value of one."""
+    flags = [p.name for p in inspect.signature(function).parameters.values() if p.default is False]
+    waiting = iter(words)
+    for word in waiting:
+        if not word.startswith("-"):
+            return word
+        if "=" not in word and word.lstrip("-").replace("-", "_") not in [*flags, "h", "help"]:
+            next(waiting, None)
+    return None
+
+
+def _names(options: Any) -> Iterator[tuple[str, Any]]:
+    """The names and defaults of the fields of a dataclass, and of the dataclasses in them."""
+    for f in dataclasses.fields(options):
+        inside = dataclasses.is_dataclass(f.default)
+        yield from _names(f.default) if inside else ((f.name, f.default),)
+
+
+def _unknown(words: Sequence[str], known: Sequence[str], prog: str) -> str:
+    """The message about words that belong to no option."""
+    option = next((word for word in words if word.startswith("--")), None)
+    if option is None:
+        return f"unexpected argument {words[0]!r}. See {prog} --help"
+    name = option[2:].partition("=")[0].replace("-", "_")
+    hint = did_you_mean(name, [one for one in known if one != name], shown="--{}").replace("_", "-")
+    return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"

@@ -1,0 +1,75 @@
+"""What other libraries call a setting, for "did you mean" in Python, in files and on the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+# Stable-Baselines3, CleanRL, TRL, and earlier versions of this library. Of several names here, a suggestion
+# has those that the algorithm knows.
+OTHER_NAMES = {
+    "adam_epsilon": ("adam_eps",),
+    "anneal_lr": ("lr_final",),
+    "batch_size": ("num_minibatches",),
+    "beta": ("kl_coef",),
+    "cg_max_steps": ("cg_iterations",),
+    "clip_coef": ("clip_eps",),
+    "clip_range": ("clip_eps",),
+    "clip_range_vf": ("value_clip_eps",),
+    "clip_vloss": ("value_clip_eps",),
+    "cliprange": ("clip_eps",),
+    "cliprange_value": ("value_clip_eps",),
+    "cut": ("truncation",),
+    "ent_coef": ("entropy_coef",),
+    "env_id": ("env",),
+    "epsilon": ("clip_eps",),
+    "epsilon_high": ("clip_eps_high",),
+    "gae_lambda": ("lam",),
+    "gradient_accumulation_steps": ("micro_batch_size",),
+    "importance_sampling_level": ("surrogate",),
+    "init_kl_coef": ("kl_coef",),
+    "judge": ("reward_model", "reward"),
+    "kl_coef_target": ("kl_target",),
+    "learning_rate": ("lr",),
+    "loss_type": ("reduction", "loss"),
+    "max_completion_length": ("max_new_tokens",),
+    "max_steps": ("updates", "total_steps"),
+    "minibatch_size": ("num_minibatches",),
+    "mini_batch_size": ("num_minibatches",),
+    "n_envs": ("num_envs",),
+    "n_epochs": ("epochs",),
+    "n_steps": ("num_steps",),
+    "net_arch": ("hidden",),
+    "norm_adv": ("normalize_advantages",),
+    "normalize_advantage": ("normalize_advantages",),
+    "num_generations": ("group_size",),
+    "num_iterations": ("epochs",),
+    "num_mini_batches": ("num_minibatches",),
+    "num_ppo_epochs": ("epochs",),
+    "num_train_epochs": ("epochs", "updates"),
+    "output_dir": ("out",),
+    "per_device_train_batch_size": ("batch_size",),
+    "policy_kwargs": ("hidden", "activation"),
+    "response_length": ("max_new_tokens",),
+    "reward": ("reward_model",),
+    "reward_model": ("reward",),
+    "scale_rewards": ("scale",),
+    "steps": ("updates", "total_steps"),
+    "target_kl": ("max_kl", "kl_target"),
+    "total_timesteps": ("total_steps",),
+    "update_epochs": ("epochs",),
+    "vf_coef": ("value_coef",),
+    "warmup_steps": ("warmup",),
+}
+
+
+def meant(name: str, known: Collection[str]) -> list[str]:
+    """Those of the known names that `name` may stand for: another library's spelling, or a near miss."""
+    other = [one for one in OTHER_NAMES.get(name, ()) if one in known]
+    return other or difflib.get_close_matches(name, known, n=2)
+
+
+def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
+    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
+    found = [shown.format(one) for one in meant(name, known)]
+    return f". Did you mean {' or '.join(found)}?" if found else ""

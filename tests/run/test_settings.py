@@ -1,0 +1,30 @@
+"""Settings: names of other libraries, and the switch of the fast forms."""
+
+import pytest
+
+import ppobook.language.settings as language
+import ppobook.settings as control
+from ppobook.run.settings import Settings
+from ppobook.run.spellings import OTHER_NAMES
+
+
+def test_other_names_stand_for_settings_that_there_are():
+    kinds = [*control.SETTINGS.values(), *language.SETTINGS.values()]
+    known = {name for kind in kinds for name in kind.__dataclass_fields__}
+    known |= {"env", "out", "total_steps", "reward", "reward_model"}  # arguments
+    assert {name for names in OTHER_NAMES.values() for name in names} <= known
+
+
+@pytest.mark.parametrize(
+    ("word", "fast"), [(None, True), ("1", True), ("0", False), ("False", False), ("", "")]
+)
+def test_the_environment_variable_fast(word, fast, monkeypatch):
+    monkeypatch.delenv("PPOBOOK_FAST", raising=False)
+    if word is not None:
+        monkeypatch.setenv("PPOBOOK_FAST", word)
+    if fast == "":
+        with pytest.raises(ValueError, match="PPOBOOK_FAST must be 0, 1, false or true, got ''"):
+            Settings()
+    else:
+        assert Settings().fast is fast
+        assert Settings(fast=not fast).fast is not fast
