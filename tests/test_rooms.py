@@ -79,6 +79,7 @@ LANGUAGE = [
     "dpo ppo grpo",
     "online",
     "opening training evaluating best_of_n",
+    "named report",
     "__init__",
 ]
 

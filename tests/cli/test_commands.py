@@ -329,7 +329,7 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
     )
     assert "4 updates" in ppobook("doctor", "run")  # reads no class
     assert "Mine" in ppobook("compare", "run", "--metric", "mine")
-    assert "draws no pictures" in ppobook("watch", "run", *learner, *world, "--out", "x.gif", code=2)
+    assert "render_mode='rgb_array'" in ppobook("watch", "run", *learner, *world, "--out", "x.gif", code=2)
     assert "--value-epochs" in ppobook("train", "own_things:Mine", "--list")
 
 

@@ -348,7 +348,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ppo BASE --reward nowhere", "got 'nowhere', and there is no such folder"),
         ("ppo BASE --reward BASE", "'sft'"),
         ("ppo JUDGE --reward gold", "a reward model"),
-        ("ppo BASE --reward gold --world nouns=3,places=2", "vocabulary"),
+        ("ppo BASE --reward gold --world nouns=3,places=2", "data must have the model's"),
         ("ppo BASE --reward gold --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("iterative_ppo BASE --reward gold", "gold"),
         ("sft --world nouns=1", "nouns must be"),
@@ -376,7 +376,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("evaluate BASE --reward-model BASE", "reward_model must be a run of 'reward'"),
         ("compare BASE JUDGE", "must be a language model"),
         ("compare BASE OTHER", "were trained on different data"),
-        ("compare BASE OTHER --world nouns=2,places=2", "vocabulary"),
+        ("compare BASE OTHER --world nouns=2,places=2", "data must have the model's"),
         ("best_of_n BASE --n 1,x", "n must be an integer of at least 1, got '1,x'"),
         ("best_of_n BASE --n 4 --draws 2", "draws must be an integer of at least 4, got 2"),
         ("ladder BASE", "RUN must be a run of 'reward', got"),
@@ -511,7 +511,7 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
     assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
-    assert "already" in refused(capsys, "export", runs / "base", out)
+    assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
     assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
     assert "RewardModel" in refused(capsys, "export", runs / "judge", tmp_path / "x")
