@@ -38,9 +38,9 @@ def build(described: dict[str, Any]) -> Any:
         return Decoder(DecoderConfig(**sizes)).to(dtype)
     if kind == "reward_model":
         return RewardModel(build(sizes["body"]), sizes["pooling"], bias=sizes["bias"])
-    from ppobook.language import hf
+    from ppobook.language import pretrained
 
-    return hf.build(described)
+    return pretrained.build(described)
 
 
 def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
@@ -55,6 +55,6 @@ def build_tokenizer(described: dict[str, Any]) -> Any:
     """The tokenizer that `describe_tokenizer` described."""
     if described["kind"] == "words":
         return WordTokenizer(described["words"])
-    from ppobook.language import hf
+    from ppobook.language import pretrained_tokenizer
 
-    return hf.build_tokenizer(described)
+    return pretrained_tokenizer.build_tokenizer(described)

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook.language.data import Batches, labelled_of, pairs_of, refuse_unless_apart
+from ppobook.language.data import Batches, check_pairs_differ, labelled_of, pairs_of
 from ppobook.language.model import LanguageModel
 from ppobook.language.reward import EVAL_BATCH_SIZE, SampledPairs, sample_pairs
 from ppobook.language.settings import BETA, DPOSettings
@@ -135,7 +135,7 @@ class DPO(Stage):
         pairs = data
         if not isinstance(data, Pairs):
             pairs = pairs_of(data, self.tokenizer, max_length=self.model.context)
-        refuse_unless_apart(pairs)
+        check_pairs_differ(pairs)
         if self.settings.loss == "kto":
             self._unpair(pairs)
         else:

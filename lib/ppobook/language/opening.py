@@ -79,9 +79,9 @@ def _open_policy(
 
 def _open_tokenizer(given: Any) -> Any:
     if given is not None and not hasattr(given, "eos"):
-        from ppobook.language import hf
+        from ppobook.language.pretrained_tokenizer import open_tokenizer
 
-        given = hf.open_tokenizer(given)
+        given = open_tokenizer(given)
     if not (given is None or isinstance(given, WordTokenizer) or hasattr(given, "description")):
         raise TypeError(
             "tokenizer must be a WordTokenizer, a tokenizer of transformers or the folder of one, which a "

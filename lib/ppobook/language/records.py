@@ -1,7 +1,7 @@
-"""Records, from wherever they lie: a list, a file of JSON lines, a `datasets.Dataset`.
+"""Records of a list, a file of JSON lines, or a `datasets.Dataset`.
 
-A record is a dict of columns. What each says is for `ppobook.language.data` to know; here it is only found,
-and given a name to complain of it by: ``data[7]``, or ``pairs.jsonl, line 8``.
+A record is a dict of columns, which `ppobook.language.data` interprets. Here they are read, and get names for
+error messages: ``data[7]``, or ``pairs.jsonl, line 8``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 class EmptyError(ValueError):
-    """A text without anything in it."""
+    """An empty text."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records, and what to call each of them.
+    """Records, and their names.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Records:
     source : str
         "data", or the path of a file.
     lines : list of int, optional
-        Where each stands in a file of lines.
+        The line numbers in a file of lines.
     """
 
     rows: list[Record]
@@ -45,40 +45,40 @@ class Records:
     lines: list[int] | None = None
 
     def place(self, i: int) -> str:
-        """What to call a record: ``data[7]``, or the line of a file."""
+        """A record's name: ``data[7]``, or the line of a file."""
         return f"{self.source}[{i}]" if self.lines is None else f"{self.source}, line {self.lines[i]}"
 
-    def each(self, function: Callable[[Record], T]) -> list[T]:
-        """What a function makes of each record. Whatever it refuses is refused with the record's place."""
+    def map(self, function: Callable[[Record], T]) -> list[T]:
+        """Apply a function to each record. Its errors are raised with the record's name."""
         made: list[T] = []
         for i, row in enumerate(self.rows):
             try:
                 made.append(function(row))
             except EmptyError as error:
                 others = sum(_is_empty(function, other) for other in self.rows[i + 1 :])
-                also = f" (so it is in {others} more)" if others else ""
-                raise ValueError(f"{self.place(i)}: {error}{also}; leave such records out") from None
+                also = f" (and in {others} more)" if others else ""
+                raise ValueError(f"{self.place(i)}: {error}{also}. Leave such records out") from None
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"{self.place(i)}: {error}") from None
         return made
 
     def format(self, *formats: Sequence[str]) -> Sequence[str]:
-        """The first of these sets of columns that the first record has; all others must have it, too."""
+        """The first of these sets of columns that the first record has; all others must have it too."""
         has = [name for name, value in self.rows[0].items() if value is not None]
         for wanted in formats:
             if {*wanted} <= {*has}:
                 break
         else:
             known = ", or ".join(_listed(wanted) for wanted in formats)
-            raise ValueError(f"{self.place(0)} has {_columns(has)}; {known} is wanted")
+            raise ValueError(f"{self.place(0)} must have {known}, got {_columns(has)}")
         for i, row in enumerate(self.rows):
             for name in wanted:
                 if row.get(name) is None:
                     there = [other for other, value in row.items() if value is not None]
                     raise ValueError(
-                        f"{self.place(i)} has {_columns(there)}, and no {name!r}; {_listed(wanted)} as in "
-                        f"{self.place(0)} is wanted"
+                        f"{self.place(i)} must have {_listed(wanted)}, as {self.place(0)} has, got "
+                        f"{_columns(there)} without {name!r}"
                     )
         return wanted
 
@@ -105,55 +105,55 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def records_of(data: Any) -> Records:
-    """The records in whatever holds them.
+    """The records of a list, a file or a dataset.
 
     Parameters
     ----------
     data : list of dicts, path, or datasets.Dataset
-        A file has one JSON object a line (JSONL), or is one JSON list of them.
+        A file has one JSON object a line (JSONL), or is a JSON list of objects.
 
     Raises
     ------
     ValueError, TypeError, FileNotFoundError
-        No records, no such file, a line that is no JSON, a record that is no dict.
+        No records, no such file, a line that is not JSON, a record that is not a dict.
     """
     if isinstance(data, World):
-        raise TypeError(f"data is {data!r}; records are wanted, such as its corpus(1000)")
+        raise TypeError(f"data must be records, such as World.corpus(1000), got {data!r}")
     if isinstance(data, str | os.PathLike):
         records = _read_file(Path(validation.path("data", data)))
     elif isinstance(data, Mapping):
         splits = [name for name, part in data.items() if hasattr(part, "column_names")]
-        hint = f"one of its splits, data[{splits[0]!r}]" if splits else "a list of dicts, one a record"
-        raise TypeError(f"data is a {type(data).__name__} of {_listed(data)}; wanted: {hint}")
+        expected = f"one split, such as data[{splits[0]!r}]" if splits else "a list of dicts, one a record"
+        raise TypeError(f"data must be {expected}, got a {type(data).__name__} of {_listed(data)}")
     elif hasattr(data, "to_dict") and hasattr(data, "iloc"):
-        raise TypeError(f"data is a {type(data).__name__}; wanted: its records, data.to_dict('records')")
+        raise TypeError(f"data must be records, data.to_dict('records'), got a {type(data).__name__}")
     elif hasattr(data, "take") and not hasattr(data, "__len__"):
         raise TypeError(
-            f"data is a {type(data).__name__}, which is read as it comes, and all is looked at before "
-            "training; wanted: some of it, as in list(data.take(10_000))"
+            "data must be in memory, such as list(data.take(10_000)), since all of it is checked before "
+            f"training, got a {type(data).__name__}"
         )
     elif not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise TypeError(
-            f"data is of type {type(data).__name__}; a World, a list of dicts, the path of a JSONL file or a "
-            "datasets.Dataset is wanted (a list(…) of what can be gone through only once, or has no length)"
+            "data must be a World, a list of dicts, the path of a JSONL file or a datasets.Dataset, got "
+            f"{type(data).__name__}. Make a list of an iterator"
         )
     elif hasattr(data, "column_names") and hasattr(data, "to_list") and data.format["type"] != "custom":
-        # A dataset as a whole, three times as fast as row by row, where a "custom" transform would be seen.
+        # Three times as fast as row by row, but without a "custom" transform.
         records = Records(data.to_list())
     else:
         records = Records(list(data))
     if not records.rows:
-        raise ValueError(f"{records.source} is empty; at least one record is wanted")
+        raise ValueError(f"{records.source} must have at least one record, got none")
     for i, row in enumerate(records.rows):
         if not isinstance(row, Mapping):
-            raise TypeError(f"{records.place(i)} is {reprlib.repr(row)}; a dict of columns is wanted")
+            raise TypeError(f"{records.place(i)} must be a dict of columns, got {reprlib.repr(row)}")
         for name in row:
             if not isinstance(name, str):
-                raise TypeError(f"{records.place(i)} has a column {name!r}; names of columns are strings")
+                raise TypeError(f"{records.place(i)} must have strings as column names, got {name!r}")
     return records
 
 
-# Files of other kinds, and the function of a datasets.Dataset that reads them.
+# Other file types, and the function of datasets.Dataset that reads them.
 _TABLES = {".parquet": "from_parquet", ".csv": "from_csv", ".arrow": "from_file"}
 
 
@@ -161,19 +161,18 @@ def _read_file(path: Path) -> Records:
     if path.is_file() and path.suffix.lower() in _TABLES:
         reader = _TABLES[path.suffix.lower()]
         raise ValueError(
-            f"data is {str(path)!r}, and a JSONL file is wanted; what datasets.Dataset.{reader} reads there "
-            "can be handed over in Python, and its to_json(…) writes such a file"
+            f"data must be a JSONL file, got {str(path)!r}. Pass what datasets.Dataset.{reader} reads, or "
+            "write it by its to_json(…)"
         )
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         raise ValueError(
-            f"data is {str(path)!r}, a folder of datasets, and a JSONL file is wanted; what "
-            "datasets.load_from_disk reads there can be handed over in Python, and its to_json(…) writes "
-            "such a file"
+            f"data must be a JSONL file, got {str(path)!r}, a folder of datasets. Pass what "
+            "datasets.load_from_disk reads, or write it by its to_json(…)"
         )
     if not path.is_file():
         raise FileNotFoundError(
-            f"data is {str(path)!r}, where there is no file; the path of a JSONL file is wanted "
-            "(what datasets.load_dataset or load_from_disk gives can be handed over as it is)"
+            f"data must be a JSONL file, got {str(path)!r}, where there is none. What datasets.load_dataset "
+            "or load_from_disk returns can be passed as it is"
         )
     rows: list[Record] = []
     lines: list[int] = []
@@ -188,11 +187,10 @@ def _read_file(path: Path) -> Records:
                     lines.append(number)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number} is no JSON ({error.msg} at column {error.colno}); "
-            "one JSON object a line is wanted"
+            f"{path}, line {number} must be a JSON object, got {error.msg} at column {error.colno}"
         ) from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8 after line {number} ({error.reason})") from None
+        raise ValueError(f"{path} must be UTF-8, got {error.reason} after line {number}") from None
     return Records(rows, str(path), lines)
 
 
@@ -201,16 +199,16 @@ def _read_list(path: Path, text: str, number: int) -> Records:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number + error.lineno - 1} is no JSON ({error.msg} at column {error.colno}); "
-            "a list of objects is wanted, or one object a line"
+            f"{path}, line {number + error.lineno - 1} must be part of a JSON list of objects, got {error.msg} "
+            f"at column {error.colno}"
         ) from None
     return Records(rows, str(path))
 
 
 def digest_of(data: Any) -> str:
-    """A number in hexadecimals for the records in a file or in memory: the same for the same records.
+    """SHA-256 of the records in a file or in memory, in hexadecimal.
 
-    It does not depend on where they lie, nor on the order of a record's columns.
+    It does not depend on where they are stored, nor on the order of a record's columns.
 
     Raises
     ------
@@ -223,7 +221,7 @@ def digest_of(data: Any) -> str:
 
 
 def _plain(x: Any) -> Any:
-    """What JSON has no form for, as something that is the same whenever the program runs."""
+    """An object that JSON can't store, as data that is the same in every process."""
     if hasattr(x, "tolist"):
         return x.tolist()
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(x))

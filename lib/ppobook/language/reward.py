@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.language.data import Batches, pairs_of, refuse_unless_apart
+from ppobook.language.data import Batches, check_pairs_differ, pairs_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
@@ -81,7 +81,7 @@ class RewardModelling(Stage):
             data = task.data
             if not isinstance(data, Pairs):
                 data = pairs_of(data, self.tokenizer, max_length=reward_model.body.context)
-            refuse_unless_apart(data)
+            check_pairs_differ(data)
             self.pairs, self.held_out = train_eval_split(data, settings.eval_pairs, seed)
             number = len(self.pairs)
         elif isinstance(language_model, RewardModel):

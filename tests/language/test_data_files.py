@@ -1,0 +1,129 @@
+"""Records in lists, files and datasets."""
+
+import json
+import re
+import sys
+
+import pytest
+import torch
+from data_cases import (
+    CHAT,
+    GOOD,
+    RECORDS,
+    WORDS,
+    PieceTokenizer,
+    Table,
+    answered,
+    asked,
+    said,
+)
+
+from ppobook.language.data import digest_of, examples_of, labelled_of, pairs_of, prompts_of
+
+
+def files_of(folder):
+    lines = [json.dumps(record) for record in RECORDS]
+    contents = {
+        "plain.jsonl": "\n".join(lines),
+        "gaps.jsonl": "\n" + "\n\n \n".join(lines) + "\n\n",
+        "windows.jsonl": "\ufeff" + "\r\n".join(lines) + "\r\n",
+        "list.json": json.dumps(RECORDS, indent=2),
+        "late.json": "\n\n " + json.dumps(RECORDS),
+    }
+    for name, content in contents.items():
+        path = folder / name
+        path.write_bytes(content.encode())
+        yield path
+
+
+def test_the_same_records_are_read_from_wherever_they_lie(tmp_path):
+    want = examples_of(RECORDS, WORDS)
+    sources = [tuple(RECORDS), Table(RECORDS), *files_of(tmp_path)]
+    sources.append(str(sources[-1]))
+    sources.append(Table(RECORDS, lambda row: row))
+    for source in sources:
+        found = examples_of(source, WORDS)
+        assert torch.equal(found.tokens, want.tokens)
+        assert torch.equal(found.prompts, want.prompts)
+        assert prompts_of(source, WORDS).columns == {"level": [1.5, 2.5, None]}
+        assert digest_of(source) == digest_of(RECORDS)
+
+
+def test_a_transform_of_a_datasets_owner_is_heeded():
+    upper = Table(RECORDS, lambda row: row | {"prompt": "the sea"})
+    assert asked(examples_of(upper, WORDS), WORDS) == ["the sea"] * 3
+
+
+def test_only_the_end_of_a_line_ends_a_line(tmp_path):
+    path = tmp_path / "odd.jsonl"
+    odd = [{"prompt": "the\u2028sky", "note": "a\u2028b\u0085c\x1d"}, {"prompt": "the sea", "note": "ü"}]
+    path.write_text("\n".join(json.dumps(r, ensure_ascii=False) for r in odd), encoding="utf-8")
+    assert prompts_of(path, WORDS).columns["note"] == [r["note"] for r in odd]
+
+
+def test_a_digest_is_of_what_the_records_say():
+    one = digest_of(RECORDS)
+    assert re.fullmatch("[0-9a-f]{64}", one)
+    assert digest_of([dict(reversed(r.items())) for r in RECORDS]) == one
+    others = [
+        RECORDS[:2],
+        RECORDS[::-1],
+        [*RECORDS, RECORDS[0]],
+        [*RECORDS[:2], RECORDS[2] | {"level": 0}],
+        [*RECORDS[:2], RECORDS[2] | {"prompt": "what color is it"}],
+        [*RECORDS[:2], RECORDS[2] | {"more": None}],
+    ]
+    assert len({one, *map(digest_of, others)}) == 1 + len(others)
+
+    class Thing:
+        pass
+
+    # What JSON has no form for; an address in memory is another in each run.
+    first, second = ([{"prompt": "the", "x": x} for x in (Thing(), torch.ones(2), {3})] for _ in range(2))
+    assert digest_of(first) == digest_of(second)
+    assert digest_of([{"x": torch.ones(2)}]) != digest_of([{"x": torch.zeros(2)}])
+
+
+def test_a_real_dataset(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_list(RECORDS)
+    assert digest_of(table) == digest_of(RECORDS)
+    assert prompts_of(table, WORDS).columns == {"level": [1.5, 2.5, None]}
+    assert asked(examples_of(table.select([2]), WORDS), WORDS) == ["what color is it ?"]
+    shouted = table.with_transform(lambda rows: {"prompt": ["the sea"] * len(rows["prompt"])})
+    assert [WORDS.decode(row) for row in prompts_of(shouted, WORDS).tokens] == ["the sea"] * 3
+    chats = datasets.Dataset.from_list(
+        [CHAT["completion"], {"prompt": said("It", "is", "of"), "completion": said("", "It")[1:]}]
+    )
+    t = PieceTokenizer(ends="<|end|>")
+    assert answered(examples_of(chats, t), t) == ["It is blue.<|end|>", "It<|end|>"]
+    with pytest.raises(
+        TypeError, match=r"data must be one split, such as data\['train'\], got a DatasetDict of 'train'"
+    ):
+        examples_of(datasets.DatasetDict(train=table), WORDS)
+    with pytest.raises(TypeError, match=r"data must be in memory, .* got a IterableDataset"):
+        examples_of(table.to_iterable_dataset(), WORDS)
+
+
+def test_very_many_records_cost_no_more_apiece():
+    """No step may look at all records for each of them: it would be seen in the calls that are made."""
+    found = []
+    for n in (200, 2000):
+        rows = [GOOD[pairs_of] | {"label": 1, "x": i} for i in range(n)]
+        events = 0
+
+        def count(*_):
+            nonlocal events
+            events += 1
+
+        sys.setprofile(count)
+        try:
+            prompts_of(rows, WORDS)
+            examples_of([{"text": "the sky is blue"}] * n, WORDS)
+            pairs_of(rows, WORDS)
+            labelled_of(rows, WORDS)
+            digest_of(rows)
+        finally:
+            sys.setprofile(None)
+        found.append(events)
+    assert found[1] < 11 * found[0]

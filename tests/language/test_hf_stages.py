@@ -1,0 +1,220 @@
+"""All stages on models of transformers."""
+
+import importlib.util
+
+import pytest
+import torch
+from small_pretrained import (
+    ASKED,
+    CHAT,
+    EOS,
+    PAD,
+    ROWS,
+    assert_close,
+    net_of,
+    scored,
+    some_completions,
+    words,
+)
+
+from ppobook.language import gpt2, hf
+from ppobook.language.pretrained import Pretrained
+from ppobook.language.pretrained_tokenizer import open_tokenizer
+from ppobook.language.registry import STAGES, stage_class
+from ppobook.language.run import load
+from ppobook.language.tokens import left_pad
+from ppobook.language.training import train
+from ppobook.language.world import World
+
+NOUNS, VERBS, PLACES = ("fox", "owl", "hen"), ("sings", "sits", "runs"), ("barn", "lake")
+TEXTS = [
+    {"prompt": f"say {n} :", "completion": f" the {n} {v} by the {p} ."}
+    for n in NOUNS
+    for v in VERBS
+    for p in PLACES
+]
+PAIRS = [
+    {"prompt": row["prompt"], "chosen": row["completion"], "rejected": " a " + "by " * (2 + i % 3)}
+    for i, row in enumerate(TEXTS)
+]
+
+
+def short_and_animal(prompts, completions, kind):
+    """A reward of one's own: few words, and the noun among them."""
+    assert all(k in p for k, p in zip(kind, prompts, strict=True))
+    return [
+        float(k in text.split()) - 0.1 * len(text.split()) for k, text in zip(kind, completions, strict=True)
+    ]
+
+
+SAMPLED = {"data": ASKED, "reward": short_and_animal, "max_new_tokens": 4, "batch_size": 8}
+# What each stage is given. One that is not here is not tried.
+GIVEN = {
+    "sft": {"data": TEXTS, "batch_size": 6},
+    "reward": {"data": PAIRS, "batch_size": 6, "pooling": "last"},
+    "ppo": SAMPLED,
+    "grpo": SAMPLED | {"group_size": 4},
+    "dpo": {"data": PAIRS, "batch_size": 6},
+    "online_dpo": SAMPLED,
+}
+PRESENT = [name for name in GIVEN if importlib.util.find_spec(STAGES[name].partition(":")[0])]
+
+
+def trained(stage, model, updates=2, **changes):
+    how = {**GIVEN[stage], "lr": 2e-3, "seed": 3, "progress": False}
+    if "warmup" in stage_class(stage).settings_class.__dataclass_fields__:
+        how["warmup"] = 0
+    return train(stage, model, updates=updates, **{**how, **changes})
+
+
+def same_weights(a, b):
+    one, other = a.state_dict(), b.state_dict()
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("stage", PRESENT)
+@pytest.mark.parametrize("lora", [None, {"r": 2}])
+def test_a_stage_from_a_folder(folders, transformers, tmp_path, stage, lora, request):
+    if lora is not None:
+        request.getfixturevalue("peft")
+    folder = folders["llama" if lora is None else "gpt2"]
+    begun, _ = hf.open_pretrained(folder, lora=lora)
+    how = {"lora": lora, "checkpoint_every": 1}
+    run = trained(stage, folder, updates=2, out=tmp_path / "run", **how)
+    assert len(run.history) == 2
+    assert run.history["grad_norm"].gt(0).all()
+    assert run.config.get("lora") == lora
+    body = run.model.body if stage == "reward" else run.model
+    weights, before = body.state_dict(), begun.state_dict()
+    moved = [name for name in weights if not torch.equal(weights[name], before[name])]
+    assert moved
+    if lora is not None:
+        assert all("lora_" in name for name in moved)
+
+    # Broken off after one of the two: to the bit the same.
+    trained(stage, folder, updates=1, out=tmp_path / "part", **how)
+    again = {name: GIVEN[stage][name] for name in ("data", "reward") if name in GIVEN[stage]}
+    resumed = train(resume=tmp_path / "part", updates=2, progress=False, **again)
+    assert same_weights(resumed.model, run.model)
+    loaded = load(tmp_path / "run")
+    assert same_weights(loaded.model, run.model)
+    assert loaded.tokenizer.encode("say fox :") == [4, 8, 5]
+
+    hf.save_pretrained(loaded, tmp_path / "saved")
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "saved").eos_token_id == EOS
+    if stage == "reward":
+        c = some_completions()
+        logits, config = scored(transformers, tmp_path / "saved", c, PAD, left=False)
+        torch.testing.assert_close(logits - config.reward_zero, run.model.rewards(c), rtol=1e-4, atol=1e-4)
+    else:
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "saved").eval()
+        expected = run.model if lora is None else run.model.merged()
+        tokens = torch.tensor(ROWS[2:3])
+        assert_close(theirs(input_ids=tokens).logits, expected(tokens))
+
+
+@pytest.mark.parametrize("stage", PRESENT)
+def test_a_stage_does_to_gpt2_what_it_does_to_our_decoder(transformers, stage):
+    """The same weights behind the adapter and in our decoder: the same completions, losses and steps."""
+    net = net_of("gpt2", scale=0.05)
+    tokenizer = open_tokenizer(words())
+    theirs = trained(stage, net, tokenizer=tokenizer)
+    ours = trained(stage, gpt2.to_decoder(net, eos=EOS, pad=PAD), tokenizer=tokenizer)
+    # In DPO's first batch nothing is told apart yet, and rounding decides on which side it falls.
+    unmeant = ("seconds", "accuracy") if stage == "dpo" else "seconds"
+    for name in [name for name in ours.history.columns if not name.startswith(unmeant)]:
+        assert theirs.history[name].tolist() == pytest.approx(
+            ours.history[name].tolist(), rel=2e-3, abs=1e-4
+        ), name
+    tokens, mask = left_pad(ROWS, PAD)
+    if stage != "reward":
+        torch.testing.assert_close(
+            theirs.model(tokens, mask)[mask], ours.model(tokens, mask)[mask], rtol=1e-2, atol=2e-3
+        )
+
+
+def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
+    run = trained("sft", folders["llama"], updates=1, lora={"r": 2}, dtype="bfloat16")
+    assert run.config["lora"] == {"r": 2}
+    assert run.config["dtype"] == run.model.dtype == "bfloat16"
+    assert run.model.decoder.embed_tokens.weight.dtype == torch.bfloat16
+    whole = trained("sft", folders["llama"], updates=1)
+    begun = trained("sft", whole, updates=1, lora={"r": 2})
+    assert begun.model.lora["r"] == 2
+    assert not same_weights(begun.model, trained("sft", whole, updates=1, lora={"r": 2}, seed=4).model)
+    with pytest.raises(ValueError, match="lora must be None for a model with adapters"):
+        trained("sft", begun, lora={"r": 2})
+    world = World(nouns=2, places=2, max_new_tokens=12)
+    fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)
+    with pytest.raises(ValueError, match="lora was given, and is for models of transformers"):
+        train("grpo", fresh, reward="gold", lora={"r": 2}, progress=False)
+    with pytest.raises(ValueError, match="model is None"):
+        train("sft", data=world, lora={"r": 2}, progress=False)
+
+
+def test_a_run_has_one_base_when_resumed_too(folders, tmp_path, peft, monkeypatch):
+    kind, places = stage_class("ppo"), []
+    step = kind.step
+
+    def looked(self, number):
+        nets = [getattr(net, "body", net) for net in self.modules().values()]
+        places.append([{x.data_ptr() for x in net.buffers()} for net in nets])
+        return step(self, number)
+
+    monkeypatch.setattr(kind, "step", looked)
+    trained("ppo", folders["llama"], updates=1, lora={"r": 2}, out=tmp_path / "run")
+    again = {name: GIVEN["ppo"][name] for name in ("data", "reward")}
+    with pytest.raises(ValueError, match="lora was given, and a resumed run has its own"):
+        train(resume=tmp_path / "run", updates=2, lora={"r": 2}, **again)
+    train(resume=tmp_path / "run", updates=2, progress=False, **again)
+    assert len(places) == 2
+    for model, *others in places:
+        assert len(others) == 2  # the reference and the critic
+        assert all(other <= model for other in others)
+
+
+def test_the_reference_of_adapters_is_the_model_as_it_began(folders, peft):
+    """Not the base: what was learned by supervision is in the adapters, and part of the reference."""
+    model, tokenizer = hf.open_pretrained(folders["llama"], lora={"r": 2})
+    base = trained("sft", model, tokenizer=tokenizer)
+    run = trained("grpo", base, updates=1, kl_coef=0.5)
+    # In the first batch the policy is the reference. Were that the base, there would be a KL.
+    assert run.history["kl_reference"][0] == pytest.approx(0, abs=1e-5)
+    assert isinstance(run.model, Pretrained)
+    assert run.model.lora is not None
+
+
+def test_a_world_may_have_a_model_of_theirs(transformers):
+    world = World(nouns=2, places=2, max_new_tokens=12)
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 24}
+    ids = {"bos_token_id": None, "eos_token_id": world.tokenizer.eos, "pad_token_id": world.tokenizer.pad}
+    net = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=world.tokenizer.vocab_size, **sizes, **ids)
+    )
+    run = train(
+        "sft", net, world, tokenizer=world.tokenizer, updates=2, examples=40, batch_size=20, progress=False
+    )
+    assert isinstance(run.model, Pretrained)
+    assert run.tokenizer is world.tokenizer
+    tuned = train("grpo", run, reward="gold", updates=1, batch_size=8, group_size=4, progress=False)
+    assert "gold" in tuned.history
+
+
+def test_our_decoder_may_have_a_tokenizer_of_theirs(transformers, folders):
+    decoder = gpt2.to_decoder(net_of("gpt2"), eos=EOS, pad=PAD)
+    for tokenizer in (words(), str(folders["gpt2"])):
+        run = trained("sft", decoder, updates=1, tokenizer=tokenizer)
+        assert run.tokenizer.encode("say fox :") == [4, 8, 5]
+
+
+def test_a_dataset_of_conversations(transformers, folders):
+    datasets = pytest.importorskip("datasets")
+    said = [
+        {"messages": [{"role": "say", "content": n}, {"role": "the", "content": f"{n} sings"}]} for n in NOUNS
+    ]
+    data = datasets.Dataset.from_list(said)
+    run = train(
+        "sft", folders["llama"], data, tokenizer=words(template=CHAT), updates=1, batch_size=3, progress=False
+    )
+    # say : fox </s> the : fox sings </s>, and the first of them is read only
+    assert run.history["tokens"][0] == 3 * 8

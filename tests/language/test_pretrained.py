@@ -1,0 +1,369 @@
+"""`Pretrained` against the model's own forward pass and generation; LoRA and half precision."""
+
+import copy
+import io
+import sys
+import warnings
+
+import pytest
+import torch
+from small_pretrained import (
+    PAD,
+    PADDINGS,
+    ROWS,
+    V,
+    assert_close,
+    net_of,
+    opened,
+    own,
+    roughen,
+    scattered,
+    scored,
+    seeded,
+    some_completions,
+    words,
+)
+
+from ppobook.language import hf, pretrained
+from ppobook.language.generation import generate
+from ppobook.language.model import Scalar
+from ppobook.language.rewards import RewardModel
+from ppobook.language.tokens import completion_logits, left_pad, right_pad, token_logp
+
+# --- the forward pass ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_logits_are_the_models_own(net, padding, dtype):
+    net = net.to(dtype)
+    model = opened(net)
+    tokens, mask = PADDINGS[padding]()
+    logits = model(tokens, mask)
+    assert logits.dtype == dtype
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    for b, row in enumerate(ROWS):
+        torch.testing.assert_close(logits[b][mask[b]], own(net, row), **close)
+    whole = torch.tensor(ROWS[2:3])
+    assert_close(model(whole), net(input_ids=whole).logits)
+    assert_close(model(whole, torch.ones_like(whole)), net(input_ids=whole).logits)
+
+
+def test_what_stands_at_padding_changes_nothing(net):
+    model = opened(net).requires_grad_(True)
+    _, mask = scattered(ROWS, 11)
+    results = []
+    for junk in (PAD, 7, V + 80):  # an id that is none of the vocabulary's too
+        tokens, mask = scattered(ROWS, 11, junk=junk)
+        logits = model(tokens, mask)
+        assert logits.isfinite().all()
+        model.zero_grad()
+        logits[mask].square().sum().backward()
+        results.append([logits[mask], *(p.grad.clone() for p in model.parameters())])
+    for other in results[1:]:
+        assert all(map(torch.equal, results[0], other))
+    assert all(g.isfinite().all() for g in results[0])
+
+
+def test_rows_longer_than_the_context_by_padding_alone(net):
+    model = opened(net)
+    for pad in (left_pad, right_pad):
+        tokens, mask = pad([list(range(4, 14)), [5] * 40], PAD)
+        far = [torch.nn.functional.pad(x, (3, 3)) for x in (tokens, mask)]
+        torch.testing.assert_close(
+            model(*far)[:, 3:-3][mask], model(tokens, mask)[mask], rtol=1e-5, atol=1e-5
+        )
+    with pytest.raises(ValueError, match="at most context = 40 tokens a row, got 41"):
+        model(torch.full((1, 41), 5))
+    with pytest.raises(ValueError, match="at most context = 40 tokens a row, got 39 and room = 2"):
+        model.start_cache(torch.full((1, 39), 5), None, 2)
+
+
+def test_head_takes_hidden_vectors_of_any_shape(net):
+    model = opened(net)
+    tokens, mask = left_pad(ROWS, PAD)
+    hidden = model.hidden(tokens, mask)
+    assert hidden.shape == (*tokens.shape, model.width) == (*tokens.shape, 32)
+    logits = model(tokens, mask)
+    assert logits.shape == (*tokens.shape, model.vocab_size)
+    torch.testing.assert_close(model.head(hidden[:, -1]), logits[:, -1], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(model.head(hidden[1, 2]), logits[1, 2], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(model.head(hidden[:, 2:5]), logits[:, 2:5], rtol=1e-6, atol=1e-6)
+
+
+SPECIAL = {
+    "gemma2": {"final_logit_softcapping": 0.5, "query_pre_attn_scalar": 8, "sliding_window": 3},
+    "granite": {"logits_scaling": 3.0, "embedding_multiplier": 2.0},
+    "mistral": {"sliding_window": 3},
+    "mixtral": {"num_local_experts": 3},
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_other_models_do_to_logits_and_windows_is_kept(transformers, kind):
+    net = net_of(kind, **SPECIAL[kind])
+    model = opened(net)
+    tokens, mask = left_pad(ROWS, PAD)
+    logits = model(tokens, mask)
+    for b, row in enumerate(ROWS):
+        torch.testing.assert_close(logits[b][mask[b]], own(net, row), rtol=1e-5, atol=1e-5)
+    c = generate(model, tokens, mask, 8, temperature=0)
+    again = completion_logits(model, c)
+    torch.testing.assert_close(token_logp(again, c.tokens, mask=c.mask), c.logp, rtol=1e-5, atol=1e-5)
+
+
+def test_there_is_no_dropout(transformers):
+    changes = {"resid_pdrop": 0.5, "embd_pdrop": 0.5, "attn_pdrop": 0.5}
+    net = net_of("gpt2", **changes)
+    model = opened(net)
+    tokens = torch.tensor(ROWS[2:3])
+    critic = Scalar(model).train()
+    assert model.train() is model
+    assert not any(module.training for module in model.decoder.modules())
+    assert not any(module.training for module in critic.body.decoder.modules())
+    assert torch.equal(model(tokens), model(tokens))
+    assert_close(model(tokens), own(net.eval(), ROWS[2])[None])
+    assert model.decoder.config.resid_pdrop == 0.5  # nothing of it is lost to whoever loads it again
+
+
+# --- the cache, and generation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_token_by_token_is_all_at_once(net, padded):
+    model = opened(net)
+    full = torch.randint(4, V, (4, 12), generator=seeded())
+    mask = torch.ones_like(full, dtype=torch.bool)
+    if padded:
+        mask[1, :3], mask[2, :4], mask[3, 0] = False, False, False
+    at_once = model(full, mask)
+    logits, cache = model.start_cache(full[:, :5], mask[:, :5] if padded else None, 7)
+    for t in range(5, 12):
+        torch.testing.assert_close(logits, at_once[:, t - 1], rtol=1e-5, atol=1e-5)
+        logits = model.step(full[:, t], cache)
+    torch.testing.assert_close(logits, at_once[:, -1], rtol=1e-5, atol=1e-5)
+    logits += 1  # a caller may write to them
+    with pytest.raises(ValueError, match="room for another token, got all 12 in use"):
+        model.step(full[:, 0], cache)
+
+
+def test_greedy_generation_is_transformers_own(net, transformers):
+    model = opened(net)
+    prompts, mask = left_pad(ROWS, PAD)
+    # A word that some rows come to and others do not, and no row at once.
+    free = generate(model, prompts, mask, 14, temperature=0).tokens.tolist()
+    model.eos = next(w for w in range(4, V) if 0 < sum(w in row[2:] for row in free) < len(free))
+    mine = generate(model, prompts, mask, 14, temperature=0)
+    theirs = net.generate(
+        input_ids=prompts,
+        attention_mask=mask.long(),
+        max_new_tokens=14,
+        do_sample=False,
+        pad_token_id=PAD,
+        eos_token_id=model.eos,
+    )[:, prompts.shape[1] :]
+    assert 0 < mine.ended.sum() < len(prompts)
+    assert torch.equal(mine.tokens, theirs)
+    logp = token_logp(completion_logits(model, mine), mine.tokens, mask=mine.mask)
+    torch.testing.assert_close(mine.logp, logp, rtol=1e-5, atol=1e-5)
+
+
+# --- LoRA ---------------------------------------------------------------------------------------------------
+
+
+def test_adapters_change_nothing_at_first_and_only_they_are_trained(net, peft):
+    before = torch.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = opened(net, lora={"r": 3, "alpha": 6})
+    assert torch.equal(before, torch.get_rng_state())
+    tokens = torch.tensor(ROWS[2:3])
+    assert_close(model(tokens), net(input_ids=tokens).logits)
+    matrices = [p for name, p in net.base_model.named_parameters() if p.ndim == 2 and "e.weight" not in name]
+    assert sum(p.numel() for p in model.parameters()) == sum(
+        3 * sum(p.shape) for p in matrices if 32 in p.shape
+    ) - (3 * sum(net.get_input_embeddings().weight.shape) if net.config.model_type == "llama" else 0)
+    assert all("lora_" in name for name, _ in model.named_parameters())
+    other = opened(net, lora={"r": 3, "alpha": 6}, seed=1)
+    assert not all(map(torch.equal, model.parameters(), other.parameters()))
+
+
+def test_what_is_frozen_stays_whatever_is_asked(net, peft):
+    model = opened(net, lora={"r": 2})
+    frozen = {name: x.clone() for name, x in model.named_buffers()}
+    critic = Scalar(model).requires_grad_(True)
+    optimizer = torch.optim.SGD([*model.requires_grad_(True).parameters(), *critic.parameters()], lr=1.0)
+    tokens, mask = left_pad(ROWS, PAD)
+    for _ in range(2):  # B is 0 in the first, and there is no gradient for A
+        optimizer.zero_grad()
+        (model(tokens, mask).square().mean() + (critic(tokens, mask) - 1).square().mean()).backward()
+        optimizer.step()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+    assert all(torch.equal(x, frozen[name]) for name, x in model.named_buffers())
+    assert not torch.equal(model(tokens, mask), opened(net)(tokens, mask))
+
+
+def test_copies_share_what_is_frozen(net, peft):
+    model = roughen(opened(net, lora={"r": 2}))
+    reference = copy.deepcopy(model)
+    critic = Scalar(model)
+    places = {x.data_ptr() for x in model.buffers()}
+    for other in (reference, critic.body):
+        assert {x.data_ptr() for x in other.buffers()} <= places
+        assert not {p.data_ptr() for p in other.parameters()} & {p.data_ptr() for p in model.parameters()}
+    tokens = torch.tensor(ROWS[2:3])
+    expected = model(tokens)
+    roughen(model)
+    assert torch.equal(reference(tokens), expected)
+    assert not torch.equal(model(tokens), expected)
+    stored = io.BytesIO()
+    torch.save([model.state_dict(), reference.state_dict(), critic.state_dict()], stored)
+    alone = io.BytesIO()
+    torch.save(model.state_dict(), alone)
+    trained = 4 * sum(p.numel() for p in model.parameters())
+    overhead = 2 * 90_000  # names and places of some hundred tensors
+    assert len(stored.getvalue()) < len(alone.getvalue()) + 2 * trained + overhead
+    # From a checkpoint, each comes back with a base of its own.
+    again = pretrained.build(reference.description())
+    again.load_state_dict(reference.state_dict())
+    assert {x.data_ptr() for x in again.buffers()}.isdisjoint(places)
+    again.share(model)
+    assert {x.data_ptr() for x in again.buffers()} <= places
+    assert torch.equal(again(tokens), expected)
+
+
+def test_tied_words_stay_tied_on_the_way_to_a_device(transformers, peft):
+    model = opened(net_of("gpt2"), lora={"r": 2})
+    moved = model.to(torch.float64)
+    assert moved.output.lm_head.weight is moved.decoder.wte.weight
+    assert moved.decoder.wte.weight.dtype == torch.float64
+
+
+def test_merged_is_base_and_adapters(net, peft):
+    model = roughen(opened(net, lora={"r": 3, "alpha": 6}))
+    state, weights = model.state_dict(), model.merged().state_dict()
+    name = "decoder.h.1.mlp.c_fc" if net.config.model_type == "gpt2" else "decoder.layers.1.mlp.up_proj"
+    a, b = (state[f"{name}.lora_{x}.default.weight"] for x in "AB")
+    added = (b @ a) * (6 / 3)
+    if net.config.model_type == "gpt2":
+        added = added.T
+    torch.testing.assert_close(
+        weights[f"{name}.weight"], state[f"{name}.base_layer.weight"] + added, rtol=1e-5, atol=1e-6
+    )
+    merged = model.merged()
+    assert merged.lora is None
+    assert all(p.requires_grad for p in merged.parameters())
+    tokens, mask = left_pad(ROWS, PAD)
+    # Not at padding, of which each code makes something else.
+    torch.testing.assert_close(merged(tokens, mask)[mask], model(tokens, mask)[mask], rtol=1e-4, atol=1e-4)
+    roughen(merged)  # it has a base of its own
+    assert torch.equal(model.state_dict()[f"{name}.base_layer.weight"], state[f"{name}.base_layer.weight"])
+
+
+def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path):
+    model, tokenizer = hf.open_pretrained(net, words(), lora={"r": 3, "alpha": 5, "use_rslora": True})
+    roughen(model)
+    tokens = torch.tensor(ROWS[2:3])
+    hf.save_pretrained(model, tmp_path / "merged", tokenizer)
+    whole = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    assert_close(whole(input_ids=tokens).logits, model.merged()(tokens))
+    torch.testing.assert_close(whole(input_ids=tokens).logits, model(tokens), rtol=1e-4, atol=1e-4)
+    hf.save_pretrained(model, tmp_path / "adapters", merge=False)
+    assert sorted(path.name for path in (tmp_path / "adapters").iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a Conv1D, which peft sees to
+        theirs = peft.PeftModel.from_pretrained(copy.deepcopy(net), tmp_path / "adapters").eval()
+    torch.testing.assert_close(theirs(input_ids=tokens).logits, model(tokens), rtol=1e-5, atol=1e-5)
+    with pytest.raises(TypeError, match=r"got PeftModel.*\. Call its merge_and_unload\(\) first"):
+        opened(theirs)
+    with pytest.raises(ValueError, match="model must have no adapters of peft"):
+        opened(theirs.base_model.model)
+    merged = theirs.merge_and_unload()
+    torch.testing.assert_close(opened(merged)(tokens), model(tokens), rtol=1e-4, atol=1e-4)
+
+
+def test_doors_of_lora(transformers, peft, monkeypatch):
+    net = net_of("llama")
+    for lora, kind, said in (
+        ({"rank": 8}, ValueError, "each setting of lora must be .*, got 'rank'"),
+        ({"r": 0}, ValueError, r"lora\['r'\] must be an integer of at least 1, got 0"),
+        (8, TypeError, "lora must be a dict .*, got 8"),
+        ({"target_modules": 3}, TypeError, r"lora\['target_modules'\] must be .*, got 3"),
+        ({"target_modules": ["nothing"]}, ValueError, "lora must fit the model, got"),
+        ({"use_rslora": 1}, TypeError, "use_rslora"),
+    ):
+        with pytest.raises(kind, match=said):
+            opened(net, lora=lora)
+    model = opened(net, lora={"target_modules": ["q_proj", "v_proj"]})
+    assert {name.split(".")[-4] for name, _ in model.named_parameters()} == {"q_proj", "v_proj"}
+    with pytest.raises(ValueError, match="lora must be None for a model with adapters"):
+        hf.open_pretrained(model, words(), lora={})
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ValueError, match=r"peft must be installed: pip install 'ppobook\[hf\]'"):
+        opened(net, lora={})
+
+
+def test_a_reward_model_with_adapters(transformers, peft, tmp_path):
+    model, tokenizer = hf.open_pretrained(net_of("llama"), words(), lora={"r": 2})
+    reward_model = roughen(RewardModel(model, "last", bias=False))
+    assert len([p for p in reward_model.parameters() if p.requires_grad]) == 2 * 14 + 1
+    c = some_completions()
+    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
+    logits, _ = scored(transformers, tmp_path / "reward_model", c, PAD, left=False)
+    torch.testing.assert_close(logits, reward_model.rewards(c), rtol=1e-4, atol=1e-4)
+
+
+# --- half precision -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lora", [None, {"r": 4}])
+def test_half_precision_is_for_products_only(folders, lora, peft):
+    model, _ = hf.open_pretrained(folders["llama"], dtype="bfloat16", lora=lora)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    base = model.decoder.embed_tokens.weight
+    assert base.dtype == (torch.float32 if lora is None else torch.bfloat16)
+    tokens, mask = left_pad(ROWS, PAD)
+    exact = own(net_of("llama"), ROWS[2])
+    logits = model(tokens, mask)
+    assert logits.dtype == torch.bfloat16
+    assert 0 < (logits[2].float() - exact).abs().max() < 0.1
+    hidden = model.hidden(tokens, mask)
+    assert hidden.dtype == torch.float32
+    c = generate(model, tokens, mask, 6, generator=seeded())
+    assert c.logp.dtype == torch.float32
+    critic = Scalar(model)
+    (token_logp(completion_logits(model, c), c.tokens).sum() + critic(tokens, mask).sum()).backward()
+    assert {p.grad.dtype for p in model.parameters()} == {torch.float32}
+    again = pretrained.build(model.description())
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(tokens, mask), logits)
+    assert again.decoder.embed_tokens.weight.dtype == base.dtype
+
+
+def test_precision_may_be_changed_later(transformers, peft):
+    """Adapters on a float32 base that then are trained in bfloat16: the base stays as it is."""
+    model = roughen(opened(net_of("llama"), lora={"r": 2}))
+    half, _ = hf.open_pretrained(model, words(), dtype="bfloat16")
+    assert half.kept == torch.float32
+    again = pretrained.build(half.description())
+    again.load_state_dict(half.state_dict())
+    tokens, mask = left_pad(ROWS, PAD)
+    assert torch.equal(again(tokens, mask), half(tokens, mask))
+    assert again(tokens).dtype == torch.bfloat16
+    assert again.description() == half.description()
+    assert opened(net_of("llama"), lora={}, dtype="bfloat16").merged().kept == torch.float32
+
+
+def test_a_half_precise_folder_is_trained_in_float32(transformers, tmp_path):
+    net = net_of("gpt2").to(torch.bfloat16)
+    net.save_pretrained(tmp_path)
+    for given in (net, tmp_path):
+        model = opened(given)
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        assert model.dtype == "float32"
+        torch.testing.assert_close(
+            model(torch.tensor(ROWS[2:3]))[0], own(copy.deepcopy(net).float(), ROWS[2]), rtol=1e-5, atol=1e-5
+        )
