@@ -28,7 +28,7 @@ EIGHT = {
         "mask forgotten": "ppo grpo dpo online tokens model sft rewards sampling evaluating",
     },
     "shift by one token": {
-        "shift by one token": "ppo grpo dpo online tokens model rewards",
+        "shift by one token": "ppo grpo dpo online tokens cache rewards",
     },
     "KL sign": {
         "KL sign": "ppo grpo sampling preferences evaluating",
@@ -42,7 +42,7 @@ EIGHT = {
         "advantage over the prompt's tokens": "ppo",
         "the prompt's mask": "grpo",
         "the prompt's tokens counted": "dpo rewards",
-        "the prompt's tokens learned": "data",
+        "the prompt's tokens learned": "encoding",
     },
     "terminal reward at the wrong token": {
         "terminal reward at the wrong token": "ppo tokens rewards",
@@ -53,7 +53,7 @@ EIGHT = {
     "old log-probs recomputed": {
         "old log-probs recomputed after the update": "ppo",
         "old log-probs recomputed": "grpo online",
-        "old log-probs of another distribution": "model",
+        "old log-probs of another distribution": "generation",
         "old log-probs with a gradient": "sampling",
     },
 }
