@@ -451,9 +451,10 @@ def main(arguments: list[str] | None = None) -> int:
     if what != "curves":
         print(report(said))
     where = write(NAMES[what], lines, said, recorded=options.record)
+    import figures
     import page
 
-    page.draw(where, where)
+    figures.draw(where, where)
     if options.record:
         page.write()
     return 0

@@ -21,8 +21,8 @@ import common
 import torch
 from language_common import NEW_TOKENS, ROWS, folder
 
-from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.files import save_model
+from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "workers")]
 
+import figures  # noqa: E402
 import harness  # noqa: E402
 import jobs  # noqa: E402
 import page  # noqa: E402
@@ -512,7 +513,7 @@ def test_the_figure_bears_a_rival_that_did_not_get_there(tmp_path):
     rows = [{**one, **dict(zip(("ratio", "low", "high"), x, strict=True))} for x in ends]
     (tmp_path / "race").mkdir()
     (tmp_path / "race" / "facts.json").write_text(json.dumps({"comparisons": rows}))
-    assert page.speedups(page.Recorded(tmp_path)) == [("x, SB3", 2.0, 1.0, None)]
+    assert figures.speedups(page.Recorded(tmp_path)) == [("x, SB3", 2.0, 1.0, None)]
 
 
 def test_the_page_says_nothing_where_nothing_is_recorded(tmp_path):
