@@ -69,7 +69,7 @@ def peaks() -> pd.DataFrame:
 # By how much gold has to fall from its peak to be called fallen.
 FELL = 0.3
 # The β of PPO at which seeds part.
-TOLD_BETA = 0.1
+SHOWN_BETA = 0.1
 
 
 # ----------------------------------------------------------------------------------------------- the tables
@@ -92,16 +92,16 @@ def seed_by_seed() -> str:
     ppo = found[found["method"] == "PPO"].set_index("seed")
     betas = sorted(ppo["beta"].unique())
     rungs = (1, 3, 6)
-    rows = [("seed", *(f"judge, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in betas))]
-    for seed, judge in ladder.iterrows():
+    rows = [("seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in betas))]
+    for seed, rewards in ladder.iterrows():
         of_seed = ppo.loc[[seed]].set_index("beta")
         ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in betas)
-        rows.append((str(seed), *(f"{judge[k]:.2f}" for k in rungs), *ends))
+        rows.append((str(seed), *(f"{rewards[k]:.2f}" for k in rungs), *ends))
     return _markdown(rows, left=1)
 
 
 def ladder() -> str:
-    rows = [("kind words", "gold", "what the judge says")]
+    rows = [("kind words", "gold", "reward model")]
     for kind, some in table_of("language_ladder").groupby("kind"):
         rows.append((str(kind), f"{some['gold'].mean():.2f}", _mean(some["proxy"])))
     return _markdown(rows, left=0)
@@ -111,14 +111,14 @@ def best_of_n() -> str:
     every = table_of("language_best_of_n")
     rows = [("n", "KL", "log n − (n − 1) / n", "proxy", "gold", "gold, chosen by gold")]
     for n, some in every.groupby("n"):
-        judged, known = (some[some["chosen_by"] == by] for by in ("proxy", "gold"))
-        cells = [f"{judged['kl'].mean():.2f}", f"{judged['kl_bound'].iloc[0]:.2f}"]
-        cells += [_mean(judged["proxy"]), _mean(judged["gold"]), _mean(known["gold"])]
+        by_proxy, by_gold = (some[some["chosen_by"] == by] for by in ("proxy", "gold"))
+        cells = [f"{by_proxy['kl'].mean():.2f}", f"{by_proxy['kl_bound'].iloc[0]:.2f}"]
+        cells += [_mean(by_proxy["proxy"]), _mean(by_proxy["gold"]), _mean(by_gold["gold"])]
         rows.append((str(n), *cells))
     return _markdown(rows, left=0)
 
 
-def judges() -> str:
+def reward_models() -> str:
     every = table_of("language_reward_models")
     rows = [("pairs", "width", "pooling", "accuracy", "peak of gold", "gold in the end", "KL in the end")]
     rows[0] += ("3 kind words", "6 kind words")
@@ -151,7 +151,7 @@ def rates() -> str:
 
 def chain() -> str:
     every = table_of("language_chain")
-    titles = {"sft": "SFT", "reward": "the judge", "ppo": "PPO"}
+    titles = {"sft": "SFT", "reward": "reward model", "ppo": "PPO"}
     rows = [("", "CPU s", "gold after it", "KL to SFT", "length", "ended, %")]
     for stage, some in every.groupby("stage", sort=False):
         known = some["gold"].notna().all()
@@ -182,16 +182,16 @@ def peak_or_no_peak() -> str:
             parts.append(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}")
         said.append(f"{method}: {', '.join(parts)}.")
     return (
-        f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the judge "
-        "gave more in the end than it did there. " + " ".join(said)
+        f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the "
+        "reward model's reward was higher in the end than there. " + " ".join(said)
     )
 
 
-def what_the_ladder_tells() -> str:
-    """What judges say of six kind words after three, of seeds that fell at the β where some did."""
-    found, judges = peaks(), table_of("language_ladder").pivot(index="seed", columns="kind", values="proxy")
-    ppo = found[(found["method"] == "PPO") & (found["beta"] == TOLD_BETA)].set_index("seed")
-    steep = judges[6] - judges[3]
+def ladder_and_fall() -> str:
+    """Rewards for six kind words less those for three, for seeds that fell and seeds that did not."""
+    found, rewards = peaks(), table_of("language_ladder").pivot(index="seed", columns="kind", values="proxy")
+    ppo = found[(found["method"] == "PPO") & (found["beta"] == SHOWN_BETA)].set_index("seed")
+    steep = rewards[6] - rewards[3]
     said = [
         f"{number} give from {some.min():.2f} to {some.max():.2f} more"
         for number, some in (
@@ -200,8 +200,8 @@ def what_the_ladder_tells() -> str:
         )
     ]
     return (
-        f"Take β {TOLD_BETA:g}. For six kind words rather than three, where gold gives 1.5 less, the judges "
-        f"differ: {', and '.join(said)}."
+        f"Take β {SHOWN_BETA:g}. For six kind words rather than three, where gold gives 1.5 less, the reward "
+        f"models differ: {', and '.join(said)}."
     )
 
 
@@ -219,8 +219,8 @@ def figure() -> str:
         "Four panels over the same axis, KL to the reference, its square root to scale. Above, gold: PPO's "
         f"curves by β, means over seeds ({ends}), each run thin behind them; then GRPO's. With both, that of "
         f"best of n, which at n {int(best['n'].iloc[0])} is at {best['gold'].mean():.2f}, "
-        f"KL {best['kl'].mean():.1f}. Below, what the judge says of the same policies: on average it rises "
-        "with KL."
+        f"KL {best['kl'].mean():.1f}. Below, the reward model's reward for the same policies: on average it "
+        "rises with KL."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
@@ -313,10 +313,10 @@ PARTS: dict[str, Callable[[], str]] = {
         overoptimisation,
         peak_or_no_peak,
         seed_by_seed,
-        what_the_ladder_tells,
+        ladder_and_fall,
         ladder,
         best_of_n,
-        judges,
+        reward_models,
         methods,
         rates,
         chain,
