@@ -47,8 +47,8 @@ class Watched(PPO):
             self.before = self.policy.distribution(rollout.observations.transpose(0, 1).flatten(0, 1))
         return super().update(rollout)
 
-    def afterwards(self, batch):
-        metrics = super().afterwards(batch)
+    def after_update(self, batch):
+        metrics = super().after_update(batch)
         with torch.no_grad():
             now = self.policy.distribution(batch.observations)
         ratio = (now.logp(batch.actions) - batch.old_logp).exp().double().numpy()

@@ -20,8 +20,12 @@ from ppobook.run.machine import threads
 BATCH = {"num_envs": 8, "num_steps": 256}
 CRITIC = {"value_epochs": 20, "value_lr": 0.01}
 LEARNERS = {
-    "vanilla": lambda spaces: vanilla.Vanilla(*spaces, vanilla.Settings(**BATCH, **CRITIC, lr=0.01)),
-    "trpo": lambda spaces: trpo.TRPO(*spaces, trpo.Settings(**BATCH, **CRITIC, lam=1.0, value_minibatches=1)),
+    "vanilla": lambda spaces: vanilla.Vanilla(
+        *spaces, vanilla.Vanilla.settings_class(**BATCH, **CRITIC, lr=0.01)
+    ),
+    "trpo": lambda spaces: trpo.TRPO(
+        *spaces, trpo.TRPO.settings_class(**BATCH, **CRITIC, lam=1.0, value_minibatches=1)
+    ),
 }
 
 
