@@ -1323,7 +1323,7 @@ def test_what_the_rubrics_say(world: dict[str, Any]) -> None:
     tuned = world["tune"]()
     assert tuned["KL of this update"].max() < 0.03
     assert tuned["KL from the start"].iloc[-1] == pytest.approx(4, abs=0.5)
-    assert tuned["the judge says"].is_monotonic_increasing
-    assert tuned["people say"].max() == pytest.approx(0.6, abs=0.1)
-    assert tuned["people say"].iloc[-1] < -1.5
+    assert tuned["reward model"].is_monotonic_increasing
+    assert tuned["people"].max() == pytest.approx(0.6, abs=0.1)
+    assert tuned["people"].iloc[-1] < -1.5
     assert tuned.clip_fraction.iloc[-1] < 0.05
