@@ -87,7 +87,7 @@ check: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/mypy
-	$(BIN)/pytest -q tests/test_digest.py
+	$(BIN)/pytest -q tests/notebooks/test_digest.py
 
 test: check
 	$(MAKE) book SERVE=0
