@@ -92,7 +92,7 @@ def test_the_kl_to_itself_is_zero_and_padding_has_none() -> None:
 
 
 def test_another_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match="vocabulary of 4 tokens and the model one of 3"):
+    with pytest.raises(ValueError, match="reference must have the model's vocabulary of 3 tokens, got 4"):
         sequence_kl(decoder(0), decoder(0, vocab_size=4), written([2, 1]))
 
 
@@ -150,10 +150,10 @@ def test_a_curve_is_the_mean_over_all_ways_to_take_n() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (([0.5, 0.6], [1, 2], 2), "sums to 1.1"),
-        (([0.5, 0.5], [1, 2, 3], 2), "rewards has shape"),
-        (([0.5, 0.5], [1, math.nan], 2), "rewards"),
-        (([0.5, 0.5], [1, 2], 0), "n is 0"),
+        (([0.5, 0.6], [1, 2], 2), "probs must be probabilities that sum to 1, got sum 1.1"),
+        (([0.5, 0.5], [1, 2, 3], 2), r"rewards must have shape \(2,\), .* got \(3,\)"),
+        (([0.5, 0.5], [1, math.nan], 2), "rewards must be finite, got nan at index 1"),
+        (([0.5, 0.5], [1, 2], 0), "n must be an integer of at least 1, got 0"),
     ],
 )
 def test_what_is_no_distribution_is_refused(arguments: tuple, sentence: str) -> None:
@@ -162,7 +162,7 @@ def test_what_is_no_distribution_is_refused(arguments: tuple, sentence: str) -> 
 
 
 def test_more_than_was_drawn_is_refused() -> None:
-    with pytest.raises(ValueError, match="ns"):
+    with pytest.raises(ValueError, match=r"ns must be an integer in \[1, 4\], got 5"):
         best_of_n_curve(np.zeros((1, 4)), [5])
 
 
@@ -240,7 +240,7 @@ def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
     for readers, room in (({}, 36), ({"reference": decoder(1, WORLD.tokenizer.vocab_size, context=9)}, 5)):
         found = evaluate(endless, data, n=2, tokenizer=WORLD.tokenizer, **readers)
         assert found.numbers["length"] == room
-    with pytest.raises(ValueError, match="a prompt of 4 tokens, and the context of policy is 4"):
+    with pytest.raises(ValueError, match="the context of policy, 4 tokens, got a prompt of 4 tokens"):
         evaluate(decoder(0, WORLD.tokenizer.vocab_size, context=4), data, tokenizer=WORLD.tokenizer)
 
 
@@ -261,11 +261,16 @@ def test_distinct_counts_runs_of_tokens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "kind", "sentence"),
     [
-        ((None,), {}, TypeError, "policy is of type NoneType"),
-        (("model",), {}, ValueError, "data is None"),
-        (("reward_model", WORLD), {}, ValueError, "policy is a reward model"),
-        (("model", WORLD), {"reward_model": "model"}, ValueError, "reward_model is a language model"),
-        (("model", WORLD), {"n": 0}, ValueError, "n is 0"),
+        ((None,), {}, TypeError, "policy must be a run, its folder or a model, got NoneType"),
+        (("model",), {}, ValueError, "data must be a World, or data with prompts, got None"),
+        (("reward_model", WORLD), {}, ValueError, "policy must be a language model, got a reward model"),
+        (
+            ("model", WORLD),
+            {"reward_model": "model"},
+            ValueError,
+            "reward_model must be a run of 'reward', got",
+        ),
+        (("model", WORLD), {"n": 0}, ValueError, "n must be an integer of at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(
@@ -282,8 +287,8 @@ def test_what_cannot_be_evaluated_is_refused(
 
 
 def test_nothing_to_compare_is_refused() -> None:
-    with pytest.raises(ValueError, match="policies is empty"):
+    with pytest.raises(ValueError, match="policies must have at least one entry"):
         compare({})
     for policies in (["run"], "run"):
-        with pytest.raises(TypeError, match=r"policies is of type (list|str); a dict of names and policies"):
+        with pytest.raises(TypeError, match=r"policies must be a dict of names and policies, got (list|str)"):
             compare(policies)

@@ -281,15 +281,15 @@ def test_what_was_held_out_is_found_again(tmp_path):
     stage = made(Task(decoder(), WORLD.tokenizer, RECORDS), eval_pairs=5, seed=3)
     run = fit(**own)
     assert torch.equal(held_out(run, RECORDS).chosen.tokens, stage.held_out.chosen.tokens)
-    with pytest.raises(ValueError, match="data is None, and the run was not trained on a World"):
+    with pytest.raises(ValueError, match="data must be the training data of the run, got None"):
         held_out(run)
-    with pytest.raises(ValueError, match="data differ from those of the run"):
+    with pytest.raises(ValueError, match="data must be the training data of the run, got other data"):
         held_out(run, RECORDS[:-1])
-    with pytest.raises(ValueError, match="run is one of 'sft'; one of 'reward' is wanted"):
+    with pytest.raises(ValueError, match="run must be a run of 'reward', got one of 'sft'"):
         held_out(train("sft", data=WORLD, updates=1, examples=40, eval_examples=0, progress=False))
 
 
-def test_what_is_held_out_is_judged_after_the_update():
+def test_held_out_pairs_are_evaluated_after_the_update():
     stage = made(lr=0.01)
     told = [stage.step(number) for number in range(3)]
     assert ["eval_loss" in row for row in told] == [False, False, True]
@@ -314,22 +314,23 @@ def test_going_on_with_a_reward_model():
         if name != "zero":
             torch.testing.assert_close(on.state_dict()[name], weight, rtol=0, atol=1e-9)
     assert on.zero != reward_model.zero  # of other completions
-    with pytest.raises(
-        ValueError, match=r"pooling is 'last', and model is .* with pooling='sum', which is w"
-    ):
+    with pytest.raises(ValueError, match="pooling must be 'sum', that of the reward model, got 'last'"):
         fit(reward_model, pooling="last", **same)
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
-        ({"model": RewardModel(decoder())}, "model is a reward model, and data is a World, whose pairs"),
-        ({"pooling": "mean"}, "pooling is 'mean'; .*one of 'sum', 'last' is wanted"),
-        ({"temperatures": (1.0,)}, r"temperatures is \(1.0,\); two are wanted"),
-        ({"temperatures": (1.0, 0)}, "temperatures is 0; a number above 0"),
-        ({"noise": -1}, "noise is -1; a number of at least 0"),
-        ({"pairs": 0}, "pairs is 0"),
-        ({"model": decoder(context=20)}, "max_new_tokens is 24; together at most context = 20"),
+        (
+            {"model": RewardModel(decoder())},
+            "data must be pairs of your own where model is a reward model, got a World",
+        ),
+        ({"pooling": "mean"}, "pooling must be one of 'sum', 'last', got 'mean'"),
+        ({"temperatures": (1.0,)}, r"temperatures must be two numbers, .* got \(1.0,\)"),
+        ({"temperatures": (1.0, 0)}, "temperatures must be a number above 0, got 0"),
+        ({"noise": -1}, "noise must be a number of at least 0, got -1"),
+        ({"pairs": 0}, "pairs must be an integer of at least 1, got 0"),
+        ({"model": decoder(context=20)}, "at most context = 20 tokens .* max_new_tokens = 24"),
         ({"data": [{"prompt": "tell fox barn :"}]}, "'chosen' and 'rejected' is wanted"),
         ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected is ' ', which is empty"),
         (
@@ -338,8 +339,8 @@ def test_going_on_with_a_reward_model():
         ),
     ],
 )
-def test_what_cannot_be_judged_is_refused_before_there_is_a_folder(tmp_path, changes, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
+def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         fit(**{"tokenizer": WORLD.tokenizer, **changes}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -416,7 +417,7 @@ def test_which_side_stands_first_does_not_matter_and_ties_count_half(plenty):
     ]
     certain = calibration(Oracle(lambda done: 1e9 * WORLD.gold(done)), some)
     assert certain.iloc[-1][["low", "high", "predicted"]].tolist() == [0.95, 1.0, 1.0]
-    with pytest.raises(ValueError, match="bins is 0"):
+    with pytest.raises(ValueError, match="bins must be an integer of at least 1, got 0"):
         calibration(Oracle(WORLD.gold), some, bins=0)
 
 
@@ -461,12 +462,10 @@ def test_the_ladder_is_over_all_prompts_and_of_its_seed():
 
 def test_a_ladder_that_does_not_fit_its_world():
     low = World(**{**SIZES, "max_new_tokens": 16})
-    with pytest.raises(
-        ValueError, match="texts of 17 tokens, and the world's have at most 16; a smaller top"
-    ):
+    with pytest.raises(ValueError, match=r"top must give texts of at most 16 tokens, .* got 17 tokens"):
         ladder(Oracle(kind_words), low)
     assert len(ladder(Oracle(lambda done: torch.zeros(len(done))), low, top=1)) == 2
-    with pytest.raises(ValueError, match="top is 0"):
+    with pytest.raises(ValueError, match="top must be an integer of at least 1, got 0"):
         ladder(Oracle(kind_words), WORLD, top=0)
 
 

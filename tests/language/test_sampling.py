@@ -321,6 +321,6 @@ def test_an_unknown_estimator_is_refused():
     x = torch.zeros(2)
     with pytest.raises(ValueError, match=r"kl_estimator must be one of 'k1', 'k2', 'k3', got 'k4'"):
         kl_estimate("k4", x, x)
-    with pytest.raises(ValueError, match="logp_p has shape"):
+    with pytest.raises(ValueError, match="logp_p must have shape"):
         kl_estimate("k1", x, torch.zeros(3))
     assert set(sampling.KL_ESTIMATORS) == {"k1", "k2", "k3"}

@@ -211,23 +211,29 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
-        ({"context": 19}, "context is 19, and a World's prompt and max_new_tokens are 20 tokens together"),
-        ({"width": 15}, "width is 15 and heads is 2; a multiple of heads"),
-        ({"examples": 0}, "examples is 0; a whole number of at least 1"),
-        ({"eval_every": 0}, "eval_every is 0"),
-        ({"eval_examples": -1}, "eval_examples is -1"),
+        (
+            {"context": 19},
+            "context must be at least 20, a World's prompt and max_new_tokens together, got 19",
+        ),
+        ({"width": 15}, "width must be a multiple of heads = 2, got 15"),
+        ({"examples": 0}, "examples must be an integer of at least 1, got 0"),
+        ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),
+        ({"eval_examples": -1}, "eval_examples must be an integer of at least 0, got -1"),
         ({"data": [LONG], "model": True}, "1 of 1 records have more than max_length = 20 tokens"),
         ({"data": [{"prompt": "tell"}], "model": True}, "the column 'prompt'; 'prompt' and 'completion'"),
         ({"data": [{**LONG, "completion": ""}], "model": True}, "completion is '', which is empty"),
-        ({"data": [{**LONG, "completion": "the wolf"}], "model": True}, "holds the word 'wolf'"),
+        (
+            {"data": [{**LONG, "completion": "the wolf"}], "model": True},
+            r"data\[0\]: text must be of known words, .* got 'wolf'",
+        ),
     ],
 )
-def test_what_cannot_be_learned_is_refused_before_there_is_a_folder(tmp_path, changes, sentence):
+def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
     config = DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0)
     model = {"model": Decoder(config), "tokenizer": WORLD.tokenizer} if "model" in changes else {}
-    with pytest.raises((ValueError, TypeError), match=sentence):
+    with pytest.raises((ValueError, TypeError), match=message):
         train("sft", **{"data": WORLD, **QUICK, **changes, **model}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

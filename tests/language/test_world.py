@@ -437,18 +437,18 @@ def test_choices_are_decided_by_their_seed():
     assert not torch.equal(one, other)
 
 
-def test_the_doors_of_prefer():
+def test_bad_input_of_prefer():
     a, b = both(GOOD, FAIR, 3)
-    with pytest.raises(ValueError, match=r"noise is -1; a number of at least 0 is wanted"):
+    with pytest.raises(ValueError, match="noise must be a number of at least 0, got -1"):
         WORLD.prefer(a, b, noise=-1)
-    with pytest.raises(ValueError, match="noise is nan"):
+    with pytest.raises(ValueError, match="noise must be a number of at least 0, got nan"):
         WORLD.prefer(a, b, noise=math.nan)
-    with pytest.raises(ValueError, match="seed is -1; a whole number of at least 0"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -1"):
         WORLD.prefer(a, b, seed=-1)
-    with pytest.raises(ValueError, match="second has other prompts than first"):
+    with pytest.raises(ValueError, match="second must have the prompts of first"):
         WORLD.prefer(a, b.select([0, 1]))
     other = WORLD.read("tell owl barn :", FAIR).select([0, 0, 0])
-    with pytest.raises(ValueError, match="second has other prompts than first"):
+    with pytest.raises(ValueError, match="second must have the prompts of first"):
         WORLD.prefer(a, other)
 
 
@@ -495,34 +495,34 @@ def test_probabilities_may_be_rounded():
 @pytest.mark.parametrize(
     ("settings", "error", "sentence"),
     [
-        ({"nouns": 1}, ValueError, "nouns is 1; a whole number of at least 2 and at most 32 is wanted"),
-        ({"nouns": 33}, ValueError, "nouns is 33"),
-        ({"places": 1}, ValueError, "places is 1"),
-        ({"verbs": 0}, ValueError, "verbs is 0"),
-        ({"verbs": 17}, ValueError, "verbs is 17"),
-        ({"adjectives": 17}, ValueError, "adjectives is 17"),
-        ({"adjectives": 2.0}, TypeError, r"adjectives is 2.0; a whole number"),
-        ({"nouns": True}, TypeError, "nouns is True"),
-        ({"clauses": [0.5, 0.4]}, ValueError, r"clauses is \[0.5, 0.4\], which sums to 0.9; 1 is wanted"),
-        ({"clauses": [1.5, -0.5]}, ValueError, r"clauses\[0\] is 1.5; a number in \[0, 1\] is wanted"),
-        ({"clauses": []}, ValueError, r"clauses is \[\], which sums to 0"),
-        ({"clauses": [math.nan, 1]}, ValueError, r"clauses\[0\] is nan"),
-        ({"clauses": ["all"]}, TypeError, r"clauses\[0\] is 'all'"),
-        ({"clauses": 1.0}, TypeError, "clauses is 1.0; a list of probabilities is wanted"),
+        ({"nouns": 1}, ValueError, r"nouns must be an integer in \[2, 32\], got 1"),
+        ({"nouns": 33}, ValueError, r"nouns must be an integer in \[2, 32\], got 33"),
+        ({"places": 1}, ValueError, r"places must be an integer in \[2, 32\], got 1"),
+        ({"verbs": 0}, ValueError, r"verbs must be an integer in \[1, 16\], got 0"),
+        ({"verbs": 17}, ValueError, r"verbs must be an integer in \[1, 16\], got 17"),
+        ({"adjectives": 17}, ValueError, r"adjectives must be an integer in \[1, 16\], got 17"),
+        ({"adjectives": 2.0}, TypeError, r"adjectives must be an integer in \[1, 16\], got 2.0"),
+        ({"nouns": True}, TypeError, r"nouns must be an integer in \[2, 32\], got True"),
+        ({"clauses": [0.5, 0.4]}, ValueError, r"clauses must sum to 1, got \[0.5, 0.4\], whose sum is 0.9"),
+        ({"clauses": [1.5, -0.5]}, ValueError, r"clauses\[0\] must be a number in \[0, 1\], got 1.5"),
+        ({"clauses": []}, ValueError, r"clauses must sum to 1, got \[\], whose sum is 0"),
+        ({"clauses": [math.nan, 1]}, ValueError, r"clauses\[0\] must be .* got nan"),
+        ({"clauses": ["all"]}, TypeError, r"clauses\[0\] must be .* got 'all'"),
+        ({"clauses": 1.0}, TypeError, "clauses must be a list of probabilities, got 1.0"),
         (
             {"max_new_tokens": 7},
             ValueError,
-            "max_new_tokens is 7; at least 8 is wanted, the length of a text of 1",
+            "max_new_tokens must be at least 8, the length of a text of 1 .*, got 7",
         ),
         (
             {"max_new_tokens": 14, "clauses": (0, 0.5, 0.5)},
             ValueError,
-            "max_new_tokens is 14; at least 15 is wanted, the length of a text of 2 clauses with its end",
+            "max_new_tokens must be at least 15, the length of a text of 2 .*, got 14",
         ),
-        ({"max_new_tokens": None}, TypeError, "max_new_tokens is None"),
+        ({"max_new_tokens": None}, TypeError, "max_new_tokens must be an integer of at least 1, got None"),
     ],
 )
-def test_a_world_has_doors(settings, error, sentence):
+def test_bad_sizes(settings, error, sentence):
     with pytest.raises(error, match=sentence):
         World(**settings)
 
@@ -530,24 +530,30 @@ def test_a_world_has_doors(settings, error, sentence):
 def test_a_limit_that_next_to_no_text_keeps_to_is_no_endless_search(monkeypatch):
     monkeypatch.setattr(world_module, "_TRIES", 5)
     hopeless = World(clauses=[0] * 39 + [1], max_new_tokens=281)
-    with pytest.raises(ValueError, match="max_new_tokens is 281, and of 5 texts none is so short"):
+    with pytest.raises(
+        ValueError, match="max_new_tokens must be larger: of 5 sampled texts none fits, got 281"
+    ):
         hopeless.corpus(1)
 
 
-def test_the_doors_of_corpus_and_texts():
-    with pytest.raises(ValueError, match="n is 0; a whole number of at least 1"):
+def test_bad_input_of_corpus_and_texts():
+    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
         WORLD.corpus(0)
-    with pytest.raises(ValueError, match="seed is -3"):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -3"):
         WORLD.corpus(3, seed=-3)
-    with pytest.raises(TypeError, match="prompts is the string 'tell fox barn :'; a list of texts"):
+    with pytest.raises(TypeError, match="prompts must be a list of texts, got 'tell fox barn :'"):
         WORLD.prompt_tokens(ASKED)
-    with pytest.raises(ValueError, match="rows is empty"):
+    with pytest.raises(ValueError, match="rows"):
         WORLD.prompt_tokens([])
-    with pytest.raises(ValueError, match="completion is empty; at least one word is wanted, or <eos>"):
+    with pytest.raises(
+        ValueError, match="completion must have at least one word, or <eos>, got an empty text"
+    ):
         WORLD.read(ASKED, " ")
-    with pytest.raises(ValueError, match="did you mean 'fox'"):
+    with pytest.raises(ValueError, match="Did you mean 'fox'"):
         WORLD.read(ASKED, "the foxes .")
-    with pytest.raises(ValueError, match="prompt is 'tell fox bern :'; did you mean 'tell fox barn :'"):
+    with pytest.raises(
+        ValueError, match=r"prompt must be .* got 'tell fox bern :'. Did you mean 'tell fox barn :'"
+    ):
         WORLD.read("tell fox bern :", FAIR)
 
 
@@ -558,7 +564,7 @@ def test_gold_knows_only_prompts_of_the_world(prompt):
     good = WORLD.read(ASKED, FAIR)
     tokens, mask = WORLD.prompt_tokens([prompt])
     odd = Completions(tokens, mask, good.tokens, good.mask, good.logp, good.ended)
-    with pytest.raises(ValueError, match=f"prompts\\[1\\] is '{prompt}'; one of this world's is wanted"):
+    with pytest.raises(ValueError, match=f"prompts\\[1\\] must be a prompt of this world, .* got '{prompt}'"):
         WORLD.gold(Completions.join([good, odd]))
 
 
@@ -568,5 +574,5 @@ def test_gold_knows_only_words_of_the_world():
         tokens = good.tokens.clone()
         tokens[0, 2] = word
         odd = Completions(good.prompts, good.prompt_mask, tokens, good.mask, good.logp, good.ended)
-        with pytest.raises(ValueError, match=r"tokens holds ids from .* 0 to 27 are wanted"):
+        with pytest.raises(ValueError, match="tokens must be ids from 0 to 27, got "):
             WORLD.gold(odd)
