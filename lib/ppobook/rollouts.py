@@ -217,7 +217,8 @@ class Collector:
                 actions.append(action)
                 result = self._step(action_in_bounds)
                 observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = result
-                ended += [(t, episode) for episode in episodes]
+                if episodes:
+                    ended += [(t, episode) for episode in episodes]
                 done += 1
         except Exception:
             # It may be due to a value that is not finite, from an earlier step or from the policy.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -58,7 +59,10 @@ class Categorical(Distribution):
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
-        self.log_probs = logits.log_softmax(dim=-1)
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        return self.logits.log_softmax(dim=-1)
 
     def logp(self, actions: Tensor) -> Tensor:
         return _pick(self.log_probs, actions)
