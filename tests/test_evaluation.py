@@ -1,4 +1,4 @@
-"""Evaluation takes its episodes without preference; intervals against SciPy and against what they promise."""
+"""Evaluation has no bias for short episodes; intervals against SciPy, and their coverage."""
 
 import itertools
 import math
@@ -71,7 +71,7 @@ def test_quota(episodes, num_envs):
     assert found["returns"].tolist() == expected
 
 
-def test_the_numbers_are_those_of_the_returns():
+def test_statistics_are_those_of_the_returns():
     found = evaluate(CategoricalPolicy(4, 2), "CartPole-v1", episodes=30, seed=1)
     returns = found["returns"]
     assert found["mean"] == pytest.approx(returns.mean())
@@ -98,7 +98,7 @@ def test_returns_in_a_known_world_are_its_objective():
     assert best > exact + 0.1
 
 
-def test_nothing_of_the_policy_or_of_torch_is_changed():
+def test_policy_and_torchs_random_state_do_not_change():
     policy = CategoricalPolicy(4, 2)
     before, weights = torch.get_rng_state(), [p.clone() for p in policy.parameters()]
     evaluate(policy, "CartPole-v1", episodes=3)

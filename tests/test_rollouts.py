@@ -31,18 +31,18 @@ class Script(gym.Env):
     def __init__(self, script):
         self.script, self.step_number, self.episode = script, 0, -1
 
-    def show(self):
+    def observe(self):
         return np.array([self.episode, self.step_number], np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.episode += 1
-        return self.show(), {"reset": self.episode}
+        return self.observe(), {"reset": self.episode}
 
     def step(self, action):
         ends = self.script[self.step_number % len(self.script)]
         self.step_number += 1
-        return self.show(), self.step_number + 0.5 * action, *ends, {"told": self.step_number}
+        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
 
 
 class Switches(gym.Env):
@@ -110,11 +110,11 @@ def test_no_reset_enters_a_batch():
     going = ~over[:, :-1]
     torch.testing.assert_close(t[:, 1:][going], t[:, :-1][going] + 1)
     torch.testing.assert_close(last_action[:, 1:][going], rollout.actions[:, :-1][going].float())
-    # Behind an end comes the next episode's first observation at once, and its first action counts.
+    # After an end comes the first observation of the next episode, and its first action counts.
     ended = over[:, :-1]
     torch.testing.assert_close(episode[:, 1:][ended], episode[:, :-1][ended] + 1)
     assert (t[:, 1:][ended] == 0).all()
-    # So every step pays its number. A step that was a reset would have paid nothing.
+    # So every step has its number as reward. A step that was a reset would have had reward 0.
     torch.testing.assert_close(rollout.rewards, t + 1)
 
 
@@ -122,14 +122,14 @@ def test_no_reset_enters_a_batch():
 def test_final_observation_is_the_one_at_the_truncation(one_array):
     # The time limit cuts at 5; episodes that are shorter terminate by themselves.
     rollout = clocks(6, one_array=one_array, max_episode_steps=5).collect(60)
-    cut = torch.nonzero(rollout.truncated & ~rollout.terminated)
-    assert len(cut) > 10
-    assert len(rollout.final_observations) == len(cut)
-    for (i, step), final in zip(cut, rollout.final_observations, strict=True):
+    truncations = torch.nonzero(rollout.truncated & ~rollout.terminated)
+    assert len(truncations) > 10
+    assert len(rollout.final_observations) == len(truncations)
+    for (i, step), final in zip(truncations, rollout.final_observations, strict=True):
         before = rollout.observations[i, step]
         expected = [before[0], 5.0, rollout.actions[i, step]]  # this episode's, not the next one's
         assert final.tolist() == expected
-    following = cut[cut[:, 1] < 59]
+    following = truncations[truncations[:, 1] < 59]
     assert (rollout.observations[following[:, 0], following[:, 1] + 1][:, 1] == 0).all()
     assert (rollout.truncated.sum() > 0) & (rollout.terminated.sum() > 0)
 
@@ -150,7 +150,7 @@ def test_terminated_and_truncated_at_once_are_both_kept():
     assert rollout.episode_returns.tolist() == [10.0] * 4
 
 
-def test_last_observations_go_on_in_the_next_rollout():
+def test_last_observations_are_the_first_of_the_next_rollout():
     collector = clocks(4)
     first, second = collector.collect(7), collector.collect(7)
     torch.testing.assert_close(first.last_observations, second.observations[:, 0], rtol=0, atol=0)
@@ -159,7 +159,7 @@ def test_last_observations_go_on_in_the_next_rollout():
     torch.testing.assert_close(first.last_observations, kept, rtol=0, atol=0)
 
 
-def test_a_vector_that_fills_one_array_again_and_again():
+def test_a_vector_environment_that_reuses_its_array():
     def rollout(copy):
         makers = [lambda: Clock(6)] * 3
         envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP, copy=copy)
@@ -220,13 +220,13 @@ def played_alone(env_id, rollout, seeds, first_resets, given_settings):
             row["observations"].append(seen)
             if isinstance(env.action_space, spaces.Box):
                 action = np.clip(action, env.action_space.low, env.action_space.high)
-            seen, reward, over, cut, _ = env.step(action)
+            seen, reward, terminated, truncated, _ = env.step(action)
             total, length = total + reward, length + 1
-            for name, x in (("rewards", reward), ("terminated", over), ("truncated", cut)):
+            for name, x in (("rewards", reward), ("terminated", terminated), ("truncated", truncated)):
                 row[name].append(x)
-            if over or cut:
+            if terminated or truncated:
                 episodes.append((t, i, total, length))
-                if not over:
+                if not terminated:
                     found["finals"].append(np.array(seen))
                 seen, total, length = env.reset()[0], 0, 0
         for name in ("observations", "rewards", "terminated", "truncated"):
@@ -244,7 +244,7 @@ def played_alone(env_id, rollout, seeds, first_resets, given_settings):
     st.sampled_from([1, 2, 7, 1000]),
     st.integers(0, 10**6),
 )
-def test_a_rollout_is_what_each_environment_does_alone(env_id, n, steps, limit, seed):
+def test_a_rollout_is_that_of_each_environment_alone(env_id, n, steps, limit, seed):
     envs = make_env(env_id, n, seed, max_episode_steps=limit)
     policy = policy_for(envs.single_observation_space, envs.single_action_space, seed=seed)
     # Making resets once, with the seeds; a collector without a seed resets again, without.
@@ -266,7 +266,7 @@ def test_a_rollout_is_what_each_environment_does_alone(env_id, n, steps, limit, 
 @settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_ends_of_both_kinds_at_every_place(data):
-    """First step, last step, two environments at once, both flags set: whatever a script can say."""
+    """First step, last step, two environments at once, both flags set: in any order."""
     n, steps = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
     ends = st.sampled_from([(False, False), (True, False), (False, True), (True, True)])
     scripts = data.draw(
@@ -284,8 +284,8 @@ def test_ends_of_both_kinds_at_every_place(data):
     np.testing.assert_array_equal(
         rollout.last_observations, np.stack([episode[:, -1], np.full(n, steps)], axis=-1)
     )
-    cut = np.argwhere(flags[..., 1] & ~flags[..., 0])
-    assert rollout.final_observations.tolist() == [[episode[i, t], t + 1] for i, t in cut]
+    truncations = np.argwhere(flags[..., 1] & ~flags[..., 0])
+    assert rollout.final_observations.tolist() == [[episode[i, t], t + 1] for i, t in truncations]
     rewards = rollout.rewards.double().numpy()
     np.testing.assert_array_equal(rewards, np.arange(1, steps + 1) + 0.5 * rollout.actions.numpy())
     returns, lengths = [], []
@@ -351,7 +351,7 @@ def test_steps_one_by_one_are_a_rollout():
         spaces.MultiBinary(3),
     ],
 )
-def test_several_choices_at_once(space):
+def test_several_discrete_actions_at_once(space):
     envs = make_env("test_rollouts/Switches-v0", 2, seed=0, space=space)
     policy = policy_for(envs.single_observation_space, envs.single_action_space)
     rollout = Collector(envs, policy, seed=0).collect(40)
@@ -383,7 +383,7 @@ def test_seeds_reproduce_and_differ():
     assert (one.actions != other.actions).any()
 
 
-def test_torchs_own_random_state_is_left_alone():
+def test_torchs_global_random_state_does_not_change():
     before = torch.get_rng_state()
     clocks().collect(5)
     assert torch.equal(torch.get_rng_state(), before)
@@ -504,8 +504,8 @@ def test_of_several_values_that_are_not_finite_the_first_is_named():
         collector.collect(20)
 
 
-def test_huge_numbers_are_numbers():
-    """Their sum is not: the quick look at a rollout must not take them for faults."""
+def test_huge_values_are_not_refused():
+    """Their sum is not finite: validation must not stop there."""
     envs = make_env("rollouts/Clock-v0", 3, 0, length=50)
     for env in envs.envs:
         observe = env.unwrapped.observe
@@ -516,5 +516,5 @@ def test_huge_numbers_are_numbers():
     assert not torch.isfinite(observations.sum())
 
 
-def test_a_seed_may_be_larger_than_torchs():
+def test_a_seed_may_have_more_than_64_bits():
     same(*(clocks(collector_seed=10**23).collect(5) for _ in range(2)))

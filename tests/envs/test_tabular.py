@@ -161,7 +161,7 @@ def test_optimal_policy_ends_where_actions_tie():
 
 
 @worlds
-def test_tensors_come_back_as_they_came(mdp):
+def test_tensors_in_tensors_out(mdp):
     probs = torch.tensor(random_policy(mdp), dtype=torch.float32)
     for method in (mdp.policy_value, mdp.q_values, mdp.advantages, mdp.objective, mdp.state_occupancy):
         found = method(probs)
@@ -173,7 +173,7 @@ def test_tensors_come_back_as_they_came(mdp):
     assert not mdp.policy_gradient(logits).requires_grad
 
 
-def test_lists_and_whole_number_policies_are_policies():
+def test_lists_and_integer_policies():
     mdp = chain(1)
     right = [[0, 1]] * 3
     assert mdp.objective(right) == pytest.approx(0.91)
@@ -181,7 +181,7 @@ def test_lists_and_whole_number_policies_are_policies():
 
 
 @worlds
-def test_samples_earn_what_the_objective_says(mdp):
+def test_mean_return_of_samples_is_the_objective(mdp):
     probs = random_policy(mdp)
     batch = mdp.sample_episodes(probs, 20_000, seed=0)
     discounts = mdp.gamma ** np.arange(batch.rewards.shape[1])
@@ -214,7 +214,7 @@ def test_sampling_frequencies():
             np.testing.assert_array_equal(rewards[:, :-1][here], mdp.rewards[s, a, following])
 
 
-def test_padding_is_zero_and_only_behind_the_end():
+def test_padding_is_zero_and_after_the_end():
     batch = chain().sample_episodes(np.full((7, 2), 0.5), 500, seed=3)
     lengths = batch.mask.sum(1)
     assert lengths.max() == batch.mask.shape[1]
@@ -225,14 +225,14 @@ def test_padding_is_zero_and_only_behind_the_end():
     assert (batch.states[batch.mask] > 0).all()
 
 
-def test_sampling_is_seeded_and_can_be_cut():
+def test_sampling_is_seeded_and_can_be_truncated():
     mdp, uniform = chain(), np.full((7, 2), 0.5)
     first, again, other = (mdp.sample_episodes(uniform, 50, seed=seed) for seed in (7, 7, 8))
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     assert first.mask.shape != other.mask.shape or (first.actions != other.actions).any()
-    cut = mdp.sample_episodes(uniform, 50, seed=7, max_steps=2)
-    np.testing.assert_array_equal(cut.actions, first.actions[:, :2])
+    short = mdp.sample_episodes(uniform, 50, seed=7, max_steps=2)
+    np.testing.assert_array_equal(short.actions, first.actions[:, :2])
     rng = np.random.default_rng(7)
     drawn = mdp.sample_episodes(uniform, 50, rng)
     np.testing.assert_array_equal(drawn.actions, first.actions)

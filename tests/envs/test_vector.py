@@ -117,15 +117,15 @@ def test_infos_are_gymnasiums_or_the_final_observations_only():
     for envs in (ours, bare, theirs):
         envs.reset(seed=0)
     for _ in range(7):
-        (*a, infos), (*b, final), (*c, wanted) = (x.step(np.array([0, 1])) for x in (ours, bare, theirs))
+        (*a, infos), (*b, final), (*c, expected) = (x.step(np.array([0, 1])) for x in (ours, bare, theirs))
         for x, y, z in zip(a, b, c, strict=True):
             np.testing.assert_array_equal(x, z)
             np.testing.assert_array_equal(y, z)
-        assert infos.keys() == wanted.keys()
-        assert infos["count"].tolist() == wanted["count"].tolist() if "count" in wanted else True
-        assert final.keys() == wanted.keys() & {"final_obs", "_final_obs", "final_info", "_final_info"}
+        assert infos.keys() == expected.keys()
+        assert infos["count"].tolist() == expected["count"].tolist() if "count" in expected else True
+        assert final.keys() == expected.keys() & {"final_obs", "_final_obs", "final_info", "_final_info"}
         if "final_obs" in final:
-            np.testing.assert_array_equal(np.stack(final["final_obs"]), np.stack(wanted["final_obs"]))
+            np.testing.assert_array_equal(np.stack(final["final_obs"]), np.stack(expected["final_obs"]))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_infos_are_gymnasiums_or_the_final_observations_only():
         (spaces.Discrete(3), spaces.MultiBinary([2, 2]), (3,)),
     ],
 )
-def test_spaces_become_plain(observation, action, seen):
+def test_spaces_become_flat(observation, action, seen):
     envs = make_env("test_envs/Odd-v0", 2, seed=0, observation=observation, action=action)
     space = envs.single_observation_space
     assert isinstance(space, spaces.Discrete) if seen is spaces.Discrete else space.shape == seen
@@ -198,7 +198,7 @@ def test_bad_input(arguments, settings, message):
 
 
 @pytest.mark.parametrize(
-    ("broken", "sentence"),
+    ("broken", "message"),
     [
         ({"raises": KeyError("wheel")}, r"raised KeyError: 'wheel' in step 2 of an episode"),
         ({"raises": AssertionError()}, r"raised AssertionError in step 2 of an episode"),
@@ -217,13 +217,13 @@ def test_bad_input(arguments, settings, message):
         ({"resets": RuntimeError("no world")}, "raised RuntimeError: no world on a reset"),
     ],
 )
-def test_whatever_fails_inside_is_named(broken, sentence):
+def test_errors_inside_an_environment_name_it(broken, message):
     def two_steps():
         envs = make_env("test_envs/Broken-v0", 2, 0, **broken)
         for _ in range(2):
             envs.step(np.zeros(2, np.int64))
 
-    with pytest.raises(ValueError, match=r"environment 0 of 2 \(test_envs/Broken-v0\) " + sentence) as caught:
+    with pytest.raises(ValueError, match=r"environment 0 of 2 \(test_envs/Broken-v0\) " + message) as caught:
         two_steps()
     original = broken.get("raises") or broken.get("resets")
     if original:

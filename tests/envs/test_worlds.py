@@ -8,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from ppobook.envs import chain, gridworld, make_env
 
 
-def test_values_of_a_drunkard_lie_on_a_line():
+def test_values_of_a_random_walk_lie_on_a_line():
     mdp = chain(5, left_reward=0.0, right_reward=1.0, slip=0.0, gamma=1.0)
     values = mdp.policy_value(np.full((7, 2), 0.5))
     np.testing.assert_allclose(values[1:-1], np.arange(1, 6) / 6, atol=1e-12)
@@ -21,7 +21,7 @@ def test_a_slip_of_one_half_makes_the_actions_alike():
     )
 
 
-def test_default_worlds_are_worth_solving():
+def test_optimal_policies_are_much_better_than_uniform_ones():
     for mdp in (chain(), gridworld()):
         uniform = np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
         assert mdp.objective(mdp.optimal_policy()) > mdp.objective(uniform) + 0.4

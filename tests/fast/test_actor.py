@@ -37,12 +37,12 @@ def test_an_actor_takes_the_actions_of_sample(name):
     drawn, logps = [], []
     for t in range(steps):
         actions, given = actor.sample(shown[t])
-        wanted, logp = policy.sample(shown[t], generator)
-        assert actions.dtype == wanted.numpy().dtype
+        expected, logp = policy.sample(shown[t], generator)
+        assert actions.dtype == expected.numpy().dtype
         if isinstance(policy, GaussianPolicy):
-            np.testing.assert_allclose(actions, wanted.numpy(), rtol=1e-4, atol=2e-5)
+            np.testing.assert_allclose(actions, expected.numpy(), rtol=1e-4, atol=2e-5)
         else:
-            np.testing.assert_array_equal(actions, wanted.numpy())
+            np.testing.assert_array_equal(actions, expected.numpy())
         np.testing.assert_array_equal(given, policy.in_bounds(torch.from_numpy(actions)).numpy())
         drawn.append(actions)
         logps.append(logp)
@@ -68,8 +68,8 @@ def test_new_noise_is_drawn_after_the_last_step():
     policy, generator = policies()["gaussian"][0], seeded(4)
     actor = choose.actor(policy, True)(policy, 3, 2, seeded(4))
     for x in vectors((10, 2)):
-        found, wanted = actor.sample(x.numpy())[0], policy.sample(x, generator)[0].numpy()
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5)
+        found, expected = actor.sample(x.numpy())[0], policy.sample(x, generator)[0].numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
 
 
 def test_only_classes_that_declare_it_have_the_fast_form():

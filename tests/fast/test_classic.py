@@ -23,7 +23,7 @@ def some_actions(envs, rng):
 
 
 @pytest.mark.parametrize("env_id", FORMS)
-def test_which_environments_have_a_form(env_id):
+def test_environments_with_a_fast_form(env_id):
     envs = make_env(env_id, 3, seed=0)
     single = gym.make(env_id)
     assert type(envs) is FORMS[env_id]
@@ -34,7 +34,7 @@ def test_which_environments_have_a_form(env_id):
     assert envs.spec.id == env_id
 
 
-def test_which_have_none():
+def test_environments_without():
     class Mine(CartPoleEnv):
         pass
 
@@ -125,7 +125,7 @@ def test_one_step_from_any_state(env_id):
         assert 10 < terminated.sum() < n - 10
 
 
-def test_what_a_step_returned_is_left_alone():
+def test_arrays_that_a_step_returned_do_not_change():
     envs, rng = make_env("CartPole-v1", 4, seed=0, max_episode_steps=5), np.random.default_rng(0)
     first, _ = envs.reset()
     steps = [envs.step(some_actions(envs, rng)) for _ in range(20)]
@@ -140,7 +140,7 @@ def test_what_a_step_returned_is_left_alone():
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1", "Pendulum-v1"])
-def test_a_saved_state_goes_on_to_the_same_bits(env_id):
+def test_a_saved_state_continues_to_the_same_bits(env_id):
     def played(envs, seed):
         rng = np.random.default_rng(seed)
         return [envs.step(some_actions(envs, rng))[:4] for _ in range(50)]

@@ -56,9 +56,9 @@ def test_distributions_are_torchs(name, lead, seed, scale):
     else:
         logp, entropy = their_p.log_prob(actions), their_p.entropy()
         kl = torch.distributions.kl_divergence(their_p, their_q)
-    for found, wanted in ((p.logp(actions), logp), (p.entropy(), entropy), (p.kl(q), kl)):
+    for found, expected in ((p.logp(actions), logp), (p.entropy(), entropy), (p.kl(q), kl)):
         assert found.shape == lead
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(p.kl(p), torch.zeros(lead, dtype=torch.float64), rtol=0, atol=1e-12)
     if name == "categorical":
         torch.testing.assert_close(p.kl(q), kl_categorical(here, there), rtol=1e-9, atol=1e-9)

@@ -25,8 +25,8 @@ def test_running_norm_is_mean_and_variance_of_all_in_any_split(shape, sizes, off
     assert norm.count.item() == len(everything)
     np.testing.assert_allclose(norm.mean.numpy(), everything.mean(0), rtol=1e-9)
     np.testing.assert_allclose(norm.var.numpy(), everything.var(0), rtol=1e-9, atol=1e-9 + 1e-15 * offset**2)
-    wanted = np.clip((everything - everything.mean(0)) / np.sqrt(everything.var(0) + 1e-8), -10, 10)
-    np.testing.assert_allclose(norm(everything).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    expected = np.clip((everything - everything.mean(0)) / np.sqrt(everything.var(0) + 1e-8), -10, 10)
+    np.testing.assert_allclose(norm(everything).numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_running_norm_takes_any_leading_axes_and_clips():

@@ -92,8 +92,8 @@ def test_actions_have_the_frequencies_of_the_policy(name):
     observations, count = make((1,)), 60_000
     actions, _ = policy.sample(observations.expand(count, *observations.shape[1:]), seeded())
     seen = np.bincount(actions.numpy(), minlength=3)
-    wanted = policy.probs(observations)[0].detach().double().numpy()
-    assert stats.chisquare(seen, wanted / wanted.sum() * count).pvalue > 1e-3
+    expected = policy.probs(observations)[0].detach().double().numpy()
+    assert stats.chisquare(seen, expected / expected.sum() * count).pvalue > 1e-3
 
 
 def test_several_discrete_actions_have_the_frequencies_of_the_policy_and_are_independent():
@@ -102,8 +102,8 @@ def test_several_discrete_actions_have_the_frequencies_of_the_policy_and_are_ind
     first, second = (part[0].detach().double().numpy() for part in policy.probs(make((1,))))
     seen = np.zeros((3, 2))
     np.add.at(seen, tuple(actions.T.numpy()), 1)
-    wanted = np.outer(first, second)
-    assert stats.chisquare(seen.ravel(), (wanted / wanted.sum() * 60_000).ravel()).pvalue > 1e-3
+    expected = np.outer(first, second)
+    assert stats.chisquare(seen.ravel(), (expected / expected.sum() * 60_000).ravel()).pvalue > 1e-3
 
 
 def test_an_action_of_negligible_probability_is_never_sampled():
@@ -136,8 +136,8 @@ def test_gaussian_logp_is_the_sum_over_components_and_samples_have_its_moments()
     observation = make((1,))
     mean, std = (x[0].detach().double().numpy() for x in policy.mean_std(observation))
     actions, logp = policy.sample(observation.expand(40_000, 4), seeded())
-    wanted = stats.norm(mean, std).logpdf(actions.double().numpy()).sum(-1)
-    np.testing.assert_allclose(logp.numpy(), wanted, rtol=1e-4, atol=1e-4)
+    expected = stats.norm(mean, std).logpdf(actions.double().numpy()).sum(-1)
+    np.testing.assert_allclose(logp.numpy(), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(actions.mean(0).numpy(), mean, atol=5 * std.max() / 200)
     np.testing.assert_allclose(actions.std(0).numpy(), std, rtol=0.02)
 
@@ -185,8 +185,8 @@ def test_gradients_sample_by_sample(name):
         parameters, observations, actions
     )
     for i in range(4):
-        wanted = torch.autograd.grad(policy.logp(observations[i], actions[i]), list(policy.parameters()))
-        for found, w in zip(each.values(), wanted, strict=True):
+        expected = torch.autograd.grad(policy.logp(observations[i], actions[i]), list(policy.parameters()))
+        for found, w in zip(each.values(), expected, strict=True):
             torch.testing.assert_close(found[i], w)
 
 
