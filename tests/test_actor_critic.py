@@ -346,7 +346,7 @@ def test_bad_input_of_both_is_refused(kind, methods, settings, error, message):
         ),
         ({"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(4, 3))}, {}, "."),
         ({"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(5, 2))}, {}, "."),
-        ({"value": torch.nn.Linear(4, 1)}, {}, r"shape \(2, 32, 1\)"),
+        ({"value": torch.nn.Linear(4, 1)}, {}, r"got \(2, 32, 1\)"),
         ({"value": DROPOUT}, {}, "Dropout"),
         ({"policy": 1.0}, {}, "policy returned by Mine.networks must be a torch.nn.Module, got float"),
         ({"value": 1.0}, {}, "value returned by Mine.networks must be a torch.nn.Module, got float"),

@@ -419,7 +419,7 @@ def test_a_part_of_the_books_own_is_not_forgotten_either():
             super().__init__(observation_space, action_space, settings, **kwargs)
             self.second = AdaptiveKLCoefficient(1.0, 0.1)
 
-    with pytest.raises(ValueError, match="Forgetful has second, a AdaptiveKLCoefficient"):
+    with pytest.raises(ValueError, match=r"Forgetful\.second, a AdaptiveKLCoefficient"):
         train(Forgetful, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
 
 
@@ -432,7 +432,7 @@ def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp
     again = load(tmp_path / "run")
     for a, b in zip(run.policy.parameters(), again.policy.parameters(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(ValueError, match="device='cuda:7' cannot be used"):
+    with pytest.raises(ValueError, match="device must be 'cpu' .*, got 'cuda:7'"):
         train(resume=tmp_path / "run", total_steps=128, progress=False)
     longer = train(resume=tmp_path / "run", total_steps=128, device="cpu", progress=False)
     assert len(longer.history) == 2
