@@ -272,7 +272,9 @@ def test_normalized_advantages_differ_by_the_deviation_they_are_divided_by():
     factor = math.sqrt(N * T / (N * T - 1))
     assert factor > 1.01
     same(
-        metrics["policy_loss"], factor * model.logger.name_to_value["train/policy_gradient_loss"], "policy loss"
+        metrics["policy_loss"],
+        factor * model.logger.name_to_value["train/policy_gradient_loss"],
+        "policy loss",
     )
 
 

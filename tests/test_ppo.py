@@ -432,7 +432,7 @@ def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp
     again = load(tmp_path / "run")
     for a, b in zip(run.policy.parameters(), again.policy.parameters(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(ValueError, match="device must be 'cpu' .*, got 'cuda:7'"):
+    with pytest.raises(ValueError, match=r"device must be 'cpu' .*, got 'cuda:7'"):
         train(resume=tmp_path / "run", total_steps=128, progress=False)
     longer = train(resume=tmp_path / "run", total_steps=128, device="cpu", progress=False)
     assert len(longer.history) == 2

@@ -21,7 +21,9 @@ BASELINES = ("none", "mean", "value")
 def learner(mdp, logits, values=None, **settings):
     """A learner with a given table of logits and of values."""
     made = Vanilla(
-        spaces.Discrete(mdp.n_states), spaces.Discrete(mdp.n_actions), VanillaSettings(gamma=mdp.gamma, **settings)
+        spaces.Discrete(mdp.n_states),
+        spaces.Discrete(mdp.n_actions),
+        VanillaSettings(gamma=mdp.gamma, **settings),
     )
     with torch.no_grad():
         made.policy.table.copy_(torch.as_tensor(logits))

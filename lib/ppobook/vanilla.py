@@ -39,10 +39,9 @@ class Vanilla(Learner):
     """Vanilla policy gradient.
 
     **Where a batch stops.** With a critic every environment takes `num_steps` steps, and V stands for what
-    was not seen: after the last step, and after an episode that a time limit truncated. Without one nothing can
-    stand for it, so each environment plays whole episodes, from a reset, until it has `num_steps`
-    (`collect_episodes`). A truncated episode then counts for what it earned: what is learned is to do well
-    within the limit.
+    was not seen: after the last step, and after a truncated episode. Without one nothing can stand for it, so
+    each environment plays whole episodes, from a reset, until it has `num_steps` (`collect_episodes`). A
+    truncated episode then counts for what it earned: what is learned is to do well within the limit.
 
     **What it estimates.** The weight "return" gives, on average, the gradient of the discounted return J.
     The weight "reward_to_go" varies less. As everywhere in practice its steps are not weighted by γ^t, so

@@ -161,7 +161,9 @@ def test_the_critics_gradient_and_loss_are_those_of_the_plain_form(problem):
     loss.backward()
     assert found == pytest.approx(loss.item(), rel=1e-4, abs=1e-6)
     for mine, p in zip(gradient, value.parameters(), strict=True):
-        torch.testing.assert_close(mine, p.grad, rtol=1e-4, atol=2e-6 + 1e-5 * float(weights.grad.abs().max()))
+        torch.testing.assert_close(
+            mine, p.grad, rtol=1e-4, atol=2e-6 + 1e-5 * float(weights.grad.abs().max())
+        )
 
 
 @given(scale=st.floats(1e-3, 1e3), max_norm=st.floats(1e-2, 1e2) | st.none())

@@ -100,7 +100,9 @@ class Adam:
         for name, mine in self.state_dict().items():
             saved = state[name] if isinstance(state[name], list) else [torch.as_tensor(state[name])]
             if [x.shape for x in mine] != [x.shape for x in saved]:
-                raise RuntimeError(f"{name} must be the state of these parameters, got that of other parameters")
+                raise RuntimeError(
+                    f"{name} must be the state of these parameters, got that of other parameters"
+                )
             for x, its in zip(mine, saved, strict=True):
                 x.copy_(its)
 
