@@ -199,8 +199,8 @@ BROKEN = {
     "the same label": (":label: ex-why", ":label: ex-double", "its label was already used in cell 3"),
     "no facts": ("*Build · difficulty 1 of 5 · 5 minutes", "*Do it", "it lacks its line '*Build · "),
     "kind": ("*Build ·", "*Fill ·", "its kind is 'Fill'; the kinds are Prove, Build, Hunt, Reflect"),
-    "difficulty": ("difficulty 1", "difficulty 6", "its difficulty is '6'; it is a whole number from 1 to 5"),
-    "minutes": ("· 5 minutes", "· few minutes", "its minutes are 'few'"),
+    "difficulty": ("difficulty 1", "difficulty 6", "its difficulty must be an integer from 1 to 5, got '6'"),
+    "minutes": ("· 5 minutes", "· few minutes", "its minutes must be an integer of at least 1, got 'few'"),
     "outcome": (
         "5 minutes · outcome: double-it",
         "5 minutes · outcome: triple-it",

@@ -276,9 +276,9 @@ def _exercise_problems(master: Notebook, outcomes: Collection[str] | None) -> It
         if exercise.kind not in KINDS:
             yield f"{where}: its kind is {exercise.kind!r}; the kinds are {', '.join(KINDS)}."
         if not 1 <= exercise.difficulty <= 5:
-            yield f"{where}: its difficulty is {facts[2]!r}; it is a whole number from 1 to 5."
+            yield f"{where}: its difficulty must be an integer from 1 to 5, got {facts[2]!r}."
         if exercise.minutes < 1:
-            yield f"{where}: its minutes are {facts[3]!r}; they are a whole number, at least 1."
+            yield f"{where}: its minutes must be an integer of at least 1, got {facts[3]!r}."
         if outcomes is not None and exercise.outcome not in outcomes:
             yield (
                 f"{where}: its outcome {exercise.outcome!r} is not one of the chapter's in book.yml, "

@@ -305,7 +305,7 @@ def _alt(p: list[float], a: list[float], found: dict[str, SimplexStep], settings
             f"{_NAMES[method]} ends at ratios {_triple(step.ratios)} with KL {step.kl:.4f}, {ball} the ball"
         )
         if method.startswith("ppo"):
-            # By the digits that are told: a small step ends a hair beyond the end of the box.
+            # With the digits that are shown: a small step ends a hair beyond the end of the box.
             out = max(step.ratios) > high + 5e-4 or min(step.ratios) < low - 5e-4
             text += " and outside the box" if out else " and inside the box"
         if method == "ppo_small" and step.stopped:
