@@ -1,6 +1,7 @@
 """Fixtures of the tests with transformers, peft and TRL, which are skipped without them."""
 
 import pytest
+import small_trl
 from small_pretrained import KINDS, net_of, words
 
 
@@ -30,3 +31,22 @@ def folders(transformers, tmp_path_factory):
         net_of(kind).save_pretrained(made[kind])
         words().save_pretrained(made[kind])
     return made
+
+
+@pytest.fixture(scope="module")
+def trl():
+    module = pytest.importorskip("trl")
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.logging.disable_progress_bar()
+    return module
+
+
+@pytest.fixture(scope="module")
+def reference_folder(trl, tmp_path_factory):
+    """The folder from which TRL's samplers load their reference: the one named in their model's config."""
+    folder = tmp_path_factory.mktemp("reference")
+    small_trl.net_of(1).save_pretrained(folder)
+    return str(folder)

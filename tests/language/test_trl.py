@@ -11,209 +11,38 @@ left without saying where it begins, and reads it at other positions than ours: 
 
 import copy
 import importlib.util
-import os
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import pytest
 import torch
+from small_pretrained import words
+from small_trl import (
+    PROMPTS,
+    as_theirs,
+    close,
+    from_theirs,
+    net_of,
+    opened,
+    our_gradients,
+    plain,
+    random_completions,
+    same_gradients,
+    seeded,
+    some_reward,
+    stage_of,
+    their_gradients,
+    with_logp,
+)
 
 from ppobook.diagnostics import normalize
-from ppobook.language import dpo, grpo, hf, online, ppo, reward, sft
-from ppobook.language.data import examples_of, pairs_of
+from ppobook.language import grpo, online, ppo
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.rewards import FunctionReward
-from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, completion_logits, token_logp
-from ppobook.preferences import bradley_terry_loss, dpo_loss
+from ppobook.language.tokens import completion_logits, token_logp
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
-SAID = "say : the a fox owl hen sings sits runs by barn lake mill ."
-WORDS = ["<pad>", "<s>", "</s>", "<unk>", *SAID.split()]
-V, PAD, BOS, EOS = len(WORDS), 0, 1, 2
-SIZES = {
-    "llama": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
-    | {"intermediate_size": 24, "head_dim": 8, "max_position_embeddings": 40},
-    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40}
-    | {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
-}
+# --- GRPO ---------------------------------------------------------------------------------------------------
 
-# --- models, words and trainers ------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def trl():
-    module = pytest.importorskip("trl")
-    import datasets
-    import transformers
-
-    datasets.disable_progress_bars()
-    transformers.logging.disable_progress_bar()
-    return module
-
-
-def words(bos="<s>", begins=False):
-    """A tokenizer of whole words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    backend = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if begins:
-        backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BOS)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, eos_token="</s>", pad_token="<pad>", bos_token=bos, unk_token="<unk>"
-    )
-
-
-def net_of(seed=0, kind="llama", task="AutoModelForCausalLM", **changes):
-    """A model of transformers whose weights are far from their quiet start."""
-    import transformers
-
-    ids = {"vocab_size": V, "bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        config = transformers.AutoConfig.for_model(kind, **ids, **SIZES[kind], **changes)
-        net = getattr(transformers, task).from_config(config)
-        with torch.no_grad():
-            for parameter in net.parameters():
-                parameter += 0.15 * torch.randn(parameter.shape)
-    return net
-
-
-@pytest.fixture(scope="module")
-def reference_folder(trl, tmp_path_factory):
-    """Where TRL's samplers read their reference from: the folder that their model says it came from."""
-    folder = tmp_path_factory.mktemp("reference")
-    net_of(1).save_pretrained(folder)
-    return str(folder)
-
-
-def plain(folder, **more):
-    """What any of TRL's configs is told: on the CPU, in float32, nothing saved or sent."""
-    return {"output_dir": str(folder), "use_cpu": True, "bf16": False, "report_to": "none"} | {
-        "save_strategy": "no",
-        "disable_tqdm": True,
-        **more,
-    }
-
-
-def opened(net, tokenizer=None):
-    return hf.open_pretrained(net, tokenizer or words())[0]
-
-
-def stage_of(room, kind, name, *, net, reference=1, data, tokenizer=None, reward_model=None, **settings):
-    """A stage of ours on a copy of their model."""
-    tokenizer = hf.open_tokenizer(tokenizer or words())
-    if not isinstance(reference, torch.nn.Module):
-        reference = net_of(reference)
-    task = Task(opened(net), tokenizer, data, reward_model, opened(reference).requires_grad_(False))
-    cls = getattr(room, kind)
-    return cls(task, cls.settings_class.make(name, settings, {}), seed=0)
-
-
-def close(found, wanted, tolerance=1e-5):
-    torch.testing.assert_close(
-        torch.as_tensor(found, dtype=torch.float32),
-        torch.as_tensor(wanted, dtype=torch.float32),
-        rtol=tolerance,
-        atol=tolerance,
-    )
-
-
-def our_gradients(loss, model):
-    """By the names that transformers has for the weights."""
-    weights = dict(model.named_parameters())
-    found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-    names = [n.removeprefix("body.").removeprefix("output.").replace("decoder.", "model.") for n in weights]
-    names = ["score.weight" if name == "weight" else name for name in names]
-    return dict(zip(names, found, strict=True))
-
-
-def their_gradients(loss, net):
-    return dict(
-        zip(dict(net.named_parameters()), torch.autograd.grad(loss, list(net.parameters())), strict=True)
-    )
-
-
-def same_gradients(ours, theirs, factor=1.0):
-    assert ours.keys() == theirs.keys()
-    biggest = 0.0
-    for name, gradient in theirs.items():
-        close(ours[name], factor * gradient)
-        biggest = max(biggest, gradient.abs().max().item())
-    assert biggest > 1e-3, "there is nothing to be compared"
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-# --- completions that both are given -------------------------------------------------------------------
-
-PROMPTS = ["say fox :", "the owl", "hen sits by the mill ."]
-
-
-def random_completions(prompts=3, each=4, longest=6, seed=0):
-    """Completions of random words, of many lengths; every other one has ended."""
-    g = seeded(seed)
-    rows = [[5, 9, 6], [7], [4, 4, 11, 10, 8]][:prompts]
-    asked = [row for row in rows for _ in range(each)]
-    said = [
-        torch.randint(4, V, (1 + (3 * i) % longest,), generator=g).tolist() + [EOS] * (i % 2)
-        for i in range(len(asked))
-    ]
-    wide, long = max(map(len, asked)), max(map(len, said))
-    prompt = torch.tensor([[PAD] * (wide - len(row)) + row for row in asked])
-    prompt_mask = torch.tensor([[False] * (wide - len(row)) + [True] * len(row) for row in asked])
-    tokens = torch.tensor([row + [PAD] * (long - len(row)) for row in said])
-    mask = torch.tensor([[True] * len(row) + [False] * (long - len(row)) for row in said])
-    ended = torch.tensor([row[-1] == EOS for row in said])
-    return Completions(prompt, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
-
-
-def with_logp(completions, model, temperature, seed=1, scale=0.6):
-    """The same, whose π_old is some way off the model that is trained, so that clips have something to do."""
-    with torch.no_grad():
-        logp = token_logp(
-            completion_logits(model, completions), completions.tokens, temperature, mask=completions.mask
-        )
-    noise = scale * torch.randn(logp.shape, generator=seeded(seed))
-    c = completions
-    return Completions(c.prompts, c.prompt_mask, c.tokens, c.mask, (logp + noise) * c.mask, c.ended)
-
-
-def as_theirs(completions, advantages, ref_logp):
-    """The batch as GRPOTrainer and RLOOTrainer pass it to their loss."""
-    c = completions
-    return {
-        "prompt_ids": c.prompts,
-        "prompt_mask": c.prompt_mask.long(),
-        "completion_ids": c.tokens,
-        "completion_mask": c.mask.long(),
-        "advantages": advantages,
-        "old_per_token_logps": c.logp,
-        "old_logps": c.logp.sum(dim=1),
-        "ref_per_token_logps": ref_logp,
-        "num_items_in_batch": c.mask.sum(),
-    }
-
-
-def from_theirs(batch, logp):
-    """What their trainers made, as Completions."""
-    mask, tokens = batch["completion_mask"].bool(), batch["completion_ids"]
-    ended = tokens.gather(1, mask.sum(dim=1, keepdim=True) - 1)[:, 0] == EOS
-    return Completions(batch["prompt_ids"], batch["prompt_mask"].bool(), tokens, mask, logp, ended)
-
-
-def some_reward(prompts, completions, **columns):
-    """A number for a text that hardly another one has; special tokens do not count."""
-    said = [[WORDS.index(w) for w in text.split() if WORDS.index(w) > 3] for text in completions]
-    return [0.3 * len(row) + sum(0.01 * w * w * (i + 1) for i, w in enumerate(row)) % 1.7 for row in said]
-
-
-# --- GRPO ----------------------------------------------------------------------------------------------
 
 TEMPERATURE = 0.7
 
@@ -276,7 +105,7 @@ def their_sampler(trl, kind, folder, out, *, net=None, group=4, rows=12, reward=
 
 
 def our_sampler(room, kind, name, **settings):
-    reward_model = FunctionReward(some_reward, hf.open_tokenizer(words()))
+    reward_model = FunctionReward(some_reward, open_tokenizer(words()))
     given = {"batch_size": 12, "temperature": TEMPERATURE, "max_new_tokens": LONGEST} | settings
     data = [{"prompt": prompt} for prompt in PROMPTS]
     return stage_of(room, kind, name, net=net_of(), data=data, reward_model=reward_model, **given)
@@ -391,7 +220,7 @@ def test_a_reward_function_reads_what_was_said_and_in_trl_no_special_token(trl, 
         torch.manual_seed(5)
         batch = theirs._generate_and_score_completions([{"prompt": p} for p in PROMPTS for _ in range(4)])
     completions = from_theirs(batch, torch.zeros(batch["completion_mask"].shape))
-    texts = completions.texts(hf.open_tokenizer(words()))
+    texts = completions.texts(open_tokenizer(words()))
     assert any("<unk>" in text for text in texts)
     assert not any("</s>" in text for text in texts)
     assert [" ".join(w for w in text.split() if w[0] != "<") for text in texts] == read[0]
@@ -438,7 +267,7 @@ def test_trls_dapo_divides_by_the_tokens_of_the_whole_batch_and_ours_by_those_of
         close(mine * part.mask.sum() / (whole / 2), loss)
 
 
-# --- RLOO ----------------------------------------------------------------------------------------------
+# --- RLOO ---------------------------------------------------------------------------------------------------
 
 
 def test_rloo_from_the_texts_on(trl, reference_folder, tmp_path):
@@ -471,7 +300,7 @@ def test_rloo_from_the_texts_on(trl, reference_folder, tmp_path):
     close(mine, -(batch["advantages"] * completions.lengths).mean())
 
 
-# --- PPO -----------------------------------------------------------------------------------------------
+# --- PPO ----------------------------------------------------------------------------------------------------
 
 
 def test_trl_has_no_ppo_any_more(trl):
@@ -500,258 +329,7 @@ def test_the_policys_loss_of_ppo(trl, reference_folder, tmp_path, changes):
     close(told["flat_fraction"], theirs._metrics["train"]["clip_ratio/region_mean"][-1])
 
 
-# --- SFT -----------------------------------------------------------------------------------------------
-
-TEXTS = [
-    {"prompt": "say fox :", "completion": " the fox sings ."},
-    {"prompt": "owl", "completion": " sits by the lake and"},
-    {"prompt": "the hen runs by", "completion": " a"},
-]
-
-
-@pytest.mark.parametrize("kind", ["prompt and completion", "text"])
-def test_supervised_fine_tuning_from_the_texts_on(trl, tmp_path, kind):
-    """Their collator's batch and ours. A text alone begins from the token that a tokenizer puts before it."""
-    import datasets
-
-    tokenizer = words(begins=kind == "text")
-    rows = TEXTS if kind != "text" else [{"text": row["prompt"] + row["completion"]} for row in TEXTS]
-    net = net_of()
-    theirs = trl.SFTTrainer(
-        model=net,
-        args=trl.SFTConfig(**plain(tmp_path)),
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    batch = theirs.data_collator([theirs.train_dataset[i] for i in range(3)])
-    loss = theirs.compute_loss(theirs.model, batch)
-    ours = opened(net_of(), tokenizer)
-    examples = examples_of(rows, hf.open_tokenizer(tokenizer))
-    mine, accuracy = sft.next_token_loss(ours, examples)
-    assert int(examples.mask.sum()) == int((batch["labels"][:, 1:] != -100).sum()) >= 12
-    close(mine, loss)
-    close(accuracy, theirs._metrics["train"]["mean_token_accuracy"][-1])
-    same_gradients(our_gradients(mine, ours), their_gradients(loss, theirs.model))
-
-
-# --- reward model --------------------------------------------------------------------------------------
-
-PAIRS = [
-    {"prompt": "say fox :", "chosen": " the fox sings .", "rejected": " the owl"},
-    {"prompt": "owl", "chosen": " sits", "rejected": " sits by the lake runs runs"},
-    {"prompt": "the hen runs by", "chosen": " a barn .", "rejected": " a mill the"},
-    {"prompt": "say owl :", "chosen": " the owl", "rejected": " the owl sings by the mill"},
-]
-
-
-@pytest.mark.parametrize("margins", [None, [0.0, 1.5, 0.2, 3.0]], ids=["plain", "margin"])
-def test_a_model_of_rewards_from_the_texts_on(trl, tmp_path, margins):
-    import datasets
-
-    net = net_of(task="AutoModelForSequenceClassification", num_labels=1)
-    rows = PAIRS if margins is None else [{**row, "margin": m} for row, m in zip(PAIRS, margins, strict=True)]
-    reward_model = opened(net)
-    theirs = trl.RewardTrainer(
-        model=net,
-        args=trl.RewardConfig(**plain(tmp_path)),
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=words(),
-    )
-    batch = theirs.data_collator([theirs.train_dataset[i] for i in range(4)])
-    assert ("margin" in batch) is (margins is not None)
-    loss = theirs.compute_loss(theirs.model, batch)
-    chosen, rejected = reward.rewards_of(reward_model, pairs_of(PAIRS, hf.open_tokenizer(words())))
-    mine = bradley_terry_loss(chosen, rejected, None if margins is None else torch.tensor(margins))
-    close(mine, loss)
-    same_gradients(our_gradients(mine, reward_model), their_gradients(loss, theirs.model))
-    close((chosen - rejected).mean().detach(), theirs._metrics["train"]["margin"][-1])
-
-
-# --- DPO and its family --------------------------------------------------------------------------------
-
-
-def their_dpo(trl, folder, **config):
-    import datasets
-
-    net = net_of()
-    trainer = trl.DPOTrainer(
-        model=net,
-        ref_model=net_of(1),
-        args=trl.DPOConfig(**plain(folder, **config)),
-        train_dataset=datasets.Dataset.from_list(PAIRS),
-        processing_class=words(),
-    )
-    trainer.model.train()
-    return trainer, trainer.data_collator([trainer.train_dataset[i] for i in range(4)])
-
-
-def our_dpo(**settings):
-    return stage_of(dpo, "DPO", "dpo", net=net_of(), data=PAIRS, eval_pairs=0, **settings)
-
-
-def test_dpo_from_the_texts_on(trl, tmp_path):
-    theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="sigmoid")
-    ours = our_dpo(beta=0.3)
-    loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
-    close(mine, loss)
-    same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
-    close(told["chosen_reward"], said["rewards/chosen"])
-    close(told["rejected_reward"], said["rewards/rejected"])
-    close(told["margin"], said["rewards/margins"])
-    close(told["accuracy"], said["rewards/accuracies"])  # no tie among them
-    close(told["chosen_logp"], said["logps/chosen"])
-    close(told["rejected_logp"], said["logps/rejected"])
-
-
-def test_ipo_is_trls_on_means_over_tokens(trl, tmp_path):
-    """Ours has the paper's sums; with means in their place it is TRL's."""
-    from ppobook.preferences import ipo_loss
-
-    theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="ipo")
-    ours = our_dpo(loss="ipo", beta=0.3)
-    loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    sides = (ours.pairs.chosen, ours.pairs.rejected)
-    logp = [dpo.sequence_logp(ours.model, side) / side.lengths for side in sides]
-    ref_logp = [x / side.lengths for x, side in zip(ours.ref_logp.unbind(1), sides, strict=True)]
-    mine, _ = ipo_loss(*logp, *ref_logp, 0.3)
-    close(mine, loss)
-    same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    on_sums, _ = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
-    assert abs(on_sums.item() - loss.item()) > 1e-2
-
-
-def test_trls_robust_loss_is_two_of_ours(trl, tmp_path):
-    """(1 − ε) DPO − ε DPO of the exchanged pairs, over 1 − 2 ε; our smoothing is a mixture of the two."""
-    smoothing = 0.2
-    theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="robust", label_smoothing=smoothing)
-    ours = our_dpo(beta=0.3, label_smoothing=smoothing)
-    loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    chosen, rejected = (dpo.sequence_logp(ours.model, s) for s in (ours.pairs.chosen, ours.pairs.rejected))
-    ref_chosen, ref_rejected = ours.ref_logp.unbind(1)
-    right, _ = dpo_loss(chosen, rejected, ref_chosen, ref_rejected, 0.3)
-    wrong, _ = dpo_loss(rejected, chosen, ref_rejected, ref_chosen, 0.3)
-    close(((1 - smoothing) * right - smoothing * wrong) / (1 - 2 * smoothing), loss)
-    mine, _ = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
-    close(mine, (1 - smoothing) * right + smoothing * wrong)
-
-
-def test_smoothed_dpo_is_trls_aot_of_a_single_pair(trl, tmp_path):
-    """Of one pair there is nothing to sort, and what is left is this loss."""
-    theirs, _ = their_dpo(trl, tmp_path, beta=0.3, loss_type="aot", label_smoothing=0.2)
-    ours = our_dpo(beta=0.3, label_smoothing=0.2)
-    for row in range(4):
-        batch = theirs.data_collator([theirs.train_dataset[row]])
-        loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-        mine, _ = ours.loss(ours.batch(ours.pairs, torch.tensor([row])))
-        close(mine, loss)
-
-
-# No prompt stands twice: TRL's completions then go one prompt on, and ours one back.
-LABELLED = [
-    {"prompt": "say fox :", "completion": " the fox sings .", "label": True},
-    {"prompt": "owl", "completion": " sits by the lake runs", "label": False},
-    {"prompt": "the hen runs by", "completion": " a", "label": True},
-    {"prompt": "say owl :", "completion": " the owl sings by the mill", "label": True},
-    {"prompt": "hen", "completion": " . .", "label": False},
-]
-
-
-@pytest.mark.parametrize("reference", [1, 7])
-@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.5, 1.3)])
-def test_kto_from_the_texts_on(trl, tmp_path, weights, reference):
-    """TRL gives each prompt the completion before its own; in reverse it is the one after it, as ours.
-
-    z is held at 0 or above: with one of the references it is above, with the other it is held.
-    """
-    import datasets
-
-    good, bad = weights
-    theirs = trl.KTOTrainer(
-        model=net_of(),
-        ref_model=net_of(reference),
-        args=trl.KTOConfig(
-            **plain(tmp_path, per_device_train_batch_size=5, beta=0.3),
-            desirable_weight=good,
-            undesirable_weight=bad,
-        ),
-        train_dataset=datasets.Dataset.from_list(LABELLED[::-1]),
-        processing_class=words(),
-    )
-    theirs.model.train()
-    batch = theirs.data_collator([theirs.train_dataset[i] for i in range(5)])
-    loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    ours = stage_of(
-        dpo,
-        "DPO",
-        "dpo",
-        net=net_of(),
-        reference=reference,
-        data=LABELLED,
-        loss="kto",
-        beta=0.3,
-        desirable_weight=good,
-        undesirable_weight=bad,
-    )
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(5)))
-    close(mine, loss)
-    same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
-    close(told["kl"], said["kl"])
-    assert (said["kl"] > 0) is (reference == 7)
-    close(told["chosen_reward"], said["rewards/chosen"])
-    close(told["margin"], said["rewards/margins"])
-
-
-@pytest.fixture(scope="module")
-def cpo(trl):
-    """TRL's CPO, in whose trainer SimPO is."""
-    from trl.experimental import cpo
-
-    return cpo
-
-
-def test_simpo_from_the_texts_on(cpo, tmp_path):
-    """It would put a first token before each prompt, where the tokenizer has one."""
-    import datasets
-
-    theirs = cpo.CPOTrainer(
-        model=net_of(),
-        args=cpo.CPOConfig(
-            **plain(tmp_path, loss_type="simpo", cpo_alpha=0.0, beta=2.0, simpo_gamma=0.7, max_length=40)
-        ),
-        train_dataset=datasets.Dataset.from_list(PAIRS),
-        processing_class=words(bos=None),
-    )
-    batch = theirs.data_collator([theirs.train_dataset[i] for i in range(4)])
-    loss = theirs.compute_loss(theirs.model, batch)
-    ours = our_dpo(loss="simpo", beta=2.0, gamma=0.7)
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
-    close(mine, loss)
-    same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    close(told["margin"], theirs._stored_metrics["train"]["rewards/margins"][-1])
-
-
-def test_smoothed_dpo_without_a_reference_is_trls_cpo(cpo, tmp_path):
-    """A reference of one number for everything is none."""
-    import datasets
-
-    theirs = cpo.CPOTrainer(
-        model=net_of(),
-        args=cpo.CPOConfig(**plain(tmp_path, loss_type="sigmoid", beta=0.3, label_smoothing=0.15)),
-        train_dataset=datasets.Dataset.from_list(PAIRS),
-        processing_class=words(bos=None),
-    )
-    chosen, rejected = -6 + 3 * torch.randn(2, 9, generator=seeded())
-    losses, chosen_rewards, rejected_rewards = theirs.cpo_loss(chosen, rejected)
-    nothing = torch.zeros(9)
-    mine, told = dpo_loss(chosen, rejected, nothing, nothing, 0.3, label_smoothing=0.15)
-    close(mine, losses.mean())
-    close(told["margin"], (chosen_rewards - rejected_rewards).mean())
-
-
-# --- online DPO ----------------------------------------------------------------------------------------
+# --- online DPO ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -816,7 +394,7 @@ def test_online_dpo_from_the_texts_on(trl, tmp_path, loss, temperature):
         assert abs(mine_at(temperature)[0].item() - said.item()) > 1e-4
 
 
-# --- positions -----------------------------------------------------------------------------------------
+# --- positions ----------------------------------------------------------------------------------------------
 
 
 def test_gpt2_is_read_from_its_first_token_and_by_trl_from_the_padding(trl, tmp_path):
