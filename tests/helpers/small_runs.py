@@ -21,7 +21,7 @@ def timeless(history):
 
 
 def small(**changes):
-    return train("vanilla", **{**SMALL, "total_steps": 200, **changes})
+    return train(**{"algorithm": "vanilla", **SMALL, "total_steps": 200, **changes})
 
 
 def same_run(a, b):

@@ -1,4 +1,4 @@
-"""A run that is killed and resumed is the run that was not."""
+"""A run that is killed and resumed ends with the bits of one that was not."""
 
 import os
 import random
@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-import torch
-from test_training import SMALL, small, timeless
+import small_language
+import small_stages
+from small_runs import SMALL, same_run, small, timeless
 
+import ppobook.language
 from ppobook import load, train
 from ppobook.run.interrupts import Interrupted
 from ppobook.training import read_record
@@ -23,6 +26,7 @@ CASES = {
     "vanilla, whole episodes": {"algorithm": "vanilla", "baseline": "mean"},
     "trpo": {"algorithm": "trpo"},
     "ppo": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "lr_final": 0.0, "clip_eps_final": 0.1},
+    "ppo, plain form": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "fast": False},
     "ppo, all of it": {
         "algorithm": "ppo",
         "env": "Pendulum-v1",
@@ -36,7 +40,6 @@ CASES = {
         "entropy_coef_final": 0.0,
     },
 }
-KILLS = 4  # of each, which is 20 together
 
 
 def unscheduled(case):
@@ -44,39 +47,33 @@ def unscheduled(case):
     return {name: x for name, x in {**KILLED, **CASES[case]}.items() if not name.endswith("_final")}
 
 
-def same_run(a, b):
-    assert timeless(a.history).equals(timeless(b.history))
-    for module in ("policy", "value"):
-        if getattr(a, module) is not None:
-            one, other = (getattr(run, module).state_dict() for run in (a, b))
-            assert one.keys() == other.keys()
-            assert all(torch.equal(one[name], other[name]) for name in one)  # the statistics of a norm, too
-
-
 SERVER = f"""
 import os, sys, torch
-sys.path.insert(0, {os.path.dirname(__file__)!r})
-import test_training  # registers its environment
-from ppobook.registry import ALGORITHMS, learner_class
-from ppobook.training import _Training
+sys.path.insert(0, {str(Path(__file__).parents[1] / "helpers")!r})
+import small_runs, small_stages  # the first registers its environment
 from ppobook import train
+from ppobook.registry import ALGORITHMS
+from ppobook.run.loop import TrainingLoop
 for name in ALGORITHMS:
-    learner_class(name)
+    ALGORITHMS.find(name)
 # How far a process has come is one byte an update, in a file of its own.
-one_update = _Training.one_update
+count = os.open(os.devnull, os.O_WRONLY)
+finite_update = TrainingLoop._finite_update
 def counted(self):
-    row = one_update(self)
+    row = finite_update(self)
     os.write(count, b".")
     return row
-_Training.one_update = counted
+TrainingLoop._finite_update = counted
 # An optimizer's first step imports half of torch: better once, before the forks.
 torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
+small_stages.fit(updates=1)
+functions = dict(train=train, fit=small_stages.fit, go_on=small_stages.go_on)
 for line in sys.stdin:
-    how = eval(line)
+    function, how, file = eval(line)
     pid = os.fork()
     if pid == 0:
-        count = os.open(how.pop("count", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        train(**how)
+        count = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        functions[function](**how)
         os._exit(0)
     print(pid, flush=True)
     print(os.waitpid(pid, 0)[1], flush=True)
@@ -89,21 +86,37 @@ class Forks:
     def __init__(self):
         pipe = subprocess.PIPE
         self.server = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            start_new_session=True,
+            [sys.executable, "-c", SERVER], stdin=pipe, stdout=pipe, text=True, start_new_session=True
         )
 
-    def start(self, how):
-        print(repr(how), file=self.server.stdin, flush=True)
+    def start(self, function, how, count=os.devnull):
+        print(repr((function, how, str(count))), file=self.server.stdin, flush=True)
         return int(self.server.stdout.readline())
 
     def ended(self):
         """The signal that ended the process, or 0."""
         return int(self.server.stdout.readline()) & 0x7F
+
+    def kill_again_and_again(self, kills, start, resume, history, moments, count):
+        """Kill a run, and what resumes it; returns the length of the history each time."""
+        begun, lengths, (function, how) = 0, [], start
+        for _ in range(kills):
+            count.unlink(missing_ok=True)
+            process = self.start(function, how, count)
+            stop = moments.randint(1, 3 * EVERY)
+            deadline = time.monotonic() + 60
+            while (not count.exists() or count.stat().st_size < stop) and time.monotonic() < deadline:
+                time.sleep(0.0005)
+            time.sleep(moments.uniform(0, 0.006))
+            os.kill(process, signal.SIGKILL)
+            assert self.ended() == signal.SIGKILL
+            came = begun + count.stat().st_size
+            begun = history()
+            assert came >= stop
+            assert 0 <= came - begun <= EVERY
+            lengths.append(begun)
+            function, how = resume
+        return lengths
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +127,56 @@ def forks():
     made.server.communicate()
 
 
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
+
+
+@posix
+@pytest.mark.parametrize("case", CASES)
+def test_kill_9_at_random_moments_control(tmp_path, forks, case):
+    """The moments have a seed, the machine's pace has none."""
+    folder, kills = tmp_path / "run", 4
+    given = {**KILLED, **CASES[case], "total_steps": 32 * 20 * kills}
+    unbroken = train(**given)
+
+    def history():
+        kept = read_record(folder).history
+        if len(kept):  # an empty table has no types to compare
+            assert timeless(kept).equals(timeless(unbroken.history).head(len(kept)))
+        return len(kept)
+
+    start = "train", {**given, "out": str(folder)}
+    resume = "train", {"resume": str(folder)}
+    lengths = forks.kill_again_and_again(
+        kills, start, resume, history, random.Random(case), tmp_path / "count"
+    )
+    assert max(lengths) < len(unbroken.history)
+    same_run(train(resume=folder), unbroken)
+    same_run(load(folder), unbroken)
+
+
+@posix
+@pytest.mark.parametrize("case", small_stages.CASES)
+def test_kill_9_at_random_moments_language(tmp_path, forks, case):
+    folder, kills, updates = tmp_path / "run", 2, 24
+    unbroken = small_stages.fit(case, updates=updates)
+
+    def history():
+        kept = ppobook.language.load(folder).history
+        if len(kept):
+            expected = small_language.timeless(unbroken.history[kept.columns]).head(len(kept))
+            assert small_language.timeless(kept).equals(expected)
+        return len(kept)
+
+    start = "fit", {"case": case, "updates": updates, "out": str(folder)}
+    resume = "go_on", {"case": case, "folder": str(folder)}
+    lengths = forks.kill_again_and_again(
+        kills, start, resume, history, random.Random(case), tmp_path / "count"
+    )
+    assert max(lengths) < updates
+    small_language.same_run(small_stages.go_on(folder, case), unbroken)
+    small_language.same_run(ppobook.language.load(folder), unbroken)
+
+
 def last(folder):
     return max((path.name for path in folder.glob("checkpoint-*[0-9]")), default="")
 
@@ -122,42 +185,6 @@ def wait_for_another(folder, before):
     deadline = time.monotonic() + 60
     while last(folder) in (before, "") and time.monotonic() < deadline:
         time.sleep(0.002)
-
-
-posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
-
-
-@posix
-@pytest.mark.parametrize("case", CASES)
-def test_kill_9_at_random_moments_then_resume(tmp_path, forks, case):
-    """Killed again and again, and resumed each time. The moments have a seed, the machine's pace has none."""
-    given = {**KILLED, **CASES[case], "total_steps": 32 * 20 * KILLS}
-    unbroken = train(**given)
-    moments = random.Random(case)
-    folder, count = tmp_path / "run", tmp_path / "count"
-    how = {**given, "out": str(folder)}
-    begun = 0
-    for _ in range(KILLS):
-        count.unlink(missing_ok=True)
-        process = forks.start({**how, "count": str(count)})
-        stop = moments.randint(1, 4 * EVERY)
-        deadline = time.monotonic() + 60
-        while (not count.exists() or count.stat().st_size < stop) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(moments.uniform(0, 0.01))
-        os.kill(process, signal.SIGKILL)
-        assert forks.ended() == signal.SIGKILL
-        came = begun + count.stat().st_size
-        kept = read_record(folder).history
-        assert came >= begun + stop
-        assert 0 <= came - len(kept) <= EVERY
-        if len(kept):  # an empty table has no types to compare
-            assert timeless(kept).equals(timeless(unbroken.history).head(len(kept)))
-        begun = len(kept)
-        assert begun < len(unbroken.history)
-        how = {"resume": str(folder)}
-    same_run(train(resume=folder), unbroken)
-    same_run(load(folder), unbroken)
 
 
 @pytest.mark.parametrize("algorithm", ["vanilla", "trpo", "ppo"])
@@ -183,7 +210,7 @@ def test_total_steps_count_from_the_start_of_the_run(tmp_path):
 def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_path, forks, case, wait):
     given = {**unscheduled(case), "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
     folder = tmp_path / "run"
-    process = forks.start({**given, "total_steps": 10**7, "out": str(folder)})
+    process = forks.start("train", {**given, "total_steps": 10**7, "out": str(folder)})
     wait_for_another(folder, "")
     if wait:
         wait_for_another(folder, "checkpoint-000000")
@@ -244,29 +271,3 @@ def test_ctrl_c_saves(tmp_path):
     kept = load(folder)
     assert len(kept.history) > 0
     same_run(kept, small(total_steps=int(kept.history["steps"].iloc[-1])))
-
-
-def test_ctrl_c_without_a_folder_hands_the_run_over(monkeypatch):
-    from ppobook.vanilla import Vanilla
-
-    real = Vanilla.update
-
-    def pressed(self, rollout):
-        signal.raise_signal(signal.SIGINT)
-        return real(self, rollout)
-
-    monkeypatch.setattr(Vanilla, "update", pressed)
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match=r"kept nowhere but in .run") as caught:
-        small(total_steps=10_000)
-    assert len(caught.value.run.history) == 1
-    assert signal.getsignal(signal.SIGINT) is before
-
-    def twice(self, rollout):
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Vanilla, "update", twice)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        small(total_steps=10_000)
-    assert not isinstance(caught.value, Interrupted)

@@ -115,7 +115,7 @@ class Stage(Stateful):
         Among them, `tokens` is the number of tokens that were trained on or sampled; it is summed over the
         run.
         """
-        raise NotImplementedError(f"{type(self).__name__} must have a method step, got none")
+        raise NotImplementedError(f"{type(self).__name__} must implement step")
 
     def learn(
         self,

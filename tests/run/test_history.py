@@ -1,0 +1,61 @@
+"""The table of a run, and the checks of what goes into it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from ppobook.run.history import History
+from ppobook.run.metrics import check_metrics
+
+
+@pytest.mark.parametrize("columns", [("update", "loss", "seconds"), ("loss", "update")])
+def test_a_history_is_the_table_that_pandas_would_make(columns):
+    history, rows = History.empty(columns), []
+    assert len(history) == 0
+    for i in range(5):
+        row = {"update": i + 1, "loss": np.float32(i / 3)}
+        row |= {"late": torch.tensor(i * 0.1)} if i > 2 else {}
+        returned = history.append(row)
+        rows.append({"update": i + 1, "loss": float(np.float32(i / 3))})
+        rows[-1] |= {"late": float(torch.tensor(i * 0.1))} if i > 2 else {}
+        assert returned == rows[-1]
+        assert {type(x) for x in returned.values()} == {int, float}
+        history.text()  # in the middle too: its lines are kept
+    expected = pd.DataFrame(rows, columns=[*columns, "late"])
+    pd.testing.assert_frame_equal(history.table(), expected.astype({"update": "int64"}), check_dtype=False)
+    assert history.table()["update"].dtype == np.int64
+    again = History(history.tensors())
+    assert again.text() == history.text()
+    assert again.text().splitlines()[1].count("nan") == len(columns) - 1
+    assert history.last("late") == rows[-1]["late"]
+    again.append({"update": 6})
+    assert math.isnan(again.last("loss"))
+
+
+def test_an_empty_history_stays_what_it_was():
+    back = History(History.empty(("update", "loss")).tensors())
+    assert [column.typecode for column in back.columns.values()] == ["q", "d"]
+    with pytest.raises(ValueError, match="columns of history must have one length"):
+        History({"update": torch.arange(2), "loss": torch.zeros(3)})
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "Line.step must return a dict of numbers, got NoneType"),
+        ({"loss": "low"}, "Line.step must return one number for 'loss', got str"),
+        ({"loss": torch.zeros(2)}, "Line.step must return one number for 'loss', got Tensor"),
+        ({"update": 1}, "Line.step must not return a column that the loop fills, got 'update'"),
+        ({"seconds_asleep": 1}, "must not return a column that the loop fills, got 'seconds_asleep'"),
+        ({"updates": 1.0}, None),
+    ],
+)
+def test_metrics_are_numbers_in_columns_of_their_own(returned, message):
+    if message is None:
+        check_metrics("Line.step", returned, ("update", "seconds*"))
+        return
+    with pytest.raises((TypeError, ValueError), match=message):
+        check_metrics("Line.step", returned, ("update", "seconds*"))

@@ -1,0 +1,159 @@
+"""The loop with a trainer that has neither an environment nor a policy, killed at every change of the disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from line import FORMAT, Line, Training, fit
+
+from ppobook import load
+from ppobook.run.checkpoint import Format, read_checkpoint, write_checkpoint
+from ppobook.run.folder import RunFolder, checkpoints, make_new
+from ppobook.run.history import History
+from ppobook.run.loop import TrainingLoop
+
+
+def test_a_run_of_another_kind(tmp_path):
+    run = fit(out=tmp_path / "run")
+    assert list(run.history.columns) == ["update", "points", "loss", "seconds", "average"]
+    assert run.history["points"].tolist() == [4 * i for i in range(1, 8)]
+    assert fit(200, lr=0.1).model.weight.item() == pytest.approx(2, abs=0.4)
+    assert repr(run) == "LineRun(line, 7 updates)"
+
+
+def test_resuming_goes_on_to_the_same_bits(tmp_path):
+    unbroken = fit(9)
+    for stop in (1, 2, 5):
+        fit(stop, out=tmp_path / str(stop))
+        assert fit(9, resume=tmp_path / str(stop)).bits() == unbroken.bits()
+
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+DEADLY = f"""
+import os, signal, sys
+sys.path[:0] = [{str(HELPERS)!r}, {os.path.dirname(__file__)!r}]
+import line, test_loop
+line.fit(1)  # an optimizer's first step imports half of torch: better once, before the forks
+os.fsync = lambda file: None  # it helps against a loss of power, and takes its time
+
+def killed(n, how):
+    '''Whether a process that runs this dies at its n-th change of the disk, or ends before.'''
+    pid = os.fork()
+    if pid == 0:
+        left = n
+        def hook(event, args):
+            nonlocal left
+            if event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR) or event in {{
+                "os.rename", "os.mkdir", "os.remove", "os.rmdir"
+            }}:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(hook)
+        line.fit(**how)
+        os._exit(0)
+    ended = os.waitpid(pid, 0)[1]
+    assert ended in (0, signal.SIGKILL), ended
+    return ended != 0
+
+for scenario in test_loop.SCENARIOS:
+    print(test_loop.deaths(killed, scenario, sys.argv[1]))
+"""
+# How far a run is trained before; and how it is then trained on, in a process that is killed.
+SCENARIOS = {
+    "new": (None, {}),
+    "resumed": (3, {}),
+    "resumed where it had not begun": (0, {}),
+    "resumed further back, over later checkpoints": (4, {"first": True}),
+}
+
+
+def deaths(killed, scenario, folder):
+    """Kill a run at each change that it makes to the disk, and resume it; returns the number of changes."""
+    folder, unbroken, n = Path(folder), fit(5).bits(), 0
+    before, how = SCENARIOS[scenario]
+    while True:
+        n += 1
+        shutil.rmtree(folder, ignore_errors=True)
+        if before is not None:
+            fit(before, out=folder)
+        if not killed(n, {"updates": 5, "out" if before is None else "resume": folder, **how}):
+            return n - 1
+        begun = folder.exists() and checkpoints(folder)
+        assert begun or before is None, (scenario, n)
+        assert fit(5, **{"resume" if begun else "out": folder}).bits() == unbroken, (scenario, n)
+        assert not list(folder.glob("checkpoint-*.part")), (scenario, n)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
+def test_kill_9_at_every_change_of_the_disk(tmp_path):
+    command = [sys.executable, "-c", DEADLY, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert all(int(count) > 20 for count in done.stdout.split())
+    assert len(done.stdout.split()) == len(SCENARIOS)
+
+
+def test_a_format_that_is_not_the_readers(tmp_path):
+    fit(3, out=tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=r"written by ppobook.train, .*got the format 'line.fit 1' of ppobook"
+    ):
+        load(tmp_path / "run")
+    folder = RunFolder.at("folder", tmp_path / "run")
+    assert read_checkpoint(folder, FORMAT).update == 3
+    with pytest.raises(ValueError, match=r"checkpoint-000003/state.pt must have 'words', got 'format'"):
+        read_checkpoint(folder, Format("line.fit", 1, parts=("words",)))
+
+
+def test_files_beside_the_state_are_read_and_not_opened(tmp_path):
+    fit(3, out=tmp_path / "run")
+    (tmp_path / "run" / "checkpoint-000003" / "points.bin").write_bytes(b"not a pickle")
+    form = Format("line.fit", 1, parts=("line",), files=("points.bin", "absent.bin"))
+    read = read_checkpoint(RunFolder.at("folder", tmp_path / "run"), form)
+    assert read.files == {"points.bin": b"not a pickle"}
+    make_new(RunFolder.at("folder", tmp_path / "copy"))
+    write_checkpoint(tmp_path / "copy", read)
+    for name in ("state.pt", "points.bin"):
+        one, copy = (tmp_path / run / "checkpoint-000003" / name for run in ("run", "copy"))
+        assert one.read_bytes() == copy.read_bytes()
+    assert (tmp_path / "run" / "history.csv").read_bytes() == (tmp_path / "copy" / "history.csv").read_bytes()
+
+
+def test_weights_that_diverge_leave_the_checkpoint_before(tmp_path):
+    message = r"weights must stay finite, got diverged ones in update 2: try a smaller lr \(now 1e\+37"
+    with pytest.raises(FloatingPointError, match=message):
+        fit(lr=1e37, out=tmp_path / "run")
+    assert checkpoints(tmp_path / "run")[-1].name == "checkpoint-000000"
+
+
+def test_what_cannot_be_saved_is_reset_where_a_checkpoint_is_due(monkeypatch):
+    at = []
+    monkeypatch.setattr(Training, "before_checkpoint", lambda self: at.append(self.update))
+    fit(7)
+    assert at == [0, 2, 4, 6]
+
+
+def test_an_update_may_not_fill_a_reserved_column(monkeypatch):
+    monkeypatch.setattr(Line, "step", lambda self: {"points": 3})
+    with pytest.raises(ValueError, match=r"Line.step must not return a column that the loop fills, got 'poi"):
+        fit()
+
+
+def test_tensorboard_goes_by_the_counter(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = fit(out=tmp_path / "run", tensorboard=True)
+    read = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    read.Reload()
+    assert [event.step for event in read.Scalars("loss")] == run.history["update"].tolist()
+    assert "update" not in read.Tags()["scalars"]
+
+
+def test_every_method_of_a_trainer_must_be_written():
+    with pytest.raises(TypeError, match="abstract method"):
+        type("Lazy", (TrainingLoop,), {"limit": "updates", "format": FORMAT})({}, History.empty(("update",)))

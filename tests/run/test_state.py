@@ -1,0 +1,72 @@
+"""What a learner saves; whether its weights are finite; its seeds."""
+
+import pytest
+import torch
+from line import Line, LineSettings
+from torch import nn
+
+from ppobook.run.machine import stream
+from ppobook.run.state import check_state
+from ppobook.run.weights import weights_are_finite, weights_diverged
+
+
+def test_the_state_comes_back_from_the_disk(tmp_path):
+    line = Line(LineSettings(), 0)
+    for _ in range(3):
+        line.step()
+    torch.save(line.state_dict(), tmp_path / "state.pt")
+    after = [line.step() for _ in range(3)]
+    other = Line(LineSettings(), 1)
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert [other.step() for _ in range(3)] == after
+    assert other.seen == line.seen
+    assert "nothing" not in line.state_dict()
+    for name in ("model", "dice", "seen"):
+        less = {one: part for one, part in line.state_dict().items() if one != name}
+        with pytest.raises(
+            ValueError, match=f"state of Line must have '{name}', one of its state_attributes"
+        ):
+            other.load_state_dict(less)
+    assert set(line.state_beside_weights()) == {"draw", "dice", "seen"}
+
+
+def test_everything_that_changes_must_be_listed():
+    line = Line(LineSettings(), 0)
+    line.head = line.model  # the same weights, by another name
+    check_state(line)
+    line.scale = nn.Linear(1, 1)
+    with pytest.raises(
+        ValueError, match=r"must list everything that changes, got none for Line.scale, a Lin"
+    ):
+        check_state(line)
+    del line.scale, line.dice
+    with pytest.raises(ValueError, match=r"must list attributes that exist after __init__, got 'dice'"):
+        check_state(line)
+
+
+def module(*weights):
+    made = nn.Module()
+    made.weight = nn.Parameter(torch.tensor(weights))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("weights", "finite", "diverged"),
+    [
+        ((1.0, -2.0), True, False),
+        ((3e38, 3e38), True, True),  # their norm is no float32 any more
+        ((1.0, float("nan")), False, True),
+        ((float("-inf"),), False, True),
+        ((), True, False),
+    ],
+)
+def test_weights_are_looked_at_in_every_module(weights, finite, diverged):
+    modules = [module(0.5), module(*weights)]
+    assert weights_are_finite(modules) == finite
+    assert weights_diverged(modules) == diverged
+
+
+def test_seeds_for_different_purposes_differ():
+    assert stream(0, "points") == stream(0, "points")
+    purposes = [stream(seed, what) for seed in range(3) for what in ("points", "dice", "policy")]
+    assert len(set(purposes)) == 9
