@@ -1,4 +1,4 @@
-"""The loop with a trainer that has neither an environment nor a policy, killed at every change of the disk."""
+"""The loop with a trainer that has neither environment nor policy, killed at every change of the disk."""
 
 import os
 import shutil

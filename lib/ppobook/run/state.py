@@ -122,7 +122,7 @@ def check_state(learner: Stateful) -> None:
             lost = isinstance(part, torch.Generator | np.random.Generator) or _has_state(part)
         if lost:
             raise ValueError(
-                f"{kind}.state_attributes must list everything that changes, got none for {kind}.{name}, "
-                f'a {type(part).__name__}: state_attributes = (…, "{name}")'
+                f"{kind}.state_attributes must list {name!r}, a {type(part).__name__} that its checkpoints "
+                f"would lack, got {learner.state_attributes}"
             )
     learner.state_dict()
