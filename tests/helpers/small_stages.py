@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from ppobook.language.data import prompts_of
-from ppobook.language.model import Decoder, DecoderConfig, Scalar, generate
+from ppobook.language.generation import generate
+from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.rewards import RewardModel
 from ppobook.language.settings import StageSettings
 from ppobook.language.stage import Stage
