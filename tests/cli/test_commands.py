@@ -62,7 +62,7 @@ def test_settings_reach_the_trainer(tmp_path):
 
 
 def test_names_with_underscores_and_settings_before_the_algorithm(capsys):
-    before = ["--lr", "0.01", "--hidden", "1e1", "--num_envs", "2", "--num-steps=16", "vanilla", "--quiet"]
+    before = ["--quiet", "--lr", "0.01", "--hidden", "1e1", "--num_envs", "2", "--num-steps=16", "vanilla"]
     assert main(["train", *before, "--env", "CartPole-v1", "--total_steps", "64", "--seed", "1" * 30]) == 0
     assert "64 steps, 2 updates" in capsys.readouterr().out
 

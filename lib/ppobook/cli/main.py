@@ -76,9 +76,6 @@ def run_command(
     words: Sequence[str], prog: str, commands: Mapping[str, tuple[str, str]], examples: str
 ) -> None:
     """Run the command that the first word names, with the other words; without words, print the help."""
-    from ppobook import validation
-    from ppobook.run.spellings import did_you_mean
-
     if not words or words[0] in ("-h", "--help"):
         print(f"usage: {prog} COMMAND …\n\ncommands:")
         for name, (_, summary) in commands.items():
@@ -89,6 +86,9 @@ def run_command(
     if words[0].startswith("-"):
         raise ValueError(f"{words[0]}: {prog} has no such option. See {prog} --help")
     if name not in commands:
+        from ppobook import validation
+        from ppobook.run.spellings import did_you_mean
+
         hint = did_you_mean(name, commands)
         raise ValueError(f"the command must be {validation.one_of(list(commands))}, got {words[0]!r}{hint}")
     module, _, function = commands[name][0].partition(":")

@@ -132,10 +132,9 @@ def read(
     given = _as_dataclass(settings, presets or {})
     options = _arguments_of(function, without)
     known = [*_names(options), *_names(given)]
-    flags = [name for name, default in known if default is False]
-    takes_a_value = [f"--{name}" for name, _ in known if name not in flags]
+    takes_a_value = [name for name, default in known if default is not False]
     for word, after in itertools.pairwise([*words, "--"]):
-        if word.replace("-", "_").replace("__", "--", 1) in takes_a_value and after.startswith("--"):
+        if _named(word) in takes_a_value and "=" not in word and after.startswith("--"):
             raise ValueError(f"{word} needs a value. See {prog} --help")
     chosen, rest = parse(given, args=words, add_help=False) if settings else (given(), words)
     try:
@@ -155,7 +154,7 @@ def read(
     return tuple(arguments.pop(name) for name in words_first), arguments, values
 
 
-def _arguments_of(function: Callable[..., Any], without: Sequence[str]) -> Any:
+def _arguments_of(function: Callable[..., Any], without: Sequence[str] = ()) -> Any:
     """A dataclass with the parameters of a function and its docstring."""
     hints = typing.get_type_hints(function, include_extras=True)
     options = []
@@ -181,16 +180,11 @@ def _arguments_of(function: Callable[..., Any], without: Sequence[str]) -> Any:
 
 def _as_dataclass(settings: Sequence[type[Settings]], presets: dict[str, Any]) -> Any:
     """The fields of these classes as options of any value."""
-    found = {f.name: (kind, f) for kind in settings for f in dataclasses.fields(kind)}
-    options = [
-        (
-            name,
-            Annotated[Any, tyro.conf.arg(help=_help(f), metavar=_metavar(f))],
-            Default(default_of(f, presets)),
-        )
-        for name, (kind, f) in found.items()
-    ]
-    made = dataclasses.make_dataclass("settings", options)
+    options = {}
+    for f in itertools.chain(*map(dataclasses.fields, settings)):
+        kind = Annotated[Any, tyro.conf.arg(help=_help(f), metavar=_metavar(f))]
+        options[f.name] = (f.name, kind, Default(_default(f, presets)))
+    made = dataclasses.make_dataclass("settings", options.values())
     made.__doc__ = "Settings, with their defaults."
     return made
 
@@ -205,7 +199,7 @@ def _metavar(f: dataclasses.Field[Any]) -> str:
     return kinds.get(re.split(r"\W", str(f.type))[0], "NAME")
 
 
-def default_of(f: dataclasses.Field[Any], presets: dict[str, Any]) -> Any:
+def _default(f: dataclasses.Field[Any], presets: dict[str, Any]) -> Any:
     """A setting's default: the preset's, else its own."""
     if f.name in presets:
         return presets[f.name]
@@ -225,14 +219,19 @@ def as_words(values: dict[str, Any]) -> str:
 
 def first_word(function: Callable[..., Any], words: Sequence[str]) -> str | None:
     """The first word that is neither an option of the function or a setting, nor the value of one."""
-    flags = [p.name for p in inspect.signature(function).parameters.values() if p.default is False]
+    flags = [name for name, default in _names(_arguments_of(function)) if default is False]
     waiting = iter(words)
     for word in waiting:
         if not word.startswith("-"):
             return word
-        if "=" not in word and word.lstrip("-").replace("-", "_") not in [*flags, "h", "help"]:
+        if "=" not in word and _named(word) not in [*flags, "help"] and word != "-h":
             next(waiting, None)
     return None
+
+
+def _named(word: str) -> str | None:
+    """The parameter that --num-envs or --num_envs=8 means; None for another word."""
+    return word[2:].partition("=")[0].replace("-", "_") if word.startswith("--") else None
 
 
 def _names(options: Any) -> Iterator[tuple[str, Any]]:
@@ -244,9 +243,8 @@ def _names(options: Any) -> Iterator[tuple[str, Any]]:
 
 def _unknown(words: Sequence[str], known: Sequence[str], prog: str) -> str:
     """The message about words that belong to no option."""
-    option = next((word for word in words if word.startswith("--")), None)
-    if option is None:
+    name = next((_named(word) for word in words if _named(word)), None)
+    if name is None:
         return f"unexpected argument {words[0]!r}. See {prog} --help"
-    name = option[2:].partition("=")[0].replace("-", "_")
     hint = did_you_mean(name, [one for one in known if one != name], shown="--{}").replace("_", "-")
     return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"
