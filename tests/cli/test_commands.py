@@ -157,30 +157,17 @@ def test_a_folder_without_a_name_is_refused(option, capsys):
     assert f"{option[2:]} must be the path of a folder, got ''" in refused(capsys, *words, option, "")
 
 
-# What users of Stable-Baselines3, CleanRL and TRL call a setting.
-@pytest.mark.parametrize(
-    ("algorithm", "theirs", "ours"),
-    [
-        ("ppo", "gae_lambda", "lam"),
-        ("ppo", "ent_coef", "entropy_coef"),
-        ("ppo", "vf_coef", "value_coef"),
-        ("ppo", "n_steps", "num_steps"),
-        ("ppo", "n_epochs", "epochs"),
-        ("ppo", "update_epochs", "epochs"),
-        ("ppo", "batch_size", "num_minibatches"),
-        ("ppo", "learning_rate", "lr"),
-        ("ppo", "clip_range", "clip_eps"),
-        ("ppo", "clip_coef", "clip_eps"),
-        ("ppo", "target_kl", "max_kl"),
-        ("ppo", "n_envs", "num_envs"),
-        ("ppo", "norm_adv", "normalize_advantages"),
-        ("ppo", "anneal_lr", "lr_final"),
-        ("ppo", "policy_kwargs", "hidden"),
-        ("ppo", "total_timesteps", "total_steps"),
-        ("trpo", "target_kl", "max_kl"),
-        ("trpo", "cg_max_steps", "cg_iterations"),
-    ],
-)
+# What users of Stable-Baselines3, CleanRL and TRL call a setting, and its name here.
+OTHER_NAMES = """
+    gae_lambda lam, ent_coef entropy_coef, vf_coef value_coef, n_steps num_steps, n_epochs epochs,
+    update_epochs epochs, batch_size num_minibatches, learning_rate lr, clip_range clip_eps,
+    clip_coef clip_eps, target_kl max_kl, n_envs num_envs, norm_adv normalize_advantages, anneal_lr lr_final,
+    policy_kwargs hidden, total_timesteps total_steps
+"""
+CASES = [("ppo", *case.split()) for case in OTHER_NAMES.split(",")] + [("trpo", "target_kl", "max_kl")]
+
+
+@pytest.mark.parametrize(("algorithm", "theirs", "ours"), CASES)
 def test_other_libraries_names(algorithm, theirs, ours, tmp_path, capsys):
     option = f"--{theirs.replace('_', '-')}"
     words = ["train", algorithm, "--env", "CartPole-v1"]

@@ -535,21 +535,16 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
 
 
-@pytest.mark.parametrize(
-    ("stage", "theirs", "ours"),
-    [
-        ("grpo", "learning_rate", "lr"),
-        ("grpo", "num_generations", "group_size"),
-        ("grpo", "steps", "updates"),
-        ("grpo", "loss_type", "reduction"),
-        ("dpo", "loss_type", "loss"),
-        ("ppo", "vf_coef", "value_coef"),
-        ("ppo", "cut", "truncation"),
-        ("ppo", "cliprange", "clip_eps"),
-        ("sft", "per_device_train_batch_size", "batch_size"),
-    ],
-)
-def test_other_libraries_names(stage, theirs, ours, runs, capsys):
+TRL = """
+    grpo learning_rate lr, grpo num_generations group_size, grpo steps updates, grpo loss_type reduction,
+    dpo loss_type loss, ppo vf_coef value_coef, ppo cut truncation, ppo cliprange clip_eps,
+    sft per_device_train_batch_size batch_size
+"""
+
+
+@pytest.mark.parametrize("case", TRL.split(","))
+def test_other_libraries_names(case, runs, capsys):
+    stage, theirs, ours = case.split()
     option = f"--{theirs.replace('_', '-')}"
     assert f"Did you mean --{ours.replace('_', '-')}" in refused(capsys, stage, runs / "base", option, 1)
     with pytest.raises(ValueError, match=f"{stage} has no setting '{theirs}'. Did you mean '{ours}'"):

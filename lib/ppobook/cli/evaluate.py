@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import tyro
@@ -9,8 +10,61 @@ import tyro
 from ppobook.cli.options import File, Run, command
 from ppobook.cli.users import imported_class, see_here
 
-# What a run's folder, which may be a stranger's, does not decide alone.
-Class = Annotated[str | None, tyro.conf.arg(metavar="MODULE:CLASS")]
+
+@dataclass(frozen=True)
+class Named:
+    """What is imported for a run, whose folder may be a stranger's, has to be named.
+
+    Args:
+        learner: for a run of a Learner of your own: its class, as MODULE:CLASS
+        env: another environment, or one of your own, as MODULE:ID; none: the run's
+    """
+
+    learner: str | None = None
+    env: str | None = None
+
+    def run(self, folder: str) -> Any:
+        """The run in a folder."""
+        from ppobook.training import load
+
+        if self.learner is not None and ":" not in self.learner:
+            raise ValueError(f"--learner must be MODULE:CLASS, as in my_module:MyPPO, got {self.learner!r}")
+        kind = None if self.learner is None else imported_class(self.learner, "learner", "MyPPO")
+        try:
+            return load(folder, learner=kind)
+        except ValueError as error:
+            message, hint, _ = str(error).partition(": pass learner=")
+            if self.learner is None and hint:
+                raise ValueError(f"{message}: give --learner MODULE:CLASS") from None
+            raise
+
+    def environment(self, folder: str, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The environment to evaluate in, and its keyword arguments."""
+        env = config["env"] if self.env is None else self.env
+        if self.env is None and ":" in env:
+            raise ValueError(
+                f"the environment of {folder!r} is {env!r}: a module that a run names is not imported "
+                f"unasked. Give --env {env}"
+            )
+        see_here(env)
+        return env, config["env_kwargs"] if env == config["env"] else {}
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Which episodes are played.
+
+    Args:
+        seed: random seed of the episodes
+        deterministic: take the most probable action instead of sampling
+    """
+
+    seed: int = 0
+    deterministic: bool = False
+
+
+How = Annotated[Named, tyro.conf.arg(name="")]
+Which = Annotated[Episodes, tyro.conf.arg(name="")]
 
 
 @command
@@ -19,35 +73,29 @@ def evaluate(
     /,
     *,
     episodes: int = 100,
-    seed: int = 0,
-    deterministic: bool = False,
-    learner: Class = None,
-    env: str | None = None,
+    which: Which,
+    how: How,
 ) -> None:
     """Evaluate a trained policy.
 
     Args:
         folder: the run
         episodes: number of episodes
-        seed: random seed of the episodes
-        deterministic: take the most probable action instead of sampling
-        learner: for a run of a Learner of your own: its class
-        env: another environment, or one of your own, as MODULE:ID; none: the run's
     """
     from ppobook.envs import make_env
     from ppobook.evaluation import evaluate
     from ppobook.run.machine import threads
     from ppobook.run.registry import short_name
 
-    run = _run(folder, learner)
-    env, kwargs = _env(folder, run.config, env)
+    run = how.run(folder)
+    env, kwargs = how.environment(folder, run.config)
     with threads(1):
         envs = make_env(env, max(1, min(episodes, 32)) if isinstance(episodes, int) else 1, **kwargs)
-        found = evaluate(run.policy, envs, episodes, seed, deterministic=deterministic)
+        found = evaluate(run.policy, envs, episodes, which.seed, deterministic=which.deterministic)
     steps = run.history["steps"].iloc[-1] if len(run.history) else 0
     mean, std, low, high = (found[name] for name in ("mean", "std", "min", "max"))
     print(f"{short_name(run.config['algorithm'])} on {env}, trained for {steps:,} steps")
-    print(f"{episodes} episodes{', greedy' if deterministic else ''}, seed {seed}")
+    print(f"{episodes} episodes{', greedy' if which.deterministic else ''}, seed {which.seed}")
     print(f"return: mean {mean:.2f}, std {std:.2f}, min {low:g}, max {high:g}")
 
 
@@ -58,11 +106,9 @@ def watch(
     *,
     out: File,
     episodes: int = 1,
-    seed: int = 0,
     fps: float | None = None,
-    deterministic: bool = False,
-    learner: Class = None,
-    env: str | None = None,
+    which: Which,
+    how: How,
 ) -> None:
     """Film a trained policy, in the episodes that evaluate plays with the same seed.
 
@@ -70,20 +116,15 @@ def watch(
         folder: the run
         out: the film: .gif or .mp4
         episodes: number of episodes
-        seed: random seed of the episodes
         fps: frames per second; none: the environment's
-        deterministic: take the most probable action instead of sampling
-        learner: for a run of a Learner of your own: its class
-        env: another environment, or one of your own, as MODULE:ID; none: the run's
     """
     from ppobook.analysis.watch import watch
     from ppobook.run.machine import threads
 
-    run = _run(folder, learner)
-    env, kwargs = _env(folder, run.config, env)
+    run = how.run(folder)
+    env, kwargs = how.environment(folder, run.config)
     with threads(1):
-        how: dict[str, Any] = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "fps": fps}
-        found = watch(run.policy, env, out, **how, **kwargs)
+        found = watch(run.policy, env, out, episodes=episodes, fps=fps, **asdict(which), **kwargs)
     for total, length in zip(found["returns"], found["lengths"], strict=True):
         print(f"return {total:g} in {length} steps")
     print(f"filmed in {out}")
@@ -95,8 +136,7 @@ def export(
     file: Annotated[str, tyro.conf.arg(metavar="FILE.onnx")],
     /,
     *,
-    learner: Class = None,
-    env: str | None = None,
+    how: How,
 ) -> None:
     """Export a trained policy to ONNX, and compare it with torch in onnxruntime.
 
@@ -106,49 +146,19 @@ def export(
     Args:
         folder: the run
         file: a new file
-        learner: for a run of a Learner of your own: its class
-        env: another environment, or one of your own, as MODULE:ID; none: the run's
     """
     from ppobook.analysis.export import export_onnx, says_what_it_observes
     from ppobook.envs import make_env
     from ppobook.rollouts import Collector
     from ppobook.run.machine import threads
 
-    run = _run(folder, learner)
+    run = how.run(folder)
     with threads(1):
         seen = None
-        if env is not None or not says_what_it_observes(run.policy):
-            env, kwargs = _env(folder, run.config, env)
+        if how.env is not None or not says_what_it_observes(run.policy):
+            env, kwargs = how.environment(folder, run.config)
             rollout = Collector(make_env(env, 4, **kwargs), run.policy, seed=0).collect(64)
             seen = rollout.observations.flatten(0, 1)
         found = export_onnx(run.policy, file, observations=seen)
     print(f"observations to {', '.join(found.outputs)}, in {found.path}")
     print(f"onnxruntime and torch differ by {found.largest_difference:.1e} at most")
-
-
-def _run(folder: str, learner: str | None) -> Any:
-    """The run in a folder, with the class that the user named, if it needs one."""
-    from ppobook.training import load
-
-    if learner is not None and ":" not in learner:
-        raise ValueError(f"--learner must be MODULE:CLASS, as in my_module:MyPPO, got {learner!r}")
-    kind = None if learner is None else imported_class(learner, "learner", "MyPPO")
-    try:
-        return load(folder, learner=kind)
-    except ValueError as error:
-        message, hint, _ = str(error).partition(": pass learner=")
-        if learner is None and hint:
-            raise ValueError(f"{message}: give --learner MODULE:CLASS") from None
-        raise
-
-
-def _env(folder: str, config: dict[str, Any], named: str | None) -> tuple[str, dict[str, Any]]:
-    """The environment to evaluate in, and its keyword arguments."""
-    env = config["env"] if named is None else named
-    if named is None and ":" in env:
-        raise ValueError(
-            f"the environment of {folder!r} is {env!r}: a module that a run names is not imported unasked. "
-            f"Give --env {env}"
-        )
-    see_here(env)
-    return env, config["env_kwargs"] if env == config["env"] else {}

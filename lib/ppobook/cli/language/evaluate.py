@@ -9,9 +9,10 @@ import tyro
 from ppobook import validation
 from ppobook.cli.language.models import (
     Generation,
+    Measures,
+    measured,
     open_data,
     open_models,
-    open_others,
     open_reward,
     world_of,
 )
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ppobook.language.world import World
 
 Model = Annotated[str, tyro.conf.arg(metavar="MODEL")]
-MaybeModel = Annotated[str | None, tyro.conf.arg(metavar="MODEL")]
+By = Annotated[Measures, tyro.conf.arg(name="")]
 How = Annotated[Generation, tyro.conf.arg(name="")]
 
 
@@ -61,9 +62,7 @@ def evaluate(
     model: Model,
     /,
     *,
-    reward_model: MaybeModel = None,
-    reference: MaybeModel = None,
-    n: int = 512,
+    by: By,
     samples: int = 3,
     how: How,
 ) -> None:
@@ -71,12 +70,8 @@ def evaluate(
 
     Args:
         model: a run's folder, or a transformers model
-        reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
-        reference: a model, for the column kl_reference
-        n: number of completions
         samples: completions to print
     """
-    from ppobook.language.evaluating import evaluate
     from ppobook.language.named import Policy, run_in
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
@@ -88,10 +83,8 @@ def evaluate(
             print_ranking(run, data, all_pairs=how.data is not None)
             return
         (policy,) = open_models([model], how)
-        data = open_data(how, [policy])
-        others = open_others(reward_model, reference, how, [policy])
-        found = evaluate(policy.model, data, tokenizer=policy.tokenizer, n=n, **others, **how.sampling())
-    print(f"{model}: {n} completions, seed {how.seed}")
+        (found,) = measured([policy], by, how).values()
+    print(f"{model}: {by.n} completions, seed {how.seed}")
     for name, x in found.numbers.items():
         print(f"{name:<14}{x:8.3f}")
     _print_samples(found, samples, how.seed)
@@ -102,9 +95,7 @@ def compare(
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL …")],
     /,
     *,
-    reward_model: MaybeModel = None,
-    reference: MaybeModel = None,
-    n: int = 512,
+    by: By,
     samples: int = 2,
     how: How,
 ) -> None:
@@ -112,26 +103,14 @@ def compare(
 
     Args:
         models: runs' folders, or transformers models
-        reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
-        reference: a model, for the column kl_reference
-        n: number of completions
         samples: completions of each model to print
     """
     import pandas as pd
 
-    from ppobook.language.evaluating import evaluate
     from ppobook.run.machine import threads
 
-    policies = open_models(models, how)
     with threads(how.num_threads):
-        data = open_data(how, policies)
-        others = open_others(reward_model, reference, how, policies)
-        found = {
-            policy.name: evaluate(
-                policy.model, data, tokenizer=policy.tokenizer, n=n, **others, **how.sampling()
-            )
-            for policy in policies
-        }
+        found = measured(open_models(models, how), by, how)
     print(as_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
     for name, one in found.items():
         _print_samples(one, samples, how.seed, title=f"{name}\n")

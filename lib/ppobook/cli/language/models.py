@@ -14,8 +14,24 @@ from ppobook.cli.users import imported
 from ppobook.run.spellings import did_you_mean
 
 if TYPE_CHECKING:
+    from ppobook.language.evaluating import Evaluation
     from ppobook.language.named import Policy
     from ppobook.language.world import World
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What models are evaluated by.
+
+    Args:
+        reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
+        reference: a model, for the column kl_reference
+        n: number of completions
+    """
+
+    reward_model: str | None = None
+    reference: str | None = None
+    n: int = 512
 
 
 @dataclass(frozen=True)
@@ -60,18 +76,19 @@ def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
     return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in dict.fromkeys(names)]
 
 
-def open_others(
-    reward_model: str | None, reference: str | None, how: Generation, policies: Sequence[Policy]
-) -> dict[str, Any]:
-    """The reward model and the reference that policies are evaluated with; each is opened once."""
+def measured(policies: Sequence[Policy], by: Measures, how: Generation) -> dict[str, Evaluation]:
+    """The evaluations of policies, by their names; reward model and reference are opened once."""
+    from ppobook.language.evaluating import evaluate
     from ppobook.language.named import open_reference
 
-    found: dict[str, Any] = {}
-    if reward_model is not None:
-        found["reward_model"] = open_reward(reward_model, policies)
-    if reference is not None:
-        found["reference"] = open_reference(reference, policies, how.dtype, how.device)
-    return found
+    data = open_data(how, policies)
+    others: dict[str, Any] = {}
+    if by.reward_model is not None:
+        others["reward_model"] = open_reward(by.reward_model, policies)
+    if by.reference is not None:
+        others["reference"] = open_reference(by.reference, policies, how.dtype, how.device)
+    others |= {"n": by.n, **how.sampling()}
+    return {p.name: evaluate(p.model, data, tokenizer=p.tokenizer, **others) for p in policies}
 
 
 def open_reward(name: str, policies: Sequence[Policy]) -> Any:
