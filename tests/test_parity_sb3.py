@@ -349,8 +349,6 @@ def test_first_weights_are_of_one_kind(kind):
 class Replaying(CategoricalPolicy):
     """A policy that takes the actions of a script, [T, N]."""
 
-    actor = None  # it has no quick form
-
     def follow(self, script):
         self.rows = iter(torch.as_tensor(script))
 

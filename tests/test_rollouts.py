@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from clocks import Clock, clocks, same
+from clocks import Clock, Script, clocks, same
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
@@ -22,55 +22,12 @@ from ppobook.policies import (
 from ppobook.rollouts import Collector, Rollout
 
 
-class Script(gym.Env):
-    """Ends its episodes as a script says: one pair (terminated, truncated) per step."""
-
-    observation_space = spaces.Box(-1, np.inf, (2,))
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, script):
-        self.script, self.step_number, self.episode = script, 0, -1
-
-    def observe(self):
-        return np.array([self.episode, self.step_number], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episode += 1
-        return self.observe(), {"reset": self.episode}
-
-    def step(self, action):
-        ends = self.script[self.step_number % len(self.script)]
-        self.step_number += 1
-        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
-
-
-class Switches(gym.Env):
-    """Several discrete actions at once. Records the actions, which must have its space's dtype."""
-
-    def __init__(self, space):
-        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), space
-        self.given = []
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        assert self.action_space.contains(action), action
-        self.given.append(action.copy())
-        return np.zeros(2, np.float32), 0.0, False, False, {}
-
-
 class Plain:
     """A user's policy, with the methods of `Policy` only."""
 
     def __init__(self, policy):
         for name in ("sample", "logp", "entropy", "mode", "in_bounds", "distribution"):
             setattr(self, name, getattr(policy, name))
-
-
-gym.register("test_rollouts/Switches-v0", Switches)
 
 
 def test_shapes_and_dtypes():
@@ -352,7 +309,7 @@ def test_steps_one_by_one_are_a_rollout():
     ],
 )
 def test_several_discrete_actions_at_once(space):
-    envs = make_env("test_rollouts/Switches-v0", 2, seed=0, space=space)
+    envs = make_env("rollouts/Recorder-v0", 2, seed=0, action_space=space)
     policy = policy_for(envs.single_observation_space, envs.single_action_space)
     rollout = Collector(envs, policy, seed=0).collect(40)
     assert rollout.actions.shape == (2, 40, len(policy.nvec))
@@ -418,7 +375,7 @@ def not_finite(attribute, **settings):
     return Collector(envs, CategoricalPolicy(3, 3), seed=0)
 
 
-SWITCHES = {"env_id": "test_rollouts/Switches-v0", "space": spaces.MultiDiscrete([2, 3])}
+SWITCHES = {"env_id": "rollouts/Recorder-v0", "action_space": spaces.MultiDiscrete([2, 3])}
 
 
 def cartpole(mode):

@@ -7,6 +7,7 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from clocks import Script
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -54,29 +55,6 @@ class Broken(gym.Env):
         if "four" in broken:
             return np.zeros(2, np.float32), 0.0, False, {}
         return broken.get("seen", np.zeros(2, np.float32)), broken.get("reward", 0.0), False, False, {}
-
-
-class Script(gym.Env):
-    """Ends its episodes as a script says: one pair (terminated, truncated) per step."""
-
-    observation_space = spaces.Box(-1, np.inf, (2,))
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, script):
-        self.script, self.step_number, self.episode = script, 0, -1
-
-    def observe(self):
-        return np.array([self.episode, self.step_number], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episode += 1
-        return self.observe(), {"reset": self.episode}
-
-    def step(self, action):
-        ends = self.script[self.step_number % len(self.script)]
-        self.step_number += 1
-        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
 
 
 gym.register("test_envs/Odd-v0", Odd)

@@ -52,13 +52,12 @@ class Forgetful(Clock, EzPickle):
 
 
 class Recorder(gym.Env):
-    """Records the actions that it gets."""
+    """Records the actions that it gets, which must be in its action space."""
 
-    given: list
+    box = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 0.5], np.float32))
 
-    def __init__(self):
-        self.observation_space = spaces.Box(-1, 1, (2,))
-        self.action_space = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 0.5], np.float32))
+    def __init__(self, action_space=box):
+        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), action_space
         self.given = []
 
     def reset(self, *, seed=None, options=None):
@@ -69,6 +68,29 @@ class Recorder(gym.Env):
         assert self.action_space.contains(action), action
         self.given.append(action.copy())
         return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+class Script(gym.Env):
+    """Ends its episodes as a script says: one pair (terminated, truncated) per step."""
+
+    observation_space = spaces.Box(-1, np.inf, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, script):
+        self.script, self.step_number, self.episode = script, 0, -1
+
+    def observe(self):
+        return np.array([self.episode, self.step_number], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        return self.observe(), {"reset": self.episode}
+
+    def step(self, action):
+        ends = self.script[self.step_number % len(self.script)]
+        self.step_number += 1
+        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
 
 
 gym.register("rollouts/Clock-v0", Clock)
