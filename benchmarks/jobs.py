@@ -480,7 +480,7 @@ def long_ours(env: str, seed: int) -> Job:
 
 
 def curves() -> list[Race]:
-    """500,000 steps of LunarLander and Hopper, three seeds each, judged on the way.
+    """500,000 steps of LunarLander and Hopper, three seeds each, evaluated on the way.
 
     A run takes minutes, and what is compared is what was learned, so that each is kept by itself.
     """

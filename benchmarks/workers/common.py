@@ -1,8 +1,8 @@
-"""What every worker does alike: read a job, run it with the clock on, judge the policy with the clock off.
+"""What all workers share: read a job, run it with the clock on, evaluate the policy with the clock off.
 
 A worker is a script that runs one job in one library's environment: ``python workers/sb3.py < job.json``. The
 job comes as JSON on standard input, the result goes as one JSON line to standard output, and nothing else
-does. This file needs NumPy and torch, and Gymnasium where a policy is judged.
+does. This file needs NumPy and torch, and Gymnasium where a policy is evaluated.
 
 Time is `time.process_time`: seconds that this process spent on a processor, all its threads together. What
 else runs on the machine does not count as time, though it still takes its share of caches and memory.
@@ -63,12 +63,12 @@ class Clock:
 
 
 class Watch:
-    """Times a run, and judges its policy every so many environment steps, off the clock.
+    """Times a run, and evaluates its policy every so many environment steps, off the clock.
 
     Parameters
     ----------
     job : dict
-        Of it are read: env, seed; and, where the policy is to be judged, every (steps between two checks),
+        Of it are read: env, seed; and, where the policy is to be evaluated, every (steps between two checks),
         episodes (of each check), threshold (a mean return at which the run ends; none, if left out), and cold
         (the clock shows what this process has taken since its start, imports included).
     """

@@ -1,6 +1,6 @@
 """Milliseconds to write 64 completions of 24 tokens with a cache, by the library's `generate` and by theirs.
 
-`model` of a job is "gpt2" (transformers' model behind the library's door), "decoder" (the same weights in the
+`model` of a job is "gpt2" (transformers' model, opened by the library), "decoder" (the same weights in the
 library's own), or "transformers": its own model and its own `generate`.
 """
 

@@ -1,4 +1,4 @@
-"""The book's own stages of language models, through the door that everybody uses: `ppobook.language.train`.
+"""The book's own stages of language models, by the public function: `ppobook.language.train`.
 
 `model` of a job is "gpt2", the folder of transformers' model, as it is opened for a user; or "decoder", the
 same weights in the library's own decoder, which is what `ppobook language` trains where nothing else is said.

@@ -1,4 +1,4 @@
-"""The book's own trainers, through the door that everybody uses: `ppobook.train`.
+"""The book's own trainers, by the public function: `ppobook.train`.
 
 A job's settings are those of the algorithm; none means the environment's preset.
 """

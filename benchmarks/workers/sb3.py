@@ -47,7 +47,7 @@ def linear(start: float) -> Any:
 
 
 def actor(model: Any) -> common.Act:
-    """The policy as it is now, drawing its actions, for the environments that judge it."""
+    """The policy as it is now, drawing its actions, for the environments that evaluate it."""
     envs, calls = model.get_env(), 0
 
     def act(observations: np.ndarray) -> np.ndarray:

@@ -116,7 +116,7 @@ def test_the_exact_kl_counts_where_it_is_recorded():
     assert "step_kl above 0.05" in examine(wide)[0].evidence
 
 
-def test_a_gaussians_entropy_is_judged_by_its_deviations():
+def test_a_gaussians_entropy_is_measured_by_its_standard_deviations():
     falling = healthy(entropy=np.r_[1.4, np.full(N - 1, -1.5)])
     assert names(falling) == []  # nobody said how many numbers it acts with
     assert names(falling, action_dims=1) == ["entropy gone too fast"]
@@ -222,7 +222,7 @@ def test_ppo_with_a_thousandth_of_its_step():
 
 
 def test_ppo_that_is_paid_for_being_sure():
-    """The sign of the entropy term is wrong, as in a loss of one's own."""
+    """The sign of the entropy term is wrong, as in a custom loss."""
 
     class Sure(learner_class("ppo")):
         def loss(self, batch):

@@ -103,7 +103,8 @@ def test_a_policy_of_ones_own(tmp_path):
     policy = OwnPolicy(3, 2)
     observations = torch.randn(9, 3)
     with pytest.raises(
-        ValueError, match=r"observations must be given for a policy without obs_dim, .* got none for OwnPolicy"
+        ValueError,
+        match=r"observations must be given for a policy without obs_dim, .* got none for OwnPolicy",
     ):
         export_onnx(policy, tmp_path / "own.onnx")
     assert export_onnx(policy, tmp_path / "own.onnx", observations=observations).largest_difference <= 1e-5

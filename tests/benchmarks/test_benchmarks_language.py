@@ -1,4 +1,4 @@
-"""The race against TRL: its jobs and equal settings, what is told of numbers with a known answer, its page.
+"""The race against TRL: its jobs and equal settings, its report on numbers with a known answer, its page.
 
 Nothing here needs TRL or transformers.
 """
@@ -131,7 +131,7 @@ def test_the_reward_counts_different_words():
     assert language_common.different_words(["x", "x"], ["a b a", "c c"]) == [2.0, 1.0]
 
 
-# ------------------------------------------------------------------------------------------- what is told
+# ---------------------------------------------------------------------------------------------- the report
 
 RACE = language_jobs.Race("grpo", SMALL, [100, 101, 102], 2, 5, (1 / 3, 0.45))
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "trl": "1.16.0"}

@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
         experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     monkeypatch.undo()
     partial = tmp_path / "toy" / "partial.jsonl"
-    partial.write_text(partial.read_text() + '{"task": "cut sho')  # as a kill may leave it
+    partial.write_text(partial.read_text() + '{"task": "incompl')  # as a kill may leave it
     assert not partial.with_name("table.csv").exists()
     path = experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     assert len(CALLS) == 6

@@ -375,7 +375,9 @@ class TestEntropy:
             found = Gaussian(torch.zeros(1, 1), torch.tensor([std])).entropy().item()
             assert round(found, 4) == wanted
             exactly(0.5 * math.log(2 * math.pi * math.e * std**2), found, rtol=1e-6)
-        assert round(1 / math.sqrt(2 * math.pi * math.e), 3) == 0.242  # the deviation at which it is 0
+        assert (
+            round(1 / math.sqrt(2 * math.pi * math.e), 3) == 0.242
+        )  # the standard deviation at which it is 0
 
     def test_the_bonus_asks_for_more_of_it(self):
         logits = f64([2.0, 0.0, 0.0], requires_grad=True)
@@ -562,7 +564,7 @@ class TestThreeActions:
 
 
 def test_gaussian_kl_near_ratio_one():
-    """A5 for a box action: a shift of the mean by d deviations is a KL of d²/2, in both directions."""
+    """A5, continuous actions: a shift of the mean by d standard deviations is a KL of d²/2, both ways."""
     mean, std = np.zeros(1), np.ones(1)
     for d in (0.1, 0.2, 1.0):
         exactly(kl_gaussian(mean, std, mean + d, std), d**2 / 2)

@@ -57,7 +57,9 @@ def recorded(tmp_path_factory):
     root = write_book(tmp_path_factory.mktemp("recorded"))
     for target in targets(root):
         notebook = draft(target)
-        read = [str((root / "results" / "numbers" / "table.csv").resolve())] if target.kind == "chapter" else []
+        read = (
+            [str((root / "results" / "numbers" / "table.csv").resolve())] if target.kind == "chapter" else []
+        )
         modules = ["ppobook", "ppobook.toy", "ppobook.twice"]
         notebook["metadata"] = {
             **METADATA,

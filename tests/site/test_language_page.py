@@ -64,7 +64,7 @@ def run_command(tmp_path, monkeypatch, capfd):
     return run
 
 
-def shortened(code):
+def with_two_updates(code):
     """The page's code with two updates in each run."""
     return re.sub(r"^(\w+ = train\()(.*?),?\s*\)$", r"\1\2, updates=2)", code, flags=re.M | re.S)
 
@@ -96,7 +96,7 @@ def test_the_commands_of_the_readme_run(run_command):
 
 
 def test_the_python_of_the_world_runs(tmp_path):
-    said = run_python(shortened("\n".join([BLOCKS[0], BLOCKS[3]])), tmp_path)
+    said = run_python(with_two_updates("\n".join([BLOCKS[0], BLOCKS[3]])), tmp_path)
     assert "kl_reference" in said
     assert "tuned" in said
 
@@ -137,7 +137,7 @@ def test_the_python_of_your_own_model_runs(my_model):
         "assert len(run.history) == 2 and run.model.lora['r'] == 8\n"
         "assert again.config.model_type == 'llama'\n"
     )
-    code = [shortened("from ppobook.language import train\n" + BLOCKS[1]), BLOCKS[2], checks]
+    code = [with_two_updates("from ppobook.language import train\n" + BLOCKS[1]), BLOCKS[2], checks]
     assert "dead_groups" in run_python("\n".join(code), my_model)
 
 
@@ -180,13 +180,13 @@ def test_every_column_of_a_history_is_explained():
     few = {"progress": False, "updates": 1}
     looks = {"pairs": 30, "eval_pairs": 10, "eval_every": 1}
     base = train("sft", data=world, examples=50, eval_every=1, **few)
-    judge = train("reward", base, **looks, **few)
-    runs = [base, judge]
+    reward_model = train("reward", base, **looks, **few)
+    runs = [base, reward_model]
     for loss in ("dpo", "kto"):
         runs.append(train("dpo", base, loss=loss, **looks, **few))
     for stage in ("ppo", "grpo", "online_dpo", "lagged_grpo"):
-        runs.append(train(stage, base, reward=judge, batch_size=16, **few))
-    runs.append(train("iterative_ppo", base, reward=judge, batch_size=8, pairs=10, **few))
+        runs.append(train(stage, base, reward=reward_model, batch_size=16, **few))
+    runs.append(train("iterative_ppo", base, reward=reward_model, batch_size=8, pairs=10, **few))
     assert {run.config["stage"] for run in runs} == set(STAGES)
     found = {column for run in runs for column in run.history.columns}
     assert {name for row in cells("What the numbers mean") for name in codes(row[0])} == found

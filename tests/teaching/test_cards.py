@@ -1,4 +1,4 @@
-"""Decks of cards: each one in the book follows the schema, and a broken one is told what is wrong."""
+"""Decks of cards: those of the book follow the schema, and the error of a broken one says what is wrong."""
 
 from __future__ import annotations
 

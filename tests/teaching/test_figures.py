@@ -338,10 +338,10 @@ def test_the_trust_region_step_refuses_what_no_slider_can_show(settings, sentenc
 def test_state_of_e8_is_what_the_library_computed():
     state = figures.trust_region_step(max_kl=0.01, length=3.0).state
     assert list(state["steps"]) == list(figures.METHODS)
-    for method, told in state["steps"].items():
+    for method, shown in state["steps"].items():
         step = simplex_step(method, max_kl=0.01, length=3.0)
-        np.testing.assert_allclose(told["ratios"], step.ratios, atol=1e-8)
-        assert told["kl"] == pytest.approx(step.kl, abs=1e-8)
+        np.testing.assert_allclose(shown["ratios"], step.ratios, atol=1e-8)
+        assert shown["kl"] == pytest.approx(step.kl, abs=1e-8)
     for preset in state["presets"]:
         assert np.dot(preset["old"], preset["advantages"]) == pytest.approx(0, abs=1e-12)
     own = figures.trust_region_step((0.2, 0.3, 0.5), (4.0, 2.0, 2.0)).state

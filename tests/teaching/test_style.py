@@ -1,4 +1,4 @@
-"""The book's look: what a colour means, whether it can be told apart, and what is drawn from seeds."""
+"""The book's look: what a colour means, whether colours differ enough, and what is drawn from seeds."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ def digest(*parts: str) -> str:
 def code_digest(source: str) -> str:
     """A digest of what a module does: its syntax tree, less docstrings, the same on every Python of the book.
 
-    `ast.dump` won't do: it has changed its mind about empty fields, and Pythons differ in how they cut the
-    text between the braces of an f-string into pieces.
+    `ast.dump` differs between Pythons: in empty fields, and in how the text of an f-string is split.
     """
     return digest(repr(_plain(ast.parse(source))))
 
@@ -39,7 +38,7 @@ def _plain(node: Any) -> Any:
         )
     if isinstance(node, list):
         return [_plain(item) for item in node if not _is_remark(item)]
-    # The repr of a constant tells 1 from 1.0 and from True.
+    # The repr of a constant distinguishes 1 from 1.0 and from True.
     return repr(node) if node is not None else None
 
 

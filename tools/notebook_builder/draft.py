@@ -78,7 +78,7 @@ def promises(target: Target) -> dict[str, Any] | None:
     if set(facts["minutes"]) != {"read", "compute"}:
         raise BuildError(f"book.yml: the minutes of {name} are {{read: …, compute: …}}.")
     for outcome in facts["outcomes"]:
-        # An unquoted text with a comma inside braces is cut there, without a word from YAML.
+        # YAML silently splits an unquoted text at a comma inside braces.
         if set(outcome) != {"id", "text"}:
             has = ", ".join(map(str, outcome))
             raise BuildError(

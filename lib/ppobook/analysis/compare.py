@@ -204,11 +204,11 @@ def _labels(configs: list[dict[str, Any]]) -> list[str]:
     """Each group's algorithm, with the settings that differ within that algorithm and environment."""
     labels = []
     for config in configs:
-        rivals = [c for c in configs if (c["algorithm"], c["env"]) == (config["algorithm"], config["env"])]
+        others = [c for c in configs if (c["algorithm"], c["env"]) == (config["algorithm"], config["env"])]
         apart = [
             name
             for name in config
-            if name not in _NOT_SETTINGS and any(rival.get(name) != config[name] for rival in rivals)
+            if name not in _NOT_SETTINGS and any(other.get(name) != config[name] for other in others)
         ]
         said = ", ".join(f"{name} {_short(config[name])}" for name in apart)
         labels.append(f"{short_name(config['algorithm'])} {said}".strip())

@@ -349,7 +349,7 @@ def _ball(p: NDArray[np.float64], max_kl: float) -> NDArray[np.float64]:
 
 
 def _box(p: NDArray[np.float64], clip_eps: float) -> NDArray[np.float64]:
-    """Corners of the clip box: the simplex, cut by r_k ≥ 1 − ε and r_k ≤ 1 + ε for each action k."""
+    """Corners of the clip box: the simplex, bounded by r_k ≥ 1 − ε and r_k ≤ 1 + ε for each action k."""
     corners = list(np.eye(3))
     low, high = clip_range(clip_eps, None)
     for k in range(3):
