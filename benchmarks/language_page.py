@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import language_jobs
-from page import ABSENT, MADE, RESULTS, ROOT, _figure, _markdown, _number, _ratio, _save
+from figures import _save
+from page import ABSENT, MADE, _figure, _markdown, _number, _ratio
+from recorded import RESULTS, ROOT
 
 PAGE = ROOT / "reference" / "how_it_compares_language.md"
 Facts = dict[str, Any]
