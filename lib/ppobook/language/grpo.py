@@ -339,10 +339,11 @@ class GRPO(Sampling):
 
     def reduce(self, losses: Tensor, mask: Tensor) -> Tensor:
         """The mean over tokens, or over sequences of their means, or the sum divided by a constant."""
-        s, denominator = self.settings, None
+        s = self.settings
+        reduction: dict[str, Any] = {"mask": mask, "reduction": s.reduction}
         if s.reduction == "constant":
-            denominator = len(mask) * float(s.length or self.max_new_tokens)
-        return masked_mean(losses, mask=mask, reduction=s.reduction, denominator=denominator)
+            reduction["denominator"] = len(mask) * float(s.length or self.max_new_tokens)
+        return masked_mean(losses, **reduction)
 
     @torch.no_grad()
     def ratio_metrics(self, outputs: dict[str, Tensor], batch: Experience) -> dict[str, Any]:

@@ -147,7 +147,8 @@ class OnlineDPO(Sampling):
         """− log σ(β h) for "dpo", (h − 1 / (2 β))² for "ipo"; and metrics."""
         s = self.settings
         outputs = self.forward(batch) if outputs is None else outputs
-        logp = outputs["chosen"], outputs["rejected"], *batch.ref_logp.chunk(2)
+        ref_chosen, ref_rejected = batch.ref_logp.chunk(2)
+        logp = outputs["chosen"], outputs["rejected"], ref_chosen, ref_rejected
         if s.loss == "ipo":
             loss, metrics = ipo_loss(*logp, s.beta)
         else:
