@@ -252,7 +252,7 @@ REFUSED = [
     (online_dpo, {"kl_coef": 0.1}, "kl_coef"),
     (online_dpo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* got 17"),
     (iterative_ppo, {"reward": Told(curious)}, "reward must be a reward model, .* got 'told'"),
-    (iterative_ppo, {"data": RECORDS, "max_new_tokens": 5}, "data must be a World, .* override .* prefer"),
+    (iterative_ppo, {"data": RECORDS, "max_new_tokens": 5}, "data must be a World, .* method prefer"),
     (iterative_ppo, {"temperatures": (1.0,) * 3}, r"temperatures must be two numbers, .* got \(1.0, 1.0, 1"),
     (iterative_ppo, {"refresh_every": 0}, "refresh_every must be an integer of at least 1, got 0"),
     (lagged_grpo, {"lag": -1}, "lag must be an integer of at least 0, got -1"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -221,13 +221,14 @@ class IterativePPO(PPO):
     training data. `fresh_accuracy_after` is its accuracy afterwards. The scale of its rewards changes each
     time, so compare `gold` over a run, not `reward`.
 
-    **Preferences.** In a World they are those of `World.prefer`. Elsewhere, override `prefer`::
+    **Preferences** are those of `World.prefer`, or of a method `prefer` of a subclass, which returns for each
+    prompt whether the first completion is preferred::
 
-        class Mine(IterativePPO):
+        class Shorter(IterativePPO):
             def prefer(self, prompts, first, second):
                 return [len(a) < len(b) for a, b in zip(first, second)]
 
-        train(Mine, "base", data="prompts.jsonl", reward="reward_model")
+        train(Shorter, "base", data="prompts.jsonl", reward="reward_model")
 
     **Differences to the papers.** Both train a new reward model each time, on all preferences so far, from
     the language model: Ziegler et al. for one epoch. Here training continues from the current reward model,
@@ -243,6 +244,9 @@ class IterativePPO(PPO):
     settings_class = IterativePPOSettings
     state_attributes = (*PPO.state_attributes, "asked")
 
+    # In a subclass a method (prompts: list[str], first: list[str], second: list[str]) -> list[bool].
+    prefer: ClassVar[Any] = None
+
     settings: IterativePPOSettings
     reward_model: RewardModel
 
@@ -256,10 +260,9 @@ class IterativePPO(PPO):
             raise ValueError(
                 f"temperatures must be two numbers, one for each completion, got {settings.temperatures}"
             )
-        self.asks_world = type(self).prefer is IterativePPO.prefer
-        if self.asks_world and task.world is None:
+        if self.prefer is None and task.world is None:
             raise ValueError(
-                "data must be a World, which has preferences, got other data (for those, override the method "
+                "data must be a World, which has preferences, got other data (for those, define a method "
                 "prefer(prompts, first, second) in a subclass)"
             )
         self.asked = SampledPairs(None)
@@ -308,7 +311,7 @@ class IterativePPO(PPO):
                 side.append(self.generate(self.model, prompts, temperature))
         first, second = (take_rows(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
-        if self.asks_world:
+        if self.prefer is None:
             assert self.task.world is not None
             seed = stream(self.seed, f"preferences {number}")
             return self.task.world.prefer(first, second, noise=s.noise, seed=seed), tokens
@@ -316,19 +319,6 @@ class IterativePPO(PPO):
         # Of several processes only the first one asks.
         answers = parallel.first(lambda: self.prefer(first.prompt_texts(self.tokenizer), *texts))
         return pairs_from_answers(answers, first, second), tokens
-
-    def prefer(self, prompts: list[str], first: list[str], second: list[str]) -> Sequence[Any]:
-        """Whether the first of each prompt's two completions is preferred. To be overridden outside a World.
-
-        Parameters
-        ----------
-        prompts, first, second : lists of str
-
-        Returns
-        -------
-        list of bool
-        """
-        raise NotImplementedError(f"{type(self).__name__} must have a method prefer")
 
     def accuracy(self, pairs: Pairs) -> float:
         """The share of pairs whose chosen completion has the larger reward; a tie counts half."""

@@ -128,8 +128,8 @@ class RewardModelling(Stage):
         batch = take_rows(self.pairs, rows, self.device)
         metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
             rows,
-            part=lambda rows: take_rows(self.pairs, rows, self.device),
-            read=self.forward,
+            select=lambda rows: take_rows(self.pairs, rows, self.device),
+            forward=self.forward,
             loss=self.loss,
         )
         self.moved = True

@@ -223,8 +223,8 @@ class Sampling(Stage):
         """
         return self.learn(
             torch.arange(len(minibatch), device=self.device),
-            part=minibatch.select,
-            read=self.forward,
+            select=minibatch.select,
+            forward=self.forward,
             loss=self.loss,
             weight=self.loss_weight,
         )

@@ -82,8 +82,8 @@ class SFT(Stage):
         batch = take_rows(self.examples, rows, self.device)
         metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
             rows,
-            part=lambda rows: take_rows(self.examples, rows, self.device),
-            read=self.forward,
+            select=lambda rows: take_rows(self.examples, rows, self.device),
+            forward=self.forward,
             loss=self.loss,
             weight=lambda batch: batch.mask.sum(),
         )

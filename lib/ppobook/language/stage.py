@@ -120,28 +120,28 @@ class Stage(Stateful):
     def learn(
         self,
         rows: Tensor,
-        part: Callable[[Tensor], Any],
-        read: Callable[[Any], dict[str, Tensor]],
+        select: Callable[[Tensor], Any],
+        forward: Callable[[Any], dict[str, Tensor]],
         loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
         weight: Callable[[Any], Any] = len,
     ) -> dict[str, float]:
         """A gradient step on a loss that is a mean over rows, or over tokens.
 
-        The gradient is accumulated over parts of `micro_batch_size` rows, and over the processes, each with
-        its share of the rows. Metrics are computed from all rows together.
+        The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes, each
+        with its share of the rows. Metrics are computed from all rows together.
 
         Parameters
         ----------
         rows : int64, shape (B,)
             Rows of the data.
-        part : function of rows
-            The batch of some of the rows. If B rows are padded, a part is padded to its own width.
-        read : function of a part
-            What the model computes of it, with a gradient: tensors whose first axis is the rows, and whose
-            second, if there is one, the tokens.
-        loss : function of a part and of what `read` returned
+        select : function of rows
+            The batch of some of the rows. If B rows are padded, a smaller batch is padded to its own width.
+        forward : function of a batch
+            Outputs of the model, with gradient: tensors whose first axis is the rows, and whose second, if
+            there is one, the tokens.
+        loss : function of a batch and of the outputs of `forward`
             The mean loss, and metrics.
-        weight : function of a part
+        weight : function of a batch
             The number of rows, or of tokens, that the mean is over.
 
         Returns
@@ -150,12 +150,12 @@ class Stage(Stateful):
             loss, the metrics, and grad_norm.
         """
         self.optimizer.zero_grad()
-        whole = part(rows)
+        whole = select(rows)
         total = float(weight(whole))
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
-            mine = whole if len(some) == len(rows) else part(rows[some.to(rows.device)])
-            outputs = read(mine)
+            mine = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
+            outputs = forward(mine)
             value, metrics = loss(mine, outputs)
             (value * (float(weight(mine)) / total)).backward()
             detached = {name: x.detach() for name, x in outputs.items()}

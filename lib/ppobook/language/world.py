@@ -239,25 +239,25 @@ class World:
         ValueError
             A prompt or a token that this world does not have.
         """
-        said = completions.mask
-        tokens = completions.tokens.masked_fill(~said, self.tokenizer.pad)
+        mask = completions.mask
+        tokens = completions.tokens.masked_fill(~mask, self.tokenizer.pad)
         kinds = self._kinds_of("tokens", tokens)
         own_noun, own_place = self._asked(completions)
-        noun_said, place_said = (tokens == own_noun) & said, (tokens == own_place) & said
+        is_own_noun, is_own_place = (tokens == own_noun) & mask, (tokens == own_place) & mask
 
         def number(*names: str) -> Tensor:
-            wanted = torch.zeros_like(said)
+            selected = torch.zeros_like(mask)
             for name in names:
-                wanted |= kinds == _KINDS.index(name)
-            return (wanted & said).sum(dim=1)
+                selected |= kinds == _KINDS.index(name)
+            return (selected & mask).sum(dim=1)
 
         parts = {
-            "noun": noun_said.any(dim=1),
-            "place": place_said.any(dim=1),
+            "noun": is_own_noun.any(dim=1),
+            "place": is_own_place.any(dim=1),
             "kind": number("kind"),
             "grim": number("grim"),
-            "strangers": number("noun", "place") - (noun_said | place_said).sum(dim=1),
-            "errors": self._errors(kinds, said),
+            "strangers": number("noun", "place") - (is_own_noun | is_own_place).sum(dim=1),
+            "errors": self._errors(kinds, mask),
             "truncated": ~completions.ended,
         }
         return {name: part.float() for name, part in parts.items()}
@@ -302,14 +302,14 @@ class World:
             raise ValueError(f"{name} must be ids from 0 to {len(self._kinds) - 1}, got {low} to {high}")
         return self._kinds.to(tokens.device)[tokens]
 
-    def _errors(self, kinds: Tensor, said: Tensor) -> Tensor:
+    def _errors(self, kinds: Tensor, mask: Tensor) -> Tensor:
         """The number of words that the grammar does not allow where they are, [B]. After one, the grammar
         continues from that word, in the same half of the clause."""
         after, allowed = self._next.to(kinds.device), self._allowed.to(kinds.device)
         state = torch.zeros(len(kinds), dtype=torch.int64, device=kinds.device)
         errors = torch.zeros_like(state)
         for t in range(kinds.shape[1]):
-            errors += ~allowed[state, kinds[:, t]] & said[:, t]
+            errors += ~allowed[state, kinds[:, t]] & mask[:, t]
             state = after[state, kinds[:, t]]
         return errors
 
@@ -336,12 +336,12 @@ class World:
             behind = state in ("by", "by the", "by adjective")
             for j, kind in enumerate(_KINDS):
                 word = "adjective" if kind in ("kind", "grim") else kind
-                wanted = _FOLLOWS[state].get(word)
-                allowed[i, j] = wanted is not None
-                if wanted is None:  # continue from the word itself
+                following = _FOLLOWS[state].get(word)
+                allowed[i, j] = following is not None
+                if following is None:  # continue from the word itself
                     split = {"the": "by the", "adjective": "by adjective"} if behind else {}
-                    wanted = split.get(word, word if word in _STATES else state)
-                after[i, j] = _STATES.index(wanted)
+                    following = split.get(word, word if word in _STATES else state)
+                after[i, j] = _STATES.index(following)
         return after, allowed
 
     # ------------------------------------------------------------------------------------- preferences
