@@ -245,7 +245,7 @@ def test_files_are_short(folder):
     assert not {path: n for path, n in lines.items() if n >= 600}
 
 
-# A word that a user of PyTorch would have to translate, and the field's. Two files have old names of settings.
+# A word that a user of PyTorch would have to translate, and the field's. Two files have old setting names.
 OLD_NAMES = {"run.old", "run.spellings"}
 WORDS = {
     r"rubbish": "padding",
