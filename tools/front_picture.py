@@ -9,8 +9,8 @@ is two numbers, the logit of "right" in each corridor, and the picture is a map 
 and every gradient on it is exact, computed from the tables of the world; nothing is sampled.
 
 On the left, plain gradient steps of one size. On the right, the same gradient and the same step size, but a
-step is cut where it would change the policy by more than a small KL divergence, and halved until it no
-longer makes things worse. The dashed rings show how far each policy lets the next one go.
+step is shortened where it would change the policy by more than a small KL divergence, and halved until it
+no longer makes things worse. The dashed rings show how far each policy lets the next one go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Show the built site on this machine, on a port that is free, and print its address.
+"""Serve the built site on this machine, on a free port, and print its address.
 
 python tools/serve.py [FOLDER]
 """
@@ -13,19 +13,19 @@ from typing import Any
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Without a line for each request; and a browser is not to show what was built before."""
+    """Log no requests, and let browsers cache nothing."""
 
     def end_headers(self) -> None:
-        """Ask that nothing is kept."""
+        """Disable caching."""
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
-    """A browser that hangs up in the middle of an answer is no event."""
+    """Ignore browsers that close a connection early."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report anything but a connection that was dropped."""

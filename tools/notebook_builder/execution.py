@@ -126,7 +126,7 @@ def hide_answers(notebook: Notebook) -> None:
                 came = f"raises {errors[0]}" if errors else "passes"
                 raise BuildError(
                     f"cell {index + 1} (test:{part.name}): on the blank the check {came}; "
-                    "it has to say 'not yet'."
+                    "it must raise 'not yet'."
                 )
         if part is not None:
             cell["outputs"] = []

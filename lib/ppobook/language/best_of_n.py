@@ -56,7 +56,7 @@ def best_of_n(
         N of them.
     n : int
     max_new_tokens, temperature, generator
-        As for `ppobook.language.model.generate`.
+        As for `ppobook.language.generation.generate`.
 
     Returns
     -------

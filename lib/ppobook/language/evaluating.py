@@ -94,7 +94,7 @@ def evaluate(
     max_new_tokens : int, optional
         Default: the world's; else 64, or what the context leaves after the longest prompt.
     temperature, top_k, top_p
-        As for `ppobook.language.model.generate`.
+        As for `ppobook.language.generation.generate`.
     seed : int
         Of the sampled tokens.
     tokenizer : optional
