@@ -542,7 +542,7 @@ TRL = """
 """
 
 
-@pytest.mark.parametrize("case", TRL.split(","))
+@pytest.mark.parametrize("case", [case.strip() for case in TRL.split(",")])
 def test_other_libraries_names(case, runs, capsys):
     stage, theirs, ours = case.split()
     option = f"--{theirs.replace('_', '-')}"
