@@ -72,7 +72,8 @@ CASES = {
     "dpo": {"model": double, "reference": other, "updates": 4, **PAIRS},
     "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "updates": 3, **PAIRS},
     "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "updates": 4, **PAIRS},
-    "online_dpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 10, "lr": 1e-2},
+    "online_dpo": {"model": double, "reference": other, "reward": "gold", "updates": 3, "batch_size": 10}
+    | {"lr": 1e-2},
     "iterative_ppo": {"model": double, "reward": reward_model, "updates": 2, "batch_size": 7, "num_minibatches": 2}
     | {"pairs": 9, "reward_model_batch_size": 4, "refresh_every": 1},
     "lagged_grpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 6, "group_size": 3}
@@ -161,13 +162,13 @@ def test_shares_are_all_rows_in_order(monkeypatch):
 # ------------------------------------------------------------------------------------------ two processes
 
 
-def as_if_alone(self, rows, part, read, loss, weight=len):
+def as_if_alone(self, rows, select, forward, loss, weight=len):
     """The mistake of weighing by one's own rows, and averaging: each process takes its mean for the mean."""
     mine = rows[parallel.share(len(rows))]
     self.optimizer.zero_grad()
     if len(mine):
-        some = part(mine)
-        (loss(some, read(some))[0] / parallel.world_size()).backward()
+        some = select(mine)
+        (loss(some, forward(some))[0] / parallel.world_size()).backward()
     parallel.sum_gradients(self._trained())
     return {"loss": 0.0, "grad_norm": self.optimizer_step()}
 

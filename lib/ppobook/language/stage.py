@@ -127,8 +127,8 @@ class Stage(Stateful):
     ) -> dict[str, float]:
         """A gradient step on a loss that is a mean over rows, or over tokens.
 
-        The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes, each
-        with its share of the rows. Metrics are computed from all rows together.
+        The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes,
+        each with its share of the rows. Metrics are computed from all rows together.
 
         Parameters
         ----------
