@@ -1,10 +1,10 @@
-"""What each algorithm is given in an environment that it knows, where nobody says otherwise."""
+"""Settings of each algorithm in known environments, used where the user gives none."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Picked on seeds 0 to 4, by what a few rivals did there.
+# Chosen on seeds 0 to 4 among a few candidates.
 VANILLA: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"num_envs": 8, "num_steps": 128, "lr": 3e-3, "value_lr": 3e-3, "value_epochs": 20},
     "ppobook/Chain-v0": {"num_steps": 32, "lr": 0.1, "value_lr": 0.1, "gamma": 0.95},
@@ -12,8 +12,8 @@ VANILLA: dict[str, dict[str, Any]] = {
 }
 
 
-# Picked on seeds 0 to 4 (CartPole: 0 to 9) among four to nine rivals, by the steps until 100 episodes of
-# the stochastic policy have a mean of 475, -100 and -200; the small worlds by how near a best one they come.
+# Chosen on seeds 0 to 4 (CartPole: 0 to 9) among four to nine candidates, by the steps until 100 episodes of
+# the stochastic policy have a mean of 475, -100 and -200; in the small worlds by the final return.
 _SMALL = {
     "num_steps": 32,
     "gamma": 0.95,
@@ -40,8 +40,8 @@ TRPO: dict[str, dict[str, Any]] = {
 }
 
 
-# Picked on seeds below 20 among two to eight rivals each, by how many steps they needed there. A schedule
-# reaches its end at total_steps: 100,000 was given to CartPole, 150,000 to Acrobot, 500,000 to the last two.
+# Chosen on seeds below 20 among two to eight candidates each, by the steps they needed. A schedule reaches its
+# end at total_steps: 100,000 for CartPole, 150,000 for Acrobot, 500,000 for the last two.
 PPO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "num_envs": 32,

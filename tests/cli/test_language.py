@@ -36,10 +36,10 @@ QUICK = {
 def runs(tmp_path_factory):
     """A folder with a base, a reward model, and data as files."""
     folder = tmp_path_factory.mktemp("runs")
-    base, judge = str(folder / "base"), str(folder / "judge")
+    base, reward_model = str(folder / "base"), str(folder / "reward_model")
     words = ["sft", "--world", WORLD, *SMALL, "--updates", "40", "--lr", "0.01", "--batch-size", "32"]
     assert main(["language", *words, "--out", base, "--quiet"]) == 0
-    assert main(["language", "reward", base, *FEW, "--out", judge, "--quiet"]) == 0
+    assert main(["language", "reward", base, *FEW, "--out", reward_model, "--quiet"]) == 0
     world = language.load(base).world
     corpus = world.corpus(40, 3)
     (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
@@ -95,7 +95,7 @@ def test_the_table_of_stages_is_that_of_the_library():
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, capsys):
     out = tmp_path / "run"
-    reward = ["--reward", runs / "judge"] if STAGES[stage].wants_reward else []
+    reward = ["--reward", runs / "reward_model"] if STAGES[stage].wants_reward else []
     text = said(capsys, stage, runs / "base", *reward, *QUICK[stage], "--out", out, "--seed", 3, "--quiet")
     assert text.startswith(f"{stage} from {runs / 'base'}, seed 3\n2 updates, ")
     assert text.endswith(f"saved in {out}\n")
@@ -124,12 +124,12 @@ def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_
 
 
 def test_the_accuracy_at_the_end_is_that_of_the_history(runs, capsys):
-    found = language.load(runs / "judge").history.iloc[-1]
-    text = said(capsys, "evaluate", runs / "judge")
+    found = language.load(runs / "reward_model").history.iloc[-1]
+    text = said(capsys, "evaluate", runs / "reward_model")
     accuracy, error = re.search(r"16 pairs held out: accuracy (\S+), calibration error (\S+)", text).groups()
     assert float(accuracy) == pytest.approx(found["eval_accuracy"], abs=6e-4)
     assert float(error) == pytest.approx(found["eval_calibration_error"], abs=6e-4)
-    text = said(capsys, "evaluate", runs / "judge", "--data", runs / "pairs.jsonl")
+    text = said(capsys, "evaluate", runs / "reward_model", "--data", runs / "pairs.jsonl")
     assert "\n40 pairs: accuracy" in text
 
 
@@ -156,7 +156,7 @@ def test_data_of_ones_own(runs, tmp_path, capsys):
     text = said(capsys, "sft", runs / "base", "--data", corpus, *few, "--out", tuned)
     assert "gold" not in text
     assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
-    text = said(capsys, "reward", tuned, "--data", pairs, *few, "--out", tmp_path / "judge")
+    text = said(capsys, "reward", tuned, "--data", pairs, *few, "--out", tmp_path / "reward_model")
     assert "4 pairs held out: accuracy" in text
     assert "kind words" not in text
     assert "eval_accuracy" not in text
@@ -166,7 +166,7 @@ def test_data_of_ones_own(runs, tmp_path, capsys):
     text = said(capsys, "sft", runs / "base", "--data", tmp_path / "text.jsonl", *few)
     assert "no samples: " in text
     curve = said(
-        capsys, "best_of_n", tuned, "--reward-model", tmp_path / "judge", "--n", "1,2", "--prompts", 3
+        capsys, "best_of_n", tuned, "--reward-model", tmp_path / "reward_model", "--n", "1,2", "--prompts", 3
     )
     assert "4 draws of 3 prompts" in curve
 
@@ -191,7 +191,7 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
 
 
 def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
-    words = ["ppo", runs / "base", "--reward", runs / "judge", "--batch-size", 8, "--quiet"]
+    words = ["ppo", runs / "base", "--reward", runs / "reward_model", "--batch-size", 8, "--quiet"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     said(capsys, *words, "--updates", 3, "--out", whole)
     said(capsys, *words, "--updates", 1, "--out", parts)
@@ -237,7 +237,7 @@ def test_the_bar_counts_updates(runs):
 
 
 def test_sample_evaluate(runs, capsys):
-    base, judge = runs / "base", runs / "judge"
+    base, reward_model = runs / "base", runs / "reward_model"
     lines = said(capsys, "sample", base, "--n", 3).splitlines()
     assert len(lines) == 3
     assert len({line.partition(" :")[0] for line in lines}) == 3
@@ -247,21 +247,24 @@ def test_sample_evaluate(runs, capsys):
     assert first == second
     assert first.startswith("tell owl hill : ")
     text = said(
-        capsys, "evaluate", base, "--reward-model", judge, "--reference", base, "--n", 64, "--seed", 2
+        capsys, "evaluate", base, "--reward-model", reward_model, "--reference", base, "--n", 64, "--seed", 2
     )
-    found = language.evaluate(str(base), reward_model=str(judge), reference=str(base), n=64, seed=2)
+    found = language.evaluate(str(base), reward_model=str(reward_model), reference=str(base), n=64, seed=2)
     assert {name: row(text, name)[0] for name in found.numbers} == pytest.approx(found.numbers, abs=6e-4)
     assert row(text, "kl_reference") == [0.0]
 
 
 def test_compare(runs, capsys):
-    base, judge = runs / "base", runs / "judge"
-    words = ["compare", base, runs / "tuned", "--reward-model", judge, "--reference", base, "--n", 32]
+    base, reward_model = runs / "base", runs / "reward_model"
+    words = ["compare", base, runs / "tuned", "--reward-model", reward_model, "--reference", base, "--n", 32]
     tuned = said(capsys, "sft", base, *QUICK["sft"], "--lr", 0.01, "--out", runs / "tuned", "--quiet")
     assert "2 updates" in tuned
     text = said(capsys, *words)
     table = language.compare(
-        {str(x): str(x) for x in (base, runs / "tuned")}, reward_model=str(judge), reference=str(base), n=32
+        {str(x): str(x) for x in (base, runs / "tuned")},
+        reward_model=str(reward_model),
+        reference=str(base),
+        n=32,
     )
     assert text.split("\n")[0].split() == list(table.columns)
     for name in table.index:
@@ -284,21 +287,21 @@ def test_best_of_n(runs, capsys):
     best = [float(gold) for gold in re.findall(r"\(gold (\S+)\)", text)]
     assert len(best) == 4
     assert sum(best) / 4 == pytest.approx(row(text, "8")[-1], abs=6e-3)
-    text = said(capsys, "best_of_n", runs / "base", "--reward-model", runs / "judge", "--n", 4)
+    text = said(capsys, "best_of_n", runs / "base", "--reward-model", runs / "reward_model", "--n", 4)
     assert ["n", "kl", "kl_bound", "reward", "gold"] in [line.split() for line in text.splitlines()]
     assert "8 draws" in text
 
 
 def test_ladder(runs, capsys):
-    text = said(capsys, "ladder", runs / "judge", "--top", 2)
-    judge = language.load(runs / "judge")
-    table = language.ladder(judge.model, judge.world, top=2)
+    text = said(capsys, "ladder", runs / "reward_model", "--top", 2)
+    reward_model = language.load(runs / "reward_model")
+    table = language.ladder(reward_model.model, reward_model.world, top=2)
     for kind, rung in table.iterrows():
         assert row(text, str(kind)) == pytest.approx(
             [rung["gold"], rung["proxy"], rung["proxy_std"]], abs=6e-4
         )
     assert text.rstrip().endswith(table["text"].iloc[-1])
-    assert said(capsys, "ladder", runs / "judge").count("\n") == 6  # up to 3 kind words have room
+    assert said(capsys, "ladder", runs / "reward_model").count("\n") == 6  # up to 3 kind words have room
 
 
 # ------------------------------------------------------------------------------------ lists and refusals
@@ -347,7 +350,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ppo FOLDER --reward gold", "a folder without a run"),
         ("ppo BASE --reward nowhere", "got 'nowhere', and there is no such folder"),
         ("ppo BASE --reward BASE", "'sft'"),
-        ("ppo JUDGE --reward gold", "a reward model"),
+        ("ppo REWARD_MODEL --reward gold", "a reward model"),
         ("ppo BASE --reward gold --world nouns=3,places=2", "data must have the model's"),
         ("ppo BASE --reward gold --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("iterative_ppo BASE --reward gold", "gold"),
@@ -366,7 +369,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sft BASE --lora r=8", "lora"),
         ("sft --lora 8", "as in r=8,alpha=16"),
         ("sample", "needs MODEL"),
-        ("sample JUDGE", "model must be a language model"),
+        ("sample REWARD_MODEL", "model must be a language model"),
         ("sample BASE --n 0", "n must be an integer of at least 1, got 0"),
         ("sample BASE --updates 3", "--updates: ppobook language sample has no such option"),
         ("sample BASE --prompt dog", "'dog'"),
@@ -374,18 +377,18 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sample BASE --top-p 2", "top_p must be"),
         ("sample BASE --tokenizer x", "has its own"),
         ("evaluate BASE --reward-model BASE", "reward_model must be a run of 'reward'"),
-        ("compare BASE JUDGE", "must be a language model"),
+        ("compare BASE REWARD_MODEL", "must be a language model"),
         ("compare BASE OTHER", "were trained on different data"),
         ("compare BASE OTHER --world nouns=2,places=2", "data must have the model's"),
         ("best_of_n BASE --n 1,x", "n must be an integer of at least 1, got '1,x'"),
         ("best_of_n BASE --n 4 --draws 2", "draws must be an integer of at least 4, got 2"),
         ("ladder BASE", "RUN must be a run of 'reward', got"),
         ("ladder nowhere", "not a run's folder"),
-        ("ladder JUDGE --top 9", "top"),
+        ("ladder REWARD_MODEL --top 9", "top"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
-    names = {"BASE": runs / "base", "JUDGE": runs / "judge", "FOLDER": runs, "OTHER": other}
+    names = {"BASE": runs / "base", "REWARD_MODEL": runs / "reward_model", "FOLDER": runs, "OTHER": other}
     assert sentence in refused(capsys, *(names.get(word, word) for word in argv.split()))
 
 
@@ -480,19 +483,19 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
         assert sentence in refused(capsys, "train", *words)
 
 
-def test_a_reward_function_judges(runs, tmp_path, monkeypatch, capsys):
-    (tmp_path / "judges.py").write_text(
+def test_a_reward_function_scores(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "scores.py").write_text(
         "def level(prompts, completions, **columns):\n    return [len(p) for p in prompts]\nnumber = 3\n"
     )
     monkeypatch.chdir(tmp_path)
     corpus, base = runs / "corpus.jsonl", runs / "base"
     prompts = [json.loads(line)["prompt"] for line in corpus.read_text().splitlines()]
-    text = said(capsys, "evaluate", base, "--data", corpus, "--reward-model", "judges:level", "--n", 40)
+    text = said(capsys, "evaluate", base, "--data", corpus, "--reward-model", "scores:level", "--n", 40)
     assert row(text, "reward") == pytest.approx([sum(map(len, prompts)) / 40], abs=6e-4)
     assert "gold" not in text
-    text = said(capsys, "best_of_n", base, "--data", corpus, "--reward-model", "judges:level", "--n", "1,2")
+    text = said(capsys, "best_of_n", base, "--data", corpus, "--reward-model", "scores:level", "--n", "1,2")
     assert row(text, "1")[-1] == row(text, "2")[-1]
-    assert "must be a function" in refused(capsys, "evaluate", base, "--reward-model", "judges:number")
+    assert "must be a function" in refused(capsys, "evaluate", base, "--reward-model", "scores:number")
     assert "and only a World has" in refused(capsys, "best_of_n", base, "--data", corpus)
 
 
@@ -514,7 +517,7 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
     assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "RewardModel" in refused(capsys, "export", runs / "judge", tmp_path / "x")
+    assert "RewardModel" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
