@@ -188,7 +188,7 @@ def _has_content(message: dict[str, Any]) -> bool:
 
 def label_of(record: Record) -> bool:
     label = record["label"]
-    return bool(label) if type(label) is int and label in (0, 1) else validation.flag("label", label)
+    return bool(label) if isinstance(label, int) and label in (0, 1) else validation.flag("label", label)
 
 
 def _kind(text: Text) -> str:

@@ -122,16 +122,17 @@ class Block(nn.Module):
 
         Parameters
         ----------
-        attention_mask : bool, broadcasts to [B, heads, L, columns], or None
-            Which columns each token attends to. None: all up to its own.
+        attention_mask : tensor that broadcasts to [B, heads, L, columns], or None
+            bool: which columns each token attends to; float: added to the scores. None: all up to its own.
         cache : LayerCache or None
             Keys and values of earlier tokens. Those of x are appended.
         """
         batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
         q, k, v = self.qkv(x).split(width, dim=-1)
-        q, k, v = (
-            y.view(batch, length, self.heads, -1).transpose(1, 2) for y in (q, k, v)
-        )  # [B, heads, L, d]
+        q = q.view(split).transpose(1, 2)  # [B, heads, L, d]
+        k = k.view(split).transpose(1, 2)
+        v = v.view(split).transpose(1, 2)
         if cache is not None:
             k, v = cache.append(k, v)
         # A single query is the last token, and attends to all columns.
@@ -161,7 +162,7 @@ class Decoder(nn.Module):
         self.config = config
         self.vocab_size, self.context, self.width = config.vocab_size, config.context, config.width
         self.eos, self.pad = config.eos, config.pad
-        # skip_init would import torch's compiler for an embedding, which takes a second and a half.
+        # Not by skip_init, which imports torch's compiler for an embedding: 1.5 seconds.
         self.wte, self.wpe = (
             nn.Embedding.from_pretrained(torch.empty(rows, config.width), freeze=False)
             for rows in (config.vocab_size, config.context)
@@ -243,7 +244,6 @@ class Decoder(nn.Module):
         Returns
         -------
         logits : tensor, shape (B, V)
-            Of the first token after the prompt.
         cache : KVCache
             For `step`, as long as the weights stay the same.
         """

@@ -66,21 +66,21 @@ class Records:
     def format(self, *formats: Sequence[str]) -> Sequence[str]:
         """The first of these sets of columns that the first record has; all others must have it too."""
         has = [name for name, value in self.rows[0].items() if value is not None]
-        for wanted in formats:
-            if {*wanted} <= {*has}:
+        for columns in formats:
+            if {*columns} <= {*has}:
                 break
         else:
-            known = ", or ".join(_listed(wanted) for wanted in formats)
+            known = ", or ".join(_listed(one) for one in formats)
             raise ValueError(f"{self.place(0)} must have {known}, got {_columns(has)}")
         for i, row in enumerate(self.rows):
-            for name in wanted:
+            for name in columns:
                 if row.get(name) is None:
                     there = [other for other, value in row.items() if value is not None]
                     raise ValueError(
-                        f"{self.place(i)} must have {_listed(wanted)}, as {self.place(0)} has, got "
+                        f"{self.place(i)} must have {_listed(columns)}, as {self.place(0)} has, got "
                         f"{_columns(there)} without {name!r}"
                     )
-        return wanted
+        return columns
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -199,8 +199,8 @@ def _read_list(path: Path, text: str, number: int) -> Records:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number + error.lineno - 1} must be part of a JSON list of objects, got {error.msg} "
-            f"at column {error.colno}"
+            f"{path}, line {number + error.lineno - 1} must be part of a JSON list of objects, "
+            f"got {error.msg} at column {error.colno}"
         ) from None
     return Records(rows, str(path))
 
