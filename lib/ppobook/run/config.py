@@ -47,9 +47,8 @@ def resumed_config(
     with checkpoint.rebuilding():
         kind = registry.of_run(before, asked.pop(registry.argument, None))
         settings = settings_of(kind, before)
-    config = dict(before)
-    if "device" in asked:
-        config["device"] = checked_device(asked.pop("device"))
+        device = before["device"]
+    config = before | {"device": checked_device(asked.pop("device", device))}
     if limit in asked:
         check = settings.checked if hasattr(settings, limit) else whole
         config[limit] = check(limit, asked.pop(limit))
