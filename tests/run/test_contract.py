@@ -123,8 +123,10 @@ def test_a_finished_run_is_left_as_it_is(engine, run, folder):
 
 def test_a_folder_that_holds_something_is_never_written_to(engine, run, folder, tmp_path):
     before = written(folder)
-    with pytest.raises(FileExistsError, match=r"out=.*new folder, got one that holds a run up to checkpoint-"
-                       r"000007. Pass resume=.* to continue it"):  # fmt: skip
+    message = (
+        r"out=.*new folder, got one that holds a run up to checkpoint-000007. Pass resume=.* to continue"
+    )
+    with pytest.raises(FileExistsError, match=message):
         engine.new(out=folder)
     with pytest.raises(FileExistsError, match=r"folder=.*got one that holds a run up to checkpoint-000007$"):
         run.save(folder)
@@ -230,7 +232,7 @@ DAMAGES = {
     "another version": (
         changed_state(lambda state: {**state, "format": 99, "version": "7.0"}),
         ValueError,
-        r"must be written by ppobook.*train, in the format 'ppobook.*train 2'.*got the format 99 of ppobook 7",
+        r"must be written by ppobook.*train.*'ppobook.*train 2'.*got the format 99 of ppobook 7",
     ),
     "something else": (changed_state(lambda _: {"weights": 1}), ValueError, "got the format None"),
     "a list": (changed_state(lambda _: [1, 2]), ValueError, "got the format None"),
@@ -461,8 +463,10 @@ def test_a_users_class_is_passed_to_resume(engine, tmp_path):
     engine.own_run(seed=3, out=tmp_path / "run")
     name = f"{engine.own.__module__}:Own"
     assert json.loads((tmp_path / "run" / "config.json").read_text())[engine.argument] == name
-    with pytest.raises(ValueError, match=rf"{engine.argument} must be the class that the run was trained by, "
-                       rf"'{name}', got None: pass {engine.argument}=Own, or my_module:Own on the"):  # fmt: skip
+    message = (
+        rf"{engine.argument} must be the class that .*, '{name}', got None: pass {engine.argument}=Own, or"
+    )
+    with pytest.raises(ValueError, match=message):
         engine.train(resume=tmp_path / "run")
     for other in (engine.kind, {"control": "vanilla", "language": "sft"}[engine.name]):
         with pytest.raises(

@@ -35,9 +35,7 @@ def test_everything_that_changes_must_be_listed():
     line.head = line.model  # the same weights, by another name
     check_state(line)
     line.scale = nn.Linear(1, 1)
-    with pytest.raises(
-        ValueError, match=r"must list 'scale', a Linear that its checkpoints would"
-    ):
+    with pytest.raises(ValueError, match=r"must list 'scale', a Linear that its checkpoints would"):
         check_state(line)
     del line.scale, line.dice
     with pytest.raises(ValueError, match=r"must list attributes that exist after __init__, got 'dice'"):
