@@ -1,9 +1,8 @@
-"""Milliseconds for generalised advantages: the library's two forms, and the loop that is often written.
+"""Milliseconds for generalised advantages: the library's public function, and the loop that is often written.
 
-All are given what a rollout holds: float32 tensors, [N, T] views of storage in which time comes first, with
-about one episode in a hundred steps ending, some of them truncated by a time limit. The library's forms treat
-truncated episodes apart, and the public one, a plain loop, checks its arguments as well; the other loop does
-neither.
+Both are given what a rollout holds: float32 tensors, [N, T] views of storage in which time comes first, with
+about one episode in a hundred steps ending, some of them truncated by a time limit. The library's checks its
+arguments and treats truncated episodes apart; the other loop does neither.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import common
 import torch
 from torch import Tensor
 
-from ppobook.fast import scan
 from ppobook.returns import gae
 
 
@@ -54,9 +52,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     final_values = torch.where(truncated, torch.randn(steps, envs, generator=generator), torch.nan)
     views = [x.T for x in (rewards, values, terminated, truncated, final_values)]
     dones = ended.float()
-    if job["form"] == "fast":
-        ms = median_ms(lambda: scan.gae(*views, gamma=0.99, lam=0.95), seconds)
-    elif job["form"] == "plain":
+    if job["form"] == "public":
         ms = median_ms(lambda: gae(*views, gamma=0.99, lam=0.95), seconds)
     else:
         ms = median_ms(lambda: plain_loop(rewards, values, dones, 0.99, 0.95), seconds)

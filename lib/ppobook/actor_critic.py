@@ -13,9 +13,9 @@ from ppobook import validation
 from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
 from ppobook.episodes import critic_values
-from ppobook.fast import choose
 from ppobook.learner import Learner
 from ppobook.policies import RewardScale, RunningNorm, actor_critic_for
+from ppobook.returns import gae
 from ppobook.rollouts import Rollout
 from ppobook.run.machine import stream
 
@@ -88,7 +88,6 @@ class ActorCritic(Learner):
         rewards = rollout.rewards
         if self.reward_scale is not None:
             rewards = self.reward_scale(rewards, rollout.terminated | rollout.truncated)
-        gae = choose.gae(s.fast)
         advantages, returns = gae(
             rewards,
             torch.cat([values, last_values[:, None]], dim=1),

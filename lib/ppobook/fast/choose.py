@@ -2,7 +2,6 @@
 
     what                             plain form                       fast form
     -------------------------------  -------------------------------  ----------------------------------------
-    generalized advantages           returns.gae                      scan.gae
     PPO's gradient step              PPO.gradient_step                closed_form.PPOStep, where the loss, the
                                                                       policy and the critic declare it
     a critic's gradient step         TRPO.critic_step                 closed_form.CriticStep, likewise
@@ -26,14 +25,6 @@ from ppobook.fast.declare import declared
 
 # What a class of `ppobook.language` declares, and the module of its fast form.
 LANGUAGE = {"decoder": "ppobook.fast.decoding", "gpt2": "ppobook.fast.gpt2"}
-
-
-def gae(fast: bool) -> Callable[..., Any]:
-    """`ppobook.returns.gae`, or the scan that gives the same advantages."""
-    from ppobook import returns
-    from ppobook.fast import scan
-
-    return scan.gae if fast else returns.gae
 
 
 def ppo_gradient(learner: Any) -> Callable[[Any], dict[str, Any]]:

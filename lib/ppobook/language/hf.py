@@ -209,9 +209,7 @@ def _check_causal(config: Any) -> None:
 
 def _check_head(net: Any) -> Any:
     if any("lora_" in name for name, _ in net.named_parameters()):
-        raise ValueError(
-            "model must have no adapters of peft, got some. Merge them by merge_and_unload()"
-        )
+        raise ValueError("model must have no adapters of peft, got some. Merge them by merge_and_unload()")
     scores = type(net).__name__.endswith(_SCORES)
     if net.base_model is net or not (scores or net.get_output_embeddings() is not None):
         raise ValueError(f"model must be a causal model, got a {type(net).__name__}, without a head")
