@@ -402,9 +402,9 @@ def _learner_of(checkpoint: Checkpoint, kind: type[Learner], device: str) -> Lea
     """The learner as of a checkpoint."""
     state, config = checkpoint.state, checkpoint.config
     with checkpoint.rebuilding():
-        spaces = (space_of(description) for description in state["spaces"])
-        device = checked_device(device)
-        learner = kind(*spaces, settings_of(kind, config), seed=config["seed"], device=device)
+        observations, actions = (space_of(description) for description in state["spaces"])
+        settings, device = settings_of(kind, config), checked_device(device)
+        learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])
         History(state["history"])
     return learner

@@ -164,7 +164,7 @@ def test_what_a_template_refuses_is_refused_with_its_words():
     late = [*said(SKY), {"role": "system", "content": "Be kind."}]
     with pytest.raises(
         ValueError,
-        match=r"data\[1\]: prompt must be accepted by the chat template, got RuntimeError: a system message comes",
+        match=r"data\[1\]: prompt must be accepted by the chat template, got RuntimeError: a system message",
     ):
         prompts_of([CHAT["prompt"], {"prompt": late}], PieceTokenizer())
 
@@ -241,8 +241,8 @@ def test_what_is_too_long_is_counted():
     with pytest.raises(
         ValueError,
         match=re.escape(
-            "records must have at most max_length = 9 tokens, got more in 3 of 8. The longest, data[7], has 12 "
-            "(3 of its prompt, 9 of its completion)"
+            "records must have at most max_length = 9 tokens, got more in 3 of 8. The longest, data[7], has "
+            "12 (3 of its prompt, 9 of its completion)"
         ),
     ):
         examples_of(rows, WORDS, max_length=9)
