@@ -419,7 +419,7 @@ def test_a_part_of_the_books_own_is_not_forgotten_either():
             super().__init__(observation_space, action_space, settings, **kwargs)
             self.second = AdaptiveKLCoefficient(1.0, 0.1)
 
-    with pytest.raises(ValueError, match="Forgetful.state_attributes must list 'second', a AdaptiveKL"):
+    with pytest.raises(ValueError, match=r"Forgetful\.state_attributes must list 'second', a AdaptiveKL"):
         train(Forgetful, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
 
 

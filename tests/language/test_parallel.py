@@ -74,8 +74,8 @@ CASES = {
     "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "updates": 4, **PAIRS},
     "online_dpo": {"model": double, "reference": other, "reward": "gold", "updates": 3, "batch_size": 10}
     | {"lr": 1e-2},
-    "iterative_ppo": {"model": double, "reward": reward_model, "updates": 2, "batch_size": 7, "refresh_every": 1}
-    | {"num_minibatches": 2, "pairs": 9, "reward_model_batch_size": 4},
+    "iterative_ppo": {"model": double, "reward": reward_model, "updates": 2, "batch_size": 7}
+    | {"refresh_every": 1, "num_minibatches": 2, "pairs": 9, "reward_model_batch_size": 4},
     "lagged_grpo": {"model": double, "reward": "gold", "updates": 3, "batch_size": 6, "group_size": 3}
     | {"corrected": False, "max_weight": 2.0, "lr": 1e-2},
 }  # fmt: skip
