@@ -268,7 +268,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "message"), REFUSED, ids=[f"{kind.__name__} {given}" for kind, given, _ in REFUSED]
+    ("kind", "settings", "message"),
+    REFUSED,
+    ids=[f"{kind.__name__} {message}" for kind, _, message in REFUSED],
 )
 def test_bad_settings(kind, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
