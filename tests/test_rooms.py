@@ -74,7 +74,7 @@ LANGUAGE = [
     "pretrained pretrained_tokenizer gpt2 rewards hf",
     "describing stored run",
     "stage registry",
-    "sampling sft",
+    "on_policy sft",
     "reward",
     "dpo ppo grpo",
     "online",

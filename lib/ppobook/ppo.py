@@ -42,10 +42,10 @@ class PPO(ActorCritic):
     """Proximal policy optimization, with the settings of `PPOSettings`.
 
     **To extend it**, override one of three methods: `networks` makes policy and critic, `advantages` returns
-    advantages and returns of a rollout, `loss` is what a gradient step on a minibatch minimizes.
+    advantages, returns and values of a rollout, `loss` is what a gradient step on a minibatch minimizes.
 
     **Where things happen.** Advantages are normalized over each minibatch by default. The loss's diagnostics
-    and grad_norm stand in the history as means over all gradient steps of all epochs (the loss's approx_kl as
+    and grad_norm are logged as means over all gradient steps of all epochs (the loss's approx_kl as
     minibatch_kl); entropy, approx_kl and kl are of the policy after the update.
 
     **value_coef** multiplies half a squared error. Stable-Baselines3 leaves the half out, so its vf_coef of
@@ -87,7 +87,7 @@ class PPO(ActorCritic):
         if s.objective != "clip" or self.keeps_old_policy:  # the clip only needs its log-probabilities
             self._old_policy = copy.deepcopy(self.policy)
         self.optimizer.param_groups[0]["lr"] = lr = self.scheduled(s.lr, s.lr_final)
-        gradient_step = choose.ppo_gradient(self)
+        gradient_step = choose.ppo_gradient(self)  # self.gradient_step, or with fast=True its closed form
 
         steps: list[dict[str, Any]] = []
         for _ in range(s.epochs):
@@ -150,7 +150,7 @@ class PPO(ActorCritic):
         )
 
     def coefficients(self) -> dict[str, Any]:
-        """Clip range and weights of the loss, at the present point of their schedules."""
+        """Clip range and weights of the loss, as scheduled for this update."""
         s = self.settings
         clip_eps = self.scheduled(s.clip_eps, s.clip_eps_final)
         return {

@@ -214,7 +214,7 @@ def _arguments(terminated: Any, truncated: Any, **numbers: Any) -> tuple[Any, ..
 
     ended = []
     for name, x in {"terminated": terminated, "truncated": truncated}.items():
-        x = np.zeros(shape, bool) if x is None else validation.flags(name, x, shape, "one flag a reward")
+        x = np.zeros(shape, bool) if x is None else validation.flags(name, x, shape, "one flag per step")
         ended.append(_numpy(x))
     terminated, truncated = ended[0], ended[1] & ~ended[0]
     if "values" in numbers and given["final_values"] is None and truncated.any():
@@ -223,9 +223,9 @@ def _arguments(terminated: Any, truncated: Any, **numbers: Any) -> tuple[Any, ..
 
     rows = {
         "rewards": (shape, True, "time last"),
-        "values": ((*lead, shape[-1] + 1), True, "one more than rewards, the last for what follows them"),
-        "final_values": (shape, truncated, "one value a reward, read where truncated"),
-        "last_values": (lead, ~(terminated | truncated)[..., -1:].any(-1), "one value a rollout"),
+        "values": ((*lead, shape[-1] + 1), True, "T + 1 values, the last for bootstrapping"),
+        "final_values": (shape, truncated, "one value per step, read where truncated"),
+        "last_values": (lead, ~(terminated | truncated)[..., -1:].any(-1), "one value per rollout"),
     }
     found = []
     for name, x in given.items():

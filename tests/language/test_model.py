@@ -9,7 +9,7 @@ from small_language import EOS, PAD, rough_decoder
 
 from ppobook.fast import choose
 from ppobook.language.generation import generate
-from ppobook.language.model import Decoder, DecoderConfig, Scalar, padding_mask
+from ppobook.language.model import Decoder, DecoderConfig, Scalar, causal_padding_mask
 from ppobook.language.tokens import left_pad, token_logp
 
 CLOSE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
@@ -151,7 +151,7 @@ def test_an_embedding_that_is_nan_at_padding_reaches_nothing():
 def test_a_row_of_padding_only_is_finite():
     model = decoder()
     mask = torch.tensor([[False] * 4, [True, True, False, False]])
-    assert padding_mask(mask.flip(1)).any(dim=-1).all()
+    assert causal_padding_mask(mask.flip(1)).any(dim=-1).all()
     logits = model(torch.full((2, 4), 3), mask)
     assert logits.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(logits.sum(), list(model.parameters())))

@@ -25,13 +25,13 @@ def test_a_bug_is_found(bug, found):
 # among those that are planted in its file.
 EIGHT = {
     "mask forgotten": {
-        "mask forgotten": "ppo grpo dpo online tokens model sft rewards sampling evaluating",
+        "mask forgotten": "ppo grpo dpo online tokens model sft rewards on_policy evaluating",
     },
     "shift by one token": {
         "shift by one token": "ppo grpo dpo online tokens cache rewards",
     },
     "KL sign": {
-        "KL sign": "ppo grpo sampling preferences evaluating",
+        "KL sign": "ppo grpo on_policy preferences evaluating",
     },
     "reference updated": {
         "reference updated": "ppo grpo preferences",
@@ -54,7 +54,7 @@ EIGHT = {
         "old log-probs recomputed after the update": "ppo",
         "old log-probs recomputed": "grpo online",
         "old log-probs of another distribution": "generation",
-        "old log-probs with a gradient": "sampling",
+        "old log-probs with a gradient": "on_policy",
     },
 }
 

@@ -15,9 +15,9 @@ from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
+from ppobook.language.on_policy import default_max_new_tokens
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
-from ppobook.language.sampling import default_max_new_tokens
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 

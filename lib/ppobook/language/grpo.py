@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.diagnostics import clip_range, normalize, ratio_means
-from ppobook.language.sampling import Experience, Sampling, average, kl_estimate
+from ppobook.language.on_policy import Experience, Sampling, average, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
@@ -174,7 +174,7 @@ class GRPO(Sampling):
 
     **KL penalty.** By default it is a term of the loss: k3 without the ratio. Its *value* is unbiased; its
     gradient is that of KL(π_ref, π), not of KL(π, π_ref), and penalizes each token for its own state only
-    (`ppobook.language.sampling.kl_estimate`). k2, `kl_weighted=True`, or `kl_in="reward"` with k1 have the
+    (`ppobook.language.on_policy.kl_estimate`). k2, `kl_weighted=True`, or `kl_in="reward"` with k1 have the
     gradient of KL(π, π_ref). In the loss β is in units of the advantage, elsewhere in units of the reward:
     with `scale="group"` a β in the loss does not depend on the scale of rewards.
 
@@ -312,7 +312,11 @@ class GRPO(Sampling):
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The surrogate loss, plus β KL with kl_in="loss"; and metrics."""
+        """The surrogate loss, plus β KL with kl_in="loss"; and metrics.
+
+        As functions of log-probabilities these losses are in `ppobook.objectives`: `clipped_surrogate_loss`,
+        `sequence_surrogate_loss` and `cispo_loss`.
+        """
         s, mask = self.settings, batch.completions.mask
         outputs = self.forward(batch) if outputs is None else outputs
         logp = outputs["logp"]

@@ -12,7 +12,8 @@ no effect on the logits at tokens or on gradients. There is no dropout.
 
 Radford et al. 2019, "Language models are unsupervised multitask learners", section 2.3, on the transformer of
 Vaswani et al. 2017, "Attention is all you need", section 3. Weights of GPT-2 fit: its c_attn is `qkv`, its
-attn.c_proj `proj`, its mlp.c_fc `up` and its mlp.c_proj `down` (stored transposed).
+attn.c_proj `proj`, its mlp.c_fc `up` and its mlp.c_proj `down` (stored transposed); its n_layer, n_embd,
+n_head and n_positions are `layers`, `width`, `heads` and `context`.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ class Decoder(nn.Module):
             raise ValueError(f"tokens must have at most context = {self.context} tokens a row, got {longest}")
         with embedding_errors(tokens, self.vocab_size):
             x = self.wte(tokens) + self.wpe(positions)
-        return x, padding_mask(mask), positions
+        return x, causal_padding_mask(mask), positions
 
     @torch.no_grad()
     def start_cache(self, tokens: Tensor, mask: Tensor | None, room: int) -> tuple[Tensor, KVCache]:
@@ -263,7 +264,7 @@ class Decoder(nn.Module):
         return self.head(self.ln_f(x[:, -1]))
 
 
-def padding_mask(mask: Tensor | None) -> Tensor | None:
+def causal_padding_mask(mask: Tensor | None) -> Tensor | None:
     """Which columns each column attends to, [B, L] to [B, 1, L, L]: the tokens up to itself, and itself.
 
     A softmax over nothing, at padding before the first token, could be NaN: hence itself. If padding stands

@@ -24,10 +24,10 @@ from ppobook import divergences, validation
 from ppobook.language import grpo, parallel, reward
 from ppobook.language.data import Prompts
 from ppobook.language.grpo import GRPO
+from ppobook.language.on_policy import Sampling
 from ppobook.language.ppo import PPO
 from ppobook.language.reward import EVAL_BATCH_SIZE, RewardModelling, SampledPairs
 from ppobook.language.rewards import RewardModel
-from ppobook.language.sampling import Sampling
 from ppobook.language.settings import (
     IterativePPOSettings,
     LaggedGRPOSettings,

@@ -30,10 +30,10 @@ from torch import Tensor
 
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.language import sampling
+from ppobook.language import on_policy
 from ppobook.language.model import Scalar
+from ppobook.language.on_policy import Sampling, average, kl_estimate
 from ppobook.language.rewards import RewardModel
-from ppobook.language.sampling import Sampling, average, kl_estimate
 from ppobook.language.settings import PPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import (
@@ -48,7 +48,7 @@ from ppobook.returns import gae
 
 
 @dataclass
-class Experience(sampling.Experience):
+class Experience(on_policy.Experience):
     """A batch of completions with the critic's values and their targets, [B, T]."""
 
     values: Tensor
@@ -63,7 +63,7 @@ class PPO(Sampling):
 
     **KL penalty.** By default it is part of each token's reward, so that GAE propagates it back to the tokens
     before; with `kl_in="loss"` each token is penalized for its own state only
-    (`ppobook.language.sampling.kl_estimate` says which estimators are unbiased). With `kl_target`, β is
+    (`ppobook.language.on_policy.kl_estimate` says which estimators are unbiased). With `kl_target`, β is
     adapted (`AdaptiveKLCoefficient`, rule "proportional").
 
     **Truncated completions**, those that reach `max_new_tokens` without an end of sequence: with

@@ -62,6 +62,13 @@ OTHER_NAMES = {
     "warmup_steps": ("warmup",),
 }
 
+# Where a number cannot be taken over as it is.
+CONVERSIONS = {
+    "batch_size": "num_minibatches is a count: num_envs · num_steps / batch_size.",
+    "minibatch_size": "num_minibatches is a count: num_envs · num_steps / minibatch_size.",
+    "vf_coef": "value_coef weighs half the squared error: it is twice Stable-Baselines3's vf_coef.",
+}
+
 
 def meant(name: str, known: Collection[str]) -> list[str]:
     """Those of the known names that `name` may stand for: another library's spelling, or a near miss."""
@@ -71,5 +78,8 @@ def meant(name: str, known: Collection[str]) -> list[str]:
 
 def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
     """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
-    found = [shown.format(one) for one in meant(name, known)]
-    return f". Did you mean {' or '.join(found)}?" if found else ""
+    found = meant(name, known)
+    if not found:
+        return ""
+    conversion = CONVERSIONS.get(name, "") if name in OTHER_NAMES else ""
+    return f". Did you mean {' or '.join(map(shown.format, found))}? {conversion}".rstrip()

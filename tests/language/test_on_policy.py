@@ -5,10 +5,10 @@ import collections
 import pytest
 import torch
 
-from ppobook.language import sampling
+from ppobook.language import on_policy
 from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.on_policy import Sampling, default_max_new_tokens, kl_estimate
 from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, open_reward
-from ppobook.language.sampling import Sampling, default_max_new_tokens, kl_estimate
 from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, right_pad
@@ -323,4 +323,4 @@ def test_an_unknown_estimator_is_refused():
         kl_estimate("k4", x, x)
     with pytest.raises(ValueError, match="logp_p must have shape"):
         kl_estimate("k1", x, torch.zeros(3))
-    assert set(sampling.KL_ESTIMATORS) == {"k1", "k2", "k3"}
+    assert set(on_policy.KL_ESTIMATORS) == {"k1", "k2", "k3"}
