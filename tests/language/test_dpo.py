@@ -457,7 +457,10 @@ BAD = [
     ({"data": [{"prompt": "fox", "chosen": "runs"}]}, "'rejected'"),
     ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": " "}]}, "rejected .*' '"),
     ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, "'flies'"),
-    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]}, "1 of 1 records .* 20"),
+    (
+        {"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]},
+        "max_length = 20 tokens, got more in 1 of 1",
+    ),
     ({"data": LABELLED}, "'chosen'"),
     ({"data": LABELLED[:1], "loss": "kto"}, "data must have at least 2 completions for KTO, got 1"),
     ({"data": LABELLED[::2], "loss": "kto"}, "data must have labels of both kinds, .* got True only"),

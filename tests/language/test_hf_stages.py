@@ -146,7 +146,7 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
         trained("sft", begun, lora={"r": 2})
     world = World(nouns=2, places=2, max_new_tokens=12)
     fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)
-    with pytest.raises(ValueError, match="lora was given, and is for models of transformers"):
+    with pytest.raises(ValueError, match="lora must be left out for a Decoder"):
         train("grpo", fresh, reward="gold", lora={"r": 2}, progress=False)
     with pytest.raises(ValueError, match="model is None"):
         train("sft", data=world, lora={"r": 2}, progress=False)
@@ -164,7 +164,7 @@ def test_a_run_has_one_base_when_resumed_too(folders, tmp_path, peft, monkeypatc
     monkeypatch.setattr(kind, "step", looked)
     trained("ppo", folders["llama"], updates=1, lora={"r": 2}, out=tmp_path / "run")
     again = {name: GIVEN["ppo"][name] for name in ("data", "reward")}
-    with pytest.raises(ValueError, match="lora was given, and a resumed run has its own"):
+    with pytest.raises(ValueError, match="lora must be left out on resume: the run has its own"):
         train(resume=tmp_path / "run", updates=2, lora={"r": 2}, **again)
     train(resume=tmp_path / "run", updates=2, progress=False, **again)
     assert len(places) == 2

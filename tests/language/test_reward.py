@@ -331,11 +331,14 @@ def test_going_on_with_a_reward_model():
         ({"noise": -1}, "noise must be a number of at least 0, got -1"),
         ({"pairs": 0}, "pairs must be an integer of at least 1, got 0"),
         ({"model": decoder(context=20)}, "at most context = 20 tokens .* max_new_tokens = 24"),
-        ({"data": [{"prompt": "tell fox barn :"}]}, "'chosen' and 'rejected' is wanted"),
-        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected is ' ', which is empty"),
+        (
+            {"data": [{"prompt": "tell fox barn :"}]},
+            "must have 'chosen' and 'rejected', got the column 'prompt'",
+        ),
+        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected must not be empty, got ' '"),
         (
             {"data": [{**RECORDS[0], "chosen": "the fox sits by the barn " * 5}]},
-            "1 of 1 records have more than max_length = 28 tokens",
+            "max_length = 28 tokens, got more in 1 of 1",
         ),
     ],
 )

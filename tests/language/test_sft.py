@@ -221,9 +221,12 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
         ({"examples": 0}, "examples must be an integer of at least 1, got 0"),
         ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),
         ({"eval_examples": -1}, "eval_examples must be an integer of at least 0, got -1"),
-        ({"data": [LONG], "model": True}, "1 of 1 records have more than max_length = 20 tokens"),
-        ({"data": [{"prompt": "tell"}], "model": True}, "the column 'prompt'; 'prompt' and 'completion'"),
-        ({"data": [{**LONG, "completion": ""}], "model": True}, "completion is '', which is empty"),
+        ({"data": [LONG], "model": True}, "max_length = 20 tokens, got more in 1 of 1"),
+        (
+            {"data": [{"prompt": "tell"}], "model": True},
+            "must have 'prompt' and 'completion', .*, got the column 'prompt'",
+        ),
+        ({"data": [{**LONG, "completion": ""}], "model": True}, "completion must not be empty, got ''"),
         (
             {"data": [{**LONG, "completion": "the wolf"}], "model": True},
             r"data\[0\]: text must be of known words, .* got 'wolf'",

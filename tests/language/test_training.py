@@ -362,10 +362,7 @@ def by_position(p, q):
         (lambda completions: None, "must return a list of 6 numbers, got NoneType"),
         (lambda completions: 0.5, "must return a list of 6 numbers, got float"),
         (lambda completions: ["good"] * 6, "must return numbers, got 'good' for completion 0"),
-        (
-            by_position,
-            (by_position, "parameters of reward function by_position must be columns .*'answer', .* got 'p'"),
-        ),
+        (by_position, "parameters of reward function by_position must be columns .*'answer', .* got 'p'"),
     ],
 )
 def test_what_a_reward_function_returns_is_checked(function, message):
