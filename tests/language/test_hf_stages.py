@@ -148,7 +148,7 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
     fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)
     with pytest.raises(ValueError, match="lora must be left out for a Decoder"):
         train("grpo", fresh, reward="gold", lora={"r": 2}, progress=False)
-    with pytest.raises(ValueError, match="model is None"):
+    with pytest.raises(ValueError, match="model must be a run, its folder"):
         train("sft", data=world, lora={"r": 2}, progress=False)
 
 
