@@ -1,5 +1,6 @@
 """What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, bad input."""
 
+import functools
 import math
 import os
 import subprocess
@@ -220,9 +221,45 @@ def test_declarations_are_lost_where_something_is_overridden():
     assert declared(OwnLoss.loss) is None
     assert declared(CategoricalPolicy) == declared(CategoricalPolicy(4, 2)) == "categorical"
     assert declared(Bare) is None
-    assert declared(fast_form("bare")(Bare)) == "bare"
-    del Bare.fast_form
+    assert declared(fast_form("bare")(type("Again", (Bare,), {}))) == "bare"
     assert declared(len) is None
+    assert declared(functools.wraps(PPO.loss)(lambda self, batch: None)) is None
+
+
+def with_hook(policy):
+    policy.network.register_forward_hook(lambda module, inputs, output: output * 0.1)
+
+
+def with_hook_on_a_parameter(policy):
+    next(policy.parameters()).register_hook(lambda gradient: gradient * 0)
+
+
+def with_a_layer_more(policy):
+    policy.network.layers.insert(1, torch.nn.Linear(8, 8))
+
+
+def with_an_activation_at_the_end(policy):
+    policy.network.layers.append(torch.nn.Tanh())
+
+
+@pytest.mark.parametrize(
+    "change", [with_hook, with_hook_on_a_parameter, with_a_layer_more, with_an_activation_at_the_end]
+)
+def test_a_changed_network_runs_in_its_plain_form(change):
+    one, _ = learner(PPO, hidden=(8,))
+    change(one.policy)
+    assert not isinstance(choose.ppo_gradient(one), PPOStep)
+
+
+def test_a_parameter_without_a_gradient_stays_with_an_own_loss():
+    class PolicyOnly(PPO):
+        def loss(self, batch):
+            logp = self.policy.logp(batch.observations, batch.actions)
+            return -(logp * batch.advantages).mean(), {}
+
+    trained = [run(PolicyOnly, "CartPole-v1", total_steps=64, seed=1, fast=fast) for fast in (True, False)]
+    for fast, plain in zip(*(one.value.parameters() for one in trained), strict=True):
+        torch.testing.assert_close(fast, plain, rtol=0, atol=0)
 
 
 @LEARNERS

@@ -76,7 +76,7 @@ class PPO(ActorCritic):
         )
         self.kl_coef = AdaptiveKLCoefficient(s.kl_coef, s.kl_target if s.objective == "adaptive_kl" else None)
         parameters = [*self.policy.parameters(), *self.value.parameters()]
-        self.optimizer = choose.optimizer(parameters, s.lr, eps=s.adam_eps, flat=True, fast=s.fast)
+        self.optimizer = choose.optimizer(parameters, s.lr, eps=s.adam_eps, step=self.loss, fast=s.fast)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         s = self.settings

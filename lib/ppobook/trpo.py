@@ -85,7 +85,7 @@ class TRPO(ActorCritic):
                 "critic's steps would take the policy out of its trust region"
             )
         self.value_optimizer = choose.optimizer(
-            self.value.parameters(), settings.value_lr, flat=True, fast=settings.fast
+            self.value.parameters(), settings.value_lr, step=self.critic_step, fast=settings.fast
         )
 
     def update(self, rollout: Rollout) -> dict[str, float]:

@@ -188,13 +188,14 @@ def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, abo
     return value
 
 
-def count(name: str, x: Any, *, low: int = 1, high: int | None = None) -> int:
+def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) -> int:
     """x, which must be an integer with low <= x <= high, as an int."""
     expected = f"an integer of at least {low}" if high is None else f"an integer in [{low}, {high}]"
+    expected = "an integer" if low is None else expected
     if not isinstance(x, numbers.Integral) or isinstance(x, bool):
         raise TypeError(f"{name} must be {expected}, got {x!r}")
     integer = int(x)
-    if integer < low or (high is not None and integer > high):
+    if (low is not None and integer < low) or (high is not None and integer > high):
         raise ValueError(f"{name} must be {expected}, got {x}")
     return integer
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from ppobook.fast import choose
 from ppobook.fast.adam import Adam, flatten
+from ppobook.ppo import PPO
 
 
 def two_networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
@@ -35,8 +36,10 @@ def follow(optimizer, networks, steps=20, lr=0.1):
 def test_its_steps_are_those_of_torch(flat, eps):
     networks = two_networks()
     plain = copy.deepcopy(networks)
-    ours = choose.optimizer(parameters_of(*networks), 0.1, eps=eps, flat=flat, fast=True)
-    theirs = choose.optimizer(parameters_of(*plain), 0.1, eps=eps, flat=flat, fast=False)
+    ours = choose.optimizer(
+        parameters_of(*networks), 0.1, eps=eps, step=PPO.loss if flat else None, fast=True
+    )
+    theirs = choose.optimizer(parameters_of(*plain), 0.1, eps=eps, fast=False)
     assert isinstance(ours, Adam)
     assert isinstance(theirs, torch.optim.Adam)
     if not flat:
@@ -77,7 +80,7 @@ def test_a_state_of_other_parameters_is_refused(flat):
 
 def test_parameters_of_several_dtypes_stay_where_they_are():
     a, b = two_networks()
-    optimizer = choose.optimizer(parameters_of(a, b.double()), 0.1, flat=True, fast=True)
+    optimizer = choose.optimizer(parameters_of(a, b.double()), 0.1, step=PPO.loss, fast=True)
     assert not optimizer.flat
     assert next(b.parameters()).dtype == torch.float64
 

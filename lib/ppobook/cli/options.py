@@ -196,7 +196,8 @@ def _help(f: dataclasses.Field[Any]) -> str:
 
 def _metavar(f: dataclasses.Field[Any]) -> str:
     kinds = {"float": "X", "int": "N", "tuple": "N,N", "bool": "BOOL", "dict": "DICT"}
-    return kinds.get(re.split(r"\W", str(f.type))[0], "NAME")
+    name = f.type.__name__ if isinstance(f.type, type) else str(f.type)
+    return kinds.get(re.split(r"\W", name)[0], "NAME")
 
 
 def _default(f: dataclasses.Field[Any], presets: dict[str, Any]) -> Any:

@@ -59,9 +59,17 @@ def critic_gradient(learner: Any) -> Callable[[Any], float]:
 
 
 def optimizer(
-    parameters: Iterable[Any], lr: float, *, eps: float = 1e-8, flat: bool = False, fast: bool
+    parameters: Iterable[Any],
+    lr: float,
+    *,
+    eps: float = 1e-8,
+    step: Callable[..., Any] | None = None,
+    fast: bool,
 ) -> Any:
-    """Adam over some parameters: torch's, or `ppobook.fast.adam.Adam`, flat if asked and possible.
+    """Adam over some parameters: torch's, or `ppobook.fast.adam.Adam`.
+
+    The latter holds them in one flat vector where `step`, the loss or gradient step that it serves, declares
+    a fast form: an own loss may leave parameters without a gradient, and these must stay as they are.
 
     Both have `param_groups`, `zero_grad`, `step`, `state_dict` and `load_state_dict`.
     """
@@ -73,7 +81,7 @@ def optimizer(
     if not fast:
         return torch.optim.Adam(parameters, lr, eps=eps)
     alike = len({(p.dtype, p.device) for p in parameters}) == 1
-    return Adam(parameters, lr, eps=eps, flat=flat and alike)
+    return Adam(parameters, lr, eps=eps, flat=step is not None and declared(step) is not None and alike)
 
 
 def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:

@@ -73,6 +73,9 @@ def clip_gradient(vector: nn.Parameter, max_norm: float | None) -> float:
     return norm
 
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
 class ClosedForm:
     """The gradient of PPO's clipped loss by the weights of a policy and a value function.
 
@@ -98,6 +101,7 @@ class ClosedForm:
             and ClosedFormValue.fits(value)
             and not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
             and _trained_in_float32(policy)
+            and not _has_hooks(policy)
         )
 
     def gradient(
@@ -176,7 +180,12 @@ class ClosedFormValue:
     @staticmethod
     def fits(value: Any) -> bool:
         """Whether this is a value function of the kind differentiated here, on the CPU."""
-        return declared(value) == "value" and _Layers.fits(value.network) and _trained_in_float32(value)
+        return (
+            declared(value) == "value"
+            and _Layers.fits(value.network)
+            and _trained_in_float32(value)
+            and not _has_hooks(value)
+        )
 
     def gradient(self, batch: Batch) -> float:
         """Write the gradient of `value_loss` on this batch into the parameters; return the loss."""
@@ -185,6 +194,12 @@ class ClosedFormValue:
         size = np.float32(len(error))
         self.critic.backward((error / size)[:, None])
         return float(0.5 * (error @ error) / size)
+
+
+def _has_hooks(network: nn.Module) -> bool:
+    """Whether hooks are registered in a network or on its parameters: autograd would call them."""
+    hooks = [getattr(part, name) for part in network.modules() for name in _HOOKS]
+    return any(hooks) or any(p._backward_hooks for p in network.parameters())
 
 
 class _Layers:
@@ -207,9 +222,11 @@ class _Layers:
     def fits(network: Any) -> bool:
         if declared(network) != "mlp":
             return False
-        kinds = {type(layer) for layer in network.layers}
-        biases = all(layer.bias is not None for layer in network.layers if isinstance(layer, nn.Linear))
-        return biases and (kinds <= {nn.Linear, nn.Tanh} or kinds <= {nn.Linear, nn.ReLU})
+        layers = list(network.layers)
+        linear, between = layers[::2], {type(layer) for layer in layers[1::2]}
+        if any(type(layer) is not nn.Linear or layer.bias is None for layer in linear):
+            return False
+        return len(layers) % 2 == 1 and (between <= {nn.Tanh} or between <= {nn.ReLU})
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         if len(x) != len(self.ones):  # memory for this size of batch, used again for the next of that size

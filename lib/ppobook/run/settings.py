@@ -36,7 +36,7 @@ def setting(
 
 def fast_by_default() -> bool:
     """Whether runs use the fast forms if they do not say: not if the environment has PPOBOOK_FAST=0."""
-    word = os.environ.get("PPOBOOK_FAST", "1")
+    word = os.environ.get("PPOBOOK_FAST") or "1"
     if word.lower() not in ("0", "1", "false", "true"):
         raise ValueError(f"the environment variable PPOBOOK_FAST must be 0, 1, false or true, got {word!r}")
     return word.lower() in ("1", "true")
@@ -102,7 +102,7 @@ class Settings:
         if kind is bool:
             return validation.flag(name, value)
         if kind is int:
-            return whole(name, value, **limits)
+            return whole(name, value, **{"low": None, **limits})
         if kind is float:
             return validation.number(name, value, **limits)
         if kind is str:
@@ -112,8 +112,9 @@ class Settings:
         if typing.get_origin(kind) is tuple:
             value = value.tolist() if isinstance(value, np.ndarray) else value
             several = value if isinstance(value, list | tuple) else (value,)
-            read = validation.number if float in typing.get_args(kind) else whole
-            return tuple(read(name, one, **limits) for one in several)
+            if float in typing.get_args(kind):
+                return tuple(validation.number(name, one, **limits) for one in several)
+            return tuple(whole(name, one, **{"low": None, **limits}) for one in several)
         return storable(name, value)
 
 
