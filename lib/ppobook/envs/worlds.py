@@ -1,4 +1,4 @@
-"""Two small worlds, a chain and a gridworld, as `TabularMDP`s and as Gymnasium environments."""
+"""Two small worlds, a chain and a gridworld, as instances of `TabularMDP` and as Gymnasium environments."""
 
 from __future__ import annotations
 
