@@ -454,6 +454,7 @@ def forms() -> list[Race]:
         race(rate_trpo(16_384, SEEDS), cartpole, EQUAL_TRPO, 16_384, algorithm="trpo"),
         *rates_jax(65_536, SEEDS),
         from_cold(SEEDS),
+        *gae(0.5, SEEDS),
     ]
 
 

@@ -117,7 +117,8 @@ def _forms(facts: Facts, contestant: str) -> list[Facts]:
 
 
 def gae(recorded: Recorded) -> str:
-    return _pairs(recorded.race, lambda one: one["race"].startswith("gae_"), "milliseconds", "loop")
+    facts = recorded.forms or recorded.race
+    return _pairs(facts, lambda one: one["race"].startswith("gae_"), "milliseconds", "loop")
 
 
 def start_up(recorded: Recorded) -> str:
@@ -290,8 +291,12 @@ def worse(recorded: Recorded) -> str:
     longer = {} if recorded.many is None else {_row(one): one for one in recorded.many["comparisons"]}
     comparisons = list(longer.values())  # more seeds of the same rows, or the same ones again
     if recorded.forms is not None:
-        comparisons += [one for one in recorded.forms["comparisons"] if one["contestant"] == "PureJaxRL"]
+        beside = ("PureJaxRL", "a plain torch loop")
+        comparisons += [one for one in recorded.forms["comparisons"] if one["contestant"] in beside]
+    later = {_row(one) for one in comparisons} - longer.keys()
     for one in recorded.race["comparisons"]:
+        if _row(one) in later:
+            continue
         if _row(one) not in longer or longer[_row(one)]["seeds"] > one["seeds"]:
             comparisons.append(one)
     lines = []
