@@ -3,7 +3,7 @@
 import functools
 
 import torch
-from small_language import Told, rough
+from small_language import ScriptedReward, rough
 
 from ppobook.language.grpo import GRPO
 from ppobook.language.model import Decoder, DecoderConfig
@@ -46,7 +46,7 @@ def stage(kind, *, model=None, reward=None, data=WORLD, tokenizer=WORDS, referen
     model = model or decoder(tokenizer.vocab_size)
     reference = (reference or decoder(tokenizer.vocab_size, seed=5)).requires_grad_(False)
     given = kind.settings_class.make(kind.algorithm, {"batch_size": 12} | settings, {})
-    return kind(Task(model, tokenizer, data, reward or Told(gold), reference), given, seed=3)
+    return kind(Task(model, tokenizer, data, reward or ScriptedReward(gold), reference), given, seed=3)
 
 
 @functools.cache

@@ -12,10 +12,10 @@ from ppobook.language.tokens import Completions, WordTokenizer, left_pad, right_
 EOS, PAD = WordTokenizer.eos, WordTokenizer.pad
 
 
-class Told:
+class ScriptedReward:
     """A reward that a function of completions gives."""
 
-    name, module = "told", None
+    name, module = "scripted", None
 
     def __init__(self, function):
         self.function = function

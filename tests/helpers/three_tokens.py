@@ -1,7 +1,7 @@
 """The world of three tokens, `small_language.Table`: a reward, a policy, a reference, the exact optimum."""
 
 import torch
-from small_language import EVERY, Table, Told
+from small_language import EVERY, ScriptedReward, Table
 
 from ppobook.language.tokens import WordTokenizer
 
@@ -24,7 +24,7 @@ def given():
         "model": Table(POLICY),
         "tokenizer": ONE_WORD,
         "data": [{"prompt": "a"}],
-        "reward": Told(worth),
+        "reward": ScriptedReward(worth),
         "reference": Table(REFERENCE),
     }
 

@@ -191,9 +191,9 @@ def test_a_prompt_that_is_tokenized_differently_alone_is_warned_of():
     ]
     with pytest.warns(
         UserWarning, match="in 2 of 3 records of data the prompt has other tokens alone"
-    ) as told:
+    ) as warned:
         examples = examples_of(records, t)
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     assert asked(examples, t) == ["<s>The sky is"] * 3
     assert answered(examples, t) == [" blue</s>"] * 3
     with pytest.warns(UserWarning, match="in 1 of 1 records"):

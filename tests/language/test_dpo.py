@@ -127,7 +127,7 @@ BETAS = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 
 
 def check_an_update_is_that_of_loops(settings=None):
-    """What is told of an update, and where it leaves the weights."""
+    """The metrics of an update, and where it leaves the weights."""
     settings = settings or {"loss": "dpo"}
     kto = settings["loss"] == "kto"
     # Each prompt has two rows side by side, so the completion of another one stands two further on.
@@ -257,9 +257,9 @@ def check_what_stands_at_padding_changes_nothing(loss="dpo"):
     rows = torch.arange(len(plain.pairs))
     results = []
     for made in (plain, odd):
-        loss, told = made.loss(made.batch(made.pairs, rows))
+        loss, metrics = made.loss(made.batch(made.pairs, rows))
         gradient = torch.autograd.grad(loss, list(made.model.parameters()))
-        results.append([loss, *told.values(), *gradient])
+        results.append([loss, *metrics.values(), *gradient])
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
     again = module.pair_logp(decoder(seed=5), odd.pairs)
@@ -364,16 +364,16 @@ def test_preferences_of_ones_own():
 
 def test_kto_takes_pairs_and_labels_alike():
     pairs, labelled = stage(loss="kto"), stage(loss="kto", data=LABELLED)
-    told = []
+    labels = []
     for made in (pairs, labelled):
         texts = made.pairs.chosen.texts(WORDS)
         rows = zip(made.pairs.chosen.prompt_texts(WORDS), texts, made.desirable.tolist(), strict=True)
-        told.append({(prompt, text): liked for prompt, text, liked in rows})
+        labels.append({(prompt, text): liked for prompt, text, liked in rows})
         assert len(texts) == 14
         assert made.held_out is None
-    assert told[0] == told[1]
-    assert told[0]["fox", "runs"] is True
-    assert told[0]["fox", "runs runs runs runs"] is False
+    assert labels[0] == labels[1]
+    assert labels[0]["fox", "runs"] is True
+    assert labels[0]["fox", "runs runs runs runs"] is False
 
 
 @pytest.mark.parametrize(

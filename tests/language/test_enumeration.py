@@ -77,7 +77,7 @@ def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
     )
     results = []
     for batch in (completions, odd):
-        value, told = made.loss(online.PairBatch(batch, ref_logp))
-        results.append([value, *told.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
+        value, metrics = made.loss(online.PairBatch(batch, ref_logp))
+        results.append([value, *metrics.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
     for plain, other in zip(*results, strict=True):
         torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)

@@ -8,22 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow_statistics import close, mean, sample_std
 
 from ppobook.language.grpo import group_advantages
 from ppobook.language.settings import BASELINES, SCALES
-
-
-def close(found, wanted):
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
-
-
-def mean(x):
-    return math.fsum(x) / len(x)
-
-
-def deviation(x):
-    middle = mean(x)
-    return math.sqrt(math.fsum((one - middle) ** 2 for one in x) / (len(x) - 1))
 
 
 def slow_advantages(rewards, size, baseline, scale, eps):
@@ -39,7 +27,7 @@ def slow_advantages(rewards, size, baseline, scale, eps):
         taken = {"group": group, "leave_one_out": others, "batch": rewards}[baseline]
         advantage = reward - mean(taken)
         if scale != "none":
-            advantage /= deviation({"group": group, "batch": rewards}[scale]) + eps
+            advantage /= sample_std({"group": group, "batch": rewards}[scale]) + eps
         found.append(advantage)
     return found
 

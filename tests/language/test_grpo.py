@@ -8,28 +8,17 @@ import numpy as np
 import pytest
 import torch
 from language_stages import TINY, decoder, gold, grpo, rows_of, token_log_probs
-from small_language import EVERY, Told, rough, widened
+from slow_statistics import close, mean, sample_std
+from small_language import EVERY, ScriptedReward, rough, widened
 from three_tokens import ONE_WORD
 
 from ppobook.language import grpo as module
 from ppobook.language.grpo import group_advantages, variants
 from ppobook.language.settings import VARIANTS, GRPOSettings
 from ppobook.language.tokens import Completions, WordTokenizer, right_pad
+from ppobook.objectives import cispo_loss, clipped_surrogate_loss, sequence_surrogate_loss
 
 LONGEST = TINY["max_new_tokens"]
-
-
-def close(found, wanted):
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
-
-
-def mean(x):
-    return math.fsum(x) / len(x)
-
-
-def deviation(x):
-    middle = mean(x)
-    return math.sqrt(math.fsum((one - middle) ** 2 for one in x) / (len(x) - 1))
 
 
 # --- each variant against its paper --------------------------------------------------------------------
@@ -54,7 +43,7 @@ def clipped(ratio, advantage, low, high):
 
 def by_group_mean_and_deviation(rewards):
     """With n − 1, and what keeps the division from 0; of both the papers say nothing."""
-    return [(reward - mean(rewards)) / (deviation(rewards) + 1e-4) for reward in rewards]
+    return [(reward - mean(rewards)) / (sample_std(rewards) + 1e-4) for reward in rewards]
 
 
 def deepseekmath(groups, beta=0.3):
@@ -228,7 +217,7 @@ def in_groups(made, rounds, policy, worth):
 def check_variant(variant, **settings):
     """Everything between the samples and the loss, and its gradient, is the paper's."""
     formula, scale, reward = PAPER[variant]
-    made = grpo(variant=variant, reward=reward and Told(reward), **settings)
+    made = grpo(variant=variant, reward=reward and ScriptedReward(reward), **settings)
     rounds = watched(made)
     experience, row = made.make_experience(0)
     completions = Completions.join(rounds)
@@ -267,6 +256,29 @@ def check_variant(variant, **settings):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_is_its_papers_formula(variant):
     check_variant(variant)
+
+
+@pytest.mark.parametrize("variant", ["grpo", "dapo", "gspo", "cispo"])
+def test_the_loss_it_spells_out_is_that_of_objectives(variant):
+    made = grpo(variant=variant, kl_coef=0.0)
+    experience, _ = made.make_experience(0)
+    rough(made.model, seed=20)
+    s, mask = made.settings, experience.completions.mask
+    loss, _ = made.loss(experience)
+    logp, old_logp = made.forward(experience)["logp"], experience.completions.logp
+    how = {"mask": mask, "reduction": s.reduction}
+    if s.surrogate == "sequence":
+        advantages = experience.advantages[:, 0]
+        known = sequence_surrogate_loss(logp, old_logp, advantages, s.clip_eps, s.clip_eps_high, **how)
+    elif s.surrogate == "cispo":
+        known = cispo_loss(logp, old_logp, experience.advantages, s.clip_eps_high, s.clip_eps, **how)
+    else:
+        eps = {"clip_eps": s.clip_eps, "clip_eps_high": s.clip_eps_high}
+        known = clipped_surrogate_loss(logp, old_logp, experience.advantages, **eps, **how)
+    close(loss, known)
+    weights = list(made.model.parameters())
+    for x, y in zip(*(torch.autograd.grad(one, weights) for one in (loss, known)), strict=True):
+        close(x, y)
 
 
 def test_it_is_so_at_another_temperature():
@@ -438,7 +450,7 @@ def test_grpos_own_is_the_policy_gradient_of_its_advantage_and_length(size):
         for others in itertools.product(range(len(EVERY)), repeat=size - 1):
             chance = math.prod(p[j] for j in others)
             rewards = [WORTH[i], *(WORTH[j] for j in others)]
-            spread = deviation(rewards)
+            spread = sample_std(rewards)
             average += chance * (WORTH[i] - mean(rewards)) / (spread + 1e-4)
         push.append(average / len(said))
     push = torch.tensor(push, dtype=torch.float64)
@@ -516,7 +528,9 @@ def test_minibatches_are_of_whole_groups():
 
 
 def test_without_an_informative_group_there_is_no_update():
-    made = grpo(variant="dapo", reward=Told(lambda c: torch.full((len(c),), 0.3)), max_rounds=3, lr=1e-2)
+    made = grpo(
+        variant="dapo", reward=ScriptedReward(lambda c: torch.full((len(c),), 0.3)), max_rounds=3, lr=1e-2
+    )
     before = {name: x.clone() for name, x in made.model.state_dict().items()}
     row = made.step(0)
     assert (row["rounds"], row["dead_groups"], made.rounds) == (3, 1.0, 3)
@@ -526,7 +540,7 @@ def test_without_an_informative_group_there_is_no_update():
 
 
 def test_groups_that_agree_are_reported_and_push_nowhere():
-    made = grpo(reward=Told(coarse), kl_coef=0.0, overlong=0.0)
+    made = grpo(reward=ScriptedReward(coarse), kl_coef=0.0, overlong=0.0)
     experience, row = made.make_experience(0)
     rewards = coarse(experience.completions).view(4, 3)
     dead = (rewards.min(dim=1).values == rewards.max(dim=1).values).repeat_interleave(3)
@@ -539,7 +553,9 @@ def test_groups_that_agree_are_reported_and_push_nowhere():
 
 def test_each_round_has_prompts_of_its_own():
     """Two rounds of two groups: all four prompts, before one comes again."""
-    made = grpo(variant="dapo", batch_size=6, reward=Told(lambda c: torch.zeros(len(c))), max_rounds=4)
+    made = grpo(
+        variant="dapo", batch_size=6, reward=ScriptedReward(lambda c: torch.zeros(len(c))), max_rounds=4
+    )
     rounds = watched(made)
     made.step(0)
     asked = [[tuple(p) for p in c.prompts[::3].tolist()] for c in rounds]

@@ -120,7 +120,7 @@ def test_a_stage_does_to_gpt2_what_it_does_to_our_decoder(transformers, stage):
     tokenizer = open_tokenizer(words())
     theirs = trained(stage, net, tokenizer=tokenizer)
     ours = trained(stage, gpt2.to_decoder(net, eos=EOS, pad=PAD), tokenizer=tokenizer)
-    # In DPO's first batch nothing is told apart yet, and rounding decides on which side it falls.
+    # In DPO's first batch nothing is distinguished yet, and rounding decides on which side it falls.
     unmeant = ("seconds", "accuracy") if stage == "dpo" else "seconds"
     for name in [name for name in ours.history.columns if not name.startswith(unmeant)]:
         assert theirs.history[name].tolist() == pytest.approx(

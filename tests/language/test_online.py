@@ -9,7 +9,7 @@ from language_stages import RECORDS, WORDS, WORLD, base, completions_of, reward_
 from language_stages import decoder as any_decoder
 from language_stages import stage as any_stage
 from language_stages import token_log_probs as slow_log_probs
-from small_language import EVERY, Table, Told, rough, same, same_run
+from small_language import EVERY, ScriptedReward, Table, rough, same, same_run
 from three_tokens import ONE_WORD, POLICY, REFERENCE, WORTH, of_table
 from torch import nn
 
@@ -32,7 +32,7 @@ def decoder(seed=0):
 
 
 def stage(kind, **given):
-    fixed = {"model": decoder(), "reference": decoder(seed=5), "reward": Told(curious)}
+    fixed = {"model": decoder(), "reference": decoder(seed=5), "reward": ScriptedReward(curious)}
     return any_stage(kind, **fixed | given)
 
 
@@ -69,7 +69,7 @@ VARIANTS = [
 
 
 def check_an_update_is_that_of_loops(settings=None):
-    """What is told of an update, and where it leaves the weights."""
+    """The metrics of an update, and where it leaves the weights."""
     settings = settings or {"group_size": 3, "beta": 0.3, "temperature": 0.8}
     made, twin = online(**settings), online(**settings)
     s, k, n = made.settings, made.settings.group_size, 12 // made.settings.group_size
@@ -233,7 +233,7 @@ def slow_reward(model, prompt, said):
 
 
 def check_a_lesson_is_that_of_loops(pooling="sum", **settings):
-    """The reward model after its first two lessons, and what is told of them."""
+    """The reward model after its first two lessons, and its metrics."""
     given = {"reward": LearnedReward(reward_model(pooling=pooling)), "reward_model_epochs": 2} | settings
     made, twin = iterative(**given), iterative(**given)
     mine = reward_model(pooling=pooling)
@@ -453,7 +453,7 @@ def check_what_ratios_are_to(temperature=0.8):
         )
         assert not other.completions.logp[~c.mask].any()
         assert row["lag_kl"] == pytest.approx(kl, rel=1e-9)
-        # What is told of the samples is of the one who wrote them.
+        # The metrics of the samples are those of the policy that drew them.
         with torch.no_grad():
             ref = flat([slow_log_probs(made.reference, *one, temperature) for one in rows_of(c)])
         assert row["kl_reference"] == pytest.approx((late - ref).sum().item() / len(c), rel=1e-9)
@@ -482,7 +482,7 @@ def test_the_expected_gradient():
         made = three_tokens(
             module.LaggedGRPO,
             model=Table(policy),
-            reward=Told(lambda completions: worth[completions.tokens[:, 0]]),
+            reward=ScriptedReward(lambda completions: worth[completions.tokens[:, 0]]),
             max_new_tokens=1,
             batch_size=4,
             **given,

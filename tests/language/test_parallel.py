@@ -97,7 +97,7 @@ def alike(one, other, tolerance=1e-9):
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
-def told(run):
+def outcome(run):
     return {"history": run.history, "weights": list(run.model.state_dict().values())}
 
 
@@ -107,7 +107,7 @@ def told(run):
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_parts_of_a_batch_take_the_steps_of_the_whole(one, case, size):
-    alike(told(fit(case, micro_batch_size=size)), one(case))
+    alike(outcome(fit(case, micro_batch_size=size)), one(case))
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_no_more_rows_than_asked_for_go_through_a_model(monkeypatch, case):
     seen = []
 
     def watched(method):
-        def told(self, tokens, *given):
+        def counted(self, tokens, *given):
             seen.append(len(tokens))
             return method(self, tokens, *given)
 
-        return told
+        return counted
 
     for name in ("hidden", "start_cache"):
         monkeypatch.setattr(Decoder, name, watched(getattr(Decoder, name)))
@@ -204,14 +204,14 @@ def work(rank, port, folder):
     found = {}
     try:
         for case in CASES:
-            found[case] = told(fit(case, out=folder / f"two, {case}" if case in RESUMED else None))
+            found[case] = outcome(fit(case, out=folder / f"two, {case}" if case in RESUMED else None))
         found["weights of both"] = parallel.gather(lambda: [found["grpo"]["weights"]])
-        found["in parts"] = told(fit("ppo", micro_batch_size=2))
+        found["in parts"] = outcome(fit("ppo", micro_batch_size=2))
         for case in RESUMED:
             shorter = CASES[case]["updates"] - 1
             fit(case, updates=shorter, out=folder / f"short, {case}")
             function = CASES[case]["reward"]() if case == "dapo" else None
-            found[f"resumed, {case}"] = told(
+            found[f"resumed, {case}"] = outcome(
                 train(resume=folder / f"short, {case}", reward=function, updates=shorter + 1, progress=False)
             )
         update = stopped(folder / "stopped")
@@ -223,7 +223,7 @@ def work(rank, port, folder):
             found["angry"] = parallel.gather(lambda: [sentence])
         kept, Stage.learn = Stage.learn, as_if_alone
         for case in PLANTED:
-            found[f"planted, {case}"] = told(fit(case))
+            found[f"planted, {case}"] = outcome(fit(case))
         Stage.learn = kept
     except BaseException:
         found["failed"] = traceback.format_exc()
@@ -256,7 +256,7 @@ def one():
 
     def made(case):
         if case not in known:
-            known[case] = told(fit(case))
+            known[case] = outcome(fit(case))
         return known[case]
 
     return made
@@ -291,7 +291,7 @@ def test_two_processes_resume_to_the_same_bits(two, case):
     alike(again, whole, tolerance=0)
     assert (two["folder"] / f"two, {case}" / "history.csv").exists()
     kept = load(two["folder"] / f"two, {case}")
-    alike(told(kept), whole, tolerance=0)
+    alike(outcome(kept), whole, tolerance=0)
     # And one process goes on from where two have been.
     function = CASES[case]["reward"]() if case == "dapo" else None
     steps = CASES[case]["updates"]
@@ -327,7 +327,7 @@ def test_torchrun_and_the_command_line(tmp_path):
     assert done.returncode == 0, done.stderr
     sizes = {"examples": 41, "eval_examples": 0, "width": 8, "layers": 1}
     alone = train("sft", data=World(nouns=2, places=2), updates=3, progress=False, **sizes)
-    alike(told(load(tmp_path / "run")), told(alone), tolerance=1e-4)
+    alike(outcome(load(tmp_path / "run")), outcome(alone), tolerance=1e-4)
     alone.save(tmp_path / "alone")
     spoken = done.stdout.replace(str(tmp_path / "run"), "")
     assert spoken.count("sft") <= 2, spoken

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from language_stages import PPO_SETTINGS, completions_of, decoder, log_probs, ppo, rows_of
-from small_language import EVERY, Told, rough
+from small_language import EVERY, ScriptedReward, rough
 from three_tokens import WORTH, far_from_optimum, given, of_table
 from torch import nn
 
@@ -183,7 +183,7 @@ def test_in_the_loss_three_of_the_penalties_have_the_gradient_of_the_kl(settings
         batch_size=16, max_new_tokens=1, kl_in="loss", kl_coef=0.7, value_coef=0.0, **settings
     )
     made.sample = lambda prompts: in_proportion(made.model, 1)
-    made.reward = Told(lambda completions: torch.zeros(len(completions), dtype=torch.float64))
+    made.reward = ScriptedReward(lambda completions: torch.zeros(len(completions), dtype=torch.float64))
     nn.init.zeros_(made.critic.output.weight), nn.init.zeros_(made.critic.output.bias)
     (found,) = torch.autograd.grad(made.loss(made.make_experience(0)[0])[0], [made.model.logits])
     log_p, log_ref = (m.logits[0].log_softmax(-1) for m in (made.model, made.reference))

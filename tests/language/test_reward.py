@@ -120,11 +120,11 @@ def test_a_reward_model_begins_with_the_models_weights_and_no_opinion():
     for name, weight in stage.model.body.state_dict().items():
         assert torch.equal(weight, model.state_dict()[name])
     assert stage.model.output.bias is None
-    told = stage.step(0)
-    assert told["loss"] == pytest.approx(math.log(2))
-    assert (told["accuracy"], told["margin"]) == (0.5, 0.0)
+    metrics = stage.step(0)
+    assert metrics["loss"] == pytest.approx(math.log(2))
+    assert (metrics["accuracy"], metrics["margin"]) == (0.5, 0.0)
     batch = stage.pairs.select(stage.batches.rows(0))
-    assert told["tokens"] == batch.chosen.lengths.sum() + batch.rejected.lengths.sum()
+    assert metrics["tokens"] == batch.chosen.lengths.sum() + batch.rejected.lengths.sum()
 
 
 @pytest.mark.parametrize("pooling", ["sum", "last"])
@@ -139,13 +139,13 @@ def test_one_update_is_a_step_down_the_bradley_terry_loss(pooling):
     loss = -chances.log().mean()
     slopes = gradients(loss, stage.model)
     before = [p.detach().clone() for p in stage.model.parameters()]
-    told = stage.step(3)
-    assert told["loss"] == pytest.approx(loss.item(), rel=1e-9)
-    assert told["margin"] == pytest.approx((chosen - rejected).mean().item(), rel=1e-7)
+    metrics = stage.step(3)
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-9)
+    assert metrics["margin"] == pytest.approx((chosen - rejected).mean().item(), rel=1e-7)
     ties = (chosen == rejected).double().mean().item()  # short texts are the same now and then
-    assert told["accuracy"] == pytest.approx((chosen > rejected).double().mean().item() + ties / 2)
+    assert metrics["accuracy"] == pytest.approx((chosen > rejected).double().mean().item() + ties / 2)
     norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
-    assert told["grad_norm"] == pytest.approx(norm, rel=1e-7)
+    assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-7)
     for p, old, slope in zip(stage.model.parameters(), before, slopes, strict=True):
         expected = old - 0.01 * slope / (slope.abs() + 1e-8)
         torch.testing.assert_close(p.detach(), expected, rtol=1e-7, atol=1e-6)
@@ -291,13 +291,13 @@ def test_what_was_held_out_is_found_again(tmp_path):
 
 def test_held_out_pairs_are_evaluated_after_the_update():
     stage = made(lr=0.01)
-    told = [stage.step(number) for number in range(3)]
-    assert ["eval_loss" in row for row in told] == [False, False, True]
+    metrics = [stage.step(number) for number in range(3)]
+    assert ["eval_loss" in row for row in metrics] == [False, False, True]
     chosen, rejected = (
         slow_rewards(stage.model, side, "sum") for side in (stage.held_out.chosen, stage.held_out.rejected)
     )
     gap = (chosen - rejected).detach().double().numpy()
-    last = told[-1]
+    last = metrics[-1]
     assert last["eval_loss"] == pytest.approx(np.log1p(np.exp(-gap)).mean(), rel=1e-4)
     assert last["eval_margin"] == pytest.approx(gap.mean(), abs=1e-5)
     assert last["eval_accuracy"] == pytest.approx((gap > 0).mean() + (gap == 0).mean() / 2)

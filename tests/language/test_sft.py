@@ -61,8 +61,8 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_completions():
 
 def test_what_is_likeliest_is_what_counts_as_right():
     model, examples = rough_decoder(), completions()
-    told = generate(model, examples.prompts, examples.prompt_mask, 4, temperature=0)
-    assert next_token_loss(model, told)[1].item() == 1.0
+    generated = generate(model, examples.prompts, examples.prompt_mask, 4, temperature=0)
+    assert next_token_loss(model, generated)[1].item() == 1.0
     flat = Decoder(DecoderConfig(9, context=16, width=8, heads=2, eos=1, pad=0))
     with torch.no_grad():
         flat.wte.weight.zero_()
@@ -128,11 +128,11 @@ def test_one_update_is_a_step_of_adamw_down_the_loss_of_its_batch():
     loss, accuracy = slow_loss(stage.model, batch)
     slopes = gradients(loss, stage.model)
     norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
-    told = stage.step(2)
-    assert told["loss"] == pytest.approx(loss.item(), rel=1e-9)
-    assert told["accuracy"] == pytest.approx(accuracy)
-    assert told["grad_norm"] == pytest.approx(norm, rel=1e-9)
-    assert told["tokens"] == batch.lengths.sum()
+    metrics = stage.step(2)
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-9)
+    assert metrics["accuracy"] == pytest.approx(accuracy)
+    assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-9)
+    assert metrics["tokens"] == batch.lengths.sum()
     assert norm > 0.3
     for (name, p), slope in zip(stage.model.named_parameters(), slopes, strict=True):
         # Adam's first step: the gradient over its own size.
@@ -158,11 +158,11 @@ def test_examples_of_a_world_end_and_those_held_out_are_others():
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 64])
 def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size):
     stage = made(eval_every=3, eval_examples=20, batch_size=batch_size)
-    told = [stage.step(number) for number in range(6)]
-    assert [number for number, row in enumerate(told) if "eval_loss" in row] == [2, 5]
+    metrics = [stage.step(number) for number in range(6)]
+    assert [number for number, row in enumerate(metrics) if "eval_loss" in row] == [2, 5]
     loss, accuracy = slow_loss(stage.model, stage.held_out)
-    assert told[-1]["eval_loss"] == pytest.approx(loss.item(), rel=1e-5)
-    assert told[-1]["eval_accuracy"] == pytest.approx(accuracy)
+    assert metrics[-1]["eval_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert metrics[-1]["eval_accuracy"] == pytest.approx(accuracy)
 
 
 def test_looking_at_what_is_held_out_changes_nothing():

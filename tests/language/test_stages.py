@@ -16,7 +16,7 @@ from language_stages import (
     reward_model,
     stage,
 )
-from small_language import Told, rough, same_run, widened
+from small_language import ScriptedReward, rough, same_run, widened
 
 from ppobook.language.online import IterativePPO, LaggedGRPO, OnlineDPO
 from ppobook.language.rewards import LearnedReward
@@ -251,7 +251,7 @@ REFUSED = [
     (online_dpo, {"loss": "kto"}, "loss must be one of 'dpo', 'ipo', got 'kto'"),
     (online_dpo, {"kl_coef": 0.1}, "kl_coef"),
     (online_dpo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* got 17"),
-    (iterative_ppo, {"reward": Told(curious)}, "reward must be a reward model, .* got 'told'"),
+    (iterative_ppo, {"reward": ScriptedReward(curious)}, "reward must be a reward model, .* got 'scripted'"),
     (iterative_ppo, {"data": RECORDS, "max_new_tokens": 5}, "data must be a World, .* method prefer"),
     (iterative_ppo, {"temperatures": (1.0,) * 3}, r"temperatures must be two numbers, .* got \(1.0, 1.0, 1"),
     (iterative_ppo, {"refresh_every": 0}, "refresh_every must be an integer of at least 1, got 0"),

@@ -125,14 +125,14 @@ def test_grpo_and_its_variants(trl, reference_folder, tmp_path, case):
     experience = grpo.Experience(
         completions, ref_logp, advantages[:, None].expand(completions.mask.shape) * completions.mask
     )
-    mine, told = ours.loss(experience)
+    mine, metrics = ours.loss(experience)
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
 
     said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
-    close(told["entropy"], said["entropy"])
+    close(metrics["entropy"], said["entropy"])
     if "clip_ratio/region_mean" in said:  # where the gradient is gone; our clip_fraction counts both signs
-        close(told["flat_fraction"], said["clip_ratio/region_mean"])
+        close(metrics["flat_fraction"], said["clip_ratio/region_mean"])
         assert said["clip_ratio/region_mean"] > 0
     if "cispo" in case:
         assert said["cispo_clip_ratio"] > 0
@@ -323,10 +323,10 @@ def test_the_policys_loss_of_ppo(trl, reference_folder, tmp_path, changes):
     advantages = normalize(torch.randn(mask.shape, generator=seeded(2)), mask)
     loss = theirs._compute_loss(theirs.model, as_theirs(completions, advantages, ref_logp))
     nothing = torch.zeros(mask.shape)
-    mine, told = ours.loss(ppo.Experience(completions, ref_logp, advantages, nothing, nothing))
+    mine, metrics = ours.loss(ppo.Experience(completions, ref_logp, advantages, nothing, nothing))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    close(told["flat_fraction"], theirs._metrics["train"]["clip_ratio/region_mean"][-1])
+    close(metrics["flat_fraction"], theirs._metrics["train"]["clip_ratio/region_mean"][-1])
 
 
 # --- online DPO ---------------------------------------------------------------------------------------------
@@ -385,11 +385,11 @@ def test_online_dpo_from_the_texts_on(trl, tmp_path, loss, temperature):
         assert row["tied"] == 0
         return at.loss(pairs)
 
-    mine, told = mine_at(1.0)
+    mine, metrics = mine_at(1.0)
     close(mine, said)
     theirs_moved = {name: p.grad for name, p in theirs.model.named_parameters()}
     same_gradients(our_gradients(mine, ours.model), theirs_moved)
-    close(told["margin"], theirs.stats["rewards/margins"][-1])
+    close(metrics["margin"], theirs.stats["rewards/margins"][-1])
     if temperature != 1.0:
         assert abs(mine_at(temperature)[0].item() - said.item()) > 1e-4
 

@@ -117,16 +117,16 @@ def test_dpo_from_the_texts_on(trl, tmp_path):
     theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="sigmoid")
     ours = our_dpo(beta=0.3)
     loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
+    mine, metrics = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
-    close(told["chosen_reward"], said["rewards/chosen"])
-    close(told["rejected_reward"], said["rewards/rejected"])
-    close(told["margin"], said["rewards/margins"])
-    close(told["accuracy"], said["rewards/accuracies"])  # no tie among them
-    close(told["chosen_logp"], said["logps/chosen"])
-    close(told["rejected_logp"], said["logps/rejected"])
+    close(metrics["chosen_reward"], said["rewards/chosen"])
+    close(metrics["rejected_reward"], said["rewards/rejected"])
+    close(metrics["margin"], said["rewards/margins"])
+    close(metrics["accuracy"], said["rewards/accuracies"])  # no tie among them
+    close(metrics["chosen_logp"], said["logps/chosen"])
+    close(metrics["rejected_logp"], said["logps/rejected"])
 
 
 def test_ipo_is_trls_on_means_over_tokens(trl, tmp_path):
@@ -218,14 +218,14 @@ def test_kto_from_the_texts_on(trl, tmp_path, weights, reference):
         desirable_weight=good,
         undesirable_weight=bad,
     )
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(5)))
+    mine, metrics = ours.loss(ours.batch(ours.pairs, torch.arange(5)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     said = {name: values[-1] for name, values in theirs._metrics["train"].items()}
-    close(told["kl"], said["kl"])
+    close(metrics["kl"], said["kl"])
     assert (said["kl"] > 0) is (reference == 7)
-    close(told["chosen_reward"], said["rewards/chosen"])
-    close(told["margin"], said["rewards/margins"])
+    close(metrics["chosen_reward"], said["rewards/chosen"])
+    close(metrics["margin"], said["rewards/margins"])
 
 
 @pytest.fixture(scope="module")
@@ -251,10 +251,10 @@ def test_simpo_from_the_texts_on(cpo, tmp_path):
     batch = theirs.data_collator([theirs.train_dataset[i] for i in range(4)])
     loss = theirs.compute_loss(theirs.model, batch)
     ours = our_dpo(loss="simpo", beta=2.0, gamma=0.7)
-    mine, told = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
+    mine, metrics = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
-    close(told["margin"], theirs._stored_metrics["train"]["rewards/margins"][-1])
+    close(metrics["margin"], theirs._stored_metrics["train"]["rewards/margins"][-1])
 
 
 def test_smoothed_dpo_without_a_reference_is_trls_cpo(cpo, tmp_path):
@@ -270,6 +270,6 @@ def test_smoothed_dpo_without_a_reference_is_trls_cpo(cpo, tmp_path):
     chosen, rejected = -6 + 3 * torch.randn(2, 9, generator=seeded())
     losses, chosen_rewards, rejected_rewards = theirs.cpo_loss(chosen, rejected)
     nothing = torch.zeros(9)
-    mine, told = dpo_loss(chosen, rejected, nothing, nothing, 0.3, label_smoothing=0.15)
+    mine, metrics = dpo_loss(chosen, rejected, nothing, nothing, 0.3, label_smoothing=0.15)
     close(mine, losses.mean())
-    close(told["margin"], (chosen_rewards - rejected_rewards).mean())
+    close(metrics["margin"], (chosen_rewards - rejected_rewards).mean())

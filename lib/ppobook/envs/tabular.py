@@ -54,7 +54,7 @@ class TabularMDP:
     gamma : float in [0, 1]
         The discount. With 1, a policy must reach a terminal state from everywhere, or its value is refused.
     start : array, shape (S,)
-        The distribution of the first state. None of it on a terminal state.
+        Initial-state distribution; 0 at terminal states.
     terminal : array of bool, shape (S,), optional
         Which states end an episode. None of them, if left out.
     state_names, action_names : sequences of str, optional
