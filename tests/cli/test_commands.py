@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from warm import python
 
 from ppobook import training
 from ppobook.cli import main
@@ -293,10 +294,7 @@ def test_a_learner_and_a_world_from_the_folder_one_stands_in(tmp_path):
     (tmp_path / "own_things.py").write_text(OWN)
 
     def ppobook(*argv, code=0):
-        command = [sys.executable, "-m", "ppobook", *argv]
-        # -P: the folder is not on the path, as it is not for the installed command.
-        command.insert(1, "-P")
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        done = python("-m", "ppobook", *argv, cwd=tmp_path)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 

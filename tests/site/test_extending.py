@@ -2,9 +2,9 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from warm import python
 
 PAGE = Path(__file__).parents[2] / "reference" / "extending.md"
 
@@ -27,10 +27,7 @@ def test_the_code_on_the_page_runs(tmp_path):
     assert len(blocks) == 8
     script = tmp_path / "page.py"
     script.write_text("\n".join([*blocks, AT_THE_END]), encoding="utf-8")
-    quiet = {**os.environ, "TQDM_DISABLE": "1"}
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=tmp_path, env=quiet, capture_output=True, text=True
-    )
+    done = python(script.name, cwd=tmp_path, TQDM_DISABLE="1")
     assert done.returncode == 0, done.stderr
 
 
@@ -42,7 +39,6 @@ def test_the_command_lines_on_the_page_run(tmp_path):
     (tmp_path / "my_module.py").write_text(module, encoding="utf-8")
     commands = "".join(re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S))
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    quiet = {**os.environ, "TQDM_DISABLE": "1", "PYTHONPATH": path}
     said = ""
     for command in commands.strip().splitlines():
         words = command.removeprefix("$ ppobook ").split()
@@ -52,13 +48,7 @@ def test_the_command_lines_on_the_page_run(tmp_path):
             words += ["--total-steps", "2000", "--num-steps", "50", "--num-envs", "4"]
         else:
             words += ["--episodes", "10"]
-        done = subprocess.run(
-            [sys.executable, "-m", "ppobook", *words],
-            cwd=tmp_path,
-            env=quiet,
-            capture_output=True,
-            text=True,
-        )
+        done = python("-m", "ppobook", *words, cwd=tmp_path, TQDM_DISABLE="1", PYTHONPATH=path)
         assert done.returncode == 0, done.stderr
         said += done.stdout
     assert "return: mean" in said

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm import python
 
 from ppobook.cli import main
 from ppobook.language import World, train
@@ -20,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "reference" / "language.md").read_text(encod
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 COMMANDS = [block.splitlines() for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.M | re.S)]
 
-QUIET = {**os.environ, "TQDM_DISABLE": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+QUIET = {"TQDM_DISABLE": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def cells(heading):
@@ -36,9 +37,7 @@ def codes(cell):
 
 def run_python(code, folder):
     (folder / "page.py").write_text(code, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "page.py"], cwd=folder, env=QUIET, capture_output=True, text=True, timeout=500
-    )
+    done = python("page.py", cwd=folder, **QUIET)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -57,7 +56,7 @@ def run_command(tmp_path, monkeypatch, capfd):
             return said.out
         assert program == "torchrun"
         command = [sys.executable, "-m", "torch.distributed.run", *words, *more]
-        done = subprocess.run(command, env=QUIET, capture_output=True, text=True, timeout=500)
+        done = subprocess.run(command, env={**os.environ, **QUIET}, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
