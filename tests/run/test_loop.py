@@ -75,11 +75,14 @@ def deaths(killed, scenario, folder):
     """Kill a run at each change that it makes to the disk, and resume it; returns the number of changes."""
     folder, unbroken, n = Path(folder), fit(5).bits(), 0
     before, how = SCENARIOS[scenario]
+    begun_before = folder.with_name(f"begun-{before}")
+    if before is not None:
+        fit(before, out=begun_before)
     while True:
         n += 1
         shutil.rmtree(folder, ignore_errors=True)
         if before is not None:
-            fit(before, out=folder)
+            shutil.copytree(begun_before, folder)
         if not killed(n, {"updates": 5, "out" if before is None else "resume": folder, **how}):
             return n - 1
         begun = folder.exists() and checkpoints(folder)
