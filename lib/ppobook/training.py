@@ -35,6 +35,7 @@ from ppobook.run.settings import whole
 from ppobook.run.state import check_state
 from ppobook.run.training import run_training
 from ppobook.spaces import describe_space, space_of
+from ppobook.validation import counted
 
 # The columns of every run's history, in this order; an algorithm may add others.
 COLUMNS = (
@@ -255,7 +256,7 @@ class _Training(TrainingLoop):
     """A training run in progress."""
 
     counter = "steps"
-    unit = "steps"
+    unit = "step"
     limit = "total_steps"
     format = FORMAT
     reserved = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
@@ -306,6 +307,17 @@ class _Training(TrainingLoop):
 
     def title(self) -> str:
         return Run.title(self.config)
+
+    def announcement(self) -> str:
+        """Steps and updates: an update takes a whole batch, so they may be more than was asked for."""
+        times, envs = self.config["num_steps"], self.config["num_envs"]
+        updates = math.ceil((self.config["total_steps"] - self.position) / (times * envs))
+        if self.learner.value is None:  # a batch of whole episodes
+            what = f"updates of at least {times:,} × {envs:,} steps"
+        else:
+            of = f"{counted(updates, 'update')} of {times:,} × {envs:,}"
+            what = f"{counted(updates * times * envs, 'step')} in {of}"
+        return f"{self.title()}: {what}" + (f", after step {self.position:,}" if self.position else "")
 
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
         return {"mean_return": f"{row['return_mean']:.4g}"}

@@ -223,6 +223,11 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 update", "16,384 steps"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def choice(name: str, x: Any, known: Iterable[str]) -> str:
     """x, which must be one of the known names. The error suggests close matches."""
     known = list(known)

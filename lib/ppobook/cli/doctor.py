@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from ppobook.cli.options import Run, command
-from ppobook.cli.users import counted
+from ppobook.validation import counted
 
 
 @command
@@ -26,7 +26,8 @@ def doctor(folder: Run, /) -> None:
 
     record = read_record(folder)
     config, updates = record.config, len(record.history)
-    print(f"{short_name(config['algorithm'])} on {config['env']}, seed {config['seed']}, {counted(updates)}")
+    what = f"{short_name(config['algorithm'])} on {config['env']}"
+    print(f"{what}, seed {config['seed']}, {counted(updates, 'update')}")
     actions = record.action_space
     dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
     findings = examine(record.history, config, action_dims=dims) if updates else []

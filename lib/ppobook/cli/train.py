@@ -13,7 +13,6 @@ from ppobook.cli.options import Default, as_words, first_word, print_settings, r
 from ppobook.cli.users import (
     OF_TRAINING,
     Training,
-    counted,
     imported_class,
     merged,
     read_settings,
@@ -23,6 +22,7 @@ from ppobook.cli.users import (
 from ppobook.presets import PRESETS
 from ppobook.run.settings import Settings
 from ppobook.settings import SETTINGS
+from ppobook.validation import counted
 
 # What a file may have besides the settings.
 ARGUMENTS = ("env", "total_steps", *OF_TRAINING)
@@ -96,6 +96,7 @@ def train(words: Sequence[str], prog: str) -> None:
         print(f"the run was past {asked:,} steps already: nothing was trained")
     recent = run.history["return_mean"].tail(10).mean()
     print(f"{short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
-    print(f"{last['steps']:,.0f} steps, {counted(int(last['update']))}, {last['seconds']:.1f} seconds")
-    print(f"mean return over the last {counted(min(10, len(run.history)))}: {recent:.4g}")
+    length = f"{counted(int(last['steps']), 'step')}, {counted(int(last['update']), 'update')}"
+    print(f"{length}, {last['seconds']:.1f} seconds")
+    print(f"mean return over the last {counted(min(10, len(run.history)), 'update')}: {recent:.4g}")
     print(training.saved_in(given.get("out")))

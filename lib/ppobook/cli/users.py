@@ -163,8 +163,3 @@ def refuse_to_import(file: str, what: str, named: Any) -> None:
             f"config={file!r} has the {what} {named!r}: a module that a file names is not imported unasked. "
             f"Give it on the command line"
         )
-
-
-def counted(count: int) -> str:
-    """A number of updates, in words."""
-    return f"{count} update{'s' * (count != 1)}"

@@ -11,6 +11,7 @@ import pandas as pd
 from ppobook.run.checkpoint import Checkpoint, write_checkpoint
 from ppobook.run.folder import RunFolder, make_new
 from ppobook.run.history import History
+from ppobook.validation import counted
 
 
 @dataclass(kw_only=True, repr=False)
@@ -36,7 +37,7 @@ class BaseRun:
         return cls(history=history, config=dict(checkpoint.config), _checkpoint=checkpoint, **own)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.title(self.config)}, {len(self.history)} updates)"
+        return f"{type(self).__name__}({self.title(self.config)}, {counted(len(self.history), 'update')})"
 
     @staticmethod
     def title(config: dict[str, Any]) -> str:

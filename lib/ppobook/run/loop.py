@@ -16,8 +16,9 @@ from ppobook.run.folder import RunFolder, refuse_unless_writable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.metrics import check_metrics
-from ppobook.run.progress import bar, events
+from ppobook.run.progress import Progress, events
 from ppobook.run.weights import weights_are_finite, weights_diverged
+from ppobook.validation import counted
 
 
 class TrainingLoop(abc.ABC):
@@ -39,7 +40,7 @@ class TrainingLoop(abc.ABC):
     counter : str, of the class
         The column of the history that measures progress.
     unit : str, of the class
-        What that counts, for people.
+        What that counts, for people: one of it.
     limit : str, of the class
         The entry of the config at which the run ends.
     format : Format, of the class
@@ -53,7 +54,7 @@ class TrainingLoop(abc.ABC):
     """
 
     counter: ClassVar[str] = "update"
-    unit: ClassVar[str] = "updates"
+    unit: ClassVar[str] = "update"
     limit: ClassVar[str]
     format: ClassVar[Format]
     reserved: ClassVar[tuple[str, ...]] = ("update", "seconds*")
@@ -89,8 +90,12 @@ class TrainingLoop(abc.ABC):
     def title(self) -> str:
         """What is trained, in front of the progress bar."""
 
+    def announcement(self) -> str:
+        """What will run, said once at the beginning; nothing where that is what was asked for."""
+        return ""
+
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
-        """What the progress bar shows of a row, besides the number of the update."""
+        """What is shown of a row while training."""
         return {}
 
     def learning_rates(self) -> dict[str, float]:
@@ -198,9 +203,11 @@ class TrainingLoop(abc.ABC):
             delete_later(folder.path, self.update)
         started = time.perf_counter() - self.seconds
         with (
-            bar(total, self.position, self.title(), f" {self.unit}", progress) as line,
+            Progress(total, self.position, self.title(), self.unit, progress) as line,
             events(path if tensorboard else None, self.counter, self.position) as log,
         ):
+            if self.position < total:
+                line.announce(self.announcement())
             if self.saved < 0:
                 self.save(folder, due=True)
             stopped = False
@@ -217,16 +224,14 @@ class TrainingLoop(abc.ABC):
                 self.seconds = time.perf_counter() - started
                 row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
                 log(row)
-                if not line.disable:
-                    line.set_postfix(update=self.update, **self.shown(row), refresh=False)
-                    line.update(self.position - line.n)
+                line.show(self.position, self.shown(row))
                 if self.update % every == 0:
                     self.save(folder, due=True)
             if self.saved < self.update:
                 self.save(folder, due=False)
         if stopped:
             kept = f"; {self.how_to_resume(path)}" if path is not None else ", kept only in .run"
-            place = "" if self.counter == "update" else f", {self.position} {self.unit}"
+            place = "" if self.counter == "update" else f", {counted(self.position, self.unit)}"
             raise Interrupted(f"stopped by Ctrl-C after update {self.update}{place}{kept}", self.run())
 
     def _finite_update(self) -> dict[str, Any]:

@@ -1,41 +1,99 @@
-"""The progress bar and TensorBoard events."""
+"""How far a run has come: on stderr, and as TensorBoard events."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, Self
 
 from tqdm import tqdm
 
+from ppobook.validation import counted
 
-def bar(total: int, initial: int, label: str, unit: str, progress: bool | None) -> tqdm:
-    """A progress bar with rate and time left.
+# Seconds between two lines where there is no bar.
+BETWEEN_LINES = 15.0
+
+
+class Progress:
+    """How far a run has come, with rate and time left: a bar, or where nobody sees one a line now and then.
 
     Parameters
     ----------
     total, initial : int
         The count at the end and at the beginning.
     label, unit : str
-        What is done and what is counted, e.g. " steps".
-    progress : bool or None
-        Whether to show it. None: in a terminal and in a notebook.
+        What is done and what is counted, e.g. "step".
+    shown : bool or None
+        True: a bar. None: a bar in a terminal and in a notebook, elsewhere lines. TQDM_DISABLE=1, for stored
+        notebooks, whose output must not depend on the clock, and False: nothing.
     """
-    if progress is None:
+
+    def __init__(self, total: int, initial: int, label: str, unit: str, shown: bool | None) -> None:
+        self.total, self.initial, self.label, self.unit = total, initial, label, unit
+        disabled = os.environ.get("TQDM_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
+        self.silent = disabled or shown is False
         # In a notebook stderr is not a terminal, but is shown.
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        progress = sys.stderr.isatty() or hasattr(shell, "kernel")
-    return tqdm(
-        total=total,
-        initial=initial,
-        desc=label,
-        unit=unit,
-        unit_scale=True,
-        # TQDM_DISABLE=1 is for stored notebooks, whose output must not depend on the clock.
-        disable=not progress or bool(int(os.environ.get("TQDM_DISABLE") or 0)),
-    )
+        seen = bool(shown) or getattr(sys.stderr, "isatty", bool)() or hasattr(shell, "kernel")
+        self.lines = not (self.silent or seen)
+        self.bar = tqdm(
+            total=total,
+            initial=initial,
+            desc=label,
+            unit=f" {unit}s",
+            unit_scale=True,
+            disable=self.silent or self.lines,
+        )
+        self.begun = self.told = time.monotonic()
+        self.latest: tuple[int, Mapping[str, Any]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.told > self.begun:  # a run that was too short for a line needs no last one
+            self._tell()
+        self.bar.close()
+
+    def announce(self, text: str) -> None:
+        """Say what will run, above the bar."""
+        if text and not self.silent:
+            say(text)
+
+    def show(self, count: int, metrics: Mapping[str, Any]) -> None:
+        """Show how far the run has come, and some of its metrics as text."""
+        if not self.bar.disable:
+            self.bar.set_postfix(metrics, refresh=False)
+            self.bar.update(count - self.bar.n)
+        elif self.lines:
+            self.latest = count, metrics
+            if time.monotonic() - self.told >= BETWEEN_LINES:
+                self._tell()
+
+    def _tell(self) -> None:
+        if self.latest is None:
+            return
+        (count, metrics), self.latest = self.latest, None
+        self.told = time.monotonic()
+        rate = (count - self.initial) / max(self.told - self.begun, 1e-9)
+        pace = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+        left = tqdm.format_interval(max(0, self.total - count) / rate)
+        parts = [f"{count:,} of {counted(self.total, self.unit)}"]
+        parts += [f"{name} {value}" for name, value in metrics.items()]
+        say(f"{self.label}: {', '.join(parts)}, {pace} {self.unit}s/s, {left} left")
+
+
+def say(text: str) -> None:
+    """Write a line to stderr, above the bar if there is one; safe in a signal's handler."""
+    try:
+        tqdm.write(text, file=sys.stderr)
+    except Exception:  # the signal came while stderr was written to; or the terminal is gone
+        with contextlib.suppress(OSError):
+            os.write(2, f"{text}\n".encode())
 
 
 @contextlib.contextmanager

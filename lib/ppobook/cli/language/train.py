@@ -23,13 +23,13 @@ from ppobook.cli.options import MaybeFile, as_words, first_word, print_settings,
 from ppobook.cli.users import (
     OF_TRAINING,
     Training,
-    counted,
     imported_class,
     merged,
     read_settings,
     refuse_to_import,
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
+from ppobook.validation import counted
 
 # What a file may have besides a stage's settings.
 OF_MODELS = ("model", "data", "world", "reward", "reference", "tokenizer", "lora", "dtype")
@@ -162,7 +162,7 @@ def _train(
         given["reward"] = _reward(given["reward"])
     run = train(kind, **training.how(), **given, **settings)
     if resume is not None and settings.get("updates", len(run.history)) < len(run.history):
-        print(f"the run had {counted(len(run.history))} already: nothing was trained")
+        print(f"the run had {counted(len(run.history), 'update')} already: nothing was trained")
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), given.get("num_threads") or 1)
     print(f"\n{training.saved_in(given.get('out'))}")
 
@@ -229,7 +229,8 @@ def _summary(run: Any, origin: str | None, reward: Any, data: Any, num_threads: 
     print(
         f"{run.config['stage']}{f' from {origin}' if origin is not None else ''}, seed {run.config['seed']}"
     )
-    print(f"{counted(int(last['update']))}, {last['tokens']:,.0f} tokens, {last['seconds']:.1f} seconds")
+    length = f"{counted(int(last['update']), 'update')}, {counted(int(last['tokens']), 'token')}"
+    print(f"{length}, {last['seconds']:.1f} seconds")
     # A column that is not measured in every update has gaps.
     columns = {name: history[name].dropna() for name in COLUMNS if name in history}
     rows = {name: {"first": x.iloc[0], "last": x.iloc[-1]} for name, x in columns.items() if len(x)}

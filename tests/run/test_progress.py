@@ -1,0 +1,83 @@
+"""What a run says about itself on stderr: a bar, lines, or nothing."""
+
+import pytest
+from line import fit
+from small_runs import small
+
+from ppobook import train
+from ppobook.run import progress
+from ppobook.validation import counted
+
+
+@pytest.fixture
+def lines(monkeypatch, capfd):
+    """What training writes to a stderr that is no terminal, line by line, where a line is due every time."""
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+
+    def written(train, **given):
+        train(**given)
+        out, err = capfd.readouterr()
+        assert out == ""
+        return err.splitlines()
+
+    return written
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(lines, monkeypatch):
+    announced, *said = lines(small, total_steps=96)
+    assert announced == "vanilla on CartPole-v1: 96 steps in 3 updates of 16 × 2"
+    assert [line.partition(" steps, mean_return ")[0] for line in said] == [
+        f"vanilla on CartPole-v1: {n} of 96" for n in (32, 64, 96)
+    ]
+    assert said[-1].endswith(" steps/s, 00:00 left")
+    # A short run has no line, a long one has a last line.
+    clock = iter([0.0, 9.0, 20.0, 20.0, 30.0, 30.0])
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 15.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.Progress(300, 100, "a run", "step", None) as line:
+        for count in (150, 200, 300):
+            line.show(count, {"loss": "0.1"})
+    monkeypatch.undo()
+    assert lines(lambda: None) == [
+        "a run: 200 of 300 steps, loss 0.1, 5 steps/s, 00:20 left",
+        "a run: 300 of 300 steps, loss 0.1, 6.67 steps/s, 00:00 left",
+    ]
+    assert lines(fit) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "announced"),
+    [
+        ({"total_steps": 20}, "32 steps in 1 update of 16 × 2"),
+        ({"baseline": "mean"}, "updates of at least 16 × 2 steps"),
+        ({"total_steps": 2000, "num_steps": 1000, "num_envs": 1}, "2,000 steps in 2 updates of 1,000 × 1"),
+    ],
+    ids=lambda x: str(x)[:20],
+)
+def test_what_will_run_is_announced(lines, given, announced):
+    assert lines(small, **given)[0] == f"vanilla on CartPole-v1: {announced}"
+
+
+def test_what_is_left_of_a_resumed_run_is_announced(lines, tmp_path):
+    small(total_steps=64, out=tmp_path / "run", progress=False)
+    on = {"resume": tmp_path / "run", "total_steps": 96}
+    assert lines(train, **on)[0] == "vanilla on CartPole-v1: 32 steps in 1 update of 16 × 2, after step 64"
+    assert lines(train, resume=tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("word", ["1", "yes", "True"])
+def test_tqdm_disable_silences(lines, monkeypatch, word):
+    assert lines(small, progress=False) == []
+    monkeypatch.setenv("TQDM_DISABLE", word)
+    assert lines(small) == lines(small, progress=True) == []
+
+
+@pytest.mark.parametrize("word", ["0", "false", ""])
+def test_tqdm_disable_off(lines, monkeypatch, word):
+    monkeypatch.setenv("TQDM_DISABLE", word)
+    assert len(lines(small)) == 8
+
+
+def test_counted():
+    assert [counted(n, "step") for n in (0, 1, 2, 16_384)] == ["0 steps", "1 step", "2 steps", "16,384 steps"]
