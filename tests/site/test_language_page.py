@@ -56,7 +56,9 @@ def run_command(tmp_path, monkeypatch, capfd):
             return said.out
         assert program == "torchrun"
         command = [sys.executable, "-m", "torch.distributed.run", *words, *more]
-        done = subprocess.run(command, env={**os.environ, **QUIET}, capture_output=True, text=True, timeout=500)
+        done = subprocess.run(
+            command, env={**os.environ, **QUIET}, capture_output=True, text=True, timeout=500
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
