@@ -375,7 +375,7 @@ def not_finite(attribute, **settings):
     return Collector(envs, CategoricalPolicy(3, 3), seed=0)
 
 
-SWITCHES = {"env_id": "rollouts/Recorder-v0", "action_space": spaces.MultiDiscrete([2, 3])}
+SWITCHES = {"env": "rollouts/Recorder-v0", "action_space": spaces.MultiDiscrete([2, 3])}
 
 
 def cartpole(mode):

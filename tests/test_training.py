@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from small_runs import Own, OwnPolicy, OwnSettings, own, small, timeless
+from small_runs import Own, OwnPolicy, OwnSettings, own, same_run, small, timeless
 from threadpoolctl import threadpool_info
 
 from ppobook import load, train
@@ -112,7 +112,7 @@ def test_given_beats_preset_beats_default(monkeypatch):
 
 BAD = [
     ({"env": "CartPol-v1"}, "env must be .* got 'CartPol-v1'.*CartPole-v1"),
-    ({"env": None}, "env must be the id of an environment, such as 'CartPole-v1', got None"),
+    ({"env": None}, "env must be the id of an environment, such as 'CartPole-v1', .* got None"),
     ({"total_steps": 0}, "total_steps must be an integer of at least 1, got 0"),
     ({"total_steps": "many"}, "total_steps must be an integer of at least 1, got 'many'"),
     ({"total_steps": 10.5}, "total_steps must be an integer of at least 1, got 10.5"),
@@ -183,6 +183,83 @@ def test_numpys_values_are_plain_in_a_checkpoint(tmp_path):
     assert config["env_kwargs"] == {"length": 3, "slip": 0.5, "start": 1}
     assert config["hidden"] == (8, 8)
     train(resume=tmp_path / "run", **chain)
+
+
+# ------------------------------------------------------------------------ environments, functions, ids
+
+
+class Doubled(gym.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+def doubled():
+    return Doubled(gym.make("ppobook-test/Odd-v0"))
+
+
+def doubled_and_locked():
+    return Doubled(gym.make("ppobook-test/Odd-v0", locked=True))
+
+
+@pytest.mark.parametrize(
+    ("env", "same", "preset"),
+    [
+        ("CartPole", "CartPole-v1", True),
+        (gym.spec("CartPole-v1"), "CartPole-v1", True),
+        (gym.make("CartPole-v1"), "CartPole-v1", True),
+        (gym.make("CartPole-v1", sutton_barto_reward=True), "CartPole-v1", True),
+        (lambda: gym.make("CartPole-v1"), "test_training.<lambda>()", False),
+    ],
+)
+def test_an_environment_trains_as_its_id(env, same, preset, monkeypatch):
+    monkeypatch.setattr(Vanilla, "presets", {"CartPole-v1": {"lr": 0.123}})
+    run = small(env=env)
+    assert run.config["env"].endswith(same)
+    assert run.config["lr"] == (0.123 if preset else VanillaSettings().lr)
+    reward = isinstance(env, gym.Env) and bool(env.spec.kwargs)
+    assert run.config["env_kwargs"] == ({"sutton_barto_reward": True} if reward else {})
+    settings = {"env": "CartPole-v1", "lr": run.config["lr"], "env_kwargs": run.config["env_kwargs"]}
+    same_run(run, small(**settings))
+    json.dumps(run.config)
+
+
+@pytest.mark.parametrize(
+    "env", [doubled, doubled_and_locked, doubled()], ids=["function", "unsaved", "object"]
+)
+def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
+    kind = {"env": env, "checkpoint_every": 2}
+    whole = small(**kind, total_steps=300)
+    small(**kind, total_steps=130, out=tmp_path / "run")
+    assert load(tmp_path / "run").config["env"] == whole.config["env"]
+    with pytest.raises(ValueError, match=r"env must be passed on resume, .*oubled.*\(\).*, got None"):
+        train(resume=tmp_path / "run", total_steps=300)
+    with pytest.raises(ValueError, match=r"env must be left out on resume, or .*oubled.*, got 'CartPole-v1'"):
+        train(resume=tmp_path / "run", total_steps=300, env="CartPole-v1")
+    same_run(train(resume=tmp_path / "run", total_steps=300, env=env), whole)
+
+
+def test_an_environment_with_an_id_is_not_needed_on_resume(tmp_path):
+    env = {"env": gym.make("ppobook/Chain-v0", slip=0.25)}
+    small(**env, total_steps=32, out=tmp_path / "run")
+    run = train(resume=tmp_path / "run", total_steps=64)
+    assert run.config["env_kwargs"] == {"slip": 0.25}
+    train(resume=tmp_path / "run", total_steps=96, **env)
+    train(resume=tmp_path / "run", total_steps=128, env="ppobook/Chain")
+    with pytest.raises(ValueError, match=r"env_kwargs must be left out on resume, or \{'slip': 0.25\}"):
+        train(resume=tmp_path / "run", total_steps=160, env=gym.make("ppobook/Chain-v0"))
+    with pytest.raises(ValueError, match=r"env must be left out on resume, or 'ppobook/Chain-v0' as before"):
+        train(resume=tmp_path / "run", total_steps=160, env=doubled)
+
+
+def test_another_environment_of_the_same_name_is_refused_on_resume(tmp_path):
+    def make():
+        return gym.make(name)
+
+    name = "CartPole-v1"
+    small(env=make, total_steps=32, out=tmp_path / "run")
+    name = "Acrobot-v1"
+    with pytest.raises(ValueError, match=r"env must have the spaces that it had, .*, got "):
+        train(resume=tmp_path / "run", env=make, total_steps=64)
 
 
 # ------------------------------------------------------------------------------------- saving and loading

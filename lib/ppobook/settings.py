@@ -31,7 +31,7 @@ def _keywords(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise TypeError(f"{name} must be a dict of keyword arguments, got {value!r}")
     taken = sorted(
-        {"env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
+        {"env", "env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
     )
     if taken:
         raise ValueError(

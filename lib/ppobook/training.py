@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ppobook import validation
 from ppobook.divergences import k3
-from ppobook.envs import make_env
+from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
 from ppobook.episodes import episode_totals, mean
 from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
@@ -155,7 +155,7 @@ def read_record(folder: str | Path, name: str = "folder") -> Record:
 
 def train(
     algorithm: str | type[Learner] | None = None,
-    env: str | None = None,
+    env: EnvLike | None = None,
     seed: int | None = None,
     total_steps: int | None = None,
     out: str | Path | None = None,
@@ -174,8 +174,10 @@ def train(
     ----------
     algorithm : str or subclass of Learner
         "vanilla", "trpo" or "ppo"; or a class of your own, see `Learner`.
-    env : str
-        A Gymnasium id, such as "CartPole-v1".
+    env : str, EnvSpec, gymnasium.Env or function
+        A Gymnasium id, such as "CartPole-v1"; an environment; or a function without arguments that makes one.
+        See `ppobook.envs.make_env`. The last two have no preset, and are passed again on resume, unless an id
+        stands for them.
     seed : int, default 0
         Seeds everything: the same seed, settings and machine give the same run, to the bit.
     total_steps : int, default 100,000
@@ -273,14 +275,12 @@ class _Training(TrainingLoop):
     def new(cls, asked: dict[str, Any]) -> _Training:
         """A run from its beginning."""
         kind, config = new_config(ALGORITHMS, asked, checkpoint_every=10)
-        env = asked.pop("env", None)
-        if not isinstance(env, str):
-            raise ValueError(f"env must be the id of an environment, such as 'CartPole-v1', got {env!r}")
-        config |= {"env": str(env), "total_steps": whole("total_steps", asked.pop("total_steps", 100_000))}
+        maker = _maker(asked.pop("env", None), asked)
+        config |= {"env": maker.name, "total_steps": whole("total_steps", asked.pop("total_steps", 100_000))}
         name = short_name(config["algorithm"])
         settings = kind.settings_class.make(name, asked, kind.presets.get(config["env"], {}))
         config |= asdict(settings)
-        envs = _make_envs(config)
+        envs = _make_envs(maker, config)
         spaces = envs.single_observation_space, envs.single_action_space
         try:
             learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
@@ -294,6 +294,7 @@ class _Training(TrainingLoop):
     def resumed(cls, folder: RunFolder, asked: dict[str, Any]) -> _Training:
         """A run as of its last checkpoint."""
         checkpoint = read_checkpoint(folder, FORMAT)
+        maker = _maker_again(asked, checkpoint.config["env"])
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
         steps = checkpoint.state["history"]["steps"]
         if checkpoint.update and steps[-1] < config["total_steps"] and not checkpoint.files:
@@ -301,7 +302,11 @@ class _Training(TrainingLoop):
             if due is not None and update_of(due) < checkpoint.update:
                 checkpoint = read_checkpoint(folder, FORMAT, due)
         learner = _learner_of(checkpoint, kind, config["device"])
-        training = cls(config, learner, _make_envs(config))
+        envs = _make_envs(maker, config)
+        spaces = envs.single_observation_space, envs.single_action_space
+        if maker.own is not None and spaces != learner.spaces:
+            raise ValueError(f"env must have the spaces that it had, {learner.spaces}, got {spaces}")
+        training = cls(config, learner, envs)
         training.restore(checkpoint)
         return training
 
@@ -440,7 +445,29 @@ def _after_update(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> d
     }
 
 
-def _make_envs(config: dict[str, Any]) -> gym.vector.VectorEnv:
-    return make_env(
-        config["env"], config["num_envs"], infos=False, fast=config["fast"], **config["env_kwargs"]
-    )
+def _maker(env: Any, asked: dict[str, Any]) -> EnvMaker:
+    """What makes the environments. Where it has keyword arguments of its own, they are asked for."""
+    maker = env_maker(env)
+    if not isinstance(env, str):
+        if asked.get("env_kwargs"):
+            raise ValueError(
+                f"env_kwargs must be left out where env is not an id, got {asked['env_kwargs']!r}"
+            )
+        asked["env_kwargs"] = maker.settings
+    return maker
+
+
+def _maker_again(asked: dict[str, Any], before: str) -> EnvMaker:
+    """What makes the environments of a run that is resumed; `before` names them in its config."""
+    env = asked.pop("env", None)
+    if env is None and not has_id(before):
+        raise ValueError(f"env must be passed on resume, as the run's was no id, {before!r}, got None")
+    maker = _maker(before if env is None else env, asked)
+    if env not in (None, before) and maker.name != before:
+        raise ValueError(f"env must be left out on resume, or {before!r} as before, got {maker.name!r}")
+    return maker
+
+
+def _make_envs(maker: EnvMaker, config: dict[str, Any]) -> gym.vector.VectorEnv:
+    settings = config["env_kwargs"] if maker.own is None else {}
+    return make_env(maker, config["num_envs"], infos=False, fast=config["fast"], **settings)

@@ -1,4 +1,4 @@
-"""Environments: any Gymnasium id as a seeded vector environment, and small worlds that are known exactly.
+"""Environments: any of Gymnasium as a seeded vector environment, and small worlds that are known exactly.
 
 The values, gradients, state occupancies and optimal policies of a chain and a gridworld are computed by
 linear algebra (`TabularMDP`). Both are registered with Gymnasium, as ``ppobook/Chain-v0`` and
@@ -6,21 +6,26 @@ linear algebra (`TabularMDP`). Both are registered with Gymnasium, as ``ppobook/
 """
 
 from ppobook.envs.catalogue import list_envs
+from ppobook.envs.making import EnvLike, EnvMaker, env_maker, has_id
 from ppobook.envs.tabular import Episodes, TabularMDP
 from ppobook.envs.vector import MOST_ENVS, SameStepVectorEnv, env_seeds, make_env
 from ppobook.envs.worlds import TabularEnv, chain, chain_env, gridworld, gridworld_env
 
 __all__ = [
     "MOST_ENVS",
+    "EnvLike",
+    "EnvMaker",
     "Episodes",
     "SameStepVectorEnv",
     "TabularEnv",
     "TabularMDP",
     "chain",
     "chain_env",
+    "env_maker",
     "env_seeds",
     "gridworld",
     "gridworld_env",
+    "has_id",
     "list_envs",
     "make_env",
 ]

@@ -66,9 +66,10 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
 
 
 def env_name(envs: VectorEnv) -> str:
-    """The id of the environment."""
-    spec = envs.spec or (envs.envs[0].spec if isinstance(envs, SyncVectorEnv) else None)
-    return spec.id if spec else type(envs).__name__
+    """The id of the environment, or its class."""
+    first: Any = envs.envs[0] if isinstance(envs, SyncVectorEnv) else envs
+    spec = envs.spec or first.spec
+    return spec.id if spec else type(first.unwrapped).__name__
 
 
 class StatePickler(pickle.Pickler):

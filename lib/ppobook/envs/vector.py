@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ppobook import validation
+from ppobook.envs.making import EnvLike, EnvMaker, env_maker
 from ppobook.envs.wrappers import CheckedEnv, flat
 from ppobook.fast import choose
 
@@ -62,7 +62,7 @@ class SameStepVectorEnv(SyncVectorEnv):
 
 
 def make_env(
-    env_id: str,
+    env: EnvLike | EnvMaker,
     num_envs: int = 1,
     seed: int | None = None,
     *,
@@ -81,64 +81,51 @@ def make_env(
 
     Parameters
     ----------
-    env_id : str
-        The id of any environment registered with Gymnasium that has Discrete, MultiDiscrete, MultiBinary or
-        Box actions; ``"module:Name-v0"`` imports the module first. `list_envs` lists them.
+    env : str, EnvSpec, gymnasium.Env or function
+        With Discrete, MultiDiscrete, MultiBinary or Box actions:
+
+        - the id of any environment registered with Gymnasium (`list_envs` lists them); without a version the
+          newest one; ``"module:Name-v0"`` imports the module first;
+        - an environment. If it is as ``gymnasium.make`` makes it, it stands for its id and keyword arguments.
+          If not, it is used itself, or copies by `copy.deepcopy` where `num_envs` is above 1;
+        - a function without arguments (or a class) that returns a new environment each time.
     num_envs : int
     seed : int, optional
     infos : bool
         Return in `step` what environments report in their info dicts, and not just final observations.
     fast : bool
-        Use the fast form where there is one. Episodes are the same.
+        Use the fast form where there is one, for an id. Episodes are the same.
     **settings
-        For the environment, as in ``gymnasium.make``: ``max_episode_steps=200``, or ``slip=0.2`` for ours.
+        With an id, for the environment, as in ``gymnasium.make``: ``max_episode_steps=200``, or ``slip=0.2``
+        for ours.
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         An unknown id, one whose package is not installed, settings that the environment does not take,
-        spaces of other kinds. Later, in `reset` and `step`: errors inside an environment, with its index and
-        the step.
+        spaces of other kinds, a vector environment, an environment that can't be copied. Later, in `reset`
+        and `step`: errors inside an environment, and what it must not return, with its index and the step.
     """
     num_envs = validation.count("num_envs", num_envs, high=MOST_ENVS)
     if seed is not None:
         seed = validation.count("seed", seed, low=0)
-    if not isinstance(env_id, str):
-        raise TypeError(f"env must be the id of an environment, such as 'CartPole-v1', got {env_id!r}")
-
-    first = _make(env_id, settings)
+    maker = env_maker(env, settings)
+    makes = maker.make(num_envs)
+    first = next(makes)
 
     def make(i: int) -> gym.Env:
-        env = first if i == 0 else _make(env_id, settings)
-        return CheckedEnv(flat(env, env_id), f"environment {i} of {num_envs} ({env_id})")
+        name = f"environment {i} of {num_envs} ({maker.name})"
+        return flat(CheckedEnv(first if i == 0 else next(makes), name), maker.name)
 
-    envs: VectorEnv | None = choose.vector_envs(first, num_envs, fast)
+    envs: VectorEnv | None = None
+    if maker.own is None:
+        envs = choose.vector_envs(first, num_envs, fast)
     if envs is None:
         envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 
 
-def env_seeds(seed: int | None, num_envs: int) -> list[int | None]:
+def env_seeds(seed: int | None, num_envs: int) -> list[int]:
     """A seed for each environment. With Gymnasium's seed + i, runs 0 and 1 would share all but one."""
-    if seed is None:
-        return [None] * num_envs
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num_envs, np.uint32)]
-
-
-def _make(env_id: str, settings: dict[str, Any]) -> gym.Env:
-    try:
-        with warnings.catch_warnings():
-            # Gymnasium warns of every environment that has a newer version.
-            warnings.simplefilter("ignore")
-            return gym.make(env_id, disable_env_checker=True, **settings)
-    except gym.error.UnregisteredEnv as error:
-        hint = validation.did_you_mean(env_id, map(str, gym.registry))
-        raise ValueError(
-            f"env must be the id of a known environment (`ppobook envs` lists them), got {env_id!r}{hint}"
-        ) from error
-    except Exception as error:  # anything an environment's constructor raises
-        missing = isinstance(error, ImportError | gym.error.DependencyNotInstalled)
-        why = "needs a package that is not installed" if missing else "cannot be made"
-        given = f" with {settings}" if settings else ""
-        raise ValueError(f"env {env_id!r}{given} {why}: {validation.reason(error)}") from error

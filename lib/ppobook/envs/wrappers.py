@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -14,47 +16,141 @@ from ppobook import validation
 
 
 class CheckedEnv(gym.Wrapper):
-    """Validates rewards and observations, and names environment and step where one is wrong or fails."""
+    """Validates what `reset` and `step` return; names environment and step where it is wrong or they fail.
+
+    An observation must be of the shape and kind of its space: a float is not cast to an integer, nor an
+    integer to a dtype that can't hold it. Flags must be bool, a reward a real number. Whether numbers are
+    finite is for `Collector` to find, and bounds of real numbers are nobody's concern.
+    """
 
     def __init__(self, env: gym.Env, name: str) -> None:
         super().__init__(env)
         self._name = name
-        self._shape = env.observation_space.shape
         self._steps = 0
+        self._expect(env.observation_space)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # An earlier version did not have all of it.
+        self._expect(self.env.observation_space)
+
+    def _expect(self, space: gym.Space) -> None:
+        """What most observations are, so that `step` can tell by a comparison."""
+        box = isinstance(space, spaces.Box)
+        self._shape, self._dtype = (space.shape, space.dtype) if box else (None, None)
+        self._states = range(0)
+        if isinstance(space, spaces.Discrete):
+            self._states = range(int(space.start), int(space.start + space.n))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
         self._steps = 0
         try:
-            observation, info = self.env.reset(seed=seed, options=options)
-        except Exception as error:
+            returned = self.env.reset(seed=seed, options=options)
+        except (Exception, SystemExit) as error:
             raise self._error(f"raised {validation.reason(error)}") from error
-        self._check_observation(observation)
-        return observation, info
+        try:
+            observation, info = returned
+        except (TypeError, ValueError):
+            raise self._error(f"must return observation and info, got {_short(returned)}") from None
+        return self._fitted(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
         self._steps += 1
         try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
+            returned = self.env.step(action)
+        except (Exception, SystemExit) as error:
             raise self._error(f"raised {validation.reason(error)}") from error
-        if not isinstance(reward, float | int):
-            array = np.asarray(reward)
-            if array.ndim or array.dtype.kind not in "fiub":
-                raise self._error(f"must return a number as reward, got {reward!r}")
-        self._check_observation(observation)
+        try:
+            observation, reward, terminated, truncated, info = returned
+        except (TypeError, ValueError):
+            raise self._error(
+                f"must return observation, reward, terminated, truncated and info, got {_short(returned)}"
+            ) from None
+        if not isinstance(reward, float):
+            reward = self._real(reward)
+        if terminated.__class__ not in _BOOLS or truncated.__class__ not in _BOOLS:
+            flags = {"terminated": terminated, "truncated": truncated}
+            name = next(name for name, flag in flags.items() if flag.__class__ not in _BOOLS)
+            raise self._error(f"must return True or False as {name}, got {_short(flags[name])}")
+        if observation.__class__ is np.ndarray:
+            if observation.shape != self._shape or observation.dtype != self._dtype:
+                observation = self._fitted(observation)
+        elif observation.__class__ is not int or observation not in self._states:
+            observation = self._fitted(observation)
         return observation, reward, terminated, truncated, info
 
-    def _check_observation(self, observation: Any) -> None:
-        # Most observations pass here, without NumPy, which is slow for single numbers.
-        if observation is not None and getattr(observation, "shape", ()) == self._shape:
-            return
-        if observation is None or np.shape(observation) != self._shape:
-            got = "None" if observation is None else np.shape(observation)
-            raise self._error(f"must return an observation of shape {self._shape}, got {got}")
+    def _real(self, reward: Any) -> float:
+        try:
+            array = np.asarray(reward)
+            if array.size == 1 and array.dtype.kind in "fiub":
+                return float(array.item())
+        except (TypeError, ValueError, RuntimeError):  # whatever is no array
+            pass
+        raise self._error(f"must return a real number as reward, got {_short(reward)}")
+
+    def _fitted(self, observation: Any) -> Any:
+        try:
+            return _fitted(observation, self.env.observation_space)
+        except _MisfitError as fault:
+            raise self._error(f"must return an observation of {fault}") from None
 
     def _error(self, what: str) -> ValueError:
         when = f"in step {self._steps} of an episode" if self._steps else "on a reset"
         return ValueError(f"{self._name} {what} {when}")
+
+
+_BOOLS = (bool, np.bool_)
+
+
+class _MisfitError(ValueError):
+    """What an observation must be, and is instead."""
+
+
+def _fitted(x: Any, space: gym.Space, where: str = "") -> Any:
+    """An observation in the dtypes of its space; raises where it would have to be changed for that."""
+    if isinstance(space, spaces.Discrete):
+        states = f"dtype {space.dtype} in [{space.start}, {space.start + space.n - 1}]"
+        try:
+            state = operator.index(x)
+        except TypeError:
+            raise _MisfitError(f"{states}{where}, got {_short(x)} ({type(x).__name__})") from None
+        if not space.start <= state < space.start + space.n:
+            raise _MisfitError(f"{states}{where}, got {state}")
+        return state
+    if isinstance(space, spaces.Dict) and isinstance(x, Mapping) and x.keys() == space.keys():
+        return {key: _fitted(x[key], space[key], f"{where} in {key!r}") for key in space}
+    if isinstance(space, spaces.Tuple) and isinstance(x, list | tuple) and len(x) == len(space):
+        return tuple(_fitted(part, space[i], f"{where} in [{i}]") for i, part in enumerate(x))
+    if not isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
+        if not space.contains(x):
+            raise _MisfitError(f"the space {space}{where}, got {_short(x)}")
+        return x
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError, RuntimeError):  # lists of several lengths, say
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise _MisfitError(f"shape {space.shape} and dtype {space.dtype}{where}, got {_short(x)}")
+    if array.shape != space.shape:
+        raise _MisfitError(f"shape {space.shape}{where}, got {array.shape}")
+    if array.dtype.kind in "iu" and space.dtype.kind in "iu":
+        held = np.iinfo(space.dtype)
+        outside = array[(array < held.min) | (array > held.max)]
+        if outside.size:
+            raise _MisfitError(f"dtype {space.dtype}{where}, got {outside[0]} ({array.dtype})")
+    elif not np.can_cast(array.dtype, space.dtype, "same_kind"):
+        raise _MisfitError(f"dtype {space.dtype}{where}, got {array.dtype}")
+    with np.errstate(over="ignore"):  # `Collector` finds the infinity
+        fitted = array.astype(space.dtype)
+    if not isinstance(space, spaces.Box) and not space.contains(fitted):
+        raise _MisfitError(f"the space {space}{where}, got {_short(x)}")
+    return fitted
+
+
+def _short(x: Any) -> str:
+    """The repr in one line, cut after 80 characters."""
+    text = " ".join(repr(x).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class FlatObservation(gym.ObservationWrapper):

@@ -1,0 +1,230 @@
+"""Environments from an id, a spec, an environment or a function: what is trained on is what was passed."""
+
+import threading
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from ppobook.envs import SameStepVectorEnv, env_maker, has_id, make_env
+
+
+class Coin(gym.Env):
+    """Observes uniform numbers; pays what it was told to."""
+
+    observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, pays=1.0):
+        self.pays = pays
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action):
+        return self._seen(), self.pays, bool(self.np_random.random() < 0.2), False, {}
+
+    def _seen(self):
+        return self.np_random.random(1).astype(np.float32)
+
+
+class Twice(gym.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+class Locked(Coin):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+class Rebuilt(gym.utils.EzPickle, Coin):
+    """Copies of it are made by its constructor."""
+
+    def __init__(self):
+        gym.utils.EzPickle.__init__(self)
+        Coin.__init__(self)
+
+
+gym.register("test_making/Coin-v0", Coin, max_episode_steps=50)
+gym.register("test_making/Coin-v3", Coin, max_episode_steps=50)
+HERE = __name__
+
+
+def coins():
+    return Coin(3.0)
+
+
+def changed(env, **attributes):
+    for name, value in attributes.items():
+        setattr(env.unwrapped, name, value)
+    return env
+
+
+def used(env):
+    """An environment that has been stepped already."""
+    env.reset(seed=3)
+    env.step(env.action_space.sample())
+    return env
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "settings"),
+    [
+        (lambda: "CartPole", "CartPole-v1", {}),
+        (lambda: "gymnasium:CartPole", "CartPole-v1", {}),
+        (lambda: "test_making/Coin", "test_making/Coin-v3", {}),
+        (lambda: "test_making/Coin-v0", "test_making/Coin-v0", {}),
+        (lambda: "json:CartPole", "json:CartPole-v1", {}),
+        (lambda: np.str_("CartPole-v1"), "CartPole-v1", {}),
+        (lambda: gym.spec("CartPole-v1"), "CartPole-v1", {}),
+        (lambda: gym.make("CartPole-v1"), "CartPole-v1", {}),
+        (lambda: used(gym.make("CartPole-v1")), "CartPole-v1", {}),
+        (
+            lambda: gym.make("ppobook/Chain-v0", slip=0.5, max_episode_steps=9),
+            "ppobook/Chain-v0",
+            {"slip": 0.5, "max_episode_steps": 9},
+        ),
+        (
+            lambda: gym.make("test_making/Coin-v0", pays=2.0, max_episode_steps=-1),
+            "test_making/Coin-v0",
+            {"pays": 2.0, "max_episode_steps": -1},
+        ),
+        (lambda: gym.make("Hopper-v5", forward_reward_weight=2), "Hopper-v5", {"forward_reward_weight": 2}),
+        (lambda: gym.make("LunarLander-v3"), "LunarLander-v3", {}),
+        (lambda: used(gym.make("LunarLander-v3")), "LunarLander-v3", {}),
+        # These are not what their id makes.
+        (lambda: changed(gym.make("test_making/Coin-v0"), pays=5.0), f"TimeLimit({HERE}.Coin())", None),
+        (lambda: Twice(gym.make("test_making/Coin-v0")), f"Twice(TimeLimit({HERE}.Coin()))", None),
+        (lambda: gym.make("test_making/Coin-v0", pays=np.float32(2)), f"TimeLimit({HERE}.Coin())", None),
+        (lambda: Coin(), f"{HERE}.Coin()", None),
+        (lambda: Coin, f"{HERE}.Coin()", None),
+        (lambda: coins, f"{HERE}.coins()", None),
+        (lambda: partial(Coin, 3.0), f"{HERE}.Coin()", None),
+        (lambda: lambda: gym.make("CartPole-v1"), f"{HERE}.<lambda>.<locals>.<lambda>()", None),
+        (
+            lambda: gym.wrappers.ClipReward(gym.make("CartPole-v1"), 0, 1).spec,
+            "gymnasium.make(CartPole-v1)",
+            None,
+        ),
+    ],
+)
+def test_the_id_where_there_is_one_and_else_a_description(env, name, settings):
+    maker = env_maker(env())
+    assert maker.name == name
+    assert has_id(maker.name) == (settings is not None)
+    assert (maker.own is None) == has_id(name)
+    assert maker.settings == (settings or {})
+    make_env(maker, 2, seed=0).step(np.array([env_action(maker)] * 2))
+
+
+def env_action(maker):
+    space = next(maker.make(1)).action_space
+    return space.sample() * 0 if isinstance(space, gym.spaces.Box) else 0
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+@pytest.mark.parametrize(
+    ("env", "pays"),
+    [
+        (lambda: Coin(3.0), 3.0),
+        (lambda: Twice(Coin(3.0)), 6.0),
+        (lambda: gym.wrappers.TransformReward(Coin(3.0), lambda r: r + 1), 4.0),
+        (lambda: changed(gym.make("test_making/Coin-v0"), pays=5.0), 5.0),
+        (lambda: gym.make("test_making/Coin-v0", pays=7.0), 7.0),
+        (lambda: coins, 3.0),
+        (lambda: gym.wrappers.TransformReward(gym.make("test_making/Coin-v0"), lambda r: r + 1).spec, 2.0),
+    ],
+)
+def test_every_copy_is_what_was_passed_and_has_its_own_numbers(env, pays, num_envs):
+    given = env()
+    envs = make_env(given, num_envs, seed=0)
+    first = envs.reset(seed=list(range(num_envs)))[0]
+    assert len(np.unique(first)) == num_envs
+    assert envs.step(np.zeros(num_envs, int))[1].tolist() == [pays] * num_envs
+    # Without a seed, too.
+    assert len(np.unique(make_env(given, num_envs).step(np.zeros(num_envs, int))[0])) == num_envs
+    np.testing.assert_array_equal(
+        make_env(env(), num_envs, seed=5).step(np.zeros(num_envs, int))[0],
+        make_env(env(), num_envs, seed=5).step(np.zeros(num_envs, int))[0],
+    )
+
+
+def test_a_single_one_is_itself():
+    env = Locked()
+    assert make_env(env).envs[0].unwrapped is env
+
+
+def test_an_id_and_its_environment_play_the_same():
+    played = []
+    for env in (
+        "CartPole-v1",
+        gym.make("CartPole-v1"),
+        gym.spec("CartPole-v1"),
+        lambda: gym.make("CartPole-v1"),
+    ):
+        envs = make_env(env, 3, seed=4)
+        rng = np.random.default_rng(0)
+        played.append(np.array([envs.step(rng.integers(2, size=3))[0] for _ in range(60)]))
+        # The fast form does not know what was changed in an environment.
+        assert isinstance(envs, SameStepVectorEnv) == callable(env)
+    for other in played[1:]:
+        np.testing.assert_array_equal(played[0], other)
+
+
+def test_changed_physics_are_kept():
+    """Gymnasium's CartPole with another gravity has the same id."""
+    heavy = make_env(changed(gym.make("CartPole-v1"), gravity=90.0), 2, seed=0)
+    assert [env.unwrapped.gravity for env in heavy.envs] == [90.0, 90.0]
+
+
+ONE = Coin()
+
+
+@pytest.mark.parametrize(
+    ("env", "num_envs", "settings", "message"),
+    [
+        (lambda: make_env("CartPole-v1"), 1, {}, "env must be .*, got a vector environment"),
+        (lambda: gym.make_vec("CartPole-v1"), 1, {}, "env must be .*, got a vector environment"),
+        (lambda: None, 1, {}, "env must be the id of an environment, .* got None"),
+        (
+            lambda: Locked(),
+            2,
+            {},
+            rf"env must be a function that makes .* num_envs=2, got {HERE}.Locked.*, which cannot be copied",
+        ),
+        (lambda: changed(Rebuilt(), pays=2.0), 2, {}, r"got .*Rebuilt\(\), whose copy behaves differently"),
+        (
+            lambda: lambda: ONE,
+            2,
+            {},
+            "a function that returns a new environment each time, got .* the same one twice",
+        ),
+        (lambda: lambda: 3, 1, {}, "env must be a function that returns a gymnasium.Env, got 3 from"),
+        (
+            lambda: lambda n: Coin(n),
+            1,
+            {},
+            "cannot be made: TypeError: .*missing 1 required positional argument",
+        ),
+        (lambda: lambda: exit(3), 1, {}, "cannot be made: SystemExit: 3"),
+        (
+            lambda: Coin(),
+            1,
+            {"pays": 2.0},
+            "keyword arguments of an environment must be left out .*, got pays",
+        ),
+        (
+            lambda: coins,
+            1,
+            {"pays": 2.0},
+            "keyword arguments of an environment must be left out .*, got pays",
+        ),
+    ],
+)
+def test_refused(env, num_envs, settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make_env(env(), num_envs, **settings)
