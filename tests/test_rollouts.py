@@ -420,8 +420,20 @@ BAD = [
     (lambda: Collector(make_env(**SWITCHES), CategoricalPolicy(2, 2)), r"nvec \(2, 3\) .* got n_actions 2"),
     (lambda: Collector(make_env(**SWITCHES), MultiCategoricalPolicy(2, (3, 2))), r"got nvec \(3, 2\)"),
     (
-        lambda: Collector(make_env("CartPole-v1"), CategoricalPolicy(3, 2), seed=0).collect(1),
-        "last axis of 3",
+        lambda: Collector(make_env("CartPole-v1"), CategoricalPolicy(3, 2)),
+        r"policy must have obs_dim 4 for the observations of CartPole-v1, Box\(.*\), got obs_dim 3",
+    ),
+    (
+        lambda: Collector(make_env("CartPole-v1"), TabularPolicy(4, 2)),
+        "must have obs_dim 4 .* got n_states 4",
+    ),
+    (
+        lambda: Collector(make_env("ppobook/Chain-v0"), TabularPolicy(5, 2)),
+        r"n_states 7 for the observations of ppobook/Chain-v0, Discrete\(7\), got n_states 5",
+    ),
+    (
+        lambda: Collector(make_env("ppobook/Chain-v0"), CategoricalPolicy(7, 2)),
+        "must have n_states 7 .* got obs_dim 7",
     ),
 ]
 

@@ -403,10 +403,20 @@ def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:
         expected = "nvec", (2,) * int(np.prod(space.shape))
     else:
         expected = "act_dim", (space.shape or (0,))[0]
-    for name in ("n_actions", "nvec", "act_dim"):
+    _check_size(policy, ("n_actions", "nvec", "act_dim"), expected, f"actions of {env_name(envs)}, {space}")
+    space = envs.single_observation_space
+    states = isinstance(space, spaces.Discrete)
+    expected = ("n_states", int(space.n)) if states else ("obs_dim", (space.shape or (0,))[-1])
+    # A policy of a user's own may turn states into vectors.
+    own = type(policy).__module__.partition(".")[0] != "ppobook"
+    names = (expected[0],) if own else ("n_states", "obs_dim")
+    _check_size(policy, names, expected, f"observations of {env_name(envs)}, {space}")
+
+
+def _check_size(policy: Policy, names: Sequence[str], expected: tuple[str, Any], what: str) -> None:
+    for name in names:
         size = getattr(policy, name, None)
         if size is not None and (name, size) != expected:
             raise ValueError(
-                f"policy must have {expected[0]} {expected[1]} for the actions of {env_name(envs)}, {space}, "
-                f"got {name} {size}"
+                f"policy must have {expected[0]} {expected[1]} for the {what}, got {name} {size}"
             )

@@ -72,12 +72,7 @@ class CheckedEnv(gym.Wrapper):
             flags = {"terminated": terminated, "truncated": truncated}
             name = next(name for name, flag in flags.items() if flag.__class__ not in _BOOLS)
             raise self._error(f"must return True or False as {name}, got {_short(flags[name])}")
-        if observation.__class__ is np.ndarray:
-            if observation.shape != self._shape or observation.dtype != self._dtype:
-                observation = self._fitted(observation)
-        elif observation.__class__ is not int or observation not in self._states:
-            observation = self._fitted(observation)
-        return observation, reward, terminated, truncated, info
+        return self._fitted(observation), reward, terminated, truncated, info
 
     def _real(self, reward: Any) -> float:
         try:
@@ -89,6 +84,12 @@ class CheckedEnv(gym.Wrapper):
         raise self._error(f"must return a real number as reward, got {_short(reward)}")
 
     def _fitted(self, observation: Any) -> Any:
+        # Most observations are returned here.
+        if observation.__class__ is np.ndarray:
+            if observation.shape == self._shape and observation.dtype == self._dtype:
+                return observation
+        elif observation.__class__ is int and observation in self._states:
+            return observation
         try:
             return _fitted(observation, self.env.observation_space)
         except _MisfitError as fault:
