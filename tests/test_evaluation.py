@@ -12,7 +12,7 @@ from scipy import stats
 
 from ppobook.envs import chain, make_env
 from ppobook.evaluation import aggregate, evaluate
-from ppobook.policies import CategoricalPolicy, TabularPolicy
+from ppobook.policies import CategoricalPolicy, GaussianPolicy, TabularPolicy
 from ppobook.rollouts import Collector
 
 
@@ -54,21 +54,29 @@ def test_long_episodes_get_their_share():
     assert collector.collect(45).episode_returns[:episodes].mean() < 5
 
 
-@pytest.mark.parametrize(("episodes", "num_envs"), [(1, 4), (3, 4), (4, 4), (10, 4), (7, 1)])
-def test_quota(episodes, num_envs):
-    envs = make_env("test_evaluation/ShortOrLong-v0", num_envs)
-    found = evaluate(CategoricalPolicy(1, 2), envs, episodes, seed=3)
-    assert len(found["returns"]) == episodes
-    # What each environment plays is what it would play alone.
-    collector = Collector(envs, CategoricalPolicy(1, 2), seed=3)
-    alone = [[] for _ in range(num_envs)]
-    for _ in range(500):
-        *_, ended = collector.step(torch.zeros(num_envs, dtype=torch.int64))
-        for i, total, *_ in ended:
-            alone[i].append(total)
-    quota = [episodes // num_envs + (i < episodes % num_envs) for i in range(num_envs)]
-    expected = [total for i in range(num_envs) for total in alone[i][: quota[i]]]
-    assert found["returns"].tolist() == expected
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize(
+    ("env", "policy"),
+    [
+        ("CartPole-v1", CategoricalPolicy(4, 2, (8,), seed=1)),
+        ("Pendulum-v1", GaussianPolicy(3, 1, (8,), low=-2.0, high=2.0)),
+        ("ppobook/Chain-v0", TabularPolicy(7, 2)),
+    ],
+    ids=["discrete", "continuous", "states"],
+)
+def test_an_episode_is_the_same_whatever_is_played_beside_it(env, policy, deterministic):
+    """To the bit, whatever the number of episodes and of environments, stepped at once or one by one."""
+
+    def play(episodes, num_envs, env_fast=True, **how):
+        envs = make_env(env, num_envs, fast=env_fast, max_episode_steps=40)
+        found = evaluate(policy, envs, episodes, 3, deterministic, **how)
+        return np.stack([found["returns"], found["lengths"]])
+
+    expected = play(30, 25)
+    assert len(set(expected.sum(0))) > 1
+    for episodes, num_envs, env_fast in [(30, 30, True), (30, 4, False), (27, 1, True), (2, 3, False)]:
+        np.testing.assert_array_equal(play(episodes, num_envs, env_fast), expected[:, :episodes])
+    np.testing.assert_allclose(play(30, 25, fast=False), expected, rtol=1e-6)
 
 
 def test_statistics_are_those_of_the_returns():
@@ -138,6 +146,8 @@ class Run:
             "envs must have the autoreset mode SAME_STEP",
         ),
         ({"env": 3}, "env must be the id of an environment, .*, got 3"),
+        ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        ({"fast": 1}, "fast must be True or False, got 1"),
         ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],
 )

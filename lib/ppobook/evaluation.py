@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from torch import Tensor
 
 from ppobook import validation
-from ppobook.envs import make_env
+from ppobook.envs import env_seeds, make_env
 from ppobook.fast import choose
 from ppobook.policies import Policy
 from ppobook.rollouts import Collector
 
-# Environments in parallel: enough to amortize the network, few enough to be made quickly.
-_PARALLEL = 25
+# Episodes that are played side by side, and rows of every batch that the policy is given.
+_ROWS = 25
 # An episode longer than this is taken for one that never ends.
 _MOST_STEPS = 20_000
 # Steps for which a policy's fast form draws noise at once.
@@ -36,8 +38,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Returns of a policy in whole episodes.
 
-    The number of episodes of each environment is fixed beforehand. The first `episodes` to end anywhere would
-    be too short on average, and where return depends on length, as in CartPole, their mean would be biased.
+    Episode i of a seed is the same however many episodes are played, and in however many environments. All
+    episodes that are begun count. The first `episodes` to end anywhere would be too short on average, and
+    where return depends on length, as in CartPole, their mean would be biased.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def evaluate(
     -------
     dict
         mean, std, min, max of the undiscounted returns (std with divisor `episodes`); returns and lengths,
-        arrays of shape (episodes,), ordered by environment.
+        arrays of shape (episodes,).
 
     Raises
     ------
@@ -67,44 +70,28 @@ def evaluate(
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
+    deterministic = validation.flag("deterministic", deterministic)
+    fast = validation.flag("fast", fast)
     if isinstance(env, str):
-        envs = make_env(env, min(episodes, _PARALLEL), seed, infos=False, fast=fast)
+        envs = make_env(env, min(episodes, _ROWS), infos=False, fast=fast)
     elif isinstance(env, VectorEnv):
         envs = env
     else:
         raise TypeError(f"env must be the id of an environment, or what make_env returned, got {env!r}")
     try:
-        collector = Collector(envs, policy, seed=seed)
-        make_actor = None if deterministic else choose.actor(policy, fast)
-        actor = make_actor(policy, _BLOCK, envs.num_envs, collector.generator) if make_actor else None
-        # Episodes per environment; the first few play one more.
-        quota = episodes // envs.num_envs + (np.arange(envs.num_envs) < episodes % envs.num_envs)
-        played: list[list[tuple[float, int]]] = [[] for _ in quota]
-        unfinished = quota > 0
-        while unfinished.any():
-            observations = collector.observations
-            if deterministic:
-                actions = policy.mode(observations)
-            elif actor is not None:
-                actions = torch.from_numpy(actor.sample(observations.cpu().numpy())[0]).to(collector.device)
-            else:
-                actions, _ = policy.sample(observations, collector.generator)
-            *_, ended = collector.step(actions)
-            for i, total, length, _ in ended:
-                if unfinished[i]:
-                    played[i].append((total, length))
-                    unfinished[i] = len(played[i]) < quota[i]
-            if collector.lengths[unfinished].max(initial=0) > _MOST_STEPS:
-                raise ValueError(
-                    f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
-                    "make_env(..., max_episode_steps=...) sets a limit"
-                )
+        collector = Collector(envs, policy)
+        seeds = env_seeds(seed, episodes)
+        played: list[tuple[float, int]] = []
+        while (first := len(played)) < episodes:
+            n = min(envs.num_envs, _ROWS - first % _ROWS, episodes - first)
+            collector.reset([*seeds[first : first + n], *[None] * (envs.num_envs - n)])
+            noise = np.random.SeedSequence(seed, spawn_key=(first // _ROWS,)).generate_state(1, np.uint64)
+            collector.generator.manual_seed(int(noise[0]))
+            played += _play(collector, first % _ROWS, n, deterministic, fast)
     finally:
         if isinstance(env, str):
             envs.close()
-    returns, lengths = (
-        np.array(column) for column in zip(*(e for done in played for e in done), strict=True)
-    )
+    returns, lengths = (np.array(column) for column in zip(*played, strict=True))
     return {
         "mean": float(returns.mean()),
         "std": float(returns.std()),
@@ -113,6 +100,46 @@ def evaluate(
         "returns": returns,
         "lengths": lengths,
     }
+
+
+def _play(
+    collector: Collector, first: int, n: int, deterministic: bool, fast: bool
+) -> list[tuple[float, int]]:
+    """Return and length of the episodes that the first n environments begin now.
+
+    Environment j is in row first + j of the policy's batch. Batches always have _ROWS rows, so that neither
+    the noise of an episode nor the rounding of its logits depends on what else is played: other rows hold any
+    observation.
+    """
+    num_envs = collector.envs.num_envs
+    act = _actor(collector, deterministic, fast)
+    rows = torch.from_numpy((first + np.arange(num_envs)) % _ROWS).to(collector.device)
+    seen = collector.observations[torch.arange(_ROWS) % n]
+    played: dict[int, tuple[float, int]] = {}
+    for _ in range(_MOST_STEPS):
+        seen[first : first + n] = collector.observations[:n]
+        *_, ended = collector.step(act(seen)[rows])
+        for i, total, length, _ in ended:
+            if i < n:
+                played.setdefault(i, (total, length))  # afterwards the environment idles in further episodes
+        if len(played) == n:
+            return [played[i] for i in range(n)]
+    raise ValueError(
+        f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
+        "make_env(..., max_episode_steps=...) sets a limit"
+    )
+
+
+def _actor(collector: Collector, deterministic: bool, fast: bool) -> Callable[[Tensor], Tensor]:
+    """Actions at observations [_ROWS, *obs]."""
+    policy, generator = collector.policy, collector.generator
+    if deterministic:
+        return policy.mode
+    make_actor = choose.actor(policy, fast)
+    if make_actor is None:
+        return lambda observations: policy.sample(observations, generator)[0]
+    actor = make_actor(policy, _BLOCK, _ROWS, generator)
+    return lambda x: torch.from_numpy(actor.sample(x.cpu().numpy())[0]).to(x.device)
 
 
 class Estimate(NamedTuple):

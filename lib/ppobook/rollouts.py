@@ -165,8 +165,11 @@ class Collector:
             self.generator.manual_seed(validation.count("seed", seed, low=0) % 2**64)
         self.reset(seed)
 
-    def reset(self, seed: int | None = None) -> None:
-        """Begin new episodes; with a seed, reseed the environments. The actions' generator is not reset."""
+    def reset(self, seed: int | Sequence[int | None] | None = None) -> None:
+        """Begin new episodes; with a seed, or one for each environment, reseed the environments.
+
+        The actions' generator is not reset.
+        """
         n = self.envs.num_envs
         self._steps = 0
         self._totals = np.zeros(n)
@@ -174,8 +177,9 @@ class Collector:
         if seed is None:
             observations, _ = self.envs.reset()
         else:
-            seeds: Any = env_seeds(validation.count("seed", seed, low=0), n)  # Gymnasium's annotation is int
-            observations, _ = self.envs.reset(seed=seeds)
+            one = not isinstance(seed, Sequence)
+            seeds: Any = env_seeds(validation.count("seed", seed, low=0), n) if one else list(seed)
+            observations, _ = self.envs.reset(seed=seeds)  # Gymnasium's annotation is int
         self._current = self._array(observations)
         self._check_finite("observation", self._current, range(n), self._steps)
 
