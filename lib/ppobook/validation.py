@@ -207,13 +207,13 @@ def flag(name: str, x: Any) -> bool:
     return bool(x)
 
 
-def path(name: str, x: Any) -> Path:
+def path(name: str, x: Any, what: str = "a folder") -> Path:
     """x, which must be a non-empty path, as a Path. (The empty path would be the working directory.)"""
     given = os.fspath(x) if isinstance(x, os.PathLike) else x
     if not isinstance(given, str):
-        raise TypeError(f"{name} must be the path of a folder, got {x!r}")
+        raise TypeError(f"{name} must be the path of {what}, got {x!r}")
     if not given.strip() or "\0" in given:
-        raise ValueError(f"{name} must be the path of a folder, got {given!r}")
+        raise ValueError(f"{name} must be the path of {what}, got {given!r}")
     return Path(given)
 
 

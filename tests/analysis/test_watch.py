@@ -1,5 +1,7 @@
 """Films of episodes: as many frames as the episode has, the same episode that `evaluate` plays."""
 
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ class Counting(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
 
-    def __init__(self, render_mode=None, length=6, draws=True):
+    def __init__(self, render_mode=None, length=6, draws="counted"):
         self.render_mode, self.length, self.draws = render_mode, length, draws
 
     def reset(self, *, seed=None, options=None):
@@ -33,7 +35,14 @@ class Counting(gym.Env):
         return np.zeros(1, np.float32), 1.0, self.t == self.length, False, {}
 
     def render(self):
-        return np.full((32, 48, 3), 30 * self.t, np.uint8) if self.draws else "text"
+        return {
+            "counted": np.full((32, 48, 3), 30 * self.t, np.uint8),
+            "still": np.zeros((32, 48, 3), np.uint8),
+            "floats": np.full((32, 48, 3), self.t / 6),
+            "grey": np.zeros((32, 48), np.uint8),
+            "growing": np.zeros((32, 48 + self.t, 3), np.uint8),
+            "text": "text",
+        }[self.draws]
 
 
 class Blind(Counting):
@@ -41,7 +50,8 @@ class Blind(Counting):
         super().__init__()
 
 
-gym.register("test_watch/Counting-v0", Counting)
+COUNTING = "test_watch/Counting-v0"
+gym.register(COUNTING, Counting)
 gym.register("test_watch/Blind-v0", Blind)
 POLICY = CategoricalPolicy(1, 2, (4,))
 
@@ -51,13 +61,13 @@ def frames(path):
 
 
 def test_every_frame_from_the_first_observation_to_the_last(tmp_path):
-    found = watch(POLICY, "test_watch/Counting-v0", tmp_path / "film.gif")
+    found = watch(POLICY, COUNTING, tmp_path / "film.gif")
     assert found["lengths"].tolist() == [6]
     shown = frames(tmp_path / "film.gif")
     assert shown.shape == (7, 32, 48, 3)
     assert shown[:, 0, 0, 0].tolist() == [0, 30, 60, 90, 120, 150, 180]
     assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
-    watch(POLICY, "test_watch/Counting-v0", tmp_path / "two.gif", episodes=2, length=3)
+    watch(POLICY, COUNTING, tmp_path / "two.gif", episodes=2, length=3)
     assert frames(tmp_path / "two.gif")[:, 0, 0, 0].tolist() == [0, 30, 60, 90, 0, 30, 60, 90]
 
 
@@ -67,11 +77,11 @@ def pace(path):
 
 def test_the_pace_is_the_environments_and_a_gif_has_50_frames_a_second_at_most(tmp_path):
     film = tmp_path / "film.gif"
-    watch(POLICY, "test_watch/Counting-v0", film)
+    watch(POLICY, COUNTING, film)
     assert pace(film)["duration"] == 100
-    watch(POLICY, "test_watch/Counting-v0", film, fps=25)
+    watch(POLICY, COUNTING, film, fps=25)
     assert pace(film)["duration"] == 40
-    watch(POLICY, "test_watch/Counting-v0", film, fps=100)
+    watch(POLICY, COUNTING, film, fps=100)
     assert pace(film)["duration"] == 20
     assert frames(film)[:, 0, 0, 0].tolist() == [0, 60, 120, 180]
 
@@ -79,7 +89,7 @@ def test_the_pace_is_the_environments_and_a_gif_has_50_frames_a_second_at_most(t
 def test_mp4(tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     film = tmp_path / "film.mp4"
-    watch(POLICY, "test_watch/Counting-v0", film)
+    watch(POLICY, COUNTING, film)
     assert pace(film)["fps"] == 10
     assert sum(1 for _ in imageio.get_reader(film)) == 7
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
@@ -89,8 +99,8 @@ def test_the_episodes_are_those_of_evaluate(tmp_path):
     pytest.importorskip("pygame")
     policy = CategoricalPolicy(4, 2, (4,))
     found = watch(policy, "CartPole-v1", tmp_path / "film.gif", seed=5, episodes=2)
-    again = evaluate(policy, "CartPole-v1", 1, seed=5)
-    assert found["returns"][0] == again["returns"][0]
+    again = evaluate(policy, "CartPole-v1", 30, seed=5)
+    assert found["returns"].tolist() == again["returns"][:2].tolist()
     # Frames that are alike are one in a GIF, which lasts the longer.
     assert len(frames(tmp_path / "film.gif")) <= found["lengths"].sum() + 2
 
@@ -116,23 +126,61 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
 @pytest.mark.parametrize(
     ("env", "given", "sentence"),
     [
-        ("test_watch/Counting-v0", {"out": "film.avi"}, "out must end in .gif or .mp4, got .film.avi"),
-        ("test_watch/Counting-v0", {"out": "nowhere/film.gif"}, "out must be a file in an existing folder"),
-        ("test_watch/Counting-v0", {"fps": 0}, "fps must be .*, got 0"),
-        (
-            "test_watch/Counting-v0",
-            {"draws": False},
-            "env must support render_mode=.*, whose render returned str",
-        ),
-        ("test_watch/Counting-v0", {"episodes": 0}, "episodes must be .*, got 0"),
+        (COUNTING, {"out": "film.avi"}, "out must end in .gif or .mp4, got .film.avi"),
+        (COUNTING, {"out": "nowhere/film.gif"}, "out must be a file in an existing folder"),
+        (COUNTING, {"fps": 0}, "fps must be .*, got 0"),
+        (COUNTING, {"out": "folder.gif"}, "out must be a file that ends in .gif or .mp4, got the folder"),
+        (COUNTING, {"out": ""}, "out must be the path of a file, got ''"),
+        (COUNTING, {"draws": "text"}, "env must support render_mode=.*, whose render returned str"),
+        (COUNTING, {"draws": "floats"}, r"frames of uint8 .*, whose render returned dtype float64"),
+        (COUNTING, {"draws": "grey"}, r"whose render returned shape \(32, 48\)"),
+        (COUNTING, {"draws": "growing"}, r"render returned shape \(32, 49, 3\) after \(32, 48, 3\)"),
+        (COUNTING, {"draws": "still", "fps": 0.01}, "must end in .mp4 where a picture .* 655 seconds, got"),
+        (COUNTING, {"length": 101}, "must end in .mp4 for more than 100 frames, got .*max_episode_steps"),
+        (COUNTING, {"length": 101, "out": "film.mp4"}, "env must have episodes that end, .* than 100 steps"),
+        (COUNTING, {"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        (COUNTING, {"episodes": 0}, "episodes must be .*, got 0"),
         ("test_watch/Blind-v0", {}, "env must support render_mode=.rgb_array."),
         ("test_watch/Nothing-v0", {}, "(?i)did you mean"),
     ],
 )
 def test_what_cannot_be_filmed_is_refused_and_leaves_nothing(tmp_path, monkeypatch, env, given, sentence):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((ValueError, OSError), match=sentence):
+    monkeypatch.setattr("ppobook.analysis.watch._MOST_FRAMES", 100)
+    monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
+    (tmp_path / "folder.gif").mkdir()
+    with pytest.raises((ValueError, TypeError, OSError), match=sentence):
         watch(POLICY, env, **{"out": "film.gif", **given})
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.gif"]
+
+
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("film", "broken", "fault", "sentence"),
+    [
+        (
+            "film.gif",
+            "ppobook.run.files.write_synced",
+            full_disk,
+            r"out must be writable, got .*No space left",
+        ),
+        ("film.mp4", "imageio_ffmpeg.read_frames", full_disk, "out must be writable, got .*disk may be full"),
+        (
+            "film.gif",
+            "os.access",
+            lambda *_: False,
+            "out must be in a folder that can be written, got .*film",
+        ),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_left(tmp_path, monkeypatch, film, broken, fault, sentence):
+    pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.setattr(broken, fault)
+    with pytest.raises(OSError, match=sentence):
+        watch(POLICY, COUNTING, tmp_path / film)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,17 +196,31 @@ def test_a_film_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(
         ValueError, match=r"env must be one that can be rendered, got .* \(RuntimeError: no light\)"
     ):
-        watch(POLICY, "test_watch/Counting-v0", tmp_path / "film.gif")
+        watch(POLICY, COUNTING, tmp_path / "film.gif")
     assert (tmp_path / "film.gif").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch):
-    import sys
+def no_binary():
+    raise RuntimeError("No ffmpeg exe could be found.")
 
-    monkeypatch.setitem(sys.modules, "imageio.v2", None)
-    with pytest.raises(ValueError, match=r"pip install 'ppobook\[watch\]'"):
-        watch(POLICY, "test_watch/Counting-v0", tmp_path / "film.gif")
+
+@pytest.mark.parametrize(
+    ("film", "hide"),
+    [
+        ("film.gif", lambda patch: patch.setitem(sys.modules, "PIL", None)),
+        ("film.mp4", lambda patch: patch.setitem(sys.modules, "imageio_ffmpeg", None)),
+        ("film.mp4", lambda patch: patch.setattr("imageio_ffmpeg.get_ffmpeg_exe", no_binary)),
+    ],
+    ids=["pillow", "imageio_ffmpeg", "ffmpeg"],
+)
+def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch, film, hide):
+    hide(monkeypatch)
+    with pytest.raises(
+        ValueError, match=r"out needs .* is not installed; run: pip install 'ppobook\[watch\]'"
+    ):
+        watch(POLICY, COUNTING, tmp_path / film)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_on_the_command_line(tmp_path, capsys):

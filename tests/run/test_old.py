@@ -15,6 +15,8 @@ import torch
 
 import ppobook
 import ppobook.language
+from ppobook.envs import make_env
+from ppobook.rollouts import Collector
 from ppobook.run import old
 from ppobook.run.folder import checkpoints
 
@@ -49,14 +51,23 @@ def timeless(history):
     return history.loc[:, ~history.columns.str.startswith("seconds")]
 
 
+def first_returns(policy, env):
+    """Of three environments, the first return of each; as `evaluate` played when the numbers were stored."""
+    collector, found = Collector(make_env(env, 3), policy, seed=1), {}
+    while len(found) < 3:
+        actions, _ = policy.sample(collector.observations, collector.generator)
+        for episode in collector.step(actions)[-1]:
+            found.setdefault(episode.environment, episode.total)
+    return [found[i] for i in range(3)]
+
+
 @pytest.mark.parametrize("name", CONTROL)
 def test_control(folder, name):
     path = folder(name)
     run = ppobook.load(path)
     assert len(run.history) == 2
     expected = json.loads((path / "evaluated.json").read_text())["returns"]
-    found = ppobook.evaluate(run.policy, run.config["env"], episodes=3, seed=1)["returns"]
-    assert list(found) == pytest.approx(expected, rel=1e-3)
+    assert first_returns(run.policy, run.config["env"]) == pytest.approx(expected, rel=1e-3)
     resumed = ppobook.train(resume=path, total_steps=128)
     close(timeless(resumed.history), pd.read_csv(path / "resumed.csv"))
     ppobook.train(resume=path, total_steps=160)  # and on from a checkpoint of today

@@ -8,8 +8,10 @@ The episodes are those that `evaluate` plays with the same seed.
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,14 @@ import gymnasium as gym
 import numpy as np
 
 from ppobook import validation
+from ppobook.analysis.files import new_file, writing
 from ppobook.envs import TabularEnv, TabularMDP, make_env
 from ppobook.evaluation import evaluate
+from ppobook.run.files import atomic_write
 
 FILMS = (".gif", ".mp4")
+# A GIF is put together in memory: a quarter of a megabyte a frame at 600 x 400 pixels.
+_MOST_FRAMES = 5000
 # Frames a second, for an environment without render_fps.
 _PACE = 30
 # Tabular worlds are shown slowly enough to follow.
@@ -73,23 +79,20 @@ def watch(
         Errors of `evaluate` and `make_env`; an environment that cannot be rendered; another extension; a path
         that is not writable; a library that is not installed.
     """
-    path = validation.path("out", out)
-    kind = path.suffix.lower()
-    if kind not in FILMS:
-        raise ValueError(f"out must end in .gif or .mp4, got {str(path)!r}")
+    path = new_file("out", out, FILMS)
+    episodes = validation.count("episodes", episodes)
     if fps is not None:
         fps = validation.number("fps", fps, above=0, high=240)
-    if path.is_dir() or not path.parent.is_dir():
-        raise OSError(f"out must be a file in an existing folder, got {str(path)!r}")
-
+    kind = path.suffix.lower()
     with contextlib.closing(_make(env, settings)) as envs:
         inner = envs.envs[0]
         frame = _frames_of(inner, env)
         pace = fps or float(inner.metadata.get("render_fps") or 0)
         pace = pace or (_TABULAR_PACE if isinstance(inner.unwrapped, TabularEnv) else _PACE)
         every = math.ceil(pace / 50) if kind == ".gif" else 1
-        with _film(path, pace / every) as add:
-            envs.envs[0] = _Filmed(inner, frame, add, every, episodes)
+        film = _gif if kind == ".gif" else _mp4
+        with film(path, pace / every) as add:
+            envs.envs[0] = _Filmed(inner, frame, add, every)
             return evaluate(policy, envs, episodes, seed, deterministic)
 
 
@@ -97,15 +100,18 @@ class _Filmed(gym.Wrapper):
     """An environment that passes on its frames, from the first observation of an episode to the last."""
 
     def __init__(
-        self, env: gym.Env, frame: Callable[[], Any], add: Callable[[Any], None], every: int, episodes: int
+        self, env: gym.Env, frame: Callable[[], np.ndarray], add: Callable[[np.ndarray], None], every: int
     ) -> None:
         super().__init__(env)
-        self.frame, self.add, self.every, self.left = frame, add, every, episodes
+        self.frame, self.add, self.every = frame, add, every
         self.t = 0
+        self.filming = False
 
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        shown = super().reset(**kwargs)
+    def reset(self, *, seed: int | None = None, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        shown = super().reset(seed=seed, **kwargs)
         self.t = 0
+        # `evaluate` seeds its episodes. The one that begins where another ends is not played.
+        self.filming = seed is not None
         self._take(True)
         return shown
 
@@ -114,13 +120,11 @@ class _Filmed(gym.Wrapper):
         self.t += 1
         over = bool(happened[2] or happened[3])
         self._take(over or self.t % self.every == 0)
-        self.left -= over
         return happened
 
     def _take(self, due: bool) -> None:
-        # After the last episode the environment resets once more; that episode is not played.
-        if due and self.left > 0:
-            self.add(np.asarray(self.frame(), dtype=np.uint8))
+        if due and self.filming:
+            self.add(self.frame())
 
 
 def _make(env: str, settings: dict[str, Any]) -> Any:
@@ -144,13 +148,14 @@ def _make(env: str, settings: dict[str, Any]) -> Any:
         raise
 
 
-def _frames_of(env: gym.Env, name: str) -> Callable[[], Any]:
+def _frames_of(env: gym.Env, name: str) -> Callable[[], np.ndarray]:
     """A function that renders the environment as it is now, [height, width, 3] uint8."""
     world = env.unwrapped
+    shape: dict[str, tuple[int, ...]] = {}
     if isinstance(world, TabularEnv):
         return lambda: _map(world.mdp, world._state)
 
-    def shown() -> Any:
+    def shown() -> np.ndarray:
         try:
             frame = env.render()
         except Exception as error:
@@ -160,11 +165,17 @@ def _frames_of(env: gym.Env, name: str) -> Callable[[], Any]:
                 f"env must be one that can be rendered, got {name!r} ({validation.reason(error)}){remedy}"
             ) from error
         if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
-            raise ValueError(
-                f"env must support render_mode='rgb_array', got {name!r}, whose render returned "
-                f"{type(frame).__name__}"
-            )
-        return frame
+            got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
+        elif frame.dtype != np.uint8:
+            got = f"dtype {frame.dtype}"
+        elif frame.shape != shape.setdefault("first", frame.shape):
+            got = f"shape {frame.shape} after {shape['first']}"
+        else:
+            return frame
+        raise ValueError(
+            f"env must support render_mode='rgb_array', frames of uint8 [height, width, 3], got {name!r}, "
+            f"whose render returned {got}"
+        )
 
     return shown
 
@@ -187,30 +198,83 @@ def _map(mdp: TabularMDP, state: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _film(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that adds a frame to a film. The file is put in place when it is complete."""
+def _gif(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """A function that adds a frame to a GIF, which is written at the end."""
     try:
-        import imageio.v2 as imageio
+        from PIL import Image
     except ImportError:
         raise ValueError(
-            "out needs imageio, which is not installed; run: pip install 'ppobook[watch]'"
+            "out needs pillow, which is not installed; run: pip install 'ppobook[watch]'"
         ) from None
-    kind = path.suffix.lower()
-    part = path.with_name(f".{path.name}.part{kind}")
-    how: dict[str, Any] = (
-        {"loop": 0, "duration": 1000 / fps} if kind == ".gif" else {"fps": fps, "macro_block_size": 2}
-    )
-    try:
-        try:
-            writer = imageio.get_writer(part, mode="I", **how)
-        except ImportError:
+    frames: list[Any] = []
+    previous = np.empty(0)
+
+    def add(frame: np.ndarray) -> None:
+        nonlocal previous
+        if len(frames) == _MOST_FRAMES:
             raise ValueError(
-                "out needs imageio-ffmpeg for .mp4, which is not installed; run: pip install 'ppobook[watch]'"
-            ) from None
-        with writer:
-            yield writer.append_data
-        os.replace(part, path)
-    except OSError as error:
-        raise OSError(f"out must be writable, got {str(path)!r} ({error.strerror or error})") from None
+                f"out must end in .mp4 for more than {_MOST_FRAMES} frames, got {str(path)!r}. "
+                "max_episode_steps in env_kwargs limits an episode"
+            )
+        if frames and np.array_equal(frame, previous):
+            frames.append(frames[-1])
+            return
+        previous = frame.copy()
+        frames.append(Image.fromarray(frame).convert("P", palette=Image.Palette.ADAPTIVE))
+
+    yield add
+    content = io.BytesIO()
+    try:
+        frames[0].save(content, "GIF", save_all=True, append_images=frames[1:], duration=1000 / fps, loop=0)
+    except (OverflowError, struct.error):  # hundredths of a second in 16 bits
+        raise ValueError(
+            f"out must end in .mp4 where a picture is shown for more than 655 seconds, got {str(path)!r}. A "
+            "larger fps shortens it"
+        ) from None
+    with writing("out", path):
+        atomic_write(path, content.getvalue())
+
+
+@contextlib.contextmanager
+def _mp4(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """A function that adds a frame to an MP4, which is put in place when it is complete."""
+    try:
+        import imageio_ffmpeg
+
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError):
+        raise ValueError(
+            "out needs imageio-ffmpeg for .mp4, which is not installed; run: pip install 'ppobook[watch]'"
+        ) from None
+    part = path.with_name(f".{path.name}.{os.getpid()}.part.mp4")
+    failed = OSError(f"out must be writable, got {str(path)!r}, at which ffmpeg failed: the disk may be full")
+    writer: Any = None
+
+    def add(frame: np.ndarray) -> None:
+        nonlocal writer
+        if writer is None:
+            size = frame.shape[1], frame.shape[0]
+            writer = imageio_ffmpeg.write_frames(
+                str(part), size, fps=fps, macro_block_size=2, ffmpeg_log_level="quiet"
+            )
+            writer.send(None)
+        try:
+            writer.send(np.ascontiguousarray(frame))
+        except OSError:
+            raise failed from None
+
+    try:
+        yield add
+        writer.close()
+        try:
+            # Its index is written last, and ffmpeg does not say that it failed.
+            with contextlib.closing(imageio_ffmpeg.read_frames(str(part))) as written:
+                next(written)
+        except OSError:
+            raise failed from None
+        with writing("out", path):
+            os.replace(part, path)
     finally:
+        if writer is not None:
+            writer.close()
         part.unlink(missing_ok=True)
