@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 
 import gymnasium as gym
 import numpy as np
@@ -79,6 +80,35 @@ def test_an_episode_is_the_same_whatever_is_played_beside_it(env, policy, determ
     np.testing.assert_allclose(play(30, 25, fast=False), expected, rtol=1e-6)
 
 
+class Locked(ShortOrLong):
+    """It can't be copied."""
+
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("make", "env_kwargs"),
+    [
+        (lambda: gym.make("test_evaluation/ShortOrLong-v0"), None),
+        (lambda: ShortOrLong, None),
+        (Locked, None),
+        (lambda: "test_evaluation/ShortOrLong-v0", {"max_episode_steps": 41}),
+    ],
+    ids=["object", "function", "object that can't be copied", "id and keyword arguments"],
+)
+def test_whatever_stands_for_an_environment(make, env_kwargs):
+    policy, env = CategoricalPolicy(1, 2), make()
+    expected = evaluate(policy, "test_evaluation/ShortOrLong-v0", 30, seed=1)["returns"]
+    np.testing.assert_array_equal(evaluate(policy, env, 30, 1, env_kwargs=env_kwargs)["returns"], expected)
+    assert not getattr(env, "closed", False)
+
+
 def test_statistics_are_those_of_the_returns():
     found = evaluate(CategoricalPolicy(4, 2), "CartPole-v1", episodes=30, seed=1)
     returns = found["returns"]
@@ -126,8 +156,10 @@ def test_an_endless_episode_is_refused(monkeypatch):
     monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
     with pytest.raises(ValueError, match="env must have episodes that end, got one of more than 100 steps"):
         evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2)
-    envs = make_env("test_evaluation/Endless-v0", 2, max_episode_steps=30)
-    assert evaluate(CategoricalPolicy(1, 2), envs, 2)["lengths"].tolist() == [30, 30]
+    limit = {"env_kwargs": {"max_episode_steps": 30}}
+    assert evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2, **limit)[
+        "lengths"
+    ].tolist() == [30, 30]
 
 
 class Run:
@@ -147,6 +179,12 @@ class Run:
         ),
         ({"env": 3}, "env must be the id of an environment, .*, got 3"),
         ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        ({"env_kwargs": "slip"}, "env_kwargs must be a dict of keyword arguments, got 'slip'"),
+        (
+            {"env": make_env("CartPole-v1"), "env_kwargs": {"slip": 0}},
+            "env_kwargs must be left out for a vector environment, got {'slip': 0}",
+        ),
+        ({"env_kwargs": {"slip": 0}}, "env 'CartPole-v1' with {'slip': 0} cannot be made"),
         ({"fast": 1}, "fast must be True or False, got 1"),
         ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],

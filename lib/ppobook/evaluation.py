@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.envs import env_seeds, make_env
+from ppobook.envs import EnvLike, env_maker, env_seeds, make_env
 from ppobook.fast import choose
 from ppobook.policies import Policy
 from ppobook.rollouts import Collector
@@ -29,11 +31,12 @@ _BOOTSTRAP_ENTRIES = 2_000_000
 @torch.no_grad()
 def evaluate(
     policy: Policy,
-    env: str | VectorEnv,
+    env: EnvLike | VectorEnv,
     episodes: int = 100,
     seed: int = 0,
     deterministic: bool = False,
     *,
+    env_kwargs: dict[str, Any] | None = None,
     fast: bool = True,
 ) -> dict[str, Any]:
     """Returns of a policy in whole episodes.
@@ -45,14 +48,16 @@ def evaluate(
     Parameters
     ----------
     policy : Policy
-    env : str, or a vector environment
-        An id, as for `ppobook.envs.make_env`; or what that returned, which is reset first.
+    env : str, EnvSpec, gymnasium.Env, function, or a vector environment
+        As for `ppobook.envs.make_env`; or what that returned, which is reset first.
     episodes : int
     seed : int
         For environments and actions: the same arguments give the same episodes.
     deterministic : bool
         Take the most probable action instead of sampling. The result is not that of the policy being trained,
         and may be far from it where the optimal policy is random.
+    env_kwargs : dict, optional
+        Keyword arguments of an environment that is given by its id: ``run.config["env_kwargs"]``.
     fast : bool
         Use fast forms of policy and environment where there are any. Episodes are the same.
 
@@ -72,13 +77,7 @@ def evaluate(
     seed = validation.count("seed", seed, low=0)
     deterministic = validation.flag("deterministic", deterministic)
     fast = validation.flag("fast", fast)
-    if isinstance(env, str):
-        envs = make_env(env, min(episodes, _ROWS), infos=False, fast=fast)
-    elif isinstance(env, VectorEnv):
-        envs = env
-    else:
-        raise TypeError(f"env must be the id of an environment, or what make_env returned, got {env!r}")
-    try:
+    with _opened(env, min(episodes, _ROWS), env_kwargs, fast) as envs:
         collector = Collector(envs, policy)
         seeds = env_seeds(seed, episodes)
         played: list[tuple[float, int]] = []
@@ -88,9 +87,6 @@ def evaluate(
             noise = np.random.SeedSequence(seed, spawn_key=(first // _ROWS,)).generate_state(1, np.uint64)
             collector.generator.manual_seed(int(noise[0]))
             played += _play(collector, first % _ROWS, n, deterministic, fast)
-    finally:
-        if isinstance(env, str):
-            envs.close()
     returns, lengths = (np.array(column) for column in zip(*played, strict=True))
     return {
         "mean": float(returns.mean()),
@@ -100,6 +96,28 @@ def evaluate(
         "returns": returns,
         "lengths": lengths,
     }
+
+
+@contextlib.contextmanager
+def _opened(
+    env: EnvLike | VectorEnv, num_envs: int, env_kwargs: dict[str, Any] | None, fast: bool
+) -> Iterator[VectorEnv]:
+    """A vector environment, closed at the end unless it is the user's."""
+    settings = validation.keywords("env_kwargs", env_kwargs or {})
+    if isinstance(env, VectorEnv):
+        if settings:
+            raise ValueError(f"env_kwargs must be left out for a vector environment, got {settings}")
+        yield env
+        return
+    maker = env_maker(env, settings)
+    # An environment that no id stands for plays itself: not every one can be copied.
+    itself = isinstance(env, gym.Env) and maker.own is not None
+    envs = make_env(maker, 1 if itself else num_envs, infos=False, fast=fast)
+    try:
+        yield envs
+    finally:
+        if not itself:
+            envs.close()
 
 
 def _play(
@@ -125,8 +143,8 @@ def _play(
         if len(played) == n:
             return [played[i] for i in range(n)]
     raise ValueError(
-        f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
-        "make_env(..., max_episode_steps=...) sets a limit"
+        f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. max_episode_steps in "
+        "env_kwargs sets a limit"
     )
 
 

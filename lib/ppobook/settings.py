@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ppobook import validation
 from ppobook.run.settings import Settings, setting, storable
 
 
@@ -28,8 +29,7 @@ class ControlSettings(Settings):
 
 def _keywords(name: str, value: Any) -> dict[str, Any]:
     """Keyword arguments of an environment, as plain data."""
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise TypeError(f"{name} must be a dict of keyword arguments, got {value!r}")
+    validation.keywords(name, value)
     taken = sorted(
         {"env", "env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
     )

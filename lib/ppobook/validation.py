@@ -217,6 +217,13 @@ def path(name: str, x: Any, what: str = "a folder") -> Path:
     return Path(given)
 
 
+def keywords(name: str, x: Any) -> dict[str, Any]:
+    """x, which must be a dict with names as keys."""
+    if not isinstance(x, dict) or not all(isinstance(key, str) for key in x):
+        raise TypeError(f"{name} must be a dict of keyword arguments, got {x!r}")
+    return x
+
+
 def reason(error: BaseException) -> str:
     """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
     message = " ".join(str(error).split())

@@ -36,7 +36,7 @@ class Counting(gym.Env):
 
     def render(self):
         return {
-            "counted": np.full((32, 48, 3), 30 * self.t, np.uint8),
+            "counted": np.full((32, 48, 3), 30 * self.t % 256, np.uint8),
             "still": np.zeros((32, 48, 3), np.uint8),
             "floats": np.full((32, 48, 3), self.t / 6),
             "grey": np.zeros((32, 48), np.uint8),
@@ -67,8 +67,16 @@ def test_every_frame_from_the_first_observation_to_the_last(tmp_path):
     assert shown.shape == (7, 32, 48, 3)
     assert shown[:, 0, 0, 0].tolist() == [0, 30, 60, 90, 120, 150, 180]
     assert [path.name for path in tmp_path.iterdir()] == ["film.gif"]
-    watch(POLICY, COUNTING, tmp_path / "two.gif", episodes=2, length=3)
+    watch(POLICY, COUNTING, tmp_path / "two.gif", episodes=2, env_kwargs={"length": 3})
     assert frames(tmp_path / "two.gif")[:, 0, 0, 0].tolist() == [0, 30, 60, 90, 0, 30, 60, 90]
+
+
+def test_an_environment_of_ones_own(tmp_path):
+    """Itself, or what a function makes; it is not closed."""
+    env = Counting("rgb_array", length=3)
+    for given in (env, lambda: Counting("rgb_array", length=3)):
+        assert watch(POLICY, given, tmp_path / "film.gif")["lengths"].tolist() == [3]
+        assert len(frames(tmp_path / "film.gif")) == 4
 
 
 def pace(path):
@@ -106,7 +114,7 @@ def test_the_episodes_are_those_of_evaluate(tmp_path):
 
 
 def test_the_books_worlds_are_drawn_as_maps(tmp_path):
-    found = watch(TabularPolicy(7, 2), "ppobook/Chain-v0", tmp_path / "chain.gif", slip=0.0)
+    found = watch(TabularPolicy(7, 2), "ppobook/Chain-v0", tmp_path / "chain.gif", env_kwargs={"slip": 0.0})
     shown = frames(tmp_path / "chain.gif")
     assert len(shown) == found["lengths"][0] + 1
     assert shown.shape[1:] == (48, 7 * 48, 3)
@@ -136,21 +144,32 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
         (COUNTING, {"draws": "grey"}, r"whose render returned shape \(32, 48\)"),
         (COUNTING, {"draws": "growing"}, r"render returned shape \(32, 49, 3\) after \(32, 48, 3\)"),
         (COUNTING, {"draws": "still", "fps": 0.01}, "must end in .mp4 where a picture .* 655 seconds, got"),
-        (COUNTING, {"length": 101}, "must end in .mp4 for more than 100 frames, got .*max_episode_steps"),
-        (COUNTING, {"length": 101, "out": "film.mp4"}, "env must have episodes that end, .* than 100 steps"),
+        (
+            COUNTING,
+            {"length": 101, "draws": "still"},
+            "must end in .mp4 for more than 100 frames, got .*max_episode_steps",
+        ),
+        (
+            COUNTING,
+            {"length": 101, "draws": "still", "out": "film.mp4"},
+            "env must have episodes that end, .* than 100 steps",
+        ),
         (COUNTING, {"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        (COUNTING, {"env_kwargs": "slip"}, "env_kwargs must be a dict of keyword arguments, got 'slip'"),
         (COUNTING, {"episodes": 0}, "episodes must be .*, got 0"),
         ("test_watch/Blind-v0", {}, "env must support render_mode=.rgb_array."),
         ("test_watch/Nothing-v0", {}, "(?i)did you mean"),
     ],
 )
 def test_what_cannot_be_filmed_is_refused_and_leaves_nothing(tmp_path, monkeypatch, env, given, sentence):
+    given = dict(given)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ppobook.analysis.watch._MOST_FRAMES", 100)
     monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
     (tmp_path / "folder.gif").mkdir()
+    own = {name: given.pop(name) for name in ("draws", "length") if name in given}
     with pytest.raises((ValueError, TypeError, OSError), match=sentence):
-        watch(POLICY, env, **{"out": "film.gif", **given})
+        watch(POLICY, env, **{"out": "film.gif", "env_kwargs": own, **given})
     assert [path.name for path in tmp_path.iterdir()] == ["folder.gif"]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ppobook import validation
 from ppobook.analysis.files import new_file, writing
-from ppobook.envs import TabularEnv, TabularMDP, make_env
+from ppobook.envs import EnvLike, EnvMaker, TabularEnv, TabularMDP, env_maker, make_env
 from ppobook.evaluation import evaluate
 from ppobook.run.files import atomic_write
 
@@ -40,33 +40,34 @@ _WHITE, _GREY, _GREEN, _BLUE = (255, 255, 255), (213, 218, 224), (0, 158, 115), 
 
 def watch(
     policy: Any,
-    env: str,
+    env: EnvLike,
     out: str | Path,
     *,
     episodes: int = 1,
     seed: int = 0,
     deterministic: bool = False,
     fps: float | None = None,
-    **settings: Any,
+    env_kwargs: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Play episodes and record them as a film.
 
     Parameters
     ----------
     policy : Policy
-    env : str
-        An id, as for `make_env`. The environment must support ``render_mode="rgb_array"``, or be one of the
-        book's tabular worlds, which are drawn as maps.
+    env : str, EnvSpec, gymnasium.Env or function
+        As for `make_env`. An environment must support ``render_mode="rgb_array"``, and one that no id stands
+        for must be made with it. The book's tabular worlds are drawn as maps.
     out : path
-        A file that ends in .gif or .mp4. It is written when it is complete.
+        A file that ends in .gif or .mp4, to write or replace. It appears when it is complete. A GIF has at
+        most 5000 frames.
     episodes : int
     seed : int
     deterministic : bool
         Take the most probable action instead of sampling.
     fps : float, optional
         Frames a second; default: the environment's. A GIF has at most 50: a faster one skips frames.
-    **settings
-        Keyword arguments of the environment.
+    env_kwargs : dict, optional
+        Keyword arguments of an environment that is given by its id.
 
     Returns
     -------
@@ -76,24 +77,27 @@ def watch(
     Raises
     ------
     ValueError, OSError
-        Errors of `evaluate` and `make_env`; an environment that cannot be rendered; another extension; a path
-        that is not writable; a library that is not installed.
+        Errors of `evaluate` and `make_env`; an environment whose frames are not uint8 [height, width, 3]; a
+        GIF that is too long; a path that is not writable; a library that is not installed.
     """
     path = new_file("out", out, FILMS)
     episodes = validation.count("episodes", episodes)
     if fps is not None:
         fps = validation.number("fps", fps, above=0, high=240)
     kind = path.suffix.lower()
-    with contextlib.closing(_make(env, settings)) as envs:
+    maker = env_maker(env, validation.keywords("env_kwargs", env_kwargs or {}))
+    with contextlib.ExitStack() as stack:
+        envs = _make(maker)
+        if not isinstance(env, gym.Env):
+            stack.callback(envs.close)
         inner = envs.envs[0]
-        frame = _frames_of(inner, env)
+        frame = _frames_of(inner, maker.name)
         pace = fps or float(inner.metadata.get("render_fps") or 0)
         pace = pace or (_TABULAR_PACE if isinstance(inner.unwrapped, TabularEnv) else _PACE)
         every = math.ceil(pace / 50) if kind == ".gif" else 1
-        film = _gif if kind == ".gif" else _mp4
-        with film(path, pace / every) as add:
-            envs.envs[0] = _Filmed(inner, frame, add, every)
-            return evaluate(policy, envs, episodes, seed, deterministic)
+        add = stack.enter_context((_gif if kind == ".gif" else _mp4)(path, pace / every))
+        envs.envs[0] = _Filmed(inner, frame, add, every)
+        return evaluate(policy, envs, episodes, seed, deterministic)
 
 
 class _Filmed(gym.Wrapper):
@@ -127,22 +131,22 @@ class _Filmed(gym.Wrapper):
             self.add(self.frame())
 
 
-def _make(env: str, settings: dict[str, Any]) -> Any:
+def _make(maker: EnvMaker) -> Any:
     """One environment that can be drawn."""
-    known = gym.registry.get(env) if isinstance(env, str) else None
-    if known is not None and str(known.entry_point).startswith("ppobook.envs"):
-        return make_env(env, 1, **settings)
+    if maker.own is not None or str(gym.spec(maker.name).entry_point).startswith("ppobook.envs"):
+        return make_env(maker)
+    name = maker.name
     try:
-        return make_env(env, 1, render_mode="rgb_array", **settings)
+        return make_env(name, **maker.settings | {"render_mode": "rgb_array"})
     except ValueError as error:
         if "pygame" in str(error):
             raise ValueError(
-                f"env {env!r} needs pygame for rendering, which is not installed; "
+                f"env {name!r} needs pygame for rendering, which is not installed; "
                 "run: pip install 'ppobook[watch]'"
             ) from None
         if "TypeError" in str(error):  # most likely it has no such argument
             raise ValueError(
-                f"env must support render_mode='rgb_array', got {env!r} "
+                f"env must support render_mode='rgb_array', got {name!r} "
                 f"({str(error).partition('cannot be made: ')[2] or error})"
             ) from None
         raise

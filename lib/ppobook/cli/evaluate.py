@@ -9,6 +9,7 @@ import tyro
 
 from ppobook.cli.options import File, Run, command
 from ppobook.cli.users import imported_class, see_here
+from ppobook.validation import counted
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,12 @@ class Named:
     Args:
         learner: for a run of a Learner of your own: its class, as MODULE:CLASS
         env: another environment, or one of your own, as MODULE:ID; none: the run's
+        env_kwargs: keyword arguments for the environment, as in "{'slip': 0.2}"; none: the run's
     """
 
     learner: str | None = None
     env: str | None = None
+    env_kwargs: Annotated[Any, tyro.conf.arg(metavar="DICT")] = None
 
     def run(self, folder: str) -> Any:
         """The run in a folder."""
@@ -40,14 +43,31 @@ class Named:
 
     def environment(self, folder: str, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The environment to evaluate in, and its keyword arguments."""
+        from ppobook.envs import env_maker, has_id
+
         env = config["env"] if self.env is None else self.env
+        if self.env is None and not has_id(env):
+            raise ValueError(
+                f"the environment of {folder!r} is {env!r}, which has no id. Give --env MODULE:ID, or evaluate "
+                "in Python"
+            )
         if self.env is None and ":" in env:
             raise ValueError(
                 f"the environment of {folder!r} is {env!r}: a module that a run names is not imported "
                 f"unasked. Give --env {env}"
             )
         see_here(env)
-        return env, config["env_kwargs"] if env == config["env"] else {}
+        if self.env_kwargs is not None:
+            return env, self.env_kwargs
+        same = env == config["env"] or env_maker(env).name == config["env"]
+        return env, config["env_kwargs"] if same else {}
+
+
+def described(config: dict[str, Any], env: str, kwargs: dict[str, Any]) -> str:
+    """What was trained, and where it is evaluated."""
+    from ppobook.run.registry import short_name
+
+    return f"{short_name(config['algorithm'])} on {env}" + (f" with {kwargs}" if kwargs else "")
 
 
 @dataclass(frozen=True)
@@ -82,20 +102,17 @@ def evaluate(
         folder: the run
         episodes: number of episodes
     """
-    from ppobook.envs import make_env
     from ppobook.evaluation import evaluate
     from ppobook.run.machine import threads
-    from ppobook.run.registry import short_name
 
     run = how.run(folder)
     env, kwargs = how.environment(folder, run.config)
     with threads(1):
-        envs = make_env(env, max(1, min(episodes, 32)) if isinstance(episodes, int) else 1, **kwargs)
-        found = evaluate(run.policy, envs, episodes, which.seed, deterministic=which.deterministic)
+        found = evaluate(run.policy, env, episodes, **asdict(which), env_kwargs=kwargs)
     steps = run.history["steps"].iloc[-1] if len(run.history) else 0
+    print(f"{described(run.config, env, kwargs)}, trained for {counted(steps, 'step')}")
+    print(f"{counted(episodes, 'episode')}{', greedy' if which.deterministic else ''}, seed {which.seed}")
     mean, std, low, high = (found[name] for name in ("mean", "std", "min", "max"))
-    print(f"{short_name(run.config['algorithm'])} on {env}, trained for {steps:,} steps")
-    print(f"{episodes} episodes{', greedy' if which.deterministic else ''}, seed {which.seed}")
     print(f"return: mean {mean:.2f}, std {std:.2f}, min {low:g}, max {high:g}")
 
 
@@ -110,11 +127,11 @@ def watch(
     which: Which,
     how: How,
 ) -> None:
-    """Film a trained policy, in the episodes that evaluate plays with the same seed.
+    """Film a trained policy, in the first episodes that evaluate plays with the same seed.
 
     Args:
         folder: the run
-        out: the film: .gif or .mp4
+        out: the film, a .gif or .mp4 to write or replace
         episodes: number of episodes
         fps: frames per second; none: the environment's
     """
@@ -124,9 +141,9 @@ def watch(
     run = how.run(folder)
     env, kwargs = how.environment(folder, run.config)
     with threads(1):
-        found = watch(run.policy, env, out, episodes=episodes, fps=fps, **asdict(which), **kwargs)
+        found = watch(run.policy, env, out, episodes=episodes, fps=fps, **asdict(which), env_kwargs=kwargs)
     for total, length in zip(found["returns"], found["lengths"], strict=True):
-        print(f"return {total:g} in {length} steps")
+        print(f"return {total:g} in {counted(length, 'step')}")
     print(f"filmed in {out}")
 
 
@@ -145,7 +162,7 @@ def export(
 
     Args:
         folder: the run
-        file: a new file
+        file: a file to write or replace
     """
     from ppobook.analysis.export import export_onnx, says_what_it_observes
     from ppobook.envs import make_env
