@@ -232,7 +232,7 @@ def reason(error: BaseException) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number of things: "1 update", "16,384 steps"."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def choice(name: str, x: Any, known: Iterable[str]) -> str:

@@ -243,12 +243,31 @@ def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch, film, hide
 
 
 def test_on_the_command_line(tmp_path, capsys):
-    small = {"num_envs": 2, "num_steps": 16, "total_steps": 64}
-    train("vanilla", env="ppobook/Gridworld-v0", **small, out=tmp_path / "run")
-    film = str(tmp_path / "film.gif")
-    assert main(["watch", str(tmp_path / "run"), "--out", film, "--episodes", "2", "--seed", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.count("return ") == 2
-    assert f"filmed in {film}" in said
-    assert main(["watch", str(tmp_path / "run"), "--out", "film.mov"]) == 2
+    """`evaluate`, `watch` and Python's `evaluate` play the same episodes."""
+    small = {"num_envs": 2, "num_steps": 16, "total_steps": 64, "env_kwargs": {"slip": 0.5}}
+    run = train("vanilla", env="ppobook/Gridworld-v0", **small, out=tmp_path / "run")
+    folder, film = str(tmp_path / "run"), str(tmp_path / "film.gif")
+    for words, how in (
+        ([], {"env_kwargs": {"slip": 0.5}}),
+        (["--seed", "1", "--deterministic"], {"env_kwargs": {"slip": 0.5}, "seed": 1, "deterministic": True}),
+        (["--env-kwargs", "{'slip': 0.25}"], {"env_kwargs": {"slip": 0.25}}),
+    ):
+        found = evaluate(run.policy, "ppobook/Gridworld-v0", 3, **how)
+        assert main(["watch", folder, "--out", film, "--episodes", "3", *words]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            *(
+                f"return {total:g} in {length} step{'s' if length > 1 else ''}"
+                for total, length in zip(found["returns"], found["lengths"], strict=True)
+            ),
+            f"filmed in {film}",
+        ]
+        assert main(["evaluate", folder, "--episodes", "3", *words]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(
+            f"vanilla on ppobook/Gridworld-v0 with {how['env_kwargs']}, trained for 64 steps"
+        )
+        assert f"mean {found['mean']:.2f}, std {found['std']:.2f}" in said
+    assert main(["evaluate", folder, "--episodes", "1"]) == 0
+    assert "\n1 episode, seed 0\n" in capsys.readouterr().out
+    assert main(["watch", folder, "--out", "film.mov"]) == 2
     assert "must end in .gif or .mp4" in capsys.readouterr().err

@@ -48,8 +48,8 @@ class Named:
         env = config["env"] if self.env is None else self.env
         if self.env is None and not has_id(env):
             raise ValueError(
-                f"the environment of {folder!r} is {env!r}, which has no id. Give --env MODULE:ID, or evaluate "
-                "in Python"
+                f"the environment of {folder!r} is {env!r}, which has no id. Give --env MODULE:ID, or "
+                "evaluate in Python"
             )
         if self.env is None and ":" in env:
             raise ValueError(
