@@ -177,9 +177,11 @@ class Collector:
         if seed is None:
             observations, _ = self.envs.reset()
         else:
-            one = not isinstance(seed, Sequence)
-            seeds: Any = env_seeds(validation.count("seed", seed, low=0), n) if one else list(seed)
-            observations, _ = self.envs.reset(seed=seeds)  # Gymnasium's annotation is int
+            # Gymnasium's annotation is int.
+            seeds: Any = seed
+            if not isinstance(seed, Sequence):
+                seeds = env_seeds(validation.count("seed", seed, low=0), n)
+            observations, _ = self.envs.reset(seed=seeds)
         self._current = self._array(observations)
         self._check_finite("observation", self._current, range(n), self._steps)
 
