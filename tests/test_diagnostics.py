@@ -76,6 +76,37 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
 
 
+@pytest.mark.parametrize("keep", [None, torch.tensor([True, True, False, True])], ids=["all", "masked"])
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [
+        *((torch.float16, x) for x in (2.0**-24, 1e-4, 1.0, 3e4)),
+        *((torch.bfloat16, x) for x in (2.0**-133, 1e-25, 1.0, 1.6e38)),
+        *((torch.float32, x) for x in (2.0**-149, 1e-25, 1.0, 1.6e38)),
+        *((torch.float64, x) for x in (2.0**-1074, 1e-200, 1.0, 8e307)),
+    ],
+)
+def test_normalize_at_any_scale(dtype, scale, keep):
+    """From subnormal numbers to a sum beyond the dtype: as the same numbers at scale 1 in float64."""
+    x = torch.tensor([1.0, -1.0, 2.0, 2.0], dtype=torch.float64)
+    expected = normalize(x, keep)
+    x = (scale * x).to(dtype)
+    found = [normalize(x, keep)]
+    if dtype != torch.bfloat16:  # NumPy has none
+        found.append(torch.as_tensor(normalize(x.numpy(), None if keep is None else keep.numpy())))
+    for one in found:
+        assert one.dtype == dtype
+        torch.testing.assert_close(one.double(), expected, rtol=2 * torch.finfo(dtype).eps, atol=1e-7)
+
+
+def test_normalize_has_the_gradient_of_its_scale():
+    ordinary = torch.tensor([1.0, -1.0, 2.0, 2.0], requires_grad=True)
+    tiny = (1e-25 * ordinary).detach().requires_grad_()
+    for x in (ordinary, tiny):
+        (normalize(x) ** 3).sum().backward()
+    torch.testing.assert_close(1e-25 * tiny.grad, ordinary.grad)
+
+
 # --- explained variance ---------------------------------------------------------------------------------
 
 

@@ -70,20 +70,20 @@ def normalize(
     if number <= ddof:
         raise ValueError(f"advantages must have more entries that count than ddof={ddof}, got {number}")
 
-    x = x if keep is None else library.where(keep, x, 0.0)
+    dtype, x = x.dtype, x if keep is None else library.where(keep, x, 0.0)
+    x, largest, unit = _with_squares_in_range(library, x)
     mean = x.sum() / number
     centred = x - mean if keep is None else library.where(keep, x - mean, 0.0)
     std = ((centred * centred).sum() / (number - ddof)) ** 0.5
-    if not math.isfinite(float(std)):  # squares beyond the dtype: the same in units of the largest
-        unit = abs(centred).max()
-        return normalize(centred / unit, mask, ddof=ddof) + (0.0 if shift_mean else mean)
     # The standard deviation of equal numbers is a few rounding errors, not 0: do not divide by it.
-    if float(std) <= 8 * library.finfo(x.dtype).eps * float(abs(x).max()):
-        return library.zeros_like(x) if shift_mean else x
-    scaled = centred / std
-    if shift_mean:
-        return scaled
-    return scaled + mean if keep is None else library.where(keep, scaled + mean, 0.0)
+    if float(_detached(std)) <= 8 * library.finfo(x.dtype).eps * largest:
+        scaled = library.zeros_like(x) if shift_mean else x * unit
+    else:
+        scaled = centred / std
+        if not shift_mean:
+            scaled = scaled + mean * unit
+            scaled = scaled if keep is None else library.where(keep, scaled, 0.0)
+    return scaled.to(dtype) if library is not np else scaled.astype(dtype, copy=False)
 
 
 def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
@@ -345,6 +345,20 @@ def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
     for name, x in zip(arrays, found, strict=True):
         validation.finite(name, x)
     return keep, found
+
+
+def _with_squares_in_range(library: Any, x: Any) -> tuple[Any, float, float]:
+    """x in at least float32, divided by a unit; its largest absolute value; and the unit.
+
+    The unit is 1 where the squares fit into the dtype, else a power of 2, which changes no digit.
+    """
+    if x.dtype.itemsize < 4:
+        x = x.astype(np.float32) if library is np else x.float()
+    largest, info = float(abs(_detached(x)).max()), library.finfo(x.dtype)
+    if largest == 0 or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
+        return x, largest, 1.0
+    unit = 2.0 ** (math.frexp(largest)[1] - 1)
+    return x / library.full_like(x, unit), largest / unit, unit
 
 
 def _variance(x: Any) -> Any:
