@@ -12,6 +12,7 @@ from loss_cases import REDUCTIONS, Case, agree, cases, each, eps, slow_clipped, 
 
 from ppobook import diagnostics
 from ppobook.objectives import (
+    cispo_loss,
     clipped_surrogate_loss,
     kl_penalized_loss,
     masked_mean,
@@ -152,6 +153,7 @@ LOSSES = {
     partial(value_loss, clip_eps=0.3): ("values", "returns", "old_values"),
 }
 DATA = {"old_logp", "advantages", "returns", "old_values"}
+HALF_TO_DOUBLE = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def named(losses):
@@ -210,18 +212,46 @@ def test_gradients_of_ppo_loss_by_finite_differences(beta):
 
 
 @pytest.mark.parametrize(**named(LOSSES))
-def test_data_is_detached_and_the_first_tensor_rules_the_dtype(loss, names):
+def test_data_is_detached(loss, names):
     case = Case(0, (5,), "token", masked=False)
     tensors = dict(zip(names, case(*names), strict=True))
-    first = names[0]
-    tensors[first] = tensors[first].float()
     for x in tensors.values():
         x.requires_grad_()
-    found = loss(**tensors)
-    assert found.dtype == torch.float32
-    found.backward()
+    loss(**tensors).backward()
     for name, x in tensors.items():
         assert (x.grad is None) == (name in DATA)
+
+
+ALL_OF_PPO = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
+WEIGHTS = {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01, "value_clip_eps": 0.1, "beta": 1.0}
+TOGETHER = LOSSES | {
+    partial(sequence_surrogate_loss, clip_eps=0.2): ("logp", "old_logp", "advantages"),
+    partial(cispo_loss, clip_eps_high=0.2): ("logp", "old_logp", "advantages"),
+    partial(ppo_loss, **WEIGHTS): ALL_OF_PPO,
+}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "other"),
+    [(a, b) for a in HALF_TO_DOUBLE for b in HALF_TO_DOUBLE if a != b],
+    ids=lambda x: str(x).removeprefix("torch."),
+)
+@pytest.mark.parametrize(**named(TOGETHER))
+def test_tensors_of_two_dtypes_are_promoted(loss, names, dtype, other, masked):
+    """Whichever of them is of the other dtype: the loss is that of all tensors in the wider one."""
+    case = Case(0, (3, 4), "token", masked)
+    tensors = {name: x.to(dtype) for name, x in zip(names, case(*names), strict=True)}
+    if getattr(loss, "func", None) is sequence_surrogate_loss:
+        tensors["advantages"] = tensors["advantages"][:, 0]
+    wide = torch.promote_types(dtype, other)
+    for name in names:
+        mixed = tensors | {name: tensors[name].to(other)}
+        found, expected = (
+            loss(**given, **case.how) for given in (mixed, {name: x.to(wide) for name, x in mixed.items()})
+        )
+        found, expected = (x[0] if isinstance(x, tuple) else x for x in (found, expected))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_ppo_loss_leaves_data_alone_and_its_diagnostics_detached():
@@ -262,6 +292,8 @@ def test_one_kl_for_all_is_a_kl_for_each():
         one, kl_penalized_loss(*tensors, torch.full((3, 4), 0.3, dtype=torch.float64), 2.0, **case.how).item()
     )
     agree(one, surrogate_loss(*tensors, **case.how).item() + 0.6)
+    # As a scalar beside tensors in torch, it promotes none of them.
+    assert kl_penalized_loss(*(x.float() for x in tensors), kl, 2.0, **case.how).dtype == torch.float32
 
 
 # --- the policy gradient --------------------------------------------------------------------------------

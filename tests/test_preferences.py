@@ -506,11 +506,14 @@ def test_diagnostics_are_detached_scalars_in_the_dtype_of_the_loss():
             assert not x.requires_grad
 
 
+@pytest.mark.parametrize("other", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 @each_loss
-def test_the_first_tensor_rules_the_dtype(loss):
-    w, *others = four_of(17)
-    assert loss(w.float(), *others).dtype == torch.float32
-    assert loss(w, *(x.float() for x in others)).dtype == torch.float64
+def test_tensors_of_two_dtypes_are_promoted(loss, other):
+    """A policy in half precision beside a reference in float32, or the reverse."""
+    w, *others = (x.float() for x in four_of(17))
+    wide = torch.promote_types(torch.float32, other)
+    for mixed in ([w.to(other), *others], [w, *(x.to(other) for x in others)]):
+        torch.testing.assert_close(loss(*mixed), loss(*(x.to(wide) for x in mixed)))
 
 
 def test_half_precision():

@@ -1,7 +1,8 @@
 """Every loss of the book, as a pure function of tensors.
 
 Losses are minimised, so each is minus the objective that it stands for. All of them share the arguments that
-say which entries count and how they are averaged: `mask`, `reduction`, `denominator`.
+say which entries count and how they are averaged: `mask`, `reduction`, `denominator`. Tensors of different
+dtypes are promoted as torch promotes them: bfloat16 beside float32 is computed in float32.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.diagnostics import clip_range, ratio_means
-from ppobook.reductions import Reduction, aligned, checked, reduce
+from ppobook.reductions import Reduction, aligned, checked, promoted, reduce
 
 
 def policy_gradient_loss(
@@ -49,7 +50,7 @@ def policy_gradient_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -125,7 +126,7 @@ def surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -175,7 +176,7 @@ def clipped_surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -223,7 +224,7 @@ def kl_penalized_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -281,7 +282,7 @@ def sequence_surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -296,7 +297,7 @@ def sequence_surrogate_loss(
     low, high = clip_range(clip_eps, clip_eps_high)
     validation.last_axis("logp", validation.tensor("logp", logp), "the tokens of a sequence")
     keep, (logp, old_logp) = checked(mask, logp=logp, old_logp=old_logp)
-    advantages = _one_a_sequence(advantages, logp, keep)
+    logp, old_logp, advantages = promoted(logp, old_logp, _one_a_sequence(advantages, logp, keep))
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
     tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1).clamp(min=1)
     ratio = _ratio_to_clip((logp - old_logp).sum(dim=-1) / tokens, advantages)
@@ -342,7 +343,7 @@ def cispo_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of logp
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -396,7 +397,7 @@ def value_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of values
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -459,7 +460,7 @@ def ppo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the dtype of logp
+    loss : tensor, scalar, in the promoted dtype of the tensors
     diagnostics : dict of detached scalar tensors
         policy_loss, value_loss, entropy: the parts of the loss, without their weights; with beta also kl,
         under the same reduction. Then, as plain means over the entries that count
@@ -555,17 +556,19 @@ def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) ->
 
 
 def _spread(kl: Tensor, logp: Tensor) -> Tensor:
-    """A kl that is a single number, expanded to the shape of logp."""
-    single = validation.is_tensor(kl) and validation.is_tensor(logp) and kl.ndim == 0
-    return kl.expand(logp.shape) if single else kl
+    """A kl that is a single number, expanded to the shape of logp; as such it promotes no tensor."""
+    kl = validation.tensor("kl", kl)
+    if kl.ndim or not validation.is_tensor(logp):
+        return kl
+    return kl.to(torch.result_type(kl, logp)).expand(logp.shape)
 
 
 def _one_a_sequence(advantages: Tensor, logp: Tensor, keep: Tensor | None) -> Tensor:
-    """The advantages of whole sequences, finite, 0 for those without a token, in the dtype of logp."""
+    """The advantages of whole sequences, finite, 0 for those without a token."""
     advantages = validation.tensor("advantages", advantages).detach()
     validation.one_library(logp=logp, advantages=advantages)
     validation.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
     if keep is not None:
         advantages = torch.where(keep.any(dim=-1), advantages, 0.0)
     validation.finite("advantages", advantages)
-    return advantages.to(logp.dtype)
+    return advantages

@@ -1,7 +1,8 @@
 """Losses on preferences: of two completions the one that was liked better, or one that was liked or not.
 
 Pure functions of tensors, like `ppobook.objectives`. They know nothing of tokens: each completion comes as
-one number, each pair as one entry of every tensor, and the loss is the mean over the entries.
+one number, each pair as one entry of every tensor, and the loss is the mean over the entries. Tensors of
+different dtypes are promoted as torch promotes them.
 
 **The log-probability of a completion** is the *sum* over its tokens, given the prompt:
 
@@ -32,7 +33,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ppobook import validation
-from ppobook.reductions import checked
+from ppobook.reductions import checked, promoted
 
 Diagnostics = dict[str, Tensor]
 
@@ -61,7 +62,7 @@ def bradley_terry_loss(
 
     Returns
     -------
-    tensor, scalar, in the dtype of chosen_rewards
+    tensor, scalar, in the promoted dtype of the tensors
 
     Raises
     ------
@@ -122,7 +123,7 @@ def dpo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the dtype of chosen_logp; log 2 where the policy is its reference
+    loss : tensor, scalar, in the promoted dtype of the tensors; log 2 where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
 
@@ -187,7 +188,7 @@ def ipo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the dtype of chosen_logp; 1 / (4 β²) where the policy is its reference
+    loss : tensor, scalar, in the promoted dtype of the tensors; 1 / (4 β²) where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
 
@@ -247,7 +248,7 @@ def simpo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the dtype of chosen_logp
+    loss : tensor, scalar, in the promoted dtype of the tensors
     diagnostics : dict of detached scalar tensors
         See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
         chosen_logp and rejected_logp are sums, as they came in.
@@ -317,7 +318,8 @@ def kto_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the dtype of logp; half the mean weight where the policy is its reference
+    loss : tensor, scalar, in the promoted dtype of the tensors; half the mean weight where the policy is its
+        reference
     diagnostics : dict of detached scalar tensors
         As at the top of this module, the desirable completions in the place of the chosen. What is said of a
         kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
@@ -343,6 +345,7 @@ def kto_loss(
     liked = validation.flags("desirable", desirable, logp.shape, "the shape of logp")
     liked = torch.as_tensor(liked, device=logp.device)
     z = _reference_point(kl, logp)
+    logp, ref_logp, z = promoted(logp, ref_logp, z)
 
     ratio = logp - ref_logp
     gain = beta * (ratio - z)
@@ -360,17 +363,17 @@ def kto_loss(
 
 
 def _reference_point(kl: Tensor | float, logp: Tensor) -> Tensor:
-    """KTO's z, a single number in the dtype of logp."""
+    """KTO's z; a kl that is a single number already promotes no tensor."""
     if not isinstance(kl, Tensor):
         return logp.new_tensor(validation.number("kl", kl)).clamp(min=0)
     validation.one_library(logp=logp, kl=kl)
     validation.not_empty("kl", validation.tensor("kl", kl))
     validation.finite("kl", kl)
-    return kl.detach().mean().clamp(min=0).to(logp.dtype)
+    return kl.detach().to(torch.result_type(kl, logp)).mean().clamp(min=0)
 
 
 def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
-    """Tensors of one axis, finite, all of the first one's shape and dtype; those of a reference detached."""
+    """Tensors of one axis, finite, all of the first one's shape, promoted; those of a reference detached."""
     _, entries = checked(None, **tensors)
     name, x = next(iter(tensors.items()))
     if x.ndim != 1:

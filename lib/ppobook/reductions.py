@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, get_args
 
 import torch
@@ -25,7 +26,7 @@ def checked(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, list
 
 
 def aligned(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | None, list[Tensor]]:
-    """The mask as booleans, and the tensors, 0 where masked out, in the first one's dtype.
+    """The mask as booleans, and the tensors, 0 where masked out, `promoted`.
 
     All must have the shape of the first. Those that are data, not outputs of a network, are detached.
     """
@@ -45,7 +46,13 @@ def aligned(mask: Tensor | None, tensors: dict[str, Tensor]) -> tuple[Tensor | N
             raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
         # Zeroed before any arithmetic: a NaN in the padding would otherwise reach the gradient as 0 · NaN.
         entries = [torch.where(keep, x, 0.0) for x in entries]
-    return keep, [x if x.dtype == first.dtype else x.to(first.dtype) for x in entries]
+    return keep, promoted(*entries)
+
+
+def promoted(*tensors: Tensor) -> list[Tensor]:
+    """The tensors in one dtype, the one that torch promotes all of theirs to."""
+    dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+    return [x if x.dtype == dtype else x.to(dtype) for x in tensors]
 
 
 def reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominator: float | None) -> Tensor:
