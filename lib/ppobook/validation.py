@@ -243,6 +243,15 @@ def choice(name: str, x: Any, known: Iterable[str]) -> str:
     raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
 
 
+def each_once(name: str, given: Iterable[str]) -> None:
+    """Check that no value is given twice."""
+    seen: set[str] = set()
+    for x in given:
+        if x in seen:
+            raise ValueError(f"{name} must differ from one another, got {x!r} twice")
+        seen.add(x)
+
+
 def one_of(known: Sequence[str], *, show: int = 12) -> str:
     """The known names in a message, at most `show` of them: "one of 'ppo', 'trpo'"."""
     return f"one of {', '.join(map(repr, known[:show]))}" + (", …" if len(known) > show else "")

@@ -300,6 +300,14 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
             ", line 4 must be part of a JSON list of objects, got Expecting",
         ),
         (b'\n[{"prompt": "the"}, 3]', "[1] must be a dict of columns, got 3"),
+        (
+            b'{"prompt": "the"}\n\n{"prompt": "a", "prompt": "b"}',
+            ", line 3 must have each key once, got 'prompt' twice",
+        ),
+        (
+            b'\n[{"prompt": [{"a": 1}]},\n\n {"n": 0, "prompt":\n[{"role": 1, "role": 2}]}]',
+            ", line 4 must have each key once, got 'role' twice",
+        ),
         (b'{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must not be empty, got ''"),
         (b'{"prompt": "the"}\n\n{"prompt": "foxes"}\n', ", line 3: text must be of known words"),
         (b'{"prompt": "the"}\n\xff\xfe', " must be UTF-8"),

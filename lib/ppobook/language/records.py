@@ -115,7 +115,7 @@ def records_of(data: Any) -> Records:
     Raises
     ------
     ValueError, TypeError, FileNotFoundError
-        No records, no such file, a line that is not JSON, a record that is not a dict.
+        No records, no such file, a line that is not JSON or has a key twice, a record that is not a dict.
     """
     if isinstance(data, World):
         raise TypeError(f"data must be records, such as World.corpus(1000), got {data!r}")
@@ -183,12 +183,14 @@ def _read_file(path: Path) -> Records:
                 if not rows and line.lstrip().startswith("["):
                     return _read_list(path, line + file.read(), number)
                 if line.strip():
-                    rows.append(json.loads(line))
+                    rows.append(_DECODER.decode(line))
                     lines.append(number)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {number} must be a JSON object, got {error.msg} at column {error.colno}"
         ) from None
+    except _RepeatedKeyError as error:
+        raise ValueError(f"{path}, line {number} must have each key once, got {error}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be UTF-8, got {error.reason} after line {number}") from None
     return Records(rows, str(path), lines)
@@ -196,13 +198,42 @@ def _read_file(path: Path) -> Records:
 
 def _read_list(path: Path, text: str, number: int) -> Records:
     try:
-        rows = json.loads(text)
+        rows = _DECODER.decode(text)
+    except _RepeatedKeyError as error:
+        line = number + text.count("\n", 0, _record_that_fails(text))
+        raise ValueError(f"{path}, line {line} must have each key once, got {error}") from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {number + error.lineno - 1} must be part of a JSON list of objects, "
             f"got {error.msg} at column {error.colno}"
         ) from None
     return Records(rows, str(path))
+
+
+class _RepeatedKeyError(ValueError):
+    """An object has a key twice, of which Python's json would keep the last."""
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedKeyError(f"{next(x for i, x in enumerate(names) if x in names[:i])!r} twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_each_key_once)
+
+
+def _record_that_fails(text: str) -> int:
+    """Where the first record of a JSON list begins that has a key twice."""
+    at = 0
+    while True:
+        at = re.compile(r"[\s,[]*").match(text, at).end()  # type: ignore[union-attr]
+        try:
+            at = _DECODER.raw_decode(text, at)[1]
+        except _RepeatedKeyError:
+            return at
 
 
 def digest_of(data: Any) -> str:

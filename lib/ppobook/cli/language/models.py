@@ -71,9 +71,11 @@ class Generation:
 
 def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
     """The language models of these names."""
+    from ppobook import validation
     from ppobook.language.named import open_policy
 
-    return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in dict.fromkeys(names)]
+    validation.each_once("models", names)
+    return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in names]
 
 
 def measured(policies: Sequence[Policy], by: Measures, how: Generation) -> dict[str, Evaluation]:
