@@ -71,7 +71,7 @@ LANGUAGE = [
     "model cache generation files parallel",
     "world",
     "encoding records data",
-    "pretrained pretrained_tokenizer gpt2 rewards hf",
+    "hub pretrained pretrained_tokenizer gpt2 rewards hf",
     "describing stored run",
     "stage registry",
     "on_policy sft",

@@ -372,11 +372,16 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sample REWARD_MODEL", "model must be a language model"),
         ("sample BASE --n 0", "n must be an integer of at least 1, got 0"),
         ("sample BASE --updates 3", "--updates: ppobook language sample has no such option"),
-        ("sample BASE --prompt dog", "'dog'"),
+        (
+            "sample BASE --prompt the --prompt dog",
+            "--prompt[1]: text must be of known words, one of '<eos>', 'tell', ",
+        ),
+        ("sample BASE --prompt fxo", "got 'fxo'. Did you mean 'fox'?"),
         ("sample BASE --prompt x --world nouns=4", "one of --prompt and --world must be given"),
         ("sample BASE --top-p 2", "top_p must be"),
         ("sample BASE --tokenizer x", "has its own"),
         ("evaluate BASE --reward-model BASE", "reward_model must be a run of 'reward'"),
+        ("compare BASE OTHER BASE", "models must differ from one another, got"),
         ("compare BASE REWARD_MODEL", "must be a language model"),
         ("compare BASE OTHER", "were trained on different data"),
         ("compare BASE OTHER --world nouns=2,places=2", "data must have the model's"),
@@ -390,6 +395,29 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
 def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
     names = {"BASE": runs / "base", "REWARD_MODEL": runs / "reward_model", "FOLDER": runs, "OTHER": other}
     assert sentence in refused(capsys, *(names.get(word, word) for word in argv.split()))
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ("evaluate bsae", "model must be a run's folder, or a transformers model, got 'bsae', and there is"),
+        ("sample bsae", "there is no such folder. Did you mean 'base'?"),
+        ("grpo ../NAME/bsae --reward gold", "there is no such folder. Did you mean '../NAME/base'?"),
+        ("ppo base --reward reward_modle", "no such folder. Did you mean 'reward_model'?"),
+        (
+            "ppo base --reward gold --reference bsae",
+            "reference must be a run's folder, or a transformers mod",
+        ),
+        ("evaluate base --reference bsae", "reference must be a run's folder, or a transformers model, got"),
+        ("evaluate base --reward-model reward_modle", "no such folder. Did you mean 'reward_model'?"),
+    ],
+)
+def test_a_misspelt_name_is_looked_for_here_only(argv, sentence, runs, monkeypatch, capsys):
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub, "get_hf_file_metadata", lambda *_, **__: pytest.fail("asked the hub"))
+    monkeypatch.chdir(runs)
+    argv, sentence = (text.replace("NAME", runs.name) for text in (argv, sentence))
+    assert sentence in refused(capsys, *argv.split())
 
 
 @pytest.fixture(scope="module")
@@ -514,6 +542,7 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
     assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
+    assert "got 'fxo'. Did you mean 'fox'?" in refused(capsys, "sample", out, "--prompt", "tell fxo hill :")
     assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
     assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
     assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import re
 import subprocess
 import sys
 
@@ -27,7 +28,7 @@ from small_pretrained import (
     words,
 )
 
-from ppobook.language import hf, pretrained
+from ppobook.language import hf, hub, pretrained
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import left_pad
 from ppobook.language.training import train
@@ -225,6 +226,48 @@ NO_MODEL = "model must be a model of transformers, the folder of one, or its nam
 def test_bad_arguments(transformers, call, error, sentence):
     with pytest.raises(error, match=sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stored", "found"),
+    [
+        (None, False, False),
+        ("EntryNotFoundError", False, False),
+        (
+            "RepositoryNotFoundError",
+            True,
+            "'no/such', where there is no folder, and which the hub does not have",
+        ),
+        (ConnectionError("no network"), True, True),
+        (ConnectionError("no network"), False, "and the hub cannot be reached (ConnectionError: no network)"),
+    ],
+)
+def test_the_hub_is_asked_once_and_aloud(transformers, monkeypatch, capsys, outcome, stored, found):
+    import huggingface_hub
+    from huggingface_hub import constants, errors
+
+    asked = []
+
+    def metadata(url, timeout):
+        asked.append(url)
+        if isinstance(outcome, str):
+            kind = getattr(errors, outcome)
+            raise kind.__new__(kind)
+        if outcome is not None:
+            raise outcome
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", metadata)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub, "_is_stored", lambda name: stored)
+    hub.only_stored.cache_clear()
+    if isinstance(found, str):
+        with pytest.raises(LookupError, match=re.escape(found)):
+            hub.only_stored("no/such")
+    else:
+        assert [hub.only_stored("no/such") for _ in range(2)] == [found, found]
+    hub.only_stored.cache_clear()
+    assert len(asked) == 1
+    assert capsys.readouterr().err == f"asking {constants.ENDPOINT} for 'no/such'\n"
 
 
 def test_a_damaged_folder(transformers, tmp_path):

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language.gpt2 import save_decoder
+from ppobook.language.hub import only_stored
 from ppobook.language.model import Decoder
 from ppobook.language.pretrained import (
     Pretrained,
@@ -148,13 +149,16 @@ def _check_vocabulary(tokenizer: Tokenizer, words: int) -> None:
 def _net_read(model: str | Path, weights: torch.dtype) -> Any:
     """The model of transformers in a folder, or with this name on the hub."""
     transformers = library()
+    try:
+        how: dict[str, Any] = {"local_files_only": not Path(model).exists() and only_stored(str(model))}
+    except LookupError as error:
+        raise _not_a_model(str(error), ValueError) from None
 
-    def read(auto: str, **how: Any) -> Any:
+    def read(auto: str, **more: Any) -> Any:
         try:
-            return getattr(transformers, auto).from_pretrained(model, trust_remote_code=False, **how)
+            return getattr(transformers, auto).from_pretrained(model, trust_remote_code=False, **how, **more)
         except Exception as error:  # of many types
-            found = repr(str(model)) + ("" if Path(model).exists() else ", where there is no folder")
-            raise _not_a_model(f"{found} ({validation.reason(error)})", ValueError) from None
+            raise _not_a_model(f"{str(model)!r} ({validation.reason(error)})", ValueError) from None
 
     config = read("AutoConfig")
     _check_causal(config)

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.language.opening import open_model, refuse_other_vocabulary, refuse_other_words
+from ppobook.language.hub import folders_like, may_have
+from ppobook.language.opening import (
+    errors_about,
+    open_model,
+    refuse_other_vocabulary,
+    refuse_other_words,
+)
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
 from ppobook.run.folder import is_run
@@ -36,7 +42,8 @@ def open_policy(
     if run is None:
         refuse_nowhere(option, name)
         how = {} if dtype is None else {"dtype": dtype}
-        model, opened = open_model(name, tokenizer, None, how=how)
+        with errors_about(option):
+            model, opened = open_model(name, tokenizer, None, how=how)
         return Policy(name, model.to(device), opened, None, device)
     if isinstance(run.model, RewardModel):
         raise ValueError(f"{option} must be a language model, got {name!r}, a reward model")
@@ -65,7 +72,8 @@ def open_reward_model(option: str, name: str, policies: Sequence[Policy]) -> Any
         refuse_nowhere(option, name, kind="a run of 'reward', MODULE:FUNCTION")
         from ppobook.language import hf
 
-        reward_model = hf.open_reward_model(name, first.tokenizer).to(first.device)
+        with errors_about(option):
+            reward_model = hf.open_reward_model(name, first.tokenizer).to(first.device)
     elif not isinstance(run.model, RewardModel):
         raise ValueError(f"{option} must be a run of 'reward', got {name!r}, one of {run.config['stage']!r}")
     else:
@@ -95,8 +103,8 @@ def refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None
         raise ValueError(f"{must}, a folder without a run")
     if path.is_dir() and not importlib.util.find_spec("transformers") and (path / "history.csv").exists():
         raise ValueError(f"{must}, a run without a checkpoint")
-    if not path.exists() and (not importlib.util.find_spec("transformers") or name.startswith((".", "/"))):
-        raise ValueError(f"{must}, and there is no such folder")
+    if not path.exists() and not may_have(name):
+        raise ValueError(f"{must}, and there is no such folder{folders_like(name)}")
 
 
 def common_data(policies: Sequence[Policy]) -> Any:

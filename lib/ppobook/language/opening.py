@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,8 @@ def _open_reference(
     else:
         origin = _run_in("reference", given)
         if origin is None:
-            reference = open_model(given, tokenizer, world)[0]
+            with errors_about("reference"):
+                reference = open_model(given, tokenizer, world)[0]
         else:
             refuse_other_words("reference", origin.tokenizer, tokenizer)
             reference = copy.deepcopy(origin.model)
@@ -146,7 +148,8 @@ def reward_model_in(reward: Any, tokenizer: Any) -> Any:
         if not is_run(reward) and Path(reward, "config.json").is_file():
             from ppobook.language import hf
 
-            return hf.open_reward_model(reward, tokenizer)
+            with errors_about("reward"):
+                return hf.open_reward_model(reward, tokenizer)
         if ":" in str(reward) and not Path(reward).exists():
             raise ValueError(
                 f"reward must be a folder or the function itself, got {str(reward)!r}: its name is for the "
@@ -181,6 +184,17 @@ def open_model(
     from ppobook.language import hf
 
     return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
+
+
+@contextlib.contextmanager
+def errors_about(option: str) -> Iterator[None]:
+    """Let errors about "model" be about another argument, whose model is opened."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if not (message := str(error)).startswith("model "):
+            raise
+        raise type(error)(option + message.removeprefix("model")) from None
 
 
 def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import validation
+from ppobook.language.hub import only_stored
 from ppobook.language.pretrained import library
-from ppobook.language.tokens import Tokenizer
+from ppobook.language.tokens import Tokenizer, unknown_word
 
 
 class PretrainedTokenizer:
@@ -61,8 +62,26 @@ class PretrainedTokenizer:
         """The ids of a text, with `bos` if there is one, without end-of-sequence."""
         if not isinstance(text, str):
             raise TypeError(f"text must be a string, got {text!r}")
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        try:
+            ids: list[int] = self._ids(text)
+        except Exception:  # of no type of its own, where a word is unknown and there is no token for such
+            if (unknown := self._unknown(text)) is None:
+                raise
+            raise unknown_word(unknown, [word for word in self.words if word is not None]) from None
         return ids if self.bos is None else [self.bos, *ids]
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        return ids
+
+    def _unknown(self, text: str) -> str | None:
+        """The first word of a text that can't be encoded."""
+        for word in text.split():
+            try:
+                self._ids(word)
+            except Exception:
+                return word
+        return None
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
@@ -91,14 +110,16 @@ class PretrainedTokenizer:
 def open_tokenizer(tokenizer: Any) -> Tokenizer:
     """A folder, a name on the hub or a tokenizer of transformers as a `Tokenizer`; one of ours as it is."""
     if isinstance(tokenizer, str | Path):
-        auto = library().AutoTokenizer
+        must = "tokenizer must be a folder with a tokenizer's files, or a name on the hub, got"
         try:
-            tokenizer = auto.from_pretrained(tokenizer, trust_remote_code=False)
+            stored = not Path(tokenizer).exists() and only_stored(str(tokenizer))
+        except LookupError as error:
+            raise ValueError(f"{must} {error}") from None
+        try:
+            auto = library().AutoTokenizer
+            tokenizer = auto.from_pretrained(tokenizer, trust_remote_code=False, local_files_only=stored)
         except Exception as error:  # of many types
-            raise ValueError(
-                "tokenizer must be a folder with a tokenizer's files, or a name on the hub, got "
-                f"{str(tokenizer)!r} ({validation.reason(error)})"
-            ) from None
+            raise ValueError(f"{must} {str(tokenizer)!r} ({validation.reason(error)})") from None
     if hasattr(tokenizer, "eos_token_id"):
         return PretrainedTokenizer(tokenizer)
     for name in ("vocab_size", "eos", "pad", "encode", "decode"):

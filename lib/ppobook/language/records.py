@@ -109,7 +109,7 @@ def records_of(data: Any) -> Records:
 
     Parameters
     ----------
-    data : list of dicts, path, or datasets.Dataset
+    data : list of dicts, path, datasets.Dataset, or Records
         A file has one JSON object a line (JSONL), or is a JSON list of objects.
 
     Raises
@@ -117,6 +117,8 @@ def records_of(data: Any) -> Records:
     ValueError, TypeError, FileNotFoundError
         No records, no such file, a line that is not JSON or has a key twice, a record that is not a dict.
     """
+    if isinstance(data, Records):
+        return data
     if isinstance(data, World):
         raise TypeError(f"data must be records, such as World.corpus(1000), got {data!r}")
     if isinstance(data, str | os.PathLike):

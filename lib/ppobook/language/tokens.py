@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------------------------------- tokenizers
 
 
+def unknown_word(word: str, known: Sequence[str]) -> ValueError:
+    """The error about a word that a tokenizer of whole words does not have."""
+    return ValueError(
+        f"text must be of known words, {validation.one_of(known)}, got {word!r}"
+        f"{validation.did_you_mean(word, known)}"
+    )
+
+
 class Tokenizer(Protocol):
     """The interface of a tokenizer."""
 
@@ -101,12 +109,7 @@ class WordTokenizer:
         try:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
-            unknown = error.args[0]
-        known = self.words[1:]
-        raise ValueError(
-            f"text must be of known words, {validation.one_of(known)}, got {unknown!r}"
-            f"{validation.did_you_mean(unknown, known)}"
-        )
+            raise unknown_word(error.args[0], self.words[1:]) from None
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, joined by spaces, without padding."""

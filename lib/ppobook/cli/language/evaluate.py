@@ -44,6 +44,7 @@ def sample(
         n: number of completions
         prompt: a prompt, instead of those of the data; may be repeated
     """
+    from ppobook.language.records import Records
     from ppobook.run.machine import threads
 
     validation.count("n", n)
@@ -53,7 +54,8 @@ def sample(
             for name in ("data", "world"):
                 if getattr(how, name) is not None:
                     raise ValueError(f"one of --prompt and --{name} must be given, got both")
-        data: Any = [{"prompt": one} for one in prompt] if prompt else open_data(how, [policy])
+        typed = Records([{"prompt": one} for one in prompt], "--prompt")
+        data: Any = typed if prompt else open_data(how, [policy])
         print(samples(completions_of(policy, data, n, **how.sampling()), n, how.seed))
 
 

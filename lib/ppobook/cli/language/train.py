@@ -208,9 +208,11 @@ def _reward(named: Any) -> Any:
     if names_function(named):
         return function_of(named)
     if isinstance(named, str) and named != "gold" and not Path(named).exists():
+        from ppobook.language.hub import folders_like
+
         raise ValueError(
             f"reward must be a run of 'reward', gold, or MODULE:FUNCTION, got {named!r}, and there is no "
-            "such folder"
+            f"such folder{folders_like(named)}"
         )
     return named
 
