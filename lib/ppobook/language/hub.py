@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.util
 import re
@@ -71,7 +72,8 @@ def folders_like(name: str) -> str:
         near = [entry for entry in parent.iterdir() if is_run(entry) or (entry / "config.json").is_file()]
     except OSError:
         return ""
-    return validation.did_you_mean(str(parent / Path(name).name), [str(entry) for entry in near])
+    alike = difflib.get_close_matches(Path(name).name, [entry.name for entry in near], n=2)
+    return f". Did you mean {' or '.join(repr(str(parent / one)) for one in alike)}?" if alike else ""
 
 
 def _is_stored(name: str) -> bool:
