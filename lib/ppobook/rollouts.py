@@ -235,6 +235,8 @@ class Collector:
             self._current = observations[done].copy()
         self._validate(observations, rewards, terminated, ended, first, actions)
 
+        with np.errstate(over="ignore"):  # `train` refuses the infinity
+            paid = rewards.astype(np.float32)
         seen, taken = self._tensor(observations), self._tensor(np.stack(actions))
         logp = actor.logp(taken)
         if not math.isfinite(logp.sum().item()):
@@ -242,7 +244,7 @@ class Collector:
         return Rollout(
             observations=seen[:-1].transpose(0, 1),
             actions=taken.transpose(0, 1),
-            rewards=self._tensor(rewards.astype(np.float32)).T,
+            rewards=self._tensor(paid).T,
             terminated=self._tensor(terminated).T,
             truncated=self._tensor(truncated).T,
             logp=logp.T,
@@ -275,7 +277,9 @@ class Collector:
         """One step of the environments, and the episodes that ended in it. Results are not validated."""
         observations, rewards, terminated, truncated, infos = self.envs.step(actions)
         self._steps += 1
-        self._totals += rewards
+        with np.errstate(over="ignore", invalid="ignore"):  # `_validate` finds the infinity
+            self._totals += rewards
+            observations = observations.astype(self._current.dtype, casting="same_kind", copy=False)
         over = terminated | truncated
         episodes: list[Episode] = []
         if np.count_nonzero(over):
@@ -339,8 +343,9 @@ class Collector:
     def _array(self, observations: Any) -> np.ndarray:
         """A copy of observations: int64 for states, else float32."""
         states = isinstance(self.envs.single_observation_space, spaces.Discrete)
+        dtype = np.int64 if states else np.float32
         with np.errstate(over="ignore"):  # `_validate` finds the infinity
-            return np.array(observations, dtype=np.int64 if states else np.float32)
+            return np.asarray(observations).astype(dtype, casting="same_kind")
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
