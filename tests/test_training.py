@@ -155,6 +155,46 @@ def test_bad_arguments(change, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_batch_must_fit_in_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr("ppobook.rollouts._memory", lambda: 2**30)
+    message = r"num_envs \* num_steps must fit in memory, got {} \* 1000000, which takes more than {} GiB"
+    with pytest.raises(ValueError, match=message.format(10_000, 279)):
+        small(num_envs=10_000, num_steps=1_000_000, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    # When observations are known.
+    with pytest.raises(ValueError, match=message.format(30, 1)):
+        small(num_envs=30, num_steps=1_000_000)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("huge", "message"),
+    [
+        ({"reward": 1e300}, "env must give rewards that a float32 can hold"),
+        ({"reward": 1e308}, "env must give rewards that a float32 can hold"),
+        ({"seen": 1e300}, r"must return a finite observation, got \[inf inf inf\] in step 1"),
+    ],
+    ids=str,
+)
+def test_huge_numbers_give_a_message_and_no_warning(huge, message):
+    with pytest.raises(ValueError, match=message):
+        small(env=lambda: Huge(**huge))
+
+
+class Huge(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, reward=0.0, seen=0.0):
+        self.reward, self.seen = reward, np.full(3, seen)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3), {}
+
+    def step(self, action):
+        return self.seen, self.reward, False, False, {}
+
+
 def test_a_reward_that_is_not_finite_is_refused(tmp_path):
     with pytest.raises(ValueError, match="reward"):
         small(env="ppobook-test/Odd-v0", env_kwargs={"nan_at": 5}, out=tmp_path / "run")

@@ -8,6 +8,7 @@ environment, by the first step of the next one; the last observation of a trunca
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -202,10 +203,11 @@ class Collector:
         Raises
         ------
         ValueError
-            A count below 1; an observation or a reward that is not finite, naming environment and step;
-            outputs of the policy that are not finite.
+            A count below 1, or one for which memory is too small; an observation or a reward that is not
+            finite, naming environment and step; outputs of the policy that are not finite.
         """
-        steps = validation.count("steps", steps)
+        n = self.envs.num_envs
+        refuse_unless_it_fits(n, validation.count("steps", steps), self._current.nbytes // n)
         make_actor = choose.actor(self.policy, self.fast) or PlainActor
         actor = make_actor(self.policy, steps, self.envs.num_envs, self.generator)
         # Time is the first axis in storage: a step writes one row of each array.
@@ -295,8 +297,7 @@ class Collector:
         final = {
             (e.environment, t): e.final_observation for t, e in ended if not terminated[t, e.environment]
         }
-        array = np.array([final[key] for key in sorted(final)]).reshape(-1, *self._current.shape[1:])
-        return self._tensor(self._array(array))
+        return self._tensor(self._array([final[key] for key in sorted(final)] or self._current[:0]))
 
     @property
     def saves_environments(self) -> bool:
@@ -397,6 +398,25 @@ class Collector:
             f"environment {environments[row]} of {self.envs.num_envs} ({env_name(self.envs)}) must return a "
             f"finite {what}, got {array[row]} in step {step} after the last reset"
         )
+
+
+def refuse_unless_it_fits(num_envs: int, num_steps: int, observation_size: int = 4) -> None:
+    """Raise unless a rollout with observations of so many bytes fits in the machine's memory."""
+    # Besides observations: rewards as float64 and float32, flags, actions, log-probabilities.
+    size = num_envs * num_steps * (observation_size + 8 + 4 + 2 + 8 + 4)
+    if size > _memory():
+        raise ValueError(
+            f"num_envs * num_steps must fit in memory, got {num_envs} * {num_steps}, which takes more than "
+            f"{size / 2**30:,.0f} GiB"
+        )
+
+
+def _memory() -> float:
+    """The machine's memory in bytes; infinity where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:

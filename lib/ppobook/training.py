@@ -22,7 +22,7 @@ from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
 from ppobook.episodes import episode_totals, mean
 from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
-from ppobook.rollouts import Collector, Rollout
+from ppobook.rollouts import Collector, Rollout, refuse_unless_it_fits
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
@@ -280,6 +280,7 @@ class _Training(TrainingLoop):
         name = short_name(config["algorithm"])
         settings = kind.settings_class.make(name, asked, kind.presets.get(config["env"], {}))
         config |= asdict(settings)
+        refuse_unless_it_fits(settings.num_envs, settings.num_steps)
         envs = _make_envs(maker, config)
         spaces = envs.single_observation_space, envs.single_action_space
         try:
