@@ -110,6 +110,11 @@ class ActorCritic(Learner):
         """Raise ValueError if a minibatch would have fewer than `at_least` steps."""
         s = self.settings
         count, steps = getattr(s, name), s.num_envs * s.num_steps
+        if steps < at_least:
+            raise ValueError(
+                f"num_envs times num_steps must be at least {at_least} with normalize_advantages="
+                f"{s.normalize_advantages!r}, got {steps}"
+            )
         if steps // count < at_least:
             why = "" if at_least == 1 else " to normalize over"
             raise ValueError(

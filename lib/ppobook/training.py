@@ -6,8 +6,10 @@ import contextlib
 import copy
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -31,9 +33,10 @@ from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import checked_device, stream
 from ppobook.run.registry import short_name
-from ppobook.run.settings import whole
+from ppobook.run.settings import argument
 from ppobook.run.state import check_state
 from ppobook.run.training import run_training
+from ppobook.settings import CONTINUOUS, VECTORS
 from ppobook.spaces import describe_space, space_of
 from ppobook.validation import counted
 
@@ -257,6 +260,8 @@ def train(
 class _Training(TrainingLoop):
     """A training run in progress."""
 
+    # The settings that neither the user nor the defaults have set, but the environment's preset.
+    preset: Mapping[str, Any] = MappingProxyType({})
     counter = "steps"
     unit = "step"
     limit = "total_steps"
@@ -276,25 +281,35 @@ class _Training(TrainingLoop):
         """A run from its beginning."""
         kind, config = new_config(ALGORITHMS, asked, checkpoint_every=10)
         maker = _maker(asked.pop("env", None), asked)
-        config |= {"env": maker.name, "total_steps": whole("total_steps", asked.pop("total_steps", 100_000))}
+        steps = argument("total_steps", asked.pop("total_steps", 100_000))
+        config |= {"env": maker.name, "total_steps": steps}
         name = short_name(config["algorithm"])
-        settings = kind.settings_class.make(name, asked, kind.presets.get(config["env"], {}))
+        preset = kind.presets.get(config["env"], {})
+        settings = kind.settings_class.make(name, asked, preset)
         config |= asdict(settings)
         refuse_unless_it_fits(settings.num_envs, settings.num_steps)
+        # A user's own algorithm may use any setting as it likes.
+        given = asked if config["algorithm"] in ALGORITHMS else {}
+        settings.refuse_without_effect(given)
         envs = _make_envs(maker, config)
         spaces = envs.single_observation_space, envs.single_action_space
         try:
+            settings.refuse_without_effect(given, _facts(*spaces))
             learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
             check_state(learner)
         except BaseException:
             envs.close()
             raise
-        return cls(config, learner, envs)
+        training = cls(config, learner, envs)
+        training.preset = {name: value for name, value in preset.items() if name not in asked}
+        return training
 
     @classmethod
     def resumed(cls, folder: RunFolder, asked: dict[str, Any]) -> _Training:
         """A run as of its last checkpoint."""
         checkpoint = read_checkpoint(folder, FORMAT)
+        with checkpoint.rebuilding():  # before a module is imported for the environment
+            ALGORITHMS.of_run(checkpoint.config, asked.get("algorithm"))
         maker = _maker_again(asked, checkpoint.config["env"])
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
         steps = checkpoint.state["history"]["steps"]
@@ -323,7 +338,21 @@ class _Training(TrainingLoop):
         else:
             of = f"{counted(updates, 'update')} of {times:,} × {envs:,}"
             what = f"{counted(updates * times * envs, 'step')} in {of}"
-        return f"{self.title()}: {what}" + (f", after step {self.position:,}" if self.position else "")
+        after = f", after step {self.position:,}" if self.position else ""
+        return f"{self.title()}: {what}{after}{self._preset_in_words()}"
+
+    def _preset_in_words(self) -> str:
+        """The settings that the preset has set, on a line of their own."""
+        if not self.preset:
+            return ""
+        ends = [
+            f"{name.removesuffix('_final')} goes to {x:g}"
+            for name, x in self.preset.items()
+            if name.endswith("_final")
+        ]
+        listed = ", ".join(f"{name}={x!r}" for name, x in self.preset.items())
+        at_end = f" ({' and '.join(ends)} at the end of the run)" if ends else ""
+        return f"\npreset for {self.config['env']}: {listed}{at_end}"
 
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
         return {"mean_return": f"{row['return_mean']:.4g}"}
@@ -443,6 +472,16 @@ def _after_update(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> d
     return {
         "entropy": mean(distribution.entropy(), used).item(),
         "approx_kl": mean(k3(rollout.logp, logp), used).item(),
+    }
+
+
+def _facts(observations: gym.Space, actions: gym.Space) -> dict[str, str]:
+    """What settings may need of an environment's spaces, in words."""
+    return {
+        "observations": f"states ({observations})"
+        if isinstance(observations, gym.spaces.Discrete)
+        else VECTORS,
+        "actions": CONTINUOUS if isinstance(actions, gym.spaces.Box) else f"the actions {actions}",
     }
 
 

@@ -3,7 +3,8 @@
 from ppobook import evaluate, train
 from ppobook.experiments import record
 
-COMMON = {"num_envs": 8, "num_steps": 256, "hidden": (64, 64), "value_lr": 0.01, "value_epochs": 20}
+COMMON = {"num_envs": 8, "num_steps": 256, "hidden": (64, 64)}
+CRITIC = {"value_lr": 0.01, "value_epochs": 20}
 WEIGHTS = [
     {"case": "whole return", "weight": "return", "baseline": "none"},
     {"case": "reward-to-go", "weight": "reward_to_go", "baseline": "none"},
@@ -21,9 +22,8 @@ SETTINGS = [{**w, "optimizer": "adam", "lr": 0.01, "normalize_advantages": False
 
 
 def one(seed: int, case: str, **settings: object) -> list[dict]:
-    run = train(
-        "vanilla", env="CartPole-v1", seed=seed, total_steps=100_000, progress=False, **COMMON, **settings
-    )
+    own = settings | (CRITIC if settings["baseline"] == "value" else {})
+    run = train("vanilla", env="CartPole-v1", seed=seed, total_steps=100_000, progress=False, **COMMON, **own)
     final = evaluate(run.policy, "CartPole-v1", episodes=100, seed=10_000 + seed)
     history = run.history.assign(final=final["mean"])
     return history[["update", "steps", "return_mean", "entropy", "approx_kl", "grad_norm", "final"]].to_dict(

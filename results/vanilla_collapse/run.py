@@ -17,7 +17,8 @@ def paid_cartpole(pay: float) -> gym.Env:
 
 gym.register("PaidCartPole-v0", entry_point=paid_cartpole, max_episode_steps=500)
 
-COMMON = {"num_envs": 8, "num_steps": 256, "value_lr": 0.01}
+COMMON = {"num_envs": 8, "num_steps": 256}
+CRITIC = {"value_lr": 0.01}
 SGD = {"optimizer": "sgd", "lr": 0.1, "epochs": 1, "baseline": "mean"}
 ADAM = {"optimizer": "adam", "lr": 0.01, "epochs": 1, "baseline": "mean"}
 SETTINGS = [
@@ -31,6 +32,7 @@ SETTINGS = [
 
 
 def one(seed: int, case: str, pay: float, **settings: object) -> list[dict]:
+    own = settings | (CRITIC if settings["baseline"] == "value" else {})
     run = train(
         "vanilla",
         env="PaidCartPole-v0",
@@ -39,7 +41,7 @@ def one(seed: int, case: str, pay: float, **settings: object) -> list[dict]:
         total_steps=100_000,
         progress=False,
         **COMMON,
-        **settings,
+        **own,
     )
     final = evaluate(run.policy, "CartPole-v1", episodes=100, seed=10_000 + seed)
     history = run.history.assign(return_mean=run.history["return_mean"] / pay, final=final["mean"])

@@ -50,16 +50,17 @@ def test_train_resume_evaluate(tmp_path, capsys):
 def test_settings_reach_the_trainer(tmp_path):
     folder = tmp_path / "run"
     options = ["--lr=0.01", "--weight", "return", "--baseline", "none", "--normalize-advantages", "true"]
-    chain = ["--env", "ppobook/Chain-v0", "--env-kwargs", "{'length': 3}"]
+    kwargs = ["--env-kwargs", "{'sutton_barto_reward': True}"]
     assert (
-        main(["train", "vanilla", *SMALL, *chain, *options, "--total-steps", "32", "--out", str(folder)]) == 0
+        main(["train", "vanilla", *SMALL, *kwargs, *options, "--total-steps", "32", "--out", str(folder)])
+        == 0
     )
     config = json.loads((folder / "config.json").read_text())
     assert config["lr"] == 0.01
     assert config["weight"] == "return"
     assert config["normalize_advantages"] is True
     assert config["hidden"] == [8, 8]
-    assert config["env_kwargs"] == {"length": 3}
+    assert config["env_kwargs"] == {"sutton_barto_reward": True}
 
 
 def test_names_with_underscores_and_settings_before_the_algorithm(capsys):
@@ -105,13 +106,44 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
     ("line", "sentence"),
     [
         ("trane", "Did you mean 'train'?"),
-        ("train", "algorithm must be one of 'vanilla', 'trpo', 'ppo', got None"),
+        ("train", "ppobook train needs ALGORITHM: vanilla, trpo, ppo, or MODULE:CLASS"),
+        (
+            "train sft",
+            "algorithm must be one of 'vanilla', 'trpo', 'ppo', got 'sft': use ppobook language sft",
+        ),
+        ("sft", "got 'sft': use ppobook language sft"),
+        ("trpo", "got 'trpo': use ppobook train trpo"),
+        ("language vanilla", "got 'vanilla': use ppobook train vanilla"),
+        ("language watch", "got 'watch': use ppobook watch"),
+        ("language train ppo x", "use ppobook train ppo or ppobook language ppo"),
         ("train vanila --env CartPole-v1", "Did you mean 'vanilla'"),
-        ("train vanilla", "env"),
+        ("train vanilla", "ppobook train vanilla needs --env ID, as in --env CartPole-v1"),
         ("train vanilla --env Cartpole-v1", "CartPole-v1"),
-        (f"{ON_CARTPOLE} --lam 1.5", "--lam: ppobook train has no such option"),
+        (
+            f"{ON_CARTPOLE} --lam 1.5",
+            "--lam: ppobook train vanilla has no such option. Only trpo, ppo have it. See",
+        ),
+        (
+            f"{ON_CARTPOLE} --gae-lambda 1",
+            "Only trpo, ppo have it, as --lam. See ppobook train vanilla --help",
+        ),
+        (f"{ON_CARTPOLE} --clip-eps 1", "Only ppo has it. See"),
+        (f"{ON_CARTPOLE} --batch-size 1", "Only ppo has it, as --num-minibatches. See"),
+        ("train trpo --env CartPole-v1 --learning-rate 1", "Only vanilla, ppo have it, as --lr. See"),
+        ("train trpo --env CartPole-v1 --batch-size 1", "Did you mean --value-minibatches? See"),
+        ("train trpo --env CartPole-v1 --epochs 1", "Did you mean --value-epochs? See"),
+        (f"{ON_CARTPOLE} --lr 1 --lr=2", "--lr must be given once, got it twice"),
+        (f"{ON_CARTPOLE} --num-envs 1 --num_envs 2", "--num_envs must be given once, got it twice"),
+        (f"{ON_CARTPOLE} --env-kwargs {{'a':1,'a':2}}", "must have each name once, got 'a' twice in"),
+        (f"{ON_CARTPOLE} --total-steps 1e30", "total_steps must be an integer in [1, 1000000000000], got 1"),
+        (f"{ON_CARTPOLE} --hidden x", "each entry of hidden must be an integer in [1, 8192], got 'x'"),
+        (f"{ON_CARTPOLE} --num-threads 0", "num_threads must be an integer in [1, 256], got 0"),
+        (
+            "train ppo --env CartPole-v1 --num-envs 1 --num-steps 1",
+            "num_envs times num_steps must be at least 2 with normalize_advantages='minibatch', got 1",
+        ),
         (f"{ON_CARTPOLE} --totl_steps 5", "Did you mean --total-steps"),
-        (f"{ON_CARTPOLE} --progress 1", "--progress: ppobook train has no such option"),
+        (f"{ON_CARTPOLE} --progress 1", "--progress: ppobook train vanilla has no such option"),
         ("train --algorithm vanilla", "--algorithm: ppobook train has no such option"),
         ("train --resume nowhere --lr 0.1", "nowhere"),
         ("--foo", "--foo: ppobook has no such option"),
@@ -122,7 +154,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --lr", "--lr needs a value"),
         (f"{ON_CARTPOLE} --lr --quiet", "--lr needs a value"),
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
-        (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),
+        (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer in [1, 1000000000000], got 1.5"),
         (f"{ON_CARTPOLE} --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("train --resume nowhere", "nowhere"),
         ("evaluate nowhere", "nowhere"),
@@ -175,9 +207,8 @@ def test_other_libraries_names(algorithm, theirs, ours, tmp_path, capsys):
     assert f"Did you mean --{ours.replace('_', '-')}" in refused(capsys, *words, option, "1")
     (tmp_path / "file.yml").write_text(f"{theirs}: 1\n")
     assert f"Did you mean '{ours}'" in refused(capsys, *words, "--config", str(tmp_path / "file.yml"))
-    if ours != "total_steps":
-        with pytest.raises(ValueError, match=f"{algorithm} has no setting '{theirs}'. Did you mean '{ours}'"):
-            training.train(algorithm, env="CartPole-v1", **{theirs: 1})
+    with pytest.raises(ValueError, match=f"{algorithm} has no setting '{theirs}'. Did you mean '{ours}'"):
+        training.train(algorithm, env="CartPole-v1", **{theirs: 1})
 
 
 def test_a_run_is_not_overwritten_nor_read_when_damaged(tmp_path, capsys):
@@ -210,7 +241,7 @@ def test_settings_from_a_file_and_which_counts(tmp_path, capsys):
     file = tmp_path / "settings.yml"
     file.write_text(
         "algorithm: vanilla\nenv: CartPole-v1\nseed: 3\ntotal_steps: 1e2\nhidden: [8, 8]\n"
-        "num-envs: 2\nnum_steps: 16\ngamma: 0.9\nvalue_lr: 2e-3\nbaseline: none\nenv_kwargs: {}\n"
+        "num-envs: 2\nnum_steps: 16\ngamma: 0.9\nvalue_lr: 2e-3\nweight: return\nenv_kwargs: {}\n"
     )
     folder = tmp_path / "run"
     given = ["--config", str(file), "--gamma", "0.8", "--seed", "4", "--out", str(folder), "--quiet"]
@@ -218,7 +249,7 @@ def test_settings_from_a_file_and_which_counts(tmp_path, capsys):
     config = config_of(folder)
     assert (config["gamma"], config["seed"]) == (0.8, 4)  # the command line
     assert (config["value_lr"], config["hidden"], config["num_envs"]) == (2e-3, [8, 8], 2)  # the file
-    assert (config["baseline"], config["total_steps"]) == ("none", 100)
+    assert (config["weight"], config["total_steps"]) == ("return", 100)
     assert config["value_epochs"] == VANILLA["CartPole-v1"]["value_epochs"]  # the preset
     assert config["entropy_coef"] == VanillaSettings().entropy_coef  # the default
     assert "seed 4" in capsys.readouterr().out
@@ -243,6 +274,8 @@ def test_a_runs_config_is_such_a_file(tmp_path):
         ("total_step: 9", "Did you mean 'total_steps'"),
         ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "each setting once, got 'lr' twice"),
         ("num-envs: 2\nnum_envs: 4", "got 'num_envs' twice"),
+        ("env_kwargs: {length: 3, length: 4}", "got 'length' twice"),
+        ("env_kwargs: {worlds: [{a: 1}, {a: 1, a: 2}]}", "got 'a' twice"),
         ("lr: fast", "lr must be a number above 0 and at most 1e+37, got 'fast'"),
         ("gamma: 1.5", "gamma must be a number in [0, 1], got 1.5"),
         ("env: my_worlds:World-v0", "has the env 'my_worlds:World-v0': a module that a file names is not"),

@@ -7,6 +7,7 @@ arguments. Nothing is imported from a user's module unless its name was typed: `
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
 import sys
@@ -46,6 +47,7 @@ _DEPENDENCIES = {"gymnasium", "matplotlib", "numpy", "pandas", "scipy", "torch",
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
     if words == ["--version"]:
         print(f"ppobook {ppobook.__version__}")
         return 0
@@ -87,12 +89,21 @@ def run_command(
         raise ValueError(f"{words[0]}: {prog} has no such option. See {prog} --help")
     if name not in commands:
         from ppobook import validation
+        from ppobook.cli.users import used_elsewhere
         from ppobook.run.spellings import did_you_mean
 
-        hint = did_you_mean(name, commands)
+        hint = f": use ppobook {name}" if name in COMMANDS else used_elsewhere(name)
+        hint = hint or did_you_mean(name, commands)
         raise ValueError(f"the command must be {validation.one_of(list(commands))}, got {words[0]!r}{hint}")
     module, _, function = commands[name][0].partition(":")
     getattr(importlib.import_module(module), function)(words[1:], f"{prog} {name}")
+
+
+def _print_anything() -> None:
+    """Let stdout and stderr replace characters that their encoding lacks, as γ in ASCII."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _as_options(message: str) -> str:

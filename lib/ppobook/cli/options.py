@@ -15,7 +15,7 @@ import inspect
 import itertools
 import re
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import tyro
@@ -133,8 +133,16 @@ def read(
     options = _arguments_of(function, without)
     known = [*_names(options), *_names(given)]
     takes_a_value = [name for name, default in known if default is not False]
+    seen: set[str | None] = set()
     for word, after in itertools.pairwise([*words, "--"]):
-        if _named(word) in takes_a_value and "=" not in word and after.startswith("--"):
+        name = _named(word)
+        if name not in takes_a_value:
+            continue
+        if name in seen:
+            raise ValueError(f"{word.partition('=')[0]} must be given once, got it twice")
+        seen.add(name)
+        _refuse_repeated(word.partition("=")[2] or after)
+        if "=" not in word and after.startswith("--"):
             raise ValueError(f"{word} needs a value. See {prog} --help")
     chosen, rest = parse(given, args=words, add_help=False) if settings else (given(), words)
     try:
@@ -144,7 +152,8 @@ def read(
             print_settings(one, presets or {}, prog)
         raise
     if unknown:
-        raise ValueError(_unknown(unknown, [name for name, _ in known], prog))
+        elsewhere = settings[0].family() if len(settings) == 1 else {}
+        raise ValueError(_unknown(unknown, [name for name, _ in known], prog, elsewhere))
     arguments = vars(found)
     for f in dataclasses.fields(options):
         if "needed" in f.metadata and (arguments[f.name] == () or arguments[f.name] is _REQUIRED):
@@ -152,6 +161,19 @@ def read(
     words_first = [f.name for f in dataclasses.fields(options) if f.metadata["positional"]]
     values = {name: x for name, x in vars(chosen).items() if not isinstance(x, Default)}
     return tuple(arguments.pop(name) for name in words_first), arguments, values
+
+
+def _refuse_repeated(text: str) -> None:
+    """Raise for a dict with a name twice; Python would keep the last."""
+    try:
+        nodes = ast.walk(ast.parse(text.strip(), mode="eval")) if text.lstrip().startswith("{") else ()
+    except SyntaxError:
+        return
+    for node in nodes:
+        names = [ast.unparse(key) for key in node.keys if key] if isinstance(node, ast.Dict) else []
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise ValueError(f"a dict must have each name once, got {name} twice in {text}")
 
 
 def _arguments_of(function: Callable[..., Any], without: Sequence[str] = ()) -> Any:
@@ -218,16 +240,16 @@ def as_words(values: dict[str, Any]) -> str:
     return " ".join(f"--{name.replace('_', '-')} {_shown(x)}" for name, x in values.items())
 
 
-def first_word(function: Callable[..., Any], words: Sequence[str]) -> str | None:
-    """The first word that is neither an option of the function or a setting, nor the value of one."""
+def first_word(function: Callable[..., Any], words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The first word that is neither an option nor the value of one, if there is one; and all others."""
     flags = [name for name, default in _names(_arguments_of(function)) if default is False]
-    waiting = iter(words)
-    for word in waiting:
+    waiting = iter(enumerate(words))
+    for i, word in waiting:
         if not word.startswith("-"):
-            return word
+            return word, [*words[:i], *words[i + 1 :]]
         if "=" not in word and _named(word) not in [*flags, "help"] and word != "-h":
             next(waiting, None)
-    return None
+    return None, [*words]
 
 
 def _named(word: str) -> str | None:
@@ -242,10 +264,14 @@ def _names(options: Any) -> Iterator[tuple[str, Any]]:
         yield from _names(f.default) if inside else ((f.name, f.default),)
 
 
-def _unknown(words: Sequence[str], known: Sequence[str], prog: str) -> str:
+def _unknown(
+    words: Sequence[str], known: Sequence[str], prog: str, others: Mapping[str, type[Settings]]
+) -> str:
     """The message about words that belong to no option."""
     name = next((_named(word) for word in words if _named(word)), None)
     if name is None:
         return f"unexpected argument {words[0]!r}. See {prog} --help"
-    hint = did_you_mean(name, [one for one in known if one != name], shown="--{}").replace("_", "-")
+    elsewhere = {other: [f.name for f in dataclasses.fields(kind)] for other, kind in others.items()}
+    hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
+    hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)
     return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated, Any
 
 import tyro
@@ -13,14 +14,16 @@ from ppobook.cli.options import Default, as_words, first_word, print_settings, r
 from ppobook.cli.users import (
     OF_TRAINING,
     Training,
+    check_settings,
     imported_class,
     merged,
     read_settings,
     refuse_to_import,
     see_here,
+    used_elsewhere,
 )
 from ppobook.presets import PRESETS
-from ppobook.run.settings import Settings
+from ppobook.run.settings import Settings, settings_class_of
 from ppobook.settings import SETTINGS
 from ppobook.validation import counted
 
@@ -51,19 +54,21 @@ def arguments(
 
 def train(words: Sequence[str], prog: str) -> None:
     """Run the command."""
-    algorithm = first_word(arguments, words)
+    algorithm, rest = first_word(arguments, words)
     presets: dict[str, dict[str, Any]] = PRESETS.get(algorithm or "", {})
     kinds: list[type[Settings]] = [SETTINGS[algorithm]] if algorithm in SETTINGS else [*SETTINGS.values()]
     learner: Any = algorithm
     if algorithm is not None and ":" in algorithm:
         learner = imported_class(algorithm, "algorithm", "MyPPO")
-        if isinstance(getattr(learner, "settings_class", None), type):
-            kinds, presets = [learner.settings_class], learner.presets
-    elif algorithm is not None:
-        validation.choice("algorithm", algorithm, SETTINGS)
+        if hasattr(learner, "settings_class"):  # else it is no Learner, which `train` refuses
+            kinds, presets = [settings_class_of(learner)], learner.presets
+    elif algorithm is not None and algorithm not in SETTINGS:
+        hint = used_elsewhere(algorithm) or validation.did_you_mean(algorithm, SETTINGS)
+        raise ValueError(f"algorithm must be {validation.one_of([*SETTINGS])}, got {algorithm!r}{hint}")
     preset = next((presets.get(b, {}) for a, b in itertools.pairwise(words) if a == "--env"), {})
-    shown = kinds[:1] if algorithm is not None else ()
-    _, options, settings = read(arguments, words, prog, kinds, preset, shown=shown)
+    called, shown = (prog, ()) if algorithm is None else (f"{prog} {algorithm}", kinds[:1])
+    without = () if algorithm is None else ("algorithm",)
+    _, options, settings = read(arguments, rest, called, kinds, preset, shown=shown, without=without)
     training: Training = options["training"]
     if training.list:
         print_settings(kinds[0], preset, prog)
@@ -72,7 +77,7 @@ def train(words: Sequence[str], prog: str) -> None:
         return
     given = {name: x for name in ("env", "total_steps") if (x := options[name]) is not None}
     given = {name: x for name, x in given.items() if not isinstance(x, Default)} | training.given()
-    file = training.file()
+    typed, file = settings, training.file()
     if file is not None:
         in_file = read_settings(file)
         named = in_file.pop("algorithm", None)
@@ -80,11 +85,27 @@ def train(words: Sequence[str], prog: str) -> None:
             refuse_to_import(file, "algorithm", named)
             learner = algorithm = named
             kinds = [SETTINGS[named]] if named in SETTINGS else kinds
+            presets = PRESETS.get(named, {})
         if "env" not in given:
             refuse_to_import(file, "env", in_file.get("env"))
-        known = {name for kind in kinds for name in kind.__dataclass_fields__}
+        known = {f.name for kind in kinds for f in fields(kind)}
         given, settings = merged(file, in_file, given, settings, ARGUMENTS, known, algorithm)
     see_here(given.get("env"))
+    if training.resume is None:
+        if algorithm is None:
+            raise ValueError(
+                f"{prog} needs ALGORITHM: {', '.join(SETTINGS)}, or MODULE:CLASS. See {prog} --help"
+            )
+        if ":" not in algorithm:
+            validation.choice("algorithm", algorithm, SETTINGS)
+        if given.get("env") is None:
+            raise ValueError(
+                f"{prog} {algorithm} needs --env ID, as in --env CartPole-v1. ppobook envs lists some"
+            )
+        from ppobook.envs import env_maker
+
+        preset = presets.get(env_maker(given["env"]).name, {})
+        check_settings(kinds[0], algorithm, given, settings, typed, preset)
 
     from ppobook.run.registry import short_name
     from ppobook.training import train

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppobook.cli.options import Default, MaybeFile, MaybeRun, literal
+from ppobook.run.settings import Settings, argument
 from ppobook.run.spellings import did_you_mean
 
 
@@ -84,6 +85,38 @@ def merged(
     return first | given, {name: x for name, x in in_file.items() if name not in arguments} | settings
 
 
+def check_settings(
+    kind: type[Settings],
+    called: str,
+    given: dict[str, Any],
+    settings: dict[str, Any],
+    typed: dict[str, Any],
+    preset: dict[str, Any],
+) -> None:
+    """Raise for arguments and settings that `train` would refuse, before torch is imported.
+
+    `typed` are the settings of the command line. A run's config as FILE has some without effect; what is
+    typed beside it must have one.
+    """
+    for name in {"seed", "checkpoint_every", "num_threads", "total_steps"} & given.keys():
+        argument(name, given[name])
+    made = kind.make(called.partition(":")[2] or called, settings, preset)
+    if ":" not in called:  # a user's own may use any setting as it likes
+        made.refuse_without_effect(typed)
+        made.refuse_without_effect(settings | given)
+
+
+def used_elsewhere(name: str) -> str:
+    """The end of a message about an unknown name: the command that has it."""
+    from ppobook.cli.language import STAGES
+    from ppobook.settings import SETTINGS
+
+    commands = [f"ppobook train {name}"] * (name in SETTINGS) + [f"ppobook language {name}"] * (
+        name in STAGES
+    )
+    return f": use {' or '.join(commands)}" if commands else ""
+
+
 def see_here(*named: Any) -> None:
     """Let a module in the working directory be imported, where one of these names is MODULE:NAME."""
     if any(isinstance(name, str) and ":" in name for name in named) and os.getcwd() not in sys.path:
@@ -146,14 +179,16 @@ def read_settings(file: str) -> dict[str, Any]:
 
 
 def _repeated(node: Any) -> str | None:
-    """The first name that a file has twice; YAML would keep the last."""
+    """The first name that a mapping in a file has twice, at any depth; YAML would keep the last."""
+    kind, inside = getattr(node, "id", ""), getattr(node, "value", ())
     seen: set[str] = set()
-    for key, _ in getattr(node, "value", ()) if getattr(node, "id", "") == "mapping" else ():
+    for key, _ in inside if kind == "mapping" else ():
         name = str(key.value).replace("-", "_")
         if name in seen:
             return name
         seen.add(name)
-    return None
+    deeper = [value for _, value in inside] if kind == "mapping" else inside if kind == "sequence" else []
+    return next((found for one in deeper if (found := _repeated(one)) is not None), None)
 
 
 def refuse_to_import(file: str, what: str, named: Any) -> None:

@@ -231,6 +231,10 @@ class GRPO(Sampling):
                 "kl_in must be 'reward' or 'loss' with surrogate='sequence', which has one advantage per "
                 "sequence, got 'to_go'"
             )
+        if s.filter_groups and s.group_size == 1:
+            raise ValueError(
+                "filter_groups must be False with group_size=1, whose rewards are all equal, got True"
+            )
         # Raises if this baseline and scale do not fit the group size.
         group_advantages(torch.zeros(s.batch_size), s.group_size, baseline=s.baseline, scale=s.scale)
         self.rounds = 0

@@ -17,6 +17,7 @@ from ppobook.language.opening import open_task
 from ppobook.language.registry import STAGES
 from ppobook.language.resuming import data_config, data_of_run, reward_of_run, state_on_device
 from ppobook.language.run import FORMAT, Run, run_of
+from ppobook.language.settings import NEW, WORLD
 from ppobook.language.stage import Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
@@ -157,8 +158,18 @@ class _Training(TrainingLoop):
         kind, config = new_config(STAGES, asked, checkpoint_every=50)
         how: dict[str, Any] = {name: asked.pop(name) for name in ("lora", "dtype") if name in asked}
         settings = kind.settings_class.make(config["stage"], asked, {})
+        # A user's own stage may use any setting as it likes.
+        wishes = {**asked, "reference": given.reference} if config["stage"] in STAGES else {}
+        settings.refuse_without_effect(wishes)
         device = parallel.own_device(config["device"])
         task = open_task(kind, given, device, config["seed"], how)
+        settings.refuse_without_effect(
+            wishes,
+            {
+                "model": NEW if task.model is None else "a model that is given",
+                "data": WORLD if task.world is not None else "data of your own",
+            },
+        )
         config |= {name: dict(x) if name == "lora" else str(x) for name, x in how.items()}
         config |= {
             "data": data_config(task.data),

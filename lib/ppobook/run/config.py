@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ppobook import validation
 from ppobook.run.checkpoint import Checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device
 from ppobook.run.registry import Registry
-from ppobook.run.settings import Settings, whole
+from ppobook.run.settings import Settings, argument, settings_class_of
 
 
 def new_config(
@@ -21,12 +20,11 @@ def new_config(
     They are removed from `asked`. `checkpoint_every` is its default.
     """
     kind = registry.find(asked.pop(registry.argument, None))
+    settings_class_of(kind)
     return kind, {
         registry.argument: registry.name_of(kind),
-        "seed": validation.count("seed", asked.pop("seed", 0), low=0),
-        "checkpoint_every": validation.count(
-            "checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)
-        ),
+        "seed": argument("seed", asked.pop("seed", 0)),
+        "checkpoint_every": argument("checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)),
         "device": checked_device(asked.pop("device", "cpu")),
     }
 
@@ -50,7 +48,7 @@ def resumed_config(
         device = before["device"]
     config = before | {"device": checked_device(asked.pop("device", device))}
     if limit in asked:
-        check = settings.checked if hasattr(settings, limit) else whole
+        check = settings.checked if hasattr(settings, limit) else argument
         config[limit] = check(limit, asked.pop(limit))
     refuse_other_settings(folder, asked, config, settings)
     return kind, settings, config
@@ -64,7 +62,7 @@ def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
     ValueError
         The class has a setting that the run was made without.
     """
-    names = [f.name for f in fields(kind.settings_class)]
+    names = [f.name for f in fields(settings_class_of(kind))]
     new = [name for name in names if name not in config]
     if new:
         raise ValueError(

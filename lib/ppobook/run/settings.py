@@ -7,13 +7,21 @@ import json
 import os
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ppobook import validation
 from ppobook.run.spellings import did_you_mean
+
+# What a setting needs of others to have an effect: one of these values, or a number above this one.
+Needs = Mapping[str, tuple[Any, ...] | float]
+
+
+# The arguments of every `train`.
+ARGUMENTS = ("seed", "out", "checkpoint_every", "resume", "device", "num_threads", "progress", "tensorboard")
 
 
 def setting(
@@ -24,11 +32,16 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    needs: Needs | None = None,
 ) -> Any:
-    """A field of a `Settings` class: its default, its help text, and its limits."""
+    """A field of a `Settings` class: its default, its help text, its limits, and what it needs of others.
+
+    ``needs={"objective": ("kl", "adaptive_kl")}``: without one of these it has no effect, and whoever gives
+    it is told so. ``needs={"eval_pairs": 0}``: it has an effect if eval_pairs is above 0.
+    """
     limits = {"low": low, "high": high, "above": above}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
-    metadata = {"help": help, "choices": choices, "limits": limits}
+    metadata = {"help": help, "choices": choices, "limits": limits, "needs": needs or {}}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -46,6 +59,9 @@ def fast_by_default() -> bool:
 class Settings:
     """The settings of a run: `fast`, and the fields that a subclass adds."""
 
+    # The arguments of `train` beside the settings, and what they need of these.
+    arguments: ClassVar[dict[str, Needs]] = {name: {} for name in ARGUMENTS}
+
     # By keyword only, so that a subclass's fields come first where settings are made by position.
     fast: bool = field(
         default_factory=fast_by_default,
@@ -56,6 +72,11 @@ class Settings:
             "limits": {},
         },
     )
+
+    @classmethod
+    def family(cls) -> Mapping[str, type[Settings]]:
+        """The settings of the other algorithms, by their names."""
+        return {}
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
@@ -80,9 +101,43 @@ class Settings:
                 )
         for one in given:
             if one not in known:
-                hint = did_you_mean(one, known) or f". It has {', '.join(known)}"
+                elsewhere = {other: [f.name for f in fields(kind)] for other, kind in cls.family().items()}
+                hint = did_you_mean(one, [*known, *cls.arguments], elsewhere=elsewhere)
+                hint = hint.rstrip(".") or f". It has {', '.join(known)}"
                 raise ValueError(f"{name} has no setting {one!r}{hint}")
         return cls(**{one: cls.checked(one, value) for one, value in {**preset, **given}.items()})
+
+    def refuse_without_effect(self, given: Mapping[str, Any], facts: Mapping[str, str] | None = None) -> None:
+        """Raise if something that was given has no effect with the other settings.
+
+        Parameters
+        ----------
+        given : mapping
+            Settings and arguments that a user gave, by name. None asks for nothing. All settings at once are
+            a run's config, which has those without effect as well.
+        facts : mapping of str to str, optional
+            What settings may need besides settings, in words: {"data": "a World"}.
+
+        Raises
+        ------
+        ValueError
+        """
+        own, facts = {f.name: f for f in fields(self)}, facts or {}
+        if all(name in given or getattr(self, name) is None for name in own):
+            return
+        for name, value in given.items():
+            needs = own[name].metadata.get("needs", {}) if name in own else self.arguments.get(name, {})
+            if getattr(self, name, value) is None:
+                continue
+            for other, wanted in needs.items():
+                if other in facts:
+                    if facts[other] not in wanted:
+                        raise ValueError(f"{name} has no effect with {facts[other]}: it is for {wanted[0]}")
+                elif other in own and not _has(now := getattr(self, other), wanted):
+                    hint = (
+                        f": it is for {' or '.join(map(repr, wanted))}" if isinstance(wanted, tuple) else ""
+                    )
+                    raise ValueError(f"{name} has no effect with {other}={now!r}{hint}")
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
@@ -112,10 +167,42 @@ class Settings:
         if typing.get_origin(kind) is tuple:
             value = value.tolist() if isinstance(value, np.ndarray) else value
             several = value if isinstance(value, list | tuple) else (value,)
+            each = f"each entry of {name}"
             if float in typing.get_args(kind):
-                return tuple(validation.number(name, one, **limits) for one in several)
-            return tuple(whole(name, one, **{"low": None, **limits}) for one in several)
+                return tuple(validation.number(each, one, **limits) for one in several)
+            return tuple(whole(each, one, **{"low": None, **limits}) for one in several)
         return storable(name, value)
+
+
+def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
+    """Whether a setting has what another one needs of it."""
+    return value in wanted if isinstance(wanted, tuple) else value is not None and value > wanted
+
+
+def argument(name: str, value: Any) -> int:
+    """An argument of `train` that is an integer, checked."""
+    if name == "total_steps":
+        return whole(name, value, high=10**12)
+    limits = {"seed": {"low": 0}, "num_threads": {"high": 256}}
+    # With more threads than this the system may refuse one in the middle, which ends the process.
+    return validation.count(name, value, **limits.get(name, {}))
+
+
+def settings_class_of(kind: Any) -> type[Settings]:
+    """The `settings_class` of an algorithm or a stage, which a user may have written.
+
+    Raises
+    ------
+    TypeError
+        It is not a subclass of `Settings`.
+    """
+    found = kind.settings_class
+    if not (isinstance(found, type) and issubclass(found, Settings)):
+        raise TypeError(
+            f"{kind.__name__}.settings_class must be a subclass of ppobook.run.settings.Settings, "
+            f"got {found!r}"
+        )
+    return found
 
 
 def whole(name: str, value: Any, **limits: Any) -> int:

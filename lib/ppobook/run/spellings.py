@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 # Stable-Baselines3, CleanRL, TRL, and earlier versions of this library. Of several names here, a suggestion
 # has those that the algorithm knows.
 OTHER_NAMES = {
     "adam_epsilon": ("adam_eps",),
     "anneal_lr": ("lr_final",),
-    "batch_size": ("num_minibatches",),
+    "batch_size": ("num_minibatches", "value_minibatches"),
     "beta": ("kl_coef",),
     "cg_max_steps": ("cg_iterations",),
     "clip_coef": ("clip_eps",),
@@ -22,6 +22,7 @@ OTHER_NAMES = {
     "cut": ("truncation",),
     "ent_coef": ("entropy_coef",),
     "env_id": ("env",),
+    "epochs": ("value_epochs", "updates"),
     "epsilon": ("clip_eps",),
     "epsilon_high": ("clip_eps_high",),
     "gae_lambda": ("lam",),
@@ -72,14 +73,38 @@ CONVERSIONS = {
 
 def meant(name: str, known: Collection[str]) -> list[str]:
     """Those of the known names that `name` may stand for: another library's spelling, or a near miss."""
-    other = [one for one in OTHER_NAMES.get(name, ()) if one in known]
-    return other or difflib.get_close_matches(name, known, n=2)
+    return _other_names(name, known) or difflib.get_close_matches(name, known, n=2)
 
 
-def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
-    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
+def did_you_mean(
+    name: str,
+    known: Collection[str],
+    shown: str = "{!r}",
+    elsewhere: Mapping[str, Collection[str]] | None = None,
+) -> str:
+    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion.
+
+    Parameters
+    ----------
+    name : str
+    known : collection of str
+    shown : str
+        The format of a name in the message.
+    elsewhere : mapping, optional
+        What other algorithms know: without another library's spelling, the message says which have the name.
+    """
+    others = {} if _other_names(name, known) else elsewhere or {}
+    for one in (name, *OTHER_NAMES.get(name, ())):
+        having = [other for other, names in others.items() if one in names]
+        if having:
+            under = "" if one == name else f", as {shown.format(one)}"
+            return f". Only {', '.join(having)} {'has' if len(having) == 1 else 'have'} it{under}."
     found = meant(name, known)
     if not found:
         return ""
-    conversion = CONVERSIONS.get(name, "") if name in OTHER_NAMES else ""
+    conversion = CONVERSIONS[name] if name in CONVERSIONS and OTHER_NAMES[name][0] in found else ""
     return f". Did you mean {' or '.join(map(shown.format, found))}? {conversion}".rstrip()
+
+
+def _other_names(name: str, known: Collection[str]) -> list[str]:
+    return [one for one in OTHER_NAMES.get(name, ()) if one in known]

@@ -13,6 +13,7 @@ from ppobook.run.interrupts import Interrupts
 from ppobook.run.lock import locked
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import threads
+from ppobook.run.settings import argument
 
 LoopT = TypeVar("LoopT", bound=TrainingLoop)
 
@@ -52,8 +53,7 @@ def run_training(
     ValueError, TypeError, OSError
         An argument that can't be used; and what `TrainingLoop.go` raises.
     """
-    # With more threads than this the system may refuse one in the middle, which ends the process.
-    num_threads = validation.count("num_threads", num_threads, high=256)
+    num_threads = argument("num_threads", num_threads)
     if progress is not None:
         progress = validation.flag("progress", progress)
     if validation.flag("tensorboard", tensorboard) and out is None and resume is None:

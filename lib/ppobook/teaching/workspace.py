@@ -141,6 +141,8 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
 
 def _copies(destination: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
+    if not str(destination).strip():  # it would be the working directory
+        raise ValueError(f"destination must be a folder for your copies, got {str(destination)!r}")
     work = Path(destination)
     inside = work == Path("work") and not work.exists() and Path(MEMORY).exists()
     return Path() if inside else work

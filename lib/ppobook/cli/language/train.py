@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,12 +24,16 @@ from ppobook.cli.options import MaybeFile, as_words, first_word, print_settings,
 from ppobook.cli.users import (
     OF_TRAINING,
     Training,
+    check_settings,
     imported_class,
     merged,
     read_settings,
     refuse_to_import,
+    used_elsewhere,
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
+from ppobook.run.folder import is_run
+from ppobook.run.settings import settings_class_of
 from ppobook.validation import counted
 
 # What a file may have besides a stage's settings.
@@ -88,24 +93,22 @@ sft, reward, ppo, grpo, dpo, online_dpo, iterative_ppo, lagged_grpo = (
 
 def own(words: Sequence[str], prog: str) -> None:
     """Run `ppobook language train MODULE:CLASS`."""
-    words = [*words]
-    stage = first_word(arguments, words)
+    stage, words = first_word(arguments, words)
     if stage is None and not {"-h", "--help"} & {*words}:
         raise ValueError(f"{prog} needs MODULE:CLASS, as in my_module:MyPPO")
     if stage is None:
         read(arguments, words, f"{prog} MODULE:CLASS")
         return
-    words.remove(stage)
-    if stage in STAGES:
-        raise ValueError(f"the stage must be MODULE:CLASS, got {stage!r}: use ppobook language {stage}")
     if ":" not in stage:
-        raise ValueError(f"the stage must be MODULE:CLASS, as in my_module:MyPPO, got {stage!r}")
+        raise ValueError(
+            f"the stage must be MODULE:CLASS, as in my_module:MyPPO, got {stage!r}{used_elsewhere(stage)}"
+        )
     kind = imported_class(stage, "the stage", "MyPPO")
     from ppobook.language.stage import Stage
 
     if not issubclass(kind, Stage):
         raise ValueError(f"the stage must be a subclass of ppobook.language.stage.Stage, got {stage!r}")
-    _train(stage, kind.settings_class, kind, words, prog, [])
+    _train(stage, settings_class_of(kind), kind, words, f"{prog} {stage}", [])
 
 
 def _train(
@@ -127,16 +130,19 @@ def _train(
     given = {name: x for name in OF_MODELS if (x := options.get(name)) is not None} | training.given()
     refuse_both(given)
     resume = training.resume
-    file = training.file()
+    typed, file = settings, training.file()
     if file is not None:
         in_file = _read_config(file, stage)
         if "data" in given or "world" in given:  # two names of one thing
             in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
         if "reward" not in given:
             refuse_to_import(file, "reward", in_file.get("reward"))
-        known = settings_class.__dataclass_fields__
+        known = {f.name for f in fields(settings_class)}
         names = {*OF_MODELS, *OF_TRAINING} - {*without}
         given, settings = merged(file, in_file, given, settings, names, known, stage)
+    if resume is None:
+        check_settings(settings_class, stage, given, settings, typed, {})
+        _refuse_missing(kind, stage, given, prog)
 
     from ppobook.language.named import no_progress_bars, refuse_nowhere
     from ppobook.language.training import train
@@ -146,11 +152,9 @@ def _train(
     if resume is not None:
         _refuse_without_function(resume, given)
     else:
-        from_scratch = kind.starts_from_scratch if ":" in stage else stage == "sft"
-        if not from_scratch and "model" not in given:
-            raise ValueError(f"{prog} needs MODEL, the model to train")
         for option in ("model", "reference"):
             refuse_nowhere(option, given.get(option))
+        _refuse_without_data(given, prog)
 
     if resume is None and not {"model", "data", "world"} & given.keys():
         given["data"] = World()
@@ -165,6 +169,34 @@ def _train(
         print(f"the run had {counted(len(run.history), 'update')} already: nothing was trained")
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), given.get("num_threads") or 1)
     print(f"\n{training.saved_in(given.get('out'))}")
+
+
+def _refuse_missing(kind: Any, stage: str, given: dict[str, Any], prog: str) -> None:
+    """Raise where a model, data or a reward is not named that the stage needs."""
+    from_scratch, wants_reward = stage == "sft", ":" not in stage and STAGES[stage].wants_reward
+    if ":" in stage:
+        from_scratch, wants_reward = kind.starts_from_scratch, kind.wants_reward
+    if not from_scratch and "model" not in given:
+        raise ValueError(f"{prog} needs MODEL, the model to train")
+    if wants_reward and "reward" not in given:
+        raise ValueError(f"{prog} needs --reward: a run of 'reward', gold, or MODULE:FUNCTION")
+
+
+def _refuse_without_data(given: dict[str, Any], prog: str) -> None:
+    """Raise where data are neither named nor known from the model."""
+    if "model" in given and not {"data", "world"} & given.keys() and not _has_world(given["model"]):
+        raise ValueError(
+            f"{prog} needs --data FILE or --world SIZES, as {given['model']!r} is not a run that was trained "
+            "on a World"
+        )
+
+
+def _has_world(model: str) -> bool:
+    """Whether a model is a run, and its data were a World. The checkpoint says so; its config is quicker."""
+    try:
+        return is_run(model) and "world" in json.loads(Path(model, "config.json").read_text())["data"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return True  # a damaged run: whatever reads it says so
 
 
 def _read_config(file: str, stage: str) -> dict[str, Any]:
