@@ -149,6 +149,7 @@ class PPO(ActorCritic):
             **penalty,
         )
 
+    @fast_form("ppo_clip")
     def coefficients(self) -> dict[str, Any]:
         """Clip range and weights of the loss, as scheduled for this update."""
         s = self.settings

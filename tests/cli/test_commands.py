@@ -1,6 +1,7 @@
 """The command line: what it prints, what it refuses, and its exit codes."""
 
 import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -376,6 +377,59 @@ finally:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert time.perf_counter() - begin < 2  # 0.3 s on an idle machine
+
+
+REFUSED_AT_ONCE = """
+train ppo --env CartPole-v1 --lrr 1
+train ppo --env CartPole-v1 --lr x
+train ppo --env CartPole-v1 --kl-coef 7
+train ppo --env Nothing-v0
+train ppo --env CartPole-v1 --total-steps 1e30
+train ppo
+train pppo --env CartPole-v1
+train
+language sft --lr x
+language sft --layers 3 --lrr 1
+language dpo base --loss kto --label-smoothing 0.1
+language grpo base --kl-weighted true
+language grpo base
+language ppo --reward gold
+language pppo
+"""
+
+
+def test_bad_settings_are_refused_before_torch_is_imported():
+    code = f"""
+import sys
+from ppobook.cli import main
+for line in {REFUSED_AT_ONCE.strip().splitlines()!r}:
+    assert main(line.split()) == 2, line
+    assert "torch" not in sys.modules, line
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["train ppo --list", "train ppo --help", "envs", "language grpo --list", "--help"]
+)
+def test_output_in_ascii(line, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with contextlib.suppress(SystemExit):
+        assert main(line.split()) == 0
+    sys.stdout.flush()
+    assert len(written.getvalue()) > 200
+
+
+def test_the_preset_in_use_is_printed(capsys):
+    small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--total-steps", "1"]
+    assert main(["train", "ppo", *small, "--lr", "3e-4"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("preset")]
+    assert line.startswith("preset for CartPole-v1: num_minibatches=4, gamma=0.98, lam=0.9, lr_final=0.0")
+    assert line.endswith("(lr goes to 0 and clip_eps goes to 0.001 at the end of the run)")
+    assert main(["train", "ppo", *small, "--quiet"]) == 0
+    assert "preset" not in capsys.readouterr().err
 
 
 def test_the_command_itself_ends_without_a_traceback():

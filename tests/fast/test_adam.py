@@ -48,6 +48,20 @@ def test_its_steps_are_those_of_torch(flat, eps):
 
 
 @pytest.mark.parametrize("flat", [True, False])
+def test_a_parameter_frozen_while_training_stays_as_it_is(flat):
+    networks = two_networks()
+    plain = copy.deepcopy(networks)
+    ours = Adam(parameters_of(*networks), 0.1, flat=flat)
+    theirs = torch.optim.Adam(parameters_of(*plain), 0.1, fused=not flat)
+    for optimizer, both in ((ours, networks), (theirs, plain)):
+        follow(optimizer, both, steps=5)
+        both[0][0].weight.requires_grad_(False)
+    before = networks[0][0].weight.clone()
+    assert torch.equal(follow(ours, networks, steps=5), follow(theirs, plain, steps=5))
+    assert torch.equal(networks[0][0].weight, before)
+
+
+@pytest.mark.parametrize("flat", [True, False])
 def test_it_goes_on_after_a_checkpoint_as_if_nothing_had_been(flat):
     networks = two_networks()
     one = Adam(parameters_of(*networks), 0.1, flat=flat)

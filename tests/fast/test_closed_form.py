@@ -1,5 +1,7 @@
 """The gradients in closed form are those of autograd on the plain forms."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ppobook import train
 from ppobook.batches import Batch
 from ppobook.fast.adam import flatten
 from ppobook.fast.closed_form import DIAGNOSTICS, ClosedForm, ClosedFormValue, clip_gradient
@@ -19,6 +22,7 @@ from ppobook.policies import (
     ValueFunction,
     actor_critic_for,
 )
+from ppobook.ppo import PPO
 
 BOX = spaces.Box(np.array([-2, -1], np.float32), np.array([2, 3], np.float32))
 UNBOUNDED = spaces.Box(-np.inf, np.inf, (3,))
@@ -186,3 +190,25 @@ def test_networks_that_see_differently_are_left_to_autograd():
     without_bias = CategoricalPolicy(3, 2, (4,))
     without_bias.network.layers[0] = torch.nn.Linear(3, 4, bias=False)
     assert not ClosedForm.fits(without_bias, ValueFunction(3, (4,)))
+
+
+def test_overridden_coefficients_reach_the_loss_in_its_plain_form():
+    """They need not be those that the closed form takes."""
+
+    class Wide(PPO):
+        def coefficients(self):
+            wide = super().coefficients() | {"clip_eps": 0.5}
+            del wide["clip_eps_high"]
+            return wide
+
+    small = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 8, "num_minibatches": 2, "total_steps": 32}
+    quick, plain = (train(Wide, **small, fast=fast, progress=False).history for fast in (True, False))
+    assert quick["clip_eps"].eq(0.5).all()
+    np.testing.assert_allclose(quick["policy_loss"], plain["policy_loss"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "trpo"])
+def test_without_fast_it_is_not_imported(algorithm, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ppobook.fast.closed_form", None)
+    monkeypatch.setitem(sys.modules, "ppobook.fast.adam", None)
+    train(algorithm, env="CartPole-v1", num_steps=8, total_steps=1, fast=False, progress=False)

@@ -65,7 +65,8 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step against the gradient. A parameter without one stays as it is."""
+        """One step against the gradient. A parameter without one, or a frozen one, stays as it is."""
+        kept = self._frozen()
         moved = [i for i, p in enumerate(self.parameters) if p.grad is not None]
         p, m, v, steps = ([x[i] for i in moved] for x in (self.parameters, self.m, self.v, self.steps))
         adam(
@@ -85,6 +86,22 @@ class Adam:
             eps=self.eps,
             maximize=False,
         )
+        for part, before in kept:
+            part.copy_(before)
+
+    def _frozen(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The parts of the vectors that belong to parameters frozen since, and what they hold.
+
+        Their gradient is 0, but m would still move them.
+        """
+        if all(p.requires_grad for p, _ in self.views):
+            return []
+        sizes = [p.numel() for p, _ in self.views]
+        parts = [
+            zip(self.views, x.detach().split(sizes), strict=True)
+            for x in (*self.parameters, *self.m, *self.v)
+        ]
+        return [(part, part.clone()) for x in parts for (p, _), part in x if not p.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps, "m": self.m, "v": self.v}

@@ -29,33 +29,31 @@ LANGUAGE = {"decoder": "ppobook.fast.decoding", "gpt2": "ppobook.fast.gpt2"}
 
 def ppo_gradient(learner: Any) -> Callable[[Any], dict[str, Any]]:
     """What `PPO.update` does with a minibatch: ``learner.gradient_step``, or the same in closed form."""
-    from ppobook.fast.closed_form import ClosedForm, PPOStep
-
     step: Callable[[Any], dict[str, Any]] = learner.gradient_step
-    if (
+    if not (
         learner.settings.fast
         and learner.settings.objective == "clip"
-        and declared(step) == declared(learner.loss) == "ppo_clip"
+        and declared(step) == declared(learner.loss) == declared(learner.coefficients) == "ppo_clip"
         and getattr(learner.optimizer, "flat", False)
-        and ClosedForm.fits(learner.policy, learner.value)
     ):
-        step = PPOStep(learner)
-    return step
+        return step
+    from ppobook.fast.closed_form import ClosedForm, PPOStep
+
+    return PPOStep(learner) if ClosedForm.fits(learner.policy, learner.value) else step
 
 
 def critic_gradient(learner: Any) -> Callable[[Any], float]:
     """What `TRPO.fit` does with a minibatch: ``learner.critic_step``, or the same in closed form."""
-    from ppobook.fast.closed_form import ClosedFormValue, CriticStep
-
     step: Callable[[Any], float] = learner.critic_step
-    if (
+    if not (
         learner.settings.fast
         and declared(step) == "value_loss"
         and getattr(learner.value_optimizer, "flat", False)
-        and ClosedFormValue.fits(learner.value)
     ):
-        step = CriticStep(learner)
-    return step
+        return step
+    from ppobook.fast.closed_form import ClosedFormValue, CriticStep
+
+    return CriticStep(learner) if ClosedFormValue.fits(learner.value) else step
 
 
 def optimizer(
@@ -75,11 +73,11 @@ def optimizer(
     """
     import torch
 
-    from ppobook.fast.adam import Adam
-
     parameters = list(dict.fromkeys(parameters))
     if not fast:
         return torch.optim.Adam(parameters, lr, eps=eps)
+    from ppobook.fast.adam import Adam
+
     alike = len({(p.dtype, p.device) for p in parameters}) == 1
     return Adam(parameters, lr, eps=eps, flat=step is not None and declared(step) is not None and alike)
 
