@@ -217,11 +217,11 @@ def test_weights_that_diverge_name_the_learning_rate(tmp_path, settings, rate):
 
 def test_numpys_values_are_plain_in_a_checkpoint(tmp_path):
     given = {"length": np.int64(3), "slip": np.float32(0.5), "start": np.array(1)}
-    chain = {"env": np.str_("ppobook/Chain-v0"), "env_kwargs": given, "hidden": np.array([8, 8])}
+    chain = {"env": np.str_("ppobook/Chain-v0"), "env_kwargs": given, "lr": np.float64(0.5)}
     small(**chain, out=tmp_path / "run")
     config = load(tmp_path / "run").config
     assert config["env_kwargs"] == {"length": 3, "slip": 0.5, "start": 1}
-    assert config["hidden"] == (8, 8)
+    assert type(config["lr"]) is float
     train(resume=tmp_path / "run", **chain)
 
 
@@ -280,7 +280,7 @@ def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
 
 def test_an_environment_with_an_id_is_not_needed_on_resume(tmp_path):
     env = {"env": gym.make("ppobook/Chain-v0", slip=0.25)}
-    small(**env, total_steps=32, out=tmp_path / "run")
+    train("vanilla", num_steps=4, **env, total_steps=32, out=tmp_path / "run")
     run = train(resume=tmp_path / "run", total_steps=64)
     assert run.config["env_kwargs"] == {"slip": 0.25}
     train(resume=tmp_path / "run", total_steps=96, **env)

@@ -136,7 +136,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --lr 1 --lr=2", "--lr must be given once, got it twice"),
         (f"{ON_CARTPOLE} --num-envs 1 --num_envs 2", "--num_envs must be given once, got it twice"),
         (f"{ON_CARTPOLE} --env-kwargs {{'a':1,'a':2}}", "must have each name once, got 'a' twice in"),
-        (f"{ON_CARTPOLE} --total-steps 1e30", "total_steps must be an integer in [1, 1000000000000], got 1"),
+        (f"{ON_CARTPOLE} --total-steps 1e30", "total_steps must be an integer of at most 10**12, got 1"),
         (f"{ON_CARTPOLE} --hidden x", "each entry of hidden must be an integer in [1, 8192], got 'x'"),
         (f"{ON_CARTPOLE} --num-threads 0", "num_threads must be an integer in [1, 256], got 0"),
         (
@@ -155,7 +155,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --lr", "--lr needs a value"),
         (f"{ON_CARTPOLE} --lr --quiet", "--lr needs a value"),
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
-        (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer in [1, 1000000000000], got 1.5"),
+        (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),
         (f"{ON_CARTPOLE} --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("train --resume nowhere", "nowhere"),
         ("evaluate nowhere", "nowhere"),

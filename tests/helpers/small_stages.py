@@ -109,7 +109,12 @@ REWARD_SMALL = {"pairs": 40, "eval_pairs": 9, "batch_size": 8, "eval_every": 4}
 CASES = {
     "sft": ({**SFT_SMALL, "data": WORLD}, {}),
     "sft, data in memory": (
-        {**SFT_SMALL, "data": RECORDS, "model": decoder(), "tokenizer": WORLD.tokenizer},
+        {
+            **{name: x for name, x in SFT_SMALL.items() if name not in (*SMALL_DECODER, "examples")},
+            "data": RECORDS,
+            "model": decoder(),
+            "tokenizer": WORLD.tokenizer,
+        },
         {"data": RECORDS},
     ),
     "reward": ({"stage": "reward", "model": decoder(), "data": WORLD, **REWARD_SMALL}, {}),

@@ -504,8 +504,12 @@ def test_the_expected_gradient():
 def test_without_a_lag_it_is_grpo():
     given = {"reward": "gold", "batch_size": 16, "updates": 3, "seed": 2, "progress": False}
     plain = train("grpo", base(), **given)
+
+    class Mine(module.LaggedGRPO):
+        """May have settings that have no effect without a lag."""
+
     for settings in ({}, {"corrected": False}, {"corrected": False, "max_weight": 2.0}):
-        run = train("lagged_grpo", base(), lag=0, **given, **settings)
+        run = train(Mine, base(), lag=0, **given, **settings)
         columns = [name for name in plain.history if not name.startswith("seconds")]
         close = {"rtol": 1e-4, "atol": 1e-5} if settings else {"rtol": 0, "atol": 0}
         for name in columns:

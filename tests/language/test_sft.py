@@ -202,7 +202,7 @@ def test_a_fresh_decoder_is_of_the_sizes_asked_for_and_of_the_seed():
 
 def test_a_model_that_is_there_is_gone_on_with():
     base = train("sft", data=WORLD, updates=3, examples=30, **QUICK)
-    more = train("sft", base, updates=1, lr=1e-9, warmup=0, width=48, progress=False)
+    more = train("sft", base, updates=1, lr=1e-9, warmup=0, progress=False)
     for name, weight in more.model.state_dict().items():
         torch.testing.assert_close(weight, base.model.state_dict()[name], rtol=0, atol=2e-9)
 
@@ -235,9 +235,12 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
 )
 def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
     config = DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0)
-    model = {"model": Decoder(config), "tokenizer": WORLD.tokenizer} if "model" in changes else {}
+    model, quick = {}, QUICK
+    if "model" in changes:
+        model = {"model": Decoder(config), "tokenizer": WORLD.tokenizer}
+        quick = {"batch_size": 8, "progress": False}
     with pytest.raises((ValueError, TypeError), match=message):
-        train("sft", **{"data": WORLD, **QUICK, **changes, **model}, out=tmp_path / "run")
+        train("sft", **{"data": WORLD, **quick, **changes, **model}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -107,8 +107,7 @@ PREFERENCES = [
     )
 ] * 4
 FEW = {"batch_size": 16, "checkpoint_every": 1}
-PAIRS = {"batch_size": 6, "eval_every": 2, "checkpoint_every": 2, "model": decoder().float()}
-PAIRS |= {"tokenizer": WORDS, "pairs": 15, "eval_pairs": 5}
+PAIRS = {"batch_size": 6, "checkpoint_every": 2, "model": decoder().float(), "tokenizer": WORDS}
 # Stage; settings; what is passed again on resume; updates; where the run is stopped.
 RESUMED = {
     "ppo": ("ppo", {**FEW, "reward": "gold", "kl_target": 2.0, "lr": 2e-3}, (), 4, (2,)),
@@ -146,8 +145,9 @@ RESUMED = {
 }
 for loss in ("dpo", "ipo", "kto", "simpo"):
     given = PAIRS | {"loss": loss, "reference": None if loss == "simpo" else decoder(seed=9).float()}
+    given |= {} if loss == "kto" else {"eval_every": 2, "eval_pairs": 5}
     RESUMED |= {
-        f"{loss}, a world": ("dpo", given | {"data": WORLD}, (), 5, (2,)),
+        f"{loss}, a world": ("dpo", given | {"data": WORLD, "pairs": 15}, (), 5, (2,)),
         f"{loss}, own data": ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,)),
     }
 

@@ -25,7 +25,8 @@ def lines(monkeypatch, capfd):
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(lines, monkeypatch):
-    announced, *said = lines(small, total_steps=96)
+    announced, preset, *said = lines(small, total_steps=96)
+    assert preset == "preset for CartPole-v1: lr=0.003, value_lr=0.003"
     assert announced == "vanilla on CartPole-v1: 96 steps in 3 updates of 16 × 2"
     assert [line.partition(" steps, mean_return ")[0] for line in said] == [
         f"vanilla on CartPole-v1: {n} of 96" for n in (32, 64, 96)
@@ -76,7 +77,7 @@ def test_tqdm_disable_silences(lines, monkeypatch, word):
 @pytest.mark.parametrize("word", ["0", "false", ""])
 def test_tqdm_disable_off(lines, monkeypatch, word):
     monkeypatch.setenv("TQDM_DISABLE", word)
-    assert len(lines(small)) == 8
+    assert len(lines(small)) == 9
 
 
 def test_counted():

@@ -36,8 +36,8 @@ def setting(
 ) -> Any:
     """A field of a `Settings` class: its default, its help text, its limits, and what it needs of others.
 
-    ``needs={"objective": ("kl", "adaptive_kl")}``: without one of these it has no effect, and whoever gives
-    it is told so. ``needs={"eval_pairs": 0}``: it has an effect if eval_pairs is above 0.
+    ``needs={"objective": ("kl", "adaptive_kl")}``: without one of these it has no effect, and giving it
+    raises. ``needs={"eval_pairs": 0}``: it has an effect if eval_pairs is above 0.
     """
     limits = {"low": low, "high": high, "above": above}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
@@ -182,7 +182,10 @@ def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
 def argument(name: str, value: Any) -> int:
     """An argument of `train` that is an integer, checked."""
     if name == "total_steps":
-        return whole(name, value, high=10**12)
+        steps = whole(name, value)
+        if steps > 10**12:
+            raise ValueError(f"{name} must be an integer of at most 10**12, got {value!r}")
+        return steps
     limits = {"seed": {"low": 0}, "num_threads": {"high": 256}}
     # With more threads than this the system may refuse one in the middle, which ends the process.
     return validation.count(name, value, **limits.get(name, {}))
