@@ -131,6 +131,7 @@ class Settings:
                 continue
             for other, wanted in needs.items():
                 if other in facts:
+                    assert isinstance(wanted, tuple)  # facts are words
                     if facts[other] not in wanted:
                         raise ValueError(f"{name} has no effect with {facts[other]}: it is for {wanted[0]}")
                 elif other in own and not _has(now := getattr(self, other), wanted):
