@@ -436,8 +436,9 @@ def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:
         expected = "act_dim", (space.shape or (0,))[0]
     _check_size(policy, ("n_actions", "nvec", "act_dim"), expected, f"actions of {env_name(envs)}, {space}")
     space = envs.single_observation_space
-    states = isinstance(space, spaces.Discrete)
-    expected = ("n_states", int(space.n)) if states else ("obs_dim", (space.shape or (0,))[-1])
+    expected = "obs_dim", (space.shape or (0,))[-1]
+    if isinstance(space, spaces.Discrete):
+        expected = "n_states", int(space.n)
     # A policy of a user's own may turn states into vectors.
     own = type(policy).__module__.partition(".")[0] != "ppobook"
     names = (expected[0],) if own else ("n_states", "obs_dim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import json
@@ -139,7 +140,25 @@ def _cannot_be_made(name: str, settings: dict[str, Any], error: BaseException) -
 
 def _by_id(env_id: str, settings: dict[str, Any]) -> gym.Env:
     make = partial(gym.make, env_id, disable_env_checker=True, **settings)
-    return _call(make, env_id, settings)
+    known = gym.registry.get(env_id.rpartition(":")[2])
+    with _quiet_mujoco() if known and ".mujoco" in str(known.entry_point) else contextlib.nullcontext():
+        return _call(make, env_id, settings)
+
+
+@contextlib.contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """Without MuJoCo's warnings about Gymnasium's model files, which it prints and writes into a file."""
+    try:
+        mujoco: Any = importlib.import_module("mujoco")
+    except ImportError:
+        yield
+        return
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _call(make: Callable[[], gym.Env], name: str, settings: dict[str, Any] | None = None) -> gym.Env:
