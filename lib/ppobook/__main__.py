@@ -2,13 +2,27 @@
 
 import contextlib
 import os
+import signal
 import sys
 
-from ppobook.cli import main
+
+def run() -> int:
+    """The process of a command. Ctrl-C at any moment ends it with one line."""
+    try:
+        from ppobook.cli import main
+
+        with contextlib.ExitStack() as quiet:
+            if os.environ.get("RANK", "0") != "0":
+                nowhere = quiet.enter_context(open(os.devnull, "w", encoding="utf-8"))
+                quiet.enter_context(contextlib.redirect_stdout(nowhere))
+            code = main()
+    except KeyboardInterrupt:  # while importing, or while an earlier one was answered
+        os.write(2, b"ppobook: stopped by Ctrl-C\n")
+        code = 130
+    # What is left is the interpreter's own end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
+
 
 if __name__ == "__main__":
-    with contextlib.ExitStack() as quiet:
-        if os.environ.get("RANK", "0") != "0":
-            nowhere = quiet.enter_context(open(os.devnull, "w", encoding="utf-8"))
-            quiet.enter_context(contextlib.redirect_stdout(nowhere))
-        sys.exit(main())
+    sys.exit(run())

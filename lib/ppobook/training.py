@@ -167,6 +167,7 @@ def train(
     device: str | None = None,
     *,
     num_threads: int = 1,
+    checkpoint_minutes: float = 5.0,
     progress: bool | None = None,
     tensorboard: bool = False,
     **settings: Any,
@@ -193,14 +194,18 @@ def train(
         Updates between two checkpoints.
     resume : path, optional
         Resume from the last checkpoint in this folder. Everything else stays as it was: of the other
-        arguments only `total_steps`, `device`, `num_threads`, `progress` and `tensorboard` may change.
+        arguments only `total_steps`, `checkpoint_every`, `checkpoint_minutes`, `device`, `num_threads`,
+        `progress` and `tensorboard` may change.
         Schedules go by `total_steps`, so a larger one puts a finished schedule back to its middle.
     device : str, default "cpu"
         Where the networks are put.
     num_threads : int, default 1
         Threads of torch. One is the fastest for networks as small as the book's.
+    checkpoint_minutes : float, default 5
+        A checkpoint is also written when the last one is older than this, if the environments can be pickled.
     progress : bool, optional
-        Whether to show a progress bar. Default: in a terminal and in a notebook.
+        Whether to show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr
+        every 15 seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
@@ -223,18 +228,23 @@ def train(
     ValueError, TypeError, OSError
         An argument that can't be used.
     FloatingPointError
-        The weights have diverged. Earlier checkpoints are complete.
+        The weights have diverged.
     Interrupted
-        Ctrl-C: a KeyboardInterrupt with the run so far. A second Ctrl-C does not wait for the update.
+        Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
+        finished, unless Ctrl-C is pressed again.
 
     Notes
     -----
+    Whatever ends a run, an error of an environment included, its whole updates are saved; a process that is
+    killed without notice loses those since the last checkpoint. So does one whose update in progress cannot
+    be undone: networks of more than 64 MB are not copied before it.
+
     A run that is killed and resumed gives the history (times aside) and the weights of an unbroken one, to
     the bit, where the environments can be pickled. Where they can't, they are reset at every checkpoint that
-    is due, by the unbroken run and by the one that resumes, so that the two agree again. A run that stopped
-    between two of those, by Ctrl-C or at its end, is resumed from the last one that was due, and repeats the
-    few updates after it. Only one written by `Run.save` then has no such checkpoint, and goes on with new
-    episodes.
+    is due by `checkpoint_every`, by the unbroken run and by the one that resumes, so that the two agree
+    again. A run that stopped between two of those, by a signal, an error or at its end, is resumed from the
+    last one that was due, and repeats the few updates after it. Only one written by `Run.save` then has no
+    such checkpoint, and goes on with new episodes.
     """
     given = {
         "algorithm": algorithm,
@@ -253,6 +263,7 @@ def train(
         num_threads=num_threads,
         progress=progress,
         tensorboard=tensorboard,
+        checkpoint_minutes=checkpoint_minutes,
     )
     return training.run()
 
@@ -314,9 +325,7 @@ class _Training(TrainingLoop):
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
         steps = checkpoint.state["history"]["steps"]
         if checkpoint.update and steps[-1] < config["total_steps"] and not checkpoint.files:
-            due = _last_due(folder.path, config["checkpoint_every"])
-            if due is not None and update_of(due) < checkpoint.update:
-                checkpoint = read_checkpoint(folder, FORMAT, due)
+            checkpoint = _last_due(folder, checkpoint)
         learner = _learner_of(checkpoint, kind, config["device"])
         envs = _make_envs(maker, config)
         spaces = envs.single_observation_space, envs.single_action_space
@@ -328,6 +337,11 @@ class _Training(TrainingLoop):
 
     def title(self) -> str:
         return Run.title(self.config)
+
+    def passed_again(self) -> list[str]:
+        algorithm, env = self.config["algorithm"], self.config["env"]
+        own = {"algorithm": ":" in algorithm, "env": ":" in env or not has_id(env)}
+        return [name for name in own if own[name]]
 
     def announcement(self) -> str:
         """Steps and updates: an update takes a whole batch, so they may be more than was asked for."""
@@ -400,15 +414,26 @@ class _Training(TrainingLoop):
         if not self.saves_environments:
             self._reset_environments()
 
+    @property
+    def saves_anywhere(self) -> bool:
+        return self.saves_environments
+
+    def state(self) -> dict[str, Any]:
+        return {"learner": self.learner.state_dict(), "collector": self.collector.state_dict()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.learner.go_back(state["learner"])
+        collector = state["collector"]
+        if collector["environments"] is not None:
+            self.collector.load_state_dict(collector)
+        else:  # nothing can bring them back
+            self.collector.generator.set_state(collector["generator"])
+
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        collector = self.collector.state_dict()
-        environments = collector.pop("environments")
-        state = {
-            "spaces": [describe_space(space) for space in self.learner.spaces],
-            "learner": self.learner.state_dict(),
-            "collector": collector,
-        }
-        return state, {} if environments is None else {_ENVIRONMENTS: environments}
+        state = self.state()
+        environments = state["collector"].pop("environments")
+        spaces = [describe_space(space) for space in self.learner.spaces]
+        return {"spaces": spaces, **state}, {} if environments is None else {_ENVIRONMENTS: environments}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         super().restore(checkpoint)
@@ -433,16 +458,16 @@ class _Training(TrainingLoop):
         self.learner.reset_episodes()
 
 
-def _last_due(folder: Path, every: int) -> Path | None:
-    """The last checkpoint at which environments that can't be saved were reset."""
-    # Checkpoints with a pickle are passed over: whoever removed a stranger's pickle does not want an earlier
-    # one read.
-    due = [
-        path
-        for path in checkpoints(folder)
-        if update_of(path) % every == 0 and not (path / _ENVIRONMENTS).exists()
-    ]
-    return due[-1] if due else None
+def _last_due(folder: RunFolder, last: Checkpoint) -> Checkpoint:
+    """The last checkpoint at which environments that can't be saved were reset; `last` if there is none."""
+    for path in reversed(checkpoints(folder.path)):
+        # Checkpoints with a pickle are passed over: whoever removed a stranger's pickle does not want an
+        # earlier one read.
+        if not (path / _ENVIRONMENTS).exists():
+            checkpoint = last if update_of(path) == last.update else read_checkpoint(folder, FORMAT, path)
+            if checkpoint.state["collector"]["steps"] == 0:  # since the reset
+                return checkpoint
+    return last
 
 
 def _learner_of(checkpoint: Checkpoint, kind: type[Learner], device: str) -> Learner:

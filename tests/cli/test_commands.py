@@ -451,10 +451,14 @@ def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):
     assert "make lab" in capsys.readouterr().err
 
 
-def test_a_run_that_is_past_what_is_asked_says_so(tmp_path, capsys):
+def test_a_run_with_nothing_left_to_do_says_so(tmp_path, capsys):
     run = str(tmp_path / "run")
     small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet"]
     assert main(["train", "vanilla", *small, "--total-steps", "96", "--out", run]) == 0
-    assert "nothing was trained" not in capsys.readouterr().out
-    assert main(["train", "--resume", run, "--total-steps", "32", "--quiet"]) == 0
-    assert "past 32 steps already: nothing was trained" in capsys.readouterr().out
+    assert "nothing to do" not in capsys.readouterr().out
+    for more in ([], ["--total-steps", "96"], ["--total-steps", "32"]):
+        assert main(["train", "--resume", run, *more, "--quiet"]) == 0
+        expected = f"nothing to do: {run} has its 96 steps; a larger --total-steps continues it\n"
+        assert capsys.readouterr().out == expected
+    assert main(["train", "--resume", run, "--total-steps", "97", "--quiet"]) == 0
+    assert "128 steps, 4 updates" in capsys.readouterr().out

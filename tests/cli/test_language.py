@@ -200,8 +200,9 @@ def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
     assert text.endswith(f"saved in {parts}\n")
     mine, other = (language.load(x) for x in (parts, whole))
     assert all(a.equal(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
-    text = said(capsys, "ppo", "--resume", parts, "--updates", 2, "--quiet")
-    assert text.startswith("the run had 3 updates already: nothing was trained\n")
+    for more in ([], ["--updates", 2]):
+        text = said(capsys, "ppo", "--resume", parts, *more, "--quiet")
+        assert text == f"nothing to do: {parts} has its 3 updates; larger --updates continue it\n"
 
 
 def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
@@ -217,9 +218,9 @@ def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
     out = str(tmp_path / "run")
     words = ["language", "sft", "--world", WORLD, *SMALL, "--updates", "5", "--out", out, "--quiet"]
     assert main(words) == 130
-    assert (
-        capsys.readouterr().err == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}\n"
-    )
+    answered, ended = capsys.readouterr().err.splitlines()
+    assert answered.startswith("stopping after this update; press Ctrl-C again")
+    assert ended == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}"
     monkeypatch.setattr(sft.SFT, "step", step)
     assert "5 updates" in said(capsys, "sft", "--resume", out, "--quiet")
 

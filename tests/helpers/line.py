@@ -105,8 +105,14 @@ class Training(TrainingLoop):
     def modules(self):
         return [self.line.model]
 
+    def state(self):
+        return {"line": self.line.state_dict()}
+
+    def set_state(self, state):
+        self.line.go_back(state["line"])
+
     def parts(self):
-        return {"line": self.line.state_dict()}, {"points.bin": b"%d" % self.line.seen[0]}
+        return self.state(), {"points.bin": b"%d" % self.line.seen[0]}
 
     def run(self):
         return LineRun.of(self.checkpoint(), model=self.line.model)

@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written(engine, folder, tmp_path, monkeypatch):
         with pytest.raises(OSError, match=r"^resume=.*can be written, got: Permission denied$"):
             engine.train(resume=folder, **engine.longer)
     monkeypatch.setattr(checkpoint_module, "write_synced", denied)
-    with pytest.raises(OSError, match=r"^resume=.*got: Permission denied. Earlier checkpoints are complete"):
+    with pytest.raises(OSError, match=r"^resume=.*got: Permission denied; update 7 is saved"):
         engine.train(resume=folder, **engine.longer)
 
 
@@ -339,7 +339,6 @@ RESUMED_WITH = [
     ({"lr": 0.5}, r"lr must be left out on resume, or 0.003 as in '.*run', got 0.5"),
     ({"lr": "x"}, "lr must be a number"),
     ({"seed": 1}, "seed must be left out on resume, or 0 as in .*, got 1"),
-    ({"checkpoint_every": 3}, "checkpoint_every must be left out on resume, or 2 as in .*, got 3"),
     ({"depth": 8}, "depth must be left out on resume, for the run has no such setting, got 8"),
     ({"device": "cuda:99"}, "device must be 'cpu' or"),
     (
@@ -389,17 +388,6 @@ def test_ctrl_c_finishes_the_update_and_loses_nothing(engine, run, tmp_path, mon
     assert signal.getsignal(signal.SIGINT) is before
     assert len(caught.value.run.history) == 3
     engine.same_run(engine.train(resume=folder if out else caught.value.run.save(folder)), run)
-
-
-def test_a_second_ctrl_c_does_not_wait(engine, monkeypatch):
-    def pressed_twice(self, *given):
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(engine.kind, engine.method, pressed_twice)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        engine.new()
-    assert not isinstance(caught.value, Interrupted)
 
 
 def test_diverging_weights_end_the_run(engine, tmp_path):

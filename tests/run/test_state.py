@@ -6,7 +6,7 @@ from line import Line, LineSettings
 from torch import nn
 
 from ppobook.run.machine import stream
-from ppobook.run.state import check_state
+from ppobook.run.state import Kept, check_state
 from ppobook.run.weights import weights_are_finite, weights_diverged
 
 
@@ -27,7 +27,17 @@ def test_the_state_comes_back_from_the_disk(tmp_path):
             ValueError, match=f"state of Line must have '{name}', one of its state_attributes"
         ):
             other.load_state_dict(less)
-    assert set(line.state_beside_weights()) == {"draw", "dice", "seen"}
+
+
+def test_a_state_is_gone_back_to():
+    line = Line(LineSettings(), 0)
+    line.step()
+    kept = Kept(line.state_dict())
+    after = [line.step() for _ in range(3)]
+    line.nothing = 3
+    line.go_back(kept.state)
+    assert line.nothing is None
+    assert [line.step() for _ in range(3)] == after
 
 
 def test_everything_that_changes_must_be_listed():

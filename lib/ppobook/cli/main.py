@@ -10,6 +10,7 @@ import importlib
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -55,23 +56,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
     except KeyboardInterrupt as stopped:
-        print(f"ppobook: {_as_options(str(stopped)) or 'stopped by Ctrl-C'}", file=sys.stderr)
-        return 130
+        print(f"ppobook: {_stopped(stopped)}", file=sys.stderr)
+        return 128 + getattr(stopped, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
         return 0
-    except FloatingPointError as error:
-        print(f"ppobook: {error}", file=sys.stderr)
-        return 1
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        if traceback:
+    except SystemExit as ended:
+        if notes := _notes(ended):  # of an environment or a reward
+            print(f"ppobook: sys.exit was called{_place(ended)}{notes}", file=sys.stderr)
+        raise
+    except Exception as error:
+        usual = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | FloatingPointError)
+        place = "" if isinstance(error, FloatingPointError) else _place(error)
+        if traceback or not (usual or place):
             raise
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
-        notes = "".join(f"; {_as_options(note)}" for note in getattr(error, "__notes__", []))
-        print(f"ppobook: {_as_options(str(error))}{remedy}{notes}", file=sys.stderr)
-        return 2
+        message = f"{error}" if usual else f"{type(error).__name__}: {error}"
+        print(f"ppobook: {_as_options(message)}{remedy}{place}{_notes(error)}", file=sys.stderr)
+        return 1 if isinstance(error, FloatingPointError) or not usual else 2
     return 0
+
+
+def _stopped(error: BaseException | None) -> str:
+    """What a KeyboardInterrupt says; a further Ctrl-C may have come while the first was on its way."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) and (said := f"{error}{_notes(error)}"):
+            return _as_options(said).removeprefix("; ")
+        error = error.__context__
+    return "stopped by Ctrl-C"
+
+
+def _notes(error: BaseException) -> str:
+    """What was noted on an error: which update is saved, for one."""
+    return "".join(f"; {_as_options(note)}" for note in getattr(error, "__notes__", []))
+
+
+def _place(error: BaseException | None) -> str:
+    """The last line of a user's own code that an error came from, "; my_module.py, line 7, in loss"."""
+    import sysconfig
+    from traceback import extract_tb
+
+    libraries = [os.path.dirname(os.path.dirname(ppobook.__file__)), *sysconfig.get_paths().values()]
+    while error is not None:
+        for frame in reversed(extract_tb(error.__traceback__)):
+            file = os.path.abspath(frame.filename)
+            if os.path.exists(file) and not any(file.startswith(f"{folder}{os.sep}") for folder in libraries):
+                return f"; {os.path.relpath(file)}, line {frame.lineno}, in {frame.name}"
+        error = error.__cause__
+    return ""
 
 
 def run_command(

@@ -110,14 +110,15 @@ def train(words: Sequence[str], prog: str) -> None:
     from ppobook.run.registry import short_name
     from ppobook.training import train
 
+    before = training.updates()
     run = train(learner, **training.how(), **given, **settings)
     last = run.history.iloc[-1]
-    asked = given.get("total_steps")
-    if training.resume is not None and asked is not None and (run.history["steps"] >= asked).sum() > 1:
-        print(f"the run was past {asked:,} steps already: nothing was trained")
+    steps = counted(int(last["steps"]), "step")
+    if len(run.history) == before:
+        print(f"nothing to do: {training.resume} has its {steps}; a larger --total-steps continues it")
+        return
     recent = run.history["return_mean"].tail(10).mean()
     print(f"{short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
-    length = f"{counted(int(last['steps']), 'step')}, {counted(int(last['update']), 'update')}"
-    print(f"{length}, {last['seconds']:.1f} seconds")
+    print(f"{steps}, {counted(int(last['update']), 'update')}, {last['seconds']:.1f} seconds")
     print(f"mean return over the last {counted(min(10, len(run.history)), 'update')}: {recent:.4g}")
     print(training.saved_in(given.get("out")))

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ppobook.cli.options import Default, MaybeFile, MaybeRun, literal
@@ -22,18 +23,20 @@ class Training:
         seed: random seed
         out: a new folder for the run; none: nothing is saved
         checkpoint_every: updates between checkpoints; none: 10, or 50 for language models
+        checkpoint_minutes: minutes after which one is written in any case
         resume: resume from the last checkpoint in this folder
         config: YAML (or a run's config.json) with arguments and settings by name
         device: device of the networks
         num_threads: threads of torch
         tensorboard: write TensorBoard events into RUN as well
-        quiet: no progress bar
+        quiet: no progress bar, and no lines
         list: list the settings and exit
     """
 
     seed: Any = Default(0)  # noqa: RUF009 - a Default is never changed
     out: MaybeRun = None
     checkpoint_every: int | None = None
+    checkpoint_minutes: Any = Default(5)  # noqa: RUF009
     resume: MaybeRun = None
     config: MaybeFile = None
     device: Any = Default("cpu")  # noqa: RUF009
@@ -58,13 +61,20 @@ class Training:
         progress = False if self.quiet else None
         return {"resume": self.resume, "progress": progress, "tensorboard": self.tensorboard}
 
+    def updates(self) -> int:
+        """How many updates the run has that is to be resumed; -1 for a new one."""
+        from ppobook.run.folder import checkpoints, is_run, update_of
+
+        return update_of(checkpoints(Path(self.resume))[-1]) if self.resume and is_run(self.resume) else -1
+
     def saved_in(self, out: Any) -> str:
+        """The last line about a run."""
         folder = self.resume or out
         return f"saved in {folder}" if folder else "not saved: --out was not given"
 
 
 # Those that a file may have, too.
-OF_TRAINING = ("seed", "out", "checkpoint_every", "device", "num_threads")
+OF_TRAINING = ("seed", "out", "checkpoint_every", "checkpoint_minutes", "device", "num_threads")
 
 
 def merged(
@@ -98,7 +108,13 @@ def check_settings(
     `typed` are the settings of the command line. A run's config as FILE has some without effect; what is
     typed beside it must have one.
     """
-    for name in {"seed", "checkpoint_every", "num_threads", "total_steps"} & given.keys():
+    for name in {
+        "seed",
+        "checkpoint_every",
+        "checkpoint_minutes",
+        "num_threads",
+        "total_steps",
+    } & given.keys():
         argument(name, given[name])
     made = kind.make(called.partition(":")[2] or called, settings, preset)
     if ":" not in called:  # a user's own may use any setting as it likes

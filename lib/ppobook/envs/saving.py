@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 from typing import Any
@@ -61,7 +62,8 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
     if len(restored) != envs.num_envs:
         raise ValueError(f"state must hold {envs.num_envs} environments as envs does, got {len(restored)}")
     for old in vector.envs:
-        old.close()
+        with contextlib.suppress(Exception):  # one that has failed may fail to close
+            old.close()
     vector.envs = restored
 
 

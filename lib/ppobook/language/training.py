@@ -50,6 +50,7 @@ def train(
     resume: str | Path | None = None,
     device: str | None = None,
     num_threads: int = 1,
+    checkpoint_minutes: float = 5.0,
     progress: bool | None = None,
     tensorboard: bool = False,
     **settings: Any,
@@ -91,13 +92,16 @@ def train(
         Updates between two checkpoints.
     resume : path, optional
         Resume from the last checkpoint in this folder. Data and rewards that were passed in memory are passed
-        again; everything else stays as it was, except for `updates`, which may grow.
+        again; everything else stays as it was, except for `updates`, which may grow, and `checkpoint_every`.
     device : str, default "cpu"
         Where the models are put.
     num_threads : int, default 1
         Threads of torch.
+    checkpoint_minutes : float, default 5
+        A checkpoint is also written when the last one is older than this.
     progress : bool, optional
-        Whether to show a progress bar. Default: in a terminal and in a notebook.
+        Whether to show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr
+        every 15 seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
@@ -112,9 +116,17 @@ def train(
     ValueError, TypeError, OSError
         An argument that can't be used.
     FloatingPointError
-        The weights have diverged. Earlier checkpoints are complete.
+        The weights have diverged.
     Interrupted
-        Ctrl-C: a KeyboardInterrupt with the run so far. A second Ctrl-C does not wait for the update.
+        Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
+        finished, unless Ctrl-C is pressed again.
+
+    Notes
+    -----
+    Whatever ends a run, an error of a reward included, its whole updates are saved; a process that is killed
+    without notice loses those since the last checkpoint. So does one whose update in progress cannot be
+    undone: models and optimizers of more than 64 MB are not copied before it, and an update that has changed
+    their weights stays.
     """
     asked: dict[str, Any] = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every}
     asked |= {"device": device, "lora": lora, "dtype": dtype}
@@ -130,6 +142,7 @@ def train(
             num_threads=num_threads,
             progress=progress if parallel.rank() == 0 else False,
             tensorboard=tensorboard,
+            checkpoint_minutes=checkpoint_minutes,
             writes=parallel.rank() == 0,
         )
     except Interrupted:
@@ -225,17 +238,17 @@ class _Training(TrainingLoop):
     def title(self) -> str:
         return Run.title(self.config)
 
-    def how_to_resume(self, folder: Path) -> str:
-        reward = self.config["reward"]
-        again = f", and reward {reward!r} again" if f"{reward}".startswith("function ") else ""
-        return super().how_to_resume(folder) + again
+    def passed_again(self) -> list[str]:
+        stage, reward = self.config["stage"], self.config["reward"]
+        own = {"stage": ":" in stage, "reward": f"{reward}".startswith("function ")}
+        return [name for name in own if own[name]]
 
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
         names = [name for name in ("gold", "reward", "loss", "accuracy", "kl_reference") if name in row]
         return {name: f"{row[name]:.3g}" for name in names}
 
-    def agree(self, stop: bool) -> bool:
-        return any(parallel.gather(lambda: [stop]))
+    def agree(self, signal: int) -> int:
+        return max(parallel.gather(lambda: [signal]))
 
     def modules(self) -> list[nn.Module]:
         modules = self.stage.modules().values()
@@ -244,7 +257,7 @@ class _Training(TrainingLoop):
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
         lr = self.stage.set_lr(self.update)
-        metrics = self.metrics(f"{type(self.stage).__name__}.step", self._step())
+        metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         tokens = int(metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {
@@ -254,22 +267,11 @@ class _Training(TrainingLoop):
             "seconds_update": time.perf_counter() - begin,
         }
 
-    def _step(self) -> Any:
-        """A step. One that fails before it has changed a weight, as a reward function may, is undone."""
-        stage = self.stage
-        before, versions = stage.state_beside_weights(), self._versions()
-        try:
-            return stage.step(self.update)
-        except Exception:
-            if self._versions() == versions:
-                stage.restore(before)
-                self.untouched = True
-            raise
+    def state(self) -> dict[str, Any]:
+        return self.stage.state_dict()
 
-    def _versions(self) -> list[int]:
-        """How often each tensor of the stage's modules has been written to."""
-        modules = self.stage.modules().values()
-        return [x._version for module in modules for x in module.state_dict(keep_vars=True).values()]
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.stage.go_back(state)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         stage = self.stage

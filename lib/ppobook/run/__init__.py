@@ -10,7 +10,8 @@ A run's folder::
 A trainer may keep further files beside `state.pt`. Guarantees:
 
 - a run that is killed at any moment and resumed ends with the same bits as one that was not;
-- Ctrl-C waits for the update in progress and loses nothing;
+- Ctrl-C, SIGTERM and SIGHUP wait for the update in progress and lose nothing; whatever is raised, the
+  updates before it are saved (those of large models only if it has not changed the weights yet);
 - only one process at a time trains in a folder;
 - a checkpoint is complete: it is written as `….part` and then renamed.
 

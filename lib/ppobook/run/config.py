@@ -34,7 +34,8 @@ def resumed_config(
 ) -> tuple[type[Any], Any, dict[str, Any]]:
     """The class, the settings and the config of a run that is resumed.
 
-    Everything is as it was; only `device` and the entry named by `limit` may be asked for anew.
+    Everything is as it was; only `checkpoint_every`, `device` and the entry named by `limit` may be asked for
+    anew.
 
     Raises
     ------
@@ -47,6 +48,8 @@ def resumed_config(
         settings = settings_of(kind, before)
         device = before["device"]
     config = before | {"device": checked_device(asked.pop("device", device))}
+    every = asked.pop("checkpoint_every", before["checkpoint_every"])
+    config["checkpoint_every"] = argument("checkpoint_every", every)
     if limit in asked:
         check = settings.checked if hasattr(settings, limit) else argument
         config[limit] = check(limit, asked.pop(limit))

@@ -20,6 +20,10 @@ class RunFolder(NamedTuple):
         """The folder at a path, which is checked to be one."""
         return cls(argument, validation.path(argument, path))
 
+    def absolute(self) -> Self:
+        """The same folder, wherever the working directory moves to."""
+        return self._replace(path=self.path.absolute())
+
     def __str__(self) -> str:
         return f"{self.argument}={str(self.path)!r}"
 

@@ -52,13 +52,11 @@ class History:
 
         Missing entries, and the earlier rows of a new column, are NaN.
         """
-        for name in [name for name in row if name not in self.columns]:
+        counts = {name for name, column in self.columns.items() if column.typecode == "q"}
+        plain = {name: int(x) if name in counts else float(x) for name, x in row.items()}
+        for name in [name for name in plain if name not in self.columns]:
             self.columns[name] = array.array("d", [math.nan] * len(self))
             self.lines.clear()
-        plain = {
-            name: int(number) if self.columns[name].typecode == "q" else float(number)
-            for name, number in row.items()
-        }
         for name, column in self.columns.items():
             column.append(plain.get(name, math.nan))
         return plain

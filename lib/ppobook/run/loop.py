@@ -6,6 +6,7 @@ import abc
 import errno
 import time
 from pathlib import Path
+from signal import SIGINT, Signals
 from typing import Any, ClassVar
 
 from torch import nn
@@ -17,8 +18,9 @@ from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.metrics import check_metrics
 from ppobook.run.progress import Progress, events
+from ppobook.run.state import Kept
 from ppobook.run.weights import weights_are_finite, weights_diverged
-from ppobook.validation import counted
+from ppobook.validation import counted, reason
 
 
 class TrainingLoop(abc.ABC):
@@ -64,8 +66,10 @@ class TrainingLoop(abc.ABC):
         self.history = history
         self.seconds = 0.0
         self.saved = -1
-        # Whether an update that failed has left everything as it was before it.
-        self.untouched = False
+        self._saved_at = time.monotonic()
+        self._unwritable = False
+        # The state before the update in progress; None between two updates.
+        self._kept: Kept | None = None
         self._metrics_checked = False
 
     # For a subclass to write.
@@ -77,6 +81,14 @@ class TrainingLoop(abc.ABC):
     @abc.abstractmethod
     def modules(self) -> list[nn.Module]:
         """The modules that are trained."""
+
+    @abc.abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What updates change besides the history: tensors, plain data, and containers of them."""
+
+    @abc.abstractmethod
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go back to what `state` returned, after an update that failed in the middle."""
 
     @abc.abstractmethod
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -106,22 +118,27 @@ class TrainingLoop(abc.ABC):
             if f"_{name}".endswith("_lr") and isinstance(rate, int | float)
         }
 
+    @property
+    def saves_anywhere(self) -> bool:
+        """Whether a run that is resumed from any checkpoint, due or not, gives the same bits."""
+        return True
+
     def before_checkpoint(self) -> None:  # noqa: B027 - most need nothing
         """Reset what a checkpoint can't hold, where one is due.
 
         The run that continues does so as well as the one that is resumed there, so the two agree.
         """
 
-    def agree(self, stop: bool) -> bool:
-        """Whether to stop before the next update, if Ctrl-C has asked for it, or not, in this process.
+    def agree(self, signal: int) -> int:
+        """The number of the signal that stops the run before the next update, or 0.
 
-        Several processes that train one run together must stop at the same update.
+        `signal` is that of this process. Several that train one run together must stop at the same update.
         """
-        return stop
+        return signal
 
-    def how_to_resume(self, folder: Path) -> str:
-        """For the message of a run that ended early."""
-        return f"go on with resume={str(folder)!r}"
+    def passed_again(self) -> list[str]:
+        """Entries of the config that no folder holds, such as a class of the user's own."""
+        return []
 
     # The same for all.
 
@@ -147,6 +164,11 @@ class TrainingLoop(abc.ABC):
             self._metrics_checked = True
         return dict(returned)
 
+    def how_to_resume(self, folder: Path) -> str:
+        """For the message of a run that ended early."""
+        again = " and ".join(f"{name} {self.config[name]!r}" for name in self.passed_again())
+        return f"go on with resume={str(folder)!r}" + (f", and {again} again" if again else "")
+
     def checkpoint(self) -> Checkpoint:
         """Everything needed to resume from here."""
         parts, files = self.parts()
@@ -170,33 +192,41 @@ class TrainingLoop(abc.ABC):
         """Write a checkpoint after the present update."""
         if due:
             self.before_checkpoint()
-        self.saved = self.update
-        if folder is None:
-            return
-        try:
-            write_checkpoint(folder.path, self.checkpoint())
-        except OSError as error:
-            remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
-            raise OSError(
-                f"{folder} must be a folder that can be written, got: {error.strerror or error}. "
-                f"Earlier checkpoints are complete: {remedy} and resume"
-            ) from None
+        if folder is not None:
+            try:
+                write_checkpoint(folder.path, self.checkpoint())
+            except OSError as error:
+                remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+                kept = f"update {self.saved} is saved: {remedy} and resume"
+                self._unwritable = True
+                raise OSError(
+                    f"{folder} must be a folder that can be written, got: {error.strerror or error}; "
+                    f"{kept if self.saved >= 0 else 'nothing is saved'}"
+                ) from None
+        self.saved, self._saved_at = self.update, time.monotonic()
 
     def go(
-        self, folder: RunFolder | None, interrupts: Interrupts, progress: bool | None, tensorboard: bool
+        self,
+        folder: RunFolder | None,
+        interrupts: Interrupts,
+        progress: bool | None,
+        tensorboard: bool,
+        checkpoint_minutes: float,
     ) -> None:
-        """Update until the run is as long as it was asked to be, or Ctrl-C is pressed.
+        """Update until the run is as long as it was asked to be, or a signal stops it.
+
+        Whatever ends it, whole updates are saved: the update in progress is undone.
 
         Raises
         ------
         FloatingPointError
             The weights have diverged.
         Interrupted
-            Ctrl-C, once.
+            Ctrl-C, SIGTERM or SIGHUP.
         OSError
             The folder can't be written.
         """
-        total, every = self.config[self.limit], self.config["checkpoint_every"]
+        total = self.config[self.limit]
         path = folder.path if folder else None
         if folder and self.position < total:
             refuse_unless_writable(folder)
@@ -206,33 +236,67 @@ class TrainingLoop(abc.ABC):
             Progress(total, self.position, self.title(), self.unit, progress) as line,
             events(path if tensorboard else None, self.counter, self.position) as log,
         ):
-            if self.position < total:
-                line.announce(self.announcement())
-            if self.saved < 0:
-                self.save(folder, due=True)
-            stopped = False
-            while self.position < total and not (stopped := self.agree(interrupts.asked)):
-                try:
-                    row = self._finite_update()
-                except Exception as error:
-                    if self.untouched:
-                        if self.saved < self.update:
-                            self.save(folder, due=False)
-                        if path is not None:
-                            error.add_note(f"update {self.update} is saved; {self.how_to_resume(path)}")
-                    raise
-                self.seconds = time.perf_counter() - started
-                row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
-                log(row)
-                line.show(self.position, self.shown(row))
-                if self.update % every == 0:
+            try:
+                if self.position < total:
+                    line.announce(self.announcement())
+                if self.saved < 0:
                     self.save(folder, due=True)
-            if self.saved < self.update:
+                signal = 0
+                while self.position < total and not (signal := self.agree(int(interrupts.asked or 0))):
+                    self._kept = None  # the one before need not stay beside it
+                    self._kept = Kept(self.state())
+                    with interrupts.update():
+                        row = self._finite_update()
+                    self.seconds = time.perf_counter() - started
+                    row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
+                    self._kept = None
+                    log(row)
+                    line.show(self.position, self.shown(row))
+                    if self.update % self.config["checkpoint_every"] == 0:
+                        self.save(folder, due=True)
+                    elif self.saves_anywhere and time.monotonic() - self._saved_at >= 60 * checkpoint_minutes:
+                        self.save(folder, due=False)
+                if self.saved < self.update:
+                    self.save(folder, due=False)
+            except BaseException as error:
+                kept = self._save_whole_updates(folder, error)
+                if not (kept and isinstance(error, KeyboardInterrupt)):
+                    raise
+                signal = interrupts.asked or SIGINT
+        if signal:
+            raise self._interrupted(signal, path)
+
+    def _save_whole_updates(self, folder: RunFolder | None, error: BaseException) -> bool:
+        """Undo the update that failed, and save the ones before; a note on the error says what is saved.
+
+        Returns whether nothing is lost of the updates before.
+        """
+        if self._unwritable:  # as the error says
+            return False
+        lost = ""
+        try:
+            if self._kept is not None and self._kept.intact:
+                self.set_state(self._kept.state)
+            elif self._kept is not None:
+                lost = "the next one has changed the weights, which are too large to be copied"
+            if not lost and self.saved < self.update:
                 self.save(folder, due=False)
-        if stopped:
-            kept = f"; {self.how_to_resume(path)}" if path is not None else ", kept only in .run"
-            place = "" if self.counter == "update" else f", {counted(self.position, self.unit)}"
-            raise Interrupted(f"stopped by Ctrl-C after update {self.update}{place}{kept}", self.run())
+        except Exception as failed:
+            lost = reason(failed)
+        if folder is not None and lost and self.saved < self.update:
+            error.add_note(f"update {self.update} could not be saved: {lost}")
+        if folder is not None and self.saved >= 0:
+            # A run that has diverged would diverge again.
+            go_on = not isinstance(error, FloatingPointError)
+            hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""
+            error.add_note(f"update {self.saved} is saved{hint}")
+        return not lost
+
+    def _interrupted(self, signal: int, path: Path | None) -> Interrupted:
+        by = "Ctrl-C" if signal == SIGINT else Signals(signal).name
+        place = "" if self.counter == "update" else f", {counted(self.position, self.unit)}"
+        kept = f"; {self.how_to_resume(path)}" if path is not None else ", kept only in .run"
+        return Interrupted(f"stopped by {by} after update {self.update}{place}{kept}", self.run(), signal)
 
     def _finite_update(self) -> dict[str, Any]:
         """An update after which the weights are finite."""
@@ -247,6 +311,6 @@ class TrainingLoop(abc.ABC):
             now = " or ".join(f"{name} (now {rate:g})" for name, rate in self.learning_rates().items())
             raise FloatingPointError(
                 f"weights must stay finite, got diverged ones in update {self.update + 1}: try a smaller "
-                f"{now or 'step'}. Earlier checkpoints are complete"
+                f"{now or 'step'}"
             ) from error
         return row

@@ -48,14 +48,14 @@ class Progress:
             unit_scale=True,
             disable=self.silent or self.lines,
         )
-        self.begun = self.told = time.monotonic()
+        self.begun = self.said = time.monotonic()
         self.latest: tuple[int, Mapping[str, Any]] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.told > self.begun:  # a run that was too short for a line needs no last one
+        if self.said > self.begun:  # a run that was too short for a line needs no last one
             self._tell()
         self.bar.close()
 
@@ -71,15 +71,15 @@ class Progress:
             self.bar.update(count - self.bar.n)
         elif self.lines:
             self.latest = count, metrics
-            if time.monotonic() - self.told >= BETWEEN_LINES:
+            if time.monotonic() - self.said >= BETWEEN_LINES:
                 self._tell()
 
     def _tell(self) -> None:
         if self.latest is None:
             return
         (count, metrics), self.latest = self.latest, None
-        self.told = time.monotonic()
-        rate = (count - self.initial) / max(self.told - self.begun, 1e-9)
+        self.said = time.monotonic()
+        rate = (count - self.initial) / max(self.said - self.begun, 1e-9)
         pace = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
         left = tqdm.format_interval(max(0, self.total - count) / rate)
         parts = [f"{count:,} of {counted(self.total, self.unit)}"]

@@ -21,7 +21,10 @@ Needs = Mapping[str, tuple[Any, ...] | float]
 
 
 # The arguments of every `train`.
-ARGUMENTS = ("seed", "out", "checkpoint_every", "resume", "device", "num_threads", "progress", "tensorboard")
+ARGUMENTS = (
+    *("seed", "out", "checkpoint_every", "checkpoint_minutes", "resume"),
+    *("device", "num_threads", "progress", "tensorboard"),
+)
 
 
 def setting(
@@ -180,8 +183,10 @@ def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
     return value in wanted if isinstance(wanted, tuple) else value is not None and value > wanted
 
 
-def argument(name: str, value: Any) -> int:
-    """An argument of `train` that is an integer, checked."""
+def argument(name: str, value: Any) -> Any:
+    """An argument of `train` that is a number, checked."""
+    if name == "checkpoint_minutes":
+        return validation.number(name, value, above=0)
     if name == "total_steps":
         steps = whole(name, value)
         if steps > 10**12:

@@ -1,7 +1,9 @@
-"""What a learner saves: its attributes that change during training."""
+"""What a learner saves: its attributes that change during training; and a state to go back to."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ppobook.run.settings import storable
+
+# Tensors of a state are copied before every update if they have at most this many bytes: that takes a few
+# milliseconds, where an update of networks of this size takes hundreds.
+MOST_COPIED = 64 * 2**20
 
 
 class Stateful:
@@ -51,11 +57,12 @@ class Stateful:
                 )
         self.restore(state)
 
-    def state_beside_weights(self) -> dict[str, Any]:
-        """The state without modules, optimizers and tensors: generators and plain data."""
-        parts = {name: getattr(self, name) for name in self.state_attributes}
-        weights = nn.Module | torch.optim.Optimizer | Tensor | None
-        return {name: _saved(name, x) for name, x in parts.items() if not isinstance(x, weights)}
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned earlier, from this object."""
+        for name in self.state_attributes:
+            if name not in state:
+                setattr(self, name, None)
+        self.restore(state)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore some or all of what `state_dict` returned."""
@@ -80,6 +87,51 @@ def _saved(name: str, x: Any) -> Any:
     if isinstance(x, np.random.Generator):
         return x.bit_generator.state
     return x.detach().clone() if isinstance(x, Tensor) else storable(name, x)
+
+
+class Kept:
+    """A state as it is now, to go back to.
+
+    Parameters
+    ----------
+    state : dict
+        Tensors, plain data, and containers of them. If the tensors are large they are not copied.
+
+    Attributes
+    ----------
+    state : dict
+        As it was, if it is `intact`.
+    """
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        tensors = list(_tensors(state))
+        copied = sum(x.nbytes for x in tensors) <= MOST_COPIED
+        self.state = _copy(state, copied)
+        # PyTorch counts how often a tensor has been written to.
+        self.versions = [] if copied else [(x, x._version) for x in tensors]
+
+    @property
+    def intact(self) -> bool:
+        """Whether the state can be gone back to: no tensor that was not copied has been written to."""
+        return all(x._version == version for x, version in self.versions)
+
+
+def _tensors(x: Any) -> Iterator[Tensor]:
+    if isinstance(x, Tensor):
+        yield x
+    elif isinstance(x, dict | list | tuple):
+        for one in x.values() if isinstance(x, dict) else x:
+            yield from _tensors(one)
+
+
+def _copy(x: Any, tensors: bool) -> Any:
+    if isinstance(x, Tensor):
+        return x.detach().clone() if tensors else x
+    if isinstance(x, dict):
+        return {name: _copy(one, tensors) for name, one in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(_copy(one, tensors) for one in x)
+    return copy.deepcopy(x)
 
 
 def _has_state(x: Any) -> bool:

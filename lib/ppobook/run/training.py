@@ -27,6 +27,7 @@ def run_training(
     num_threads: int = 1,
     progress: bool | None = None,
     tensorboard: bool = False,
+    checkpoint_minutes: float = 5.0,
     writes: bool = True,
 ) -> LoopT:
     """Train a new run, or resume one.
@@ -42,9 +43,11 @@ def run_training(
     num_threads : int
         Threads of torch and NumPy.
     progress : bool, optional
-        Whether to show a bar. Default: in a terminal and in a notebook.
+        See `ppobook.run.progress.Progress`.
     tensorboard : bool
         Also write the history as TensorBoard events into the folder.
+    checkpoint_minutes : float
+        A checkpoint is also written when the last one is older than this.
     writes : bool
         Whether this process locks and writes the folder. Of several that train one run together, one does.
 
@@ -54,17 +57,18 @@ def run_training(
         An argument that can't be used; and what `TrainingLoop.go` raises.
     """
     num_threads = argument("num_threads", num_threads)
+    checkpoint_minutes = argument("checkpoint_minutes", checkpoint_minutes)
     if progress is not None:
         progress = validation.flag("progress", progress)
     if validation.flag("tensorboard", tensorboard) and out is None and resume is None:
         raise ValueError("out must be a folder for the events of tensorboard=True, got None")
     folder = None
     if resume is not None:
-        folder = RunFolder.at("resume", resume)
+        folder = RunFolder.at("resume", resume).absolute()
         if out is not None:
             raise ValueError(f"out must be left out with resume, whose folder the run stays in, got {out!r}")
     elif out is not None:
-        folder = RunFolder.at("out", out)
+        folder = RunFolder.at("out", out).absolute()
     with contextlib.ExitStack() as held:
         if folder is not None and resume is not None:
             if writes:
@@ -76,5 +80,6 @@ def run_training(
                 make_new(folder)
                 held.enter_context(locked(folder))
         held.enter_context(threads(num_threads))
-        loop.go(folder if writes else None, held.enter_context(Interrupts()), progress, tensorboard)
+        interrupts = held.enter_context(Interrupts(answers=writes))
+        loop.go(folder if writes else None, interrupts, progress, tensorboard, checkpoint_minutes)
     return loop

@@ -164,9 +164,11 @@ def _train(
         given["data"] = world_of(sizes)
     if given.get("reward") is not None:
         given["reward"] = _reward(given["reward"])
+    before = training.updates()
     run = train(kind, **training.how(), **given, **settings)
-    if resume is not None and settings.get("updates", len(run.history)) < len(run.history):
-        print(f"the run had {counted(len(run.history), 'update')} already: nothing was trained")
+    if len(run.history) == before:
+        print(f"nothing to do: {resume} has its {counted(before, 'update')}; larger --updates continue it")
+        return
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), given.get("num_threads") or 1)
     print(f"\n{training.saved_in(given.get('out'))}")
 
