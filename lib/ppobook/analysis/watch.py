@@ -133,7 +133,7 @@ class _Filmed(gym.Wrapper):
 
 def _make(maker: EnvMaker) -> Any:
     """One environment that can be drawn."""
-    if maker.own is not None or str(gym.spec(maker.name).entry_point).startswith("ppobook.envs"):
+    if maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs"):
         return make_env(maker)
     name = maker.name
     try:

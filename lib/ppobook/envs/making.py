@@ -48,11 +48,16 @@ class EnvMaker:
     settings: dict[str, Any] = field(default_factory=dict)
     own: Callable[[int], Iterator[gym.Env]] | None = None
 
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What is registered under the id; None where there is none."""
+        return gym.registry.get(self.name.rpartition(":")[2])
+
     def make(self, num_envs: int) -> Iterator[gym.Env]:
         """New environments, each when it is asked for."""
         if self.own is not None:
             return self.own(num_envs)
-        return (_by_id(self.name, self.settings) for _ in range(num_envs))
+        return (_by_id(self) for _ in range(num_envs))
 
 
 def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -> EnvMaker:
@@ -138,11 +143,11 @@ def _cannot_be_made(name: str, settings: dict[str, Any], error: BaseException) -
     return ValueError(f"env {name!r}{given} {why}: {validation.reason(error)}")
 
 
-def _by_id(env_id: str, settings: dict[str, Any]) -> gym.Env:
-    make = partial(gym.make, env_id, disable_env_checker=True, **settings)
-    known = gym.registry.get(env_id.rpartition(":")[2])
-    with _quiet_mujoco() if known and ".mujoco" in str(known.entry_point) else contextlib.nullcontext():
-        return _call(make, env_id, settings)
+def _by_id(maker: EnvMaker) -> gym.Env:
+    make = partial(gym.make, maker.name, disable_env_checker=True, **maker.settings)
+    quiet = maker.spec is not None and ".mujoco" in str(maker.spec.entry_point)
+    with _quiet_mujoco() if quiet else contextlib.nullcontext():
+        return _call(make, maker.name, maker.settings)
 
 
 @contextlib.contextmanager
@@ -221,7 +226,7 @@ def _registered(env: gym.Env) -> EnvMaker | None:
         settings["max_episode_steps"] = -1 if spec.max_episode_steps is None else spec.max_episode_steps
     try:
         json.dumps(settings)
-        twin = _by_id(spec.id, settings)
+        twin = next(EnvMaker(spec.id, settings).make(1))
     except (TypeError, ValueError):
         return None
     alike = _layers(env) == _layers(twin) and _alike(env, twin)
