@@ -1,4 +1,5 @@
-"""How Sphinx renders the book. The spine is book.yml; tools/site_hooks.py has what is ours in it."""
+"""How Sphinx renders the book. The spine is book.yml; what is ours in it is in tools/site_hooks.py, and in
+tools/site_rebuilds.py what a build may leave as it was."""
 
 import os
 import sys
@@ -39,6 +40,7 @@ extensions = [
     "autoapi.extension",
     "ppobook.teaching.site",
     "site_hooks",
+    "site_rebuilds",
 ]
 external_toc_path = "book.yml"
 # The pages. Of a chapter the notebook is the page, and the text beside it is only its source.
@@ -81,6 +83,7 @@ bibtex_default_style = "plain"
 
 autoapi_dirs = ["lib/ppobook"]
 autoapi_options = ["members", "undoc-members"]
+autoapi_keep_files = True
 autoapi_ignore = ["*/teaching/site.py"]
 autoapi_add_toctree_entry = False
 autoapi_member_order = "groupwise"

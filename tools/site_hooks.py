@@ -17,6 +17,7 @@ import json
 import re
 import tomllib
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -89,8 +90,15 @@ def fenced(mark: str, head: str, body: str) -> str:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-def count_by_chapter(app: Sphinx, env: BuildEnvironment) -> list[str]:
+def count_running(_app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Give Sphinx back its own numbers of the last build, so that it writes pages whose numbers change."""
+    env.toc_fignumbers = getattr(env, "book_running_numbers", {})
+    return []
+
+
+def count_by_chapter(_app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Turn the running numbers that Sphinx gave into chapter.number, for pages whose name begins with one."""
+    env.book_running_numbers = deepcopy(env.toc_fignumbers)
     counters: Counter[tuple[int, str]] = Counter()
     for docname, kinds in env.toc_fignumbers.items():
         chapter = re.match(r"\d+", Path(docname).name)
@@ -101,7 +109,7 @@ def count_by_chapter(app: Sphinx, env: BuildEnvironment) -> list[str]:
             for target in numbers:
                 counters[number, kind] += 1
                 numbers[target] = (number, counters[number, kind])
-    return list(env.toc_fignumbers)
+    return []
 
 
 # --- links of a page ----------------------------------------------------------------------------------------
@@ -376,7 +384,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("chapters", Chapters)
     app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", fold_in_solutions)
-    # After Sphinx has numbered, and after the theme has made its own buttons.
+    # Before Sphinx numbers and after it, at 500; and after the theme has made its own buttons.
+    app.connect("env-get-updated", count_running, priority=100)
     app.connect("env-get-updated", count_by_chapter, priority=900)
     app.connect("html-page-context", add_launch_buttons, priority=900)
     # Before the theme, which leaves out a part of the page that would be empty.

@@ -1,0 +1,141 @@
+"""A build upon an earlier one: as little as possible is written, and it comes out as if built anew."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.append(str(TOOLS))
+pytest.importorskip("site_rebuilds", reason="Sphinx is not installed")
+
+from sphinx.builders.html import _assets  # noqa: E402
+from sphinx.cmd.build import main as sphinx_build  # noqa: E402
+
+FILES = {
+    "conf.py": """
+import site_hooks
+extensions = ["myst_parser", "autoapi.extension", "site_rebuilds"]
+html_theme = "basic"
+html_static_path = ["_static"]
+html_css_files = ["small.css"]
+exclude_patterns = ["_build", "_other"]
+numfig = True
+autoapi_dirs = ["lib/small"]
+autoapi_keep_files = True
+autoapi_add_toctree_entry = False
+def setup(app):
+    app.connect("env-get-updated", site_hooks.count_running, priority=100)
+    app.connect("env-get-updated", site_hooks.count_by_chapter, priority=900)
+""",
+    "index.md": "# Small\n\n```{toctree}\n01_one\n02_two\nautoapi/small/index\n```\n",
+    "01_one.md": "# One\n\nSome text.\n\n```{figure} _static/a.svg\n:name: first\n\nOne.\n```\n",
+    "02_two.md": "# Two\n\nSee {ref}`first`, {numref}`first` and [the other page](01_one).\n",
+    "_static/small.css": "p { color: black }",
+    "_static/a.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>',
+    "lib/small/__init__.py": '"""Small."""\n',
+    "lib/small/left.py": '"""Left."""\n\n\ndef f():\n    """Something, as :func:`small.right.g`."""\n',
+    "lib/small/right.py": '"""Right."""\n\n\ndef g():\n    """Another thing."""\n',
+}
+LEFT, RIGHT = "autoapi/small/left/index", "autoapi/small/right/index"
+ALL = {"index", "01_one", "02_two", "autoapi/small/index", LEFT, RIGHT}
+
+
+def build(folder: Path, name: str = "_build") -> int:
+    _assets._file_checksum_inner.cache_clear()  # of an earlier build in this process
+    out = folder / name
+    return sphinx_build(["-W", "--keep-going", "-Q", "-d", f"{out}/doctrees", str(folder), f"{out}/html"])
+
+
+def pages(folder: Path, name: str = "_build") -> dict[str, tuple[str, int]]:
+    html = folder / name / "html"
+    return {
+        path.relative_to(html).with_suffix("").as_posix(): (path.read_text("utf-8"), path.stat().st_mtime_ns)
+        for path in html.rglob("*.html")
+        if path.name not in ("genindex.html", "search.html", "py-modindex.html")
+    }
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small site that has been built."""
+    folder = tmp_path_factory.mktemp("small")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    assert build(folder) == 0
+    assert set(pages(folder)) == ALL
+    return folder
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        text = (folder / name).read_text("utf-8")
+        assert old in text
+        (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+
+    return change
+
+
+def remove_a_module(folder: Path) -> None:
+    (folder / "lib/small/right.py").unlink()
+
+
+FIGURE = "```{figure} _static/a.svg\n\nNew.\n```\n\n"
+CHANGES = {
+    "nothing": (lambda folder: None, set()),
+    "text": (edit("01_one.md", "Some text", "Other words"), {"index", "01_one"}),
+    "title": (edit("01_one.md", "# One", "# Another"), ALL),
+    "number": (edit("01_one.md", "```{figure}", FIGURE + "```{figure}"), ALL),
+    "setting": (
+        edit("conf.py", "numfig = True", "numfig = True\nnumfig_format = {'figure': 'Picture %s'}"),
+        ALL,
+    ),
+    "style sheet": (edit("_static/small.css", "black", "blue"), ALL),
+    "docstring": (edit("lib/small/right.py", "Another", "Some other"), {RIGHT, "autoapi/small/index"}),
+    "comment": (edit("lib/small/right.py", "\n\n\n", "\n\n\n# Nothing to see.\n"), set()),
+    "name": (edit("lib/small/right.py", "def g", "def h"), ALL),
+    "module gone": (remove_a_module, ALL - {RIGHT}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_writes_what_shows_it(built: Path, tmp_path: Path, change: str) -> None:
+    make, written = CHANGES[change]
+    # (Its time goes with a file, so that the copy is as far built as the original.)
+    folder = shutil.copytree(built, tmp_path / "small")
+    assert build(folder) == 0  # the place has changed, and with it the paths that Sphinx remembers
+    before = pages(folder)
+    make(folder)
+    assert build(folder) == 0
+    after = pages(folder)
+    assert {name for name, page in after.items() if page != before[name]} == written
+    assert set(after) == ALL - ({RIGHT} if change == "module gone" else set())
+    assert build(folder, "_other") == 0
+    anew = pages(folder, "_other")
+    assert {name: text for name, (text, _) in after.items()} == {
+        name: text for name, (text, _) in anew.items()
+    }
+
+
+def test_warnings_come_until_they_are_mended(built: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(built, tmp_path / "small")
+    edit("02_two.md", "# Two", "# Two\n\n{ref}`nowhere`")(folder)
+    assert build(folder) == 1
+    assert build(folder) == 1
+    edit("02_two.md", "{ref}`nowhere`", "Here.")(folder)
+    assert build(folder) == 0
+
+
+def test_after_an_interruption_all_is_built_again(built: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(built, tmp_path / "small")
+    assert build(folder) == 0
+    page = folder / "_build" / "html" / "01_one.html"
+    page.write_text("half", encoding="utf-8")
+    (folder / "_build" / "doctrees" / "unfinished").touch()
+    assert build(folder) == 0
+    assert "Some text" in page.read_text("utf-8")
