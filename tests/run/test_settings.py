@@ -1,11 +1,16 @@
 """Settings: names of other libraries, and the switch of the fast forms."""
 
 import dataclasses
+import re
 
 import pytest
 
 import ppobook.language.settings as language
 import ppobook.settings as control
+from ppobook import train
+from ppobook.language import train as train_language
+from ppobook.language.sft import SFT
+from ppobook.ppo import PPO
 from ppobook.run.settings import Settings, setting
 from ppobook.run.spellings import OTHER_NAMES
 
@@ -43,3 +48,32 @@ def test_an_integer_without_limits_has_none():
     assert (made.bare, made.counted, made.several) == (-3, -1, (0, -2))
     with pytest.raises(TypeError, match=r"bare must be an integer, got 0\.5"):
         Own.make("own", {"bare": 0.5}, {})
+
+
+@pytest.mark.parametrize(("base", "fit"), [(PPO, train), (SFT, train_language)], ids=["control", "language"])
+@pytest.mark.parametrize("given", [dict, {"lr": 1}], ids=str)
+def test_a_settings_class_is_a_subclass_of_settings(base, fit, given):
+    kind = type("Mine", (base,), {"settings_class": given})
+    with pytest.raises(
+        TypeError, match=r"Mine\.settings_class must be a subclass of ppobook\.run\.settings\.Se"
+    ):
+        fit(kind)
+
+
+def test_other_libraries_names_in_python():
+    """Those of arguments too; and the algorithm that has a setting is named."""
+    cases = {
+        (train, "ppo", "total_timesteps"): "Did you mean 'total_steps'?",
+        (train, "vanilla", "gae_lambda"): "Only trpo, ppo have it, as 'lam'",
+        (train_language, "sft", "output_dir"): "Did you mean 'out'?",
+        (train_language, "dpo", "clip_eps"): "Only ppo, grpo, iterative_ppo, lagged_grpo have it",
+        (
+            train_language,
+            "ppo",
+            "num_generations",
+        ): "Only grpo, online_dpo, lagged_grpo have it, as 'group_size'",
+    }
+    for (fit, name, given), sentence in cases.items():
+        own = {"env": "CartPole-v1"} if fit is train else {}
+        with pytest.raises(ValueError, match=re.escape(f"{name} has no setting {given!r}. {sentence}") + "$"):
+            fit(name, **own, **{given: 1})

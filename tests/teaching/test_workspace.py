@@ -197,7 +197,15 @@ def test_where_the_book_is(book, tmp_path, monkeypatch):
     assert workspace.find_source() == book.resolve()
 
 
-def test_a_wrong_destination_is_refused(book, tmp_path):
+def test_a_wrong_destination_is_refused(book, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for empty in ("", " "):
+        with pytest.raises(ValueError, match=r"destination must be a folder for your copies, got ' ?'"):
+            workspace.sync(empty, book)
+        with pytest.raises(ValueError, match=r"destination must be a folder for your copies, got ' ?'"):
+            workspace.reset("nothing", empty, book)
+    assert sorted(tmp_path.iterdir()) == before
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(
         NotADirectoryError, match=r"destination must be a folder for your copies, got the file"

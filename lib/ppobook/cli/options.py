@@ -133,12 +133,13 @@ def read(
     options = _arguments_of(function, without)
     known = [*_names(options), *_names(given)]
     takes_a_value = [name for name, default in known if default is not False]
+    several = [name for name, default in known if default == ()]
     seen: set[str | None] = set()
     for word, after in itertools.pairwise([*words, "--"]):
         name = _named(word)
         if name not in takes_a_value:
             continue
-        if name in seen:
+        if name in seen and name not in several:
             raise ValueError(f"{word.partition('=')[0]} must be given once, got it twice")
         seen.add(name)
         _refuse_repeated(word.partition("=")[2] or after)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from ppobook.language.model import Decoder
+from ppobook.language.records import records_of
 from ppobook.language.registry import STAGES
 from ppobook.language.rewards import Reward, RewardModel, open_reward
 from ppobook.language.run import Run, load_from
@@ -41,6 +42,8 @@ def open_task(
     data = origin.world if given.data is None and origin is not None else given.data
     if data is None:
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
+    if isinstance(data, str | Path) and not Path(data).is_file():
+        records_of(data)  # says what is wrong, before models are opened
     world = data if isinstance(data, World) else None
     model, tokenizer = _open_policy(kind, given, origin, world, seed, how or {})
     if world is not None:
