@@ -21,6 +21,11 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
+
+class NotFiniteError(ValueError):
+    """A number is NaN or infinite that must be finite."""
+
+
 # NumPy in, NumPy out; torch in, torch out.
 ArrayT = TypeVar("ArrayT", np.ndarray, "torch.Tensor")
 
@@ -152,7 +157,7 @@ def finite(name: str, x: Any, *, where: Any = None) -> None:
     if where is not None:
         bad = bad & where
     if bad.any():
-        raise ValueError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
+        raise NotFiniteError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
 def positive(name: str, x: Any) -> None:

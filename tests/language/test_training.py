@@ -352,7 +352,7 @@ def by_position(p, q):
     [
         (
             lambda completions: [0.5] * 5,
-            "reward function <lambda> must return 6 numbers, one per completion, got 5",
+            r"reward function <lambda> \(.*test_training.py, line \d+\) must return 6 numbers, .*, got 5",
         ),
         (lambda completions: [float("nan")] * 6, "must return finite numbers, got nan for completion 0"),
         (
@@ -362,7 +362,10 @@ def by_position(p, q):
         (lambda completions: None, "must return a list of 6 numbers, got NoneType"),
         (lambda completions: 0.5, "must return a list of 6 numbers, got float"),
         (lambda completions: ["good"] * 6, "must return numbers, got 'good' for completion 0"),
-        (by_position, "parameters of reward function by_position must be columns .*'answer', .* got 'p'"),
+        (
+            by_position,
+            r"parameters of reward function by_position \(.*\) must be columns .*'answer', .* got 'p'",
+        ),
     ],
 )
 def test_what_a_reward_function_returns_is_checked(function, message):

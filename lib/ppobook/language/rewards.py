@@ -12,6 +12,7 @@ special tokens that a policy generates, except padding and the end of sequence; 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
@@ -117,6 +118,7 @@ class FunctionReward:
         self.function = function
         self.tokenizer = tokenizer
         self.name = f"function {getattr(function, '__name__', type(function).__name__)}"
+        self.place = _place_of(function)
         try:
             taken = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):  # some built-in functions have no signature
@@ -135,12 +137,20 @@ class FunctionReward:
         for name in self.needs:
             if name not in known:
                 raise TypeError(
-                    f"the parameters of reward {self.name} must be columns of the data, "
+                    f"the parameters of reward {self.name}{self.place} must be columns of the data, "
                     f"{', '.join(map(repr, sorted(known)))}, got {name!r}"
                 )
         given = {name: x for name, x in known.items() if self.takes_all or name in self.takes}
         answer = self.function(**given)
-        return numbers_of(self.name, answer, len(completions)).to(completions.tokens.device)
+        return numbers_of(self.name + self.place, answer, len(completions)).to(completions.tokens.device)
+
+
+def _place_of(function: Any) -> str:
+    """Where a function is written, " (my_rewards.py, line 7)"; empty if it is in no file."""
+    code = getattr(function, "__code__", None)
+    if code is None or not os.path.exists(code.co_filename):
+        return ""
+    return f" ({os.path.relpath(code.co_filename)}, line {code.co_firstlineno})"
 
 
 def numbers_of(name: str, answer: Any, n: int) -> Tensor:

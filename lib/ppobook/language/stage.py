@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.rewards import Reward
@@ -148,6 +149,11 @@ class Stage(Stateful):
         -------
         dict of float
             loss, the metrics, and grad_norm.
+
+        Raises
+        ------
+        FloatingPointError
+            The loss is of numbers that are not finite.
         """
         self.optimizer.zero_grad()
         whole = select(rows)
@@ -155,8 +161,14 @@ class Stage(Stateful):
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
             mine = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
-            outputs = forward(mine)
-            value, metrics = loss(mine, outputs)
+            try:
+                outputs = forward(mine)
+                value, metrics = loss(mine, outputs)
+            except validation.NotFiniteError as error:
+                raise FloatingPointError(
+                    f"the loss must stay finite, got one that is not ({error}): try a smaller lr (now "
+                    f"{self.settings.lr:g})"
+                ) from error
             (value * (float(weight(mine)) / total)).backward()
             detached = {name: x.detach() for name, x in outputs.items()}
             return detached, value.item(), {name: float(x) for name, x in metrics.items()}
