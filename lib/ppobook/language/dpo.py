@@ -160,6 +160,9 @@ class DPO(Stage):
         if self.sampled is not None and self.sampled.pairs is not None:
             self._split(self.sampled.pairs)
 
+    def rows_of_data(self) -> int:
+        return len(self.pairs)
+
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
 

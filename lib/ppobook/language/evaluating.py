@@ -18,6 +18,7 @@ from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load
+from ppobook.language.settings import MOST_STORED
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 
@@ -128,8 +129,9 @@ def evaluate(
     if max_new_tokens is None:
         models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
         max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
-    rows = torch.arange(validation.count("n", n)) % len(prompts)
-    generator = torch.Generator(_device(model)).manual_seed(validation.count("seed", seed, low=0))
+    rows = torch.arange(validation.count("n", n, high=MOST_STORED)) % len(prompts)
+    seed = validation.count("seed", seed, low=0, high=2**63 - 1)
+    generator = torch.Generator(_device(model)).manual_seed(seed)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
     batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
     parts = [_generate(model, batch, max_new_tokens, settings) for batch in batches]

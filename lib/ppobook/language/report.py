@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
+from ppobook import validation
 from ppobook.language.best_of_n import best_of_n_curve
 from ppobook.language.data import pairs_of, prompts_of
 from ppobook.language.evaluating import Evaluation, evaluate
 from ppobook.language.reward import calibration, calibration_error, held_out, ladder
 from ppobook.language.run import Run
+from ppobook.language.settings import MOST_STORED
 from ppobook.language.tokens import Pairs
 from ppobook.language.world import World
 
@@ -72,6 +74,7 @@ def best_of_draws(
         Of `ppobook.language.evaluate`.
     """
     prompts = len(prompts_of(data, tokenizer))
+    draws = validation.count("draws", draws, high=MOST_STORED // prompts)
     # Prompts are taken in turn, so the draws of one prompt are `prompts` rows apart.
     found = evaluate(
         model, data, reward_model=reward_model, n=prompts * draws, tokenizer=tokenizer, **sampling

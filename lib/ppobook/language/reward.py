@@ -36,7 +36,7 @@ from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
-from ppobook.language.settings import RewardSettings
+from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, right_pad
@@ -112,6 +112,9 @@ class RewardModelling(Stage):
         super().load_state_dict(state)
         if self.sampled is not None and self.sampled.pairs is not None:
             self._split(self.sampled.pairs)
+
+    def rows_of_data(self) -> int:
+        return self.batches.n
 
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
@@ -412,11 +415,11 @@ def ladder(
     ValueError
         The texts are longer than max_new_tokens of the world.
     """
-    top = validation.count("top", top)
+    top, texts = validation.count("top", top), validation.count("texts", texts, high=MOST_AT_ONCE)
     rng = np.random.default_rng(validation.count("seed", seed, low=0))
     rungs = []
     for kind in range(top + 1):
-        prompts = [prompt for prompt in world.prompts for _ in range(validation.count("texts", texts))]
+        prompts = [prompt for prompt in world.prompts for _ in range(texts)]
         generated = [_with_kind_words(world, prompt, kind, rng) for prompt in prompts]
         rung = _completions_of(world, prompts, generated)
         proxy = pooled_rewards(reward_model, rung).double() - reward_model.zero.double().cpu()

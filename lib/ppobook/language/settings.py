@@ -14,6 +14,11 @@ NEW = "a new decoder"
 WORLD = "a World as data"
 
 
+# Limits of what is in memory at once, and of what is sampled and kept.
+MOST_AT_ONCE = 100_000
+MOST_STORED = 1_000_000
+
+
 # The arguments of `train` that name models, data and rewards.
 OF_MODELS = ("model", "data", "reward", "reference", "tokenizer", "lora", "dtype")
 
@@ -46,7 +51,7 @@ MAX_NEW_TOKENS = 64
 class SamplingSettings(StageSettings):
     """The settings of every stage that samples."""
 
-    batch_size: int = setting(64, "completions in one update", low=1)
+    batch_size: int = setting(64, "completions in one update", low=1, high=MOST_AT_ONCE)
     temperature: float = setting(1.0, "sampling temperature", above=0)
     max_new_tokens: int | None = setting(
         None,
@@ -85,12 +90,17 @@ class SFTSettings(StageSettings):
     lr: float = setting(3e-3, "learning rate of Adam", above=0, high=1e3)
     warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
     batch_size: int = setting(64, "examples in one update", low=1)
-    examples: int = setting(3000, "texts of a World's corpus to train on", low=1, needs={"data": (WORLD,)})
+    examples: int = setting(
+        3000, "texts of a World's corpus to train on", low=1, high=MOST_STORED, needs={"data": (WORLD,)}
+    )
     eval_every: int = setting(
         40, "updates between two evaluations on held-out examples", low=1, needs={"eval_examples": 0}
     )
     eval_examples: int = setting(
-        256, "held-out examples: sampled in a World, else at most a tenth of the data", low=0
+        256,
+        "held-out examples: sampled in a World, else at most a tenth of the data",
+        low=0,
+        high=MOST_STORED,
     )
     layers: int = setting(2, "layers of a new decoder", low=1, needs={"model": (NEW,)})
     width: int = setting(64, "width of a new decoder", low=1, needs={"model": (NEW,)})
@@ -112,7 +122,9 @@ class PairSettings(StageSettings):
 
     warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
     batch_size: int = setting(64, "pairs in one update", low=1)
-    pairs: int = setting(3000, "pairs to sample in a World", low=1, needs={"data": (WORLD,)})
+    pairs: int = setting(
+        3000, "pairs to sample in a World", low=1, high=MOST_STORED, needs={"data": (WORLD,)}
+    )
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.5),
         "sampling temperatures of the two completions of a pair, in a World",
@@ -129,7 +141,7 @@ class PairSettings(StageSettings):
         50, "updates between two evaluations on held-out pairs", low=1, needs={"eval_pairs": 0}
     )
     eval_pairs: int = setting(
-        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0
+        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0, high=MOST_STORED
     )
 
 
@@ -374,6 +386,7 @@ class DPOSettings(PairSettings):
         500,
         "held-out pairs: sampled in a World, else at most a tenth of the data",
         low=0,
+        high=MOST_STORED,
         needs={"loss": ("dpo", "ipo", "simpo")},
     )
 
@@ -384,7 +397,7 @@ class OnlineDPOSettings(StageSettings):
 
     updates: int = setting(60, "number of updates", low=1)
     lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
-    batch_size: int = setting(64, "completions in one update", low=1)
+    batch_size: int = setting(64, "completions in one update", low=1, high=MOST_AT_ONCE)
     group_size: int = setting(
         2,
         "completions of one prompt, whose best and worst make a pair; batch_size must be a multiple of it",
@@ -424,7 +437,7 @@ class IterativePPOSettings(PPOSettings):
     """The settings of PPO, and those of the reward model's updates."""
 
     refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
-    pairs: int = setting(500, "new preference pairs for each of them", low=1)
+    pairs: int = setting(500, "new preference pairs for each of them", low=1, high=MOST_STORED)
     keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
@@ -436,7 +449,9 @@ class IterativePPOSettings(PPOSettings):
         needs={"data": (WORLD,)},
     )
     reward_model_epochs: int = setting(1, "epochs of the reward model on the pairs", low=1)
-    reward_model_batch_size: int = setting(64, "pairs in one gradient step of the reward model", low=1)
+    reward_model_batch_size: int = setting(
+        64, "pairs in one gradient step of the reward model", low=1, high=MOST_AT_ONCE
+    )
     reward_model_lr: float = setting(3e-4, "learning rate of Adam, for the reward model", above=0, high=1e3)
 
 

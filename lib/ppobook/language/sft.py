@@ -31,7 +31,7 @@ from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.world import World
 from ppobook.objectives import masked_mean
-from ppobook.run.machine import stream
+from ppobook.run.machine import memory_size, stream
 
 
 class SFT(Stage):
@@ -67,6 +67,9 @@ class SFT(Stage):
             examples_of(corpus, self.tokenizer),
             examples_of(held_out, self.tokenizer) if held_out else None,
         )
+
+    def rows_of_data(self) -> int:
+        return len(self.examples)
 
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
@@ -165,4 +168,15 @@ def new_decoder(world: World | None, settings: Any, seed: int) -> Decoder:
         eos=tokenizer.eos,
         pad=tokenizer.pad,
     )
+    _refuse_beyond_memory(config)
     return Decoder(config, seed=stream(seed, "weights"))
+
+
+def _refuse_beyond_memory(config: DecoderConfig) -> None:
+    """Refuse sizes whose weights, gradients and moments of Adam, in float32, are larger than the memory."""
+    weights = config.width * (12 * config.layers * config.width + config.vocab_size + config.context)
+    if (needed := 16 * weights) > (memory := memory_size()):
+        raise ValueError(
+            f"layers, width and context must give weights that can be trained in {memory / 1e9:.0f} GB of "
+            f"memory, got {weights:.2g} weights, which take {needed / 1e9:.0f} GB"
+        )

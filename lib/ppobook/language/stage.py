@@ -110,6 +110,10 @@ class Stage(Stateful):
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
         return choose.optimizer(trained, self.settings.lr, fast=self.settings.fast)
 
+    def rows_of_data(self) -> int | None:
+        """The number of examples that batches are drawn from; None for a stage that samples its own."""
+        return None
+
     def step(self, number: int) -> dict[str, Any]:
         """One update; `number` counts them from 0. Returns its metrics.
 

@@ -190,6 +190,7 @@ class _Training(TrainingLoop):
             **asdict(settings),
         }
         stage = kind(task, settings, seed=config["seed"], device=device)
+        _refuse_larger_batch(stage)
         check_state(stage)
         if parallel.world_size() > 1:
             parallel.same_weights(stage.modules().values())
@@ -288,3 +289,11 @@ class _Training(TrainingLoop):
     def run(self) -> Run:
         checkpoint = self.checkpoint()
         return run_of(copy.deepcopy(self.stage.model), self.stage.tokenizer, checkpoint)
+
+
+def _refuse_larger_batch(stage: Stage) -> None:
+    """Refuse a batch_size above the default and above the number of examples, which it would repeat."""
+    rows = stage.rows_of_data()
+    given = getattr(stage.settings, "batch_size", 0)
+    if rows is not None and given > max(rows, type(stage.settings).batch_size):
+        raise ValueError(f"batch_size must be at most {rows}, the number of examples, got {given}")
