@@ -270,7 +270,7 @@ def test_distinct_counts_runs_of_tokens() -> None:
             ValueError,
             "reward_model must be a run of 'reward', got",
         ),
-        (("model", WORLD), {"n": 0}, ValueError, "n must be an integer of at least 1, got 0"),
+        (("model", WORLD), {"n": 0}, ValueError, r"n must be an integer in \[1, 1000000\], got 0"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(

@@ -331,7 +331,7 @@ def test_going_on_with_a_reward_model():
         ({"temperatures": (1.0,)}, r"temperatures must be two numbers, .* got \(1.0,\)"),
         ({"temperatures": (1.0, 0)}, "temperatures must be a number above 0, got 0"),
         ({"noise": -1}, "noise must be a number of at least 0, got -1"),
-        ({"pairs": 0}, "pairs must be an integer of at least 1, got 0"),
+        ({"pairs": 0}, r"pairs must be an integer in \[1, 1000000\], got 0"),
         ({"model": decoder(context=20)}, "at most context = 20 tokens .* max_new_tokens = 24"),
         (
             {"data": [{"prompt": "tell fox barn :"}]},

@@ -218,9 +218,9 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
             "context must be at least 20, a World's prompt and max_new_tokens together, got 19",
         ),
         ({"width": 15}, "width must be a multiple of heads = 2, got 15"),
-        ({"examples": 0}, "examples must be an integer of at least 1, got 0"),
+        ({"examples": 0}, r"examples must be an integer in \[1, 1000000\], got 0"),
         ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),
-        ({"eval_examples": -1}, "eval_examples must be an integer of at least 0, got -1"),
+        ({"eval_examples": -1}, r"eval_examples must be an integer in \[0, 1000000\], got -1"),
         ({"data": [LONG], "model": True}, "max_length = 20 tokens, got more in 1 of 1"),
         (
             {"data": [{"prompt": "tell"}], "model": True},
