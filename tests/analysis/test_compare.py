@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+import warnings
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -59,7 +60,8 @@ def test_a_result_is_the_mean_over_the_last_tenth(monkeypatch):
         ),  # longer: only its first 1000 steps count
     }
     fake(monkeypatch, tables)
-    (group,) = compare(["one", "two"]).groups
+    with pytest.warns(UserWarning, match="ppo: runs are compared at 1,000 steps, where 'one' ends"):
+        (group,) = compare(["one", "two"]).groups
     assert group.end == 1000
     assert group.results.tolist() == [94.5, 7.0]
     assert group.curves.shape == (2, 50)
@@ -76,14 +78,85 @@ def test_where_nothing_was_measured_the_curve_is_interpolated(monkeypatch):
     assert group.results.tolist() == [4.0]  # the last that was measured
 
 
-def fake(monkeypatch, tables):
+def fake(monkeypatch, tables, **own):
     config = {"algorithm": "ppo", "env": "E", "lr": 1.0}
 
     def record(folder, name):
         seed = list(tables).index(str(folder))
-        return Record(tables[str(folder)], {**config, "seed": seed}, None, None)
+        return Record(tables[str(folder)], {**config, **own.get(str(folder), {}), "seed": seed}, None, None)
 
     monkeypatch.setattr(compare_module, "read_record", record)
+
+
+def steady(steps, value=0.0):
+    return history(np.arange(1, steps // 10 + 1) * 10, np.full(steps // 10, value))
+
+
+def until(total_steps, **settings):
+    return {"total_steps": total_steps, **settings}
+
+
+SHARED = "ppo: runs are compared at {} steps, where '{}' ends"
+SCHEDULED = "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
+
+
+@pytest.mark.parametrize(
+    ("tables", "configs", "groups", "notes"),
+    [
+        (
+            {"a": steady(1000, 500.0), "b": steady(100, 20.0)},
+            {"a": until(1000), "b": until(1000)},
+            [((0,), 1000, 500.0)],
+            ["left out 'b': it stopped after 100 of 1,000 steps"],
+        ),
+        # Nothing is whole: what all have is compared.
+        (
+            {"a": steady(300, 5.0), "b": steady(200, 7.0)},
+            {"a": until(1000), "b": until(1000)},
+            [((0, 1), 200, 6.0)],
+            [SHARED.format(200, "b")],
+        ),
+        # Stopped early, but as long as the others.
+        (
+            {"a": steady(1000, 5.0), "b": steady(1200, 7.0)},
+            {"a": until(1000), "b": until(2000)},
+            [((0, 1), 1000, 6.0)],
+            [SHARED.format("1,000", "a")],
+        ),
+        (
+            {"a": steady(1000, 5.0), "b": steady(1000, 7.0)},
+            {"a": until(1000, device="cpu", checkpoint_every=1), "b": until(1000, device="cuda")},
+            [((0, 1), 1000, 6.0)],
+            [],
+        ),
+        (
+            {"a": steady(1000, 5.0), "b": steady(2000, 7.0)},
+            {"a": until(1000, lr_final=0.0), "b": until(2000, lr_final=0.0)},
+            [((0,), 1000, 5.0), ((1,), 2000, 7.0)],
+            [SCHEDULED],
+        ),
+        (
+            {"a": steady(100, 5.0), "b": steady(100, np.nan), "c": steady(0)},
+            {"c": {"lr": 2.0}},
+            [((0,), 100, 5.0)],
+            ["left out 'b': it has no value of return_mean", "left out 'c': it has no value of return_mean"],
+        ),
+        (
+            {"a": steady(100, 5.0), "b": history([100, 200], [np.nan, 1.0])},
+            {},
+            [((0,), 100, 5.0)],
+            ["left out 'b': it has no value of return_mean in the first 100 steps"],
+        ),
+    ],
+)
+def test_no_run_is_averaged_at_another_length_in_silence(monkeypatch, tables, configs, groups, notes):
+    fake(monkeypatch, tables, **configs)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = compare(list(tables))
+    assert [str(one.message) for one in warned] == notes
+    assert list(found.notes) == notes
+    assert [(g.seeds, g.end, g.results.mean()) for g in found.groups] == groups
 
 
 def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
@@ -102,6 +175,12 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
         (["a0", "a0"], {}, "folders must be distinct, got the same run twice"),
         (["nothing"], {}, "must be the folder of a run"),
         (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
+        (
+            ["a0"],
+            {"metric": "return"},
+            "metric must be a column of .* got 'return'. Did you mean 'return_mean'",
+        ),
+        (["a0"], {"metric": "ep_rew_mean"}, "got 'ep_rew_mean'. Did you mean 'return_mean'"),
         (["a0"], {"metric": "update"}, "metric must be a column of .* got 'update'"),
     ],
 )
@@ -182,11 +261,11 @@ def test_a_picture_appears_whole_or_not_at_all(runs, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(OSError, match=r"path must be writable, got .*old.svg' \(No space left on device\)"):
+    with pytest.raises(OSError, match=r"out must be writable, got .*old.svg' \(No space left on device\)"):
         found.plot(tmp_path / "old.svg")
     assert [p.name for p in tmp_path.iterdir()] == ["old.svg"]
     assert (tmp_path / "old.svg").read_text() == "old"
-    with pytest.raises(ValueError, match=r"path must end in .svg, .png, .pdf, got .*old.txt"):
+    with pytest.raises(ValueError, match=r"out must end in .svg or .png or .pdf, got .*old.txt"):
         found.plot(tmp_path / "old.txt")
 
 
@@ -213,7 +292,12 @@ def test_on_the_command_line(runs, tmp_path, capsys):
     assert "entropy" in said
     assert " - " in said  # one run has no interval
     assert main(["compare", folders[0], "--out", str(tmp_path / "nowhere" / "x.svg")]) == 2
-    assert "must be writable" in capsys.readouterr().err
+    assert "out must be a file in an existing folder" in capsys.readouterr().err
+    train("vanilla", **SMALL, seed=9, total_steps=32, out=tmp_path / "short")
+    assert main(["compare", *folders, str(tmp_path / "short"), "--metric", "value_loss"]) == 0
+    assert (
+        f"runs are compared at 32 steps, where {str(tmp_path / 'short')!r} ends\n" in capsys.readouterr().out
+    )
 
 
 def test_the_table_alone_needs_no_matplotlib(runs):

@@ -8,6 +8,7 @@ comparison.plot("comparison.svg")
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,17 @@ import numpy as np
 import pandas as pd
 
 from ppobook import validation
+from ppobook.analysis.files import new_file, writing
 from ppobook.evaluation import aggregate
 from ppobook.run.files import atomic_write
 from ppobook.run.registry import short_name
+from ppobook.run.spellings import did_you_mean
 from ppobook.training import Record, read_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Entries of config.json that may differ within a group.
+# Entries of config.json that may differ within a group; without a schedule, total_steps too.
 _NOT_SETTINGS = ("seed", "checkpoint_every", "device")
 # Points of a curve, at most one an update.
 _POINTS = 50
@@ -39,7 +42,7 @@ _COLOURS = ("ppo", "vanilla", "trpo", "ppo_kl", "grpo", "dpo", "muted")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed.
+    """Runs whose results differ by the seed alone.
 
     Attributes
     ----------
@@ -78,11 +81,14 @@ class Comparison:
     table : DataFrame
         One row a group: group, env, runs, steps, the metric's mean over the runs' results, and the ends of
         its interval (NaN for a single run).
+    notes : tuple of str
+        Which runs are left out, and which groups are compared at less than the length of their runs.
     """
 
     metric: str
     groups: tuple[Group, ...]
     table: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
     def figure(self) -> Figure:
         """Every run thin, each group's mean thick, a band for its interval; a panel for each environment.
@@ -126,48 +132,43 @@ class Comparison:
                     ax.legend()
         return figure
 
-    def plot(self, path: str | Path) -> Path:
+    def plot(self, out: str | Path) -> Path:
         """Write `figure` to a file: SVG, PNG or PDF, by its extension.
 
         Raises
         ------
         ValueError, OSError
-            Another extension, matplotlib is not installed, or the path is not writable.
+            Another extension, matplotlib is not installed, or the file can't be written.
         """
-        path = picture("path", path)
+        out = new_file("out", out, PICTURES)
         figure = self.figure()
         import matplotlib as mpl
 
         from ppobook.teaching import style
 
-        kind = path.suffix.lower()
+        kind = out.suffix.lower()
         # No date: the same figure has the same bytes.
         metadata: dict[str, Any] = {} if kind == ".png" else {"Creator": None}
         metadata |= {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})
         content = io.BytesIO()
         with mpl.rc_context(cast("Any", style.settings())):
             figure.savefig(content, format=kind[1:], metadata=metadata)
-        try:
-            atomic_write(path, content.getvalue())
-        except OSError as error:
-            raise OSError(f"path must be writable, got {str(path)!r} ({error.strerror})") from None
-        return path
-
-
-def picture(name: str, path: Any) -> Path:
-    """Validate the path of a figure."""
-    path = validation.path(name, path)
-    if path.suffix.lower() not in PICTURES:
-        raise ValueError(f"{name} must end in {', '.join(PICTURES)}, got {str(path)!r}")
-    return path
+        with writing("out", out):
+            atomic_write(out, content.getvalue())
+        return out
 
 
 def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Comparison:
     """Compare runs, aggregated over seeds.
 
-    Two runs belong to one group if algorithm, environment and all settings but the seed agree. A run's result
-    is the mean over its last tenth, not its best update. The interval is a bootstrap over the seeds of a
-    group (`evaluation.aggregate`); with few seeds it is too narrow.
+    Two runs belong to one group if algorithm, environment and all settings agree; the seed, the device and
+    checkpoint_every may differ, and total_steps, where no schedule goes by it. A run's result is the mean
+    over its last tenth, not its best update. The interval is a bootstrap over the seeds of a group
+    (`evaluation.aggregate`); with few seeds it is too narrow.
+
+    All runs of a group are compared at the same length, that of the shortest. A run that stopped before its
+    total_steps is left out if it is shorter than those that did not. So is a run without a value of the
+    metric, for instance without a finished episode. Both are reported as a warning, and in the notes.
 
     Parameters
     ----------
@@ -179,8 +180,8 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
     Raises
     ------
     ValueError, OSError
-        No run, a duplicate run, a duplicate seed within a group, a metric that a run does not have or never
-        measured.
+        No run, a duplicate run, a duplicate seed within a group, a metric that a run does not have or that
+        none has a value of.
     """
     if isinstance(folders, str | Path) or not folders:
         raise ValueError(f"folders must be a list of at least one run's folder, got {folders!r}")
@@ -190,14 +191,55 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
     grouped: dict[str, dict[Path, Record]] = {}
     for folder, record in records.items():
         _refuse_without(metric, folder, record)
-        grouped.setdefault(repr(sorted(_settings(record).items())), {})[folder] = record
-    labels = _labels([next(iter(group.values())).config for group in grouped.values()])
-    groups = [_group(metric, label, group) for label, group in zip(labels, grouped.values(), strict=True)]
-    return Comparison(metric, tuple(groups), pd.DataFrame([_row(metric, group) for group in groups]))
+        grouped.setdefault(repr(sorted(_settings(record.config).items())), {})[folder] = record
+    found = [_comparable(metric, group) for group in grouped.values()]
+    notes = [note for _, _, left_out in found for note in left_out]
+    groups = []
+    labels = _labels([next(iter(kept.values())).config for kept, _, _ in found if kept])
+    for label, (kept, end, _) in zip(labels, (one for one in found if one[0]), strict=True):
+        groups.append(_group(metric, label, kept, end))
+        lengths = {folder: record.history["steps"].iloc[-1] for folder, record in kept.items()}
+        if max(lengths.values()) > end:
+            shortest = min(kept, key=lengths.__getitem__)
+            notes.append(f"{label}: runs are compared at {end:,} steps, where {str(shortest)!r} ends")
+    if any("total_steps" in label for label in labels):
+        notes.append(
+            "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
+        )
+    if not groups:
+        raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}")
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    table = pd.DataFrame([_row(metric, group) for group in groups])
+    return Comparison(metric, tuple(groups), table, tuple(notes))
 
 
-def _settings(record: Record) -> dict[str, Any]:
-    return {name: value for name, value in record.config.items() if name not in _NOT_SETTINGS}
+def _settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a run's results depend on."""
+    scheduled = any(name.endswith("_final") and value is not None for name, value in config.items())
+    free = _NOT_SETTINGS if scheduled else (*_NOT_SETTINGS, "total_steps")
+    return {name: value for name, value in config.items() if name not in free}
+
+
+def _comparable(metric: str, records: dict[Path, Record]) -> tuple[dict[Path, Record], int, list[str]]:
+    """The runs of a group that can be averaged, the steps that they share, and which are left out and why."""
+    measured = {
+        folder: record.history["steps"][record.history[metric].notna()] for folder, record in records.items()
+    }
+    lengths = {f: int(record.history["steps"].iloc[-1]) for f, record in records.items() if len(measured[f])}
+    asked = {folder: records[folder].config.get("total_steps", 0) for folder in lengths}
+    end = min([n for f, n in lengths.items() if n >= asked[f]] or lengths.values(), default=0)
+    left_out = {}
+    for folder in records:
+        if folder not in lengths:
+            left_out[folder] = f"it has no value of {metric}"
+        elif lengths[folder] < end:
+            left_out[folder] = f"it stopped after {lengths[folder]:,} of {asked[folder]:,} steps"
+        elif measured[folder].iloc[0] > end:
+            left_out[folder] = f"it has no value of {metric} in the first {end:,} steps"
+    notes = [f"left out {str(folder)!r}: {why}" for folder, why in left_out.items()]
+    kept = {folder: record for folder, record in records.items() if folder not in left_out}
+    return kept, end, notes
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:
@@ -207,8 +249,8 @@ def _labels(configs: list[dict[str, Any]]) -> list[str]:
         others = [c for c in configs if (c["algorithm"], c["env"]) == (config["algorithm"], config["env"])]
         apart = [
             name
-            for name in config
-            if name not in _NOT_SETTINGS and any(other.get(name) != config[name] for other in others)
+            for name, value in _settings(config).items()
+            if any(_settings(other).get(name) != value for other in others)
         ]
         said = ", ".join(f"{name} {_short(config[name])}" for name in apart)
         labels.append(f"{short_name(config['algorithm'])} {said}".strip())
@@ -222,15 +264,13 @@ def _short(value: Any) -> str:
 def _refuse_without(metric: str, folder: Path, record: Record) -> None:
     columns = [name for name in record.history.columns if name != "update"]
     if metric not in columns:
-        hint = validation.did_you_mean(metric, columns)
+        hint = did_you_mean(metric, columns)
         raise ValueError(
             f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
         )
-    if record.history[metric].isna().all():
-        raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folder)!r}")
 
 
-def _group(metric: str, label: str, records: dict[Path, Record]) -> Group:
+def _group(metric: str, label: str, records: dict[Path, Record], end: int) -> Group:
     seeds = [record.config["seed"] for record in records.values()]
     twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
     if twice is not None:
@@ -240,7 +280,6 @@ def _group(metric: str, label: str, records: dict[Path, Record]) -> Group:
             f"{both[0]!r} and {both[1]!r}"
         )
     histories = [record.history for record in records.values()]
-    end = min(int(history["steps"].iloc[-1]) for history in histories)
     points = min(_POINTS, *(int((history["steps"] <= end).sum()) for history in histories))
     edges = np.linspace(0, end, points + 1)
     curves = np.stack([_binned(history, metric, edges) for history in histories])
