@@ -27,6 +27,7 @@ def runs(tmp_path_factory):
         train("vanilla", **small, seed=seed, out=home / f"a{seed}", checkpoint_every=3 + seed)
     for seed in range(2):
         train("vanilla", **small, seed=seed, lr=0.01, out=home / f"b{seed}")
+    small.pop("hidden")
     train("vanilla", **{**small, "env": "ppobook/Chain-v0"}, out=home / "chain")
     return home
 
@@ -172,8 +173,9 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
     ("names", "given", "sentence"),
     [
         ([], {}, r"folders must be a list of at least one .*, got \[\]"),
-        (["a0", "a0"], {}, "folders must be distinct, got the same run twice"),
-        (["nothing"], {}, "must be the folder of a run"),
+        (["a0", "a1", "b0/../a0"], {}, "folders must differ from one another, got '.*a0' twice"),
+        (["nothing"], {}, "must be the folder of a run, got a path without a folder$"),
+        (["chian"], {}, r"folders='.*chian' must be the folder of a run, .*\. Did you mean '.*chain'\?"),
         (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
         (
             ["a0"],
@@ -200,7 +202,8 @@ def test_the_same_seed_twice_is_no_second_seed(runs, tmp_path):
 
 
 def test_a_metric_that_was_never_measured(tmp_path):
-    train("vanilla", **SMALL, baseline="none", total_steps=64, out=tmp_path / "run")
+    settings = {name: x for name, x in SMALL.items() if name != "value_epochs"}
+    train("vanilla", **settings, baseline="none", total_steps=64, out=tmp_path / "run")
     with pytest.raises(
         ValueError, match=r"metric must have values, got 'value_loss', which is empty in .*run'"
     ):

@@ -185,8 +185,7 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
     """
     if isinstance(folders, str | Path) or not folders:
         raise ValueError(f"folders must be a list of at least one run's folder, got {folders!r}")
-    if len({validation.path("folders", folder).resolve() for folder in folders}) < len(folders):
-        raise ValueError("folders must be distinct, got the same run twice")
+    validation.each_once("folders", [str(validation.path("folders", one).resolve()) for one in folders])
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
     grouped: dict[str, dict[Path, Record]] = {}
     for folder, record in records.items():

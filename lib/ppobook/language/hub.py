@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.util
 import re
@@ -10,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ppobook import validation
-from ppobook.run.folder import is_run
+from ppobook.run.folder import folders_like
 
 # Names on the hub are OWNER/NAME, but for some old ones. These are causal.
 _WITHOUT_OWNER = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "openai-gpt")
@@ -63,17 +62,6 @@ def only_stored(name: str) -> bool:
             raise LookupError(f"{where}, and the hub cannot be reached ({why})") from None
         return True
     return False
-
-
-def folders_like(name: str) -> str:
-    """The end of a message about a name: the folders of runs and models beside it that are spelled alike."""
-    parent = Path(name).parent
-    try:
-        near = [entry for entry in parent.iterdir() if is_run(entry) or (entry / "config.json").is_file()]
-    except OSError:
-        return ""
-    alike = difflib.get_close_matches(Path(name).name, [entry.name for entry in near], n=2)
-    return f". Did you mean {' or '.join(repr(str(parent / one)) for one in alike)}?" if alike else ""
 
 
 def _is_stored(name: str) -> bool:

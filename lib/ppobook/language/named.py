@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.language.hub import folders_like, may_have
+from ppobook.language.hub import may_have
 from ppobook.language.opening import (
     errors_about,
     open_model,
@@ -18,7 +18,7 @@ from ppobook.language.opening import (
 )
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
-from ppobook.run.folder import is_run
+from ppobook.run.folder import folders_like, is_run
 from ppobook.run.machine import checked_device
 
 

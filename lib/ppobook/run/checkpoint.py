@@ -18,7 +18,7 @@ import ppobook
 from ppobook import validation
 from ppobook.run import old
 from ppobook.run.files import atomic_write, write_synced
-from ppobook.run.folder import RunFolder, checkpoints, update_of
+from ppobook.run.folder import RunFolder, checkpoints, folders_like, update_of
 from ppobook.run.history import History
 
 
@@ -152,7 +152,9 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         complete = checkpoints(folder.path)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        got = "a path without a folder" if absent else f"one that can't be read ({error.strerror})"
+        got = f"one that can't be read ({error.strerror})"
+        if absent:
+            got = f"a path without a folder{folders_like(folder.path)}"
         raise OSError(f"{folder} must be the folder of a run, got {got}") from None
     if not complete:
         raise FileNotFoundError(f"{folder} must be the folder of a run, got one without a checkpoint")

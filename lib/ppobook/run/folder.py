@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -43,6 +44,21 @@ def is_run(path: str | Path) -> bool:
     """Whether a path is the folder of a run."""
     path = Path(path)
     return path.is_dir() and bool(checkpoints(path))
+
+
+def folders_like(path: str | Path) -> str:
+    """The end of a message about a path: the folders of runs and models beside it that are spelled alike."""
+    path = Path(path)
+    try:
+        near = [
+            entry.name
+            for entry in path.parent.iterdir()
+            if is_run(entry) or (entry / "config.json").is_file()
+        ]
+    except OSError:
+        return ""
+    alike = [str(path.parent / name) for name in difflib.get_close_matches(path.name, near, n=2)]
+    return f". Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
 def refuse_unless_writable(folder: RunFolder) -> None:

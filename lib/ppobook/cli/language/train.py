@@ -242,7 +242,7 @@ def _reward(named: Any) -> Any:
     if names_function(named):
         return function_of(named)
     if isinstance(named, str) and named != "gold" and not Path(named).exists():
-        from ppobook.language.hub import folders_like
+        from ppobook.run.folder import folders_like
 
         raise ValueError(
             f"reward must be a run of 'reward', gold, or MODULE:FUNCTION, got {named!r}, and there is no "
