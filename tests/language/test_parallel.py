@@ -71,7 +71,8 @@ CASES = {
     # With a reference of their own: where the policy is its reference, rounding decides what is a tie.
     "dpo": {"model": double, "reference": other, "updates": 4, **PAIRS},
     "simpo": {"stage": "dpo", "loss": "simpo", "model": double, "updates": 3, **PAIRS},
-    "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "updates": 4, **PAIRS},
+    "kto": {"stage": "dpo", "loss": "kto", "model": double, "reference": other, "updates": 4}
+    | {"pairs": 26, "batch_size": 7},
     "online_dpo": {"model": double, "reference": other, "reward": "gold", "updates": 3, "batch_size": 10}
     | {"lr": 1e-2},
     "iterative_ppo": {"model": double, "reward": reward_model, "updates": 2, "batch_size": 7}

@@ -184,7 +184,7 @@ def test_every_column_of_a_history_is_explained():
     reward_model = train("reward", base, **looks, **few)
     runs = [base, reward_model]
     for loss in ("dpo", "kto"):
-        runs.append(train("dpo", base, loss=loss, **looks, **few))
+        runs.append(train("dpo", base, loss=loss, **({} if loss == "kto" else looks), **few))
     for stage in ("ppo", "grpo", "online_dpo", "lagged_grpo"):
         runs.append(train(stage, base, reward=reward_model, batch_size=16, **few))
     runs.append(train("iterative_ppo", base, reward=reward_model, batch_size=8, pairs=10, **few))
