@@ -70,7 +70,7 @@ class Mine(PPO):
     def loss(self, batch):
         self.losses += 1
         if self.losses == 4:
-            return {}["entropy"]  # fails
+            eval(os.environ["IN_LOSS"])  # fails
         return super().loss(batch)
 """
 PLACES = [number for number, line in enumerate(MODULE.splitlines(), 1) if line.endswith("# fails")]
@@ -138,19 +138,23 @@ def test_a_command_that_is_stopped(folder, what):
     assert "100 steps, 5 updates" in on.stdout, on.stderr
 
 
-def test_an_error_in_ones_own_loss_has_its_place(folder):
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [("{}['entropy']", 1, "KeyError: 'entropy'"), ("exit(7)", 7, "sys.exit was called")],
+)
+def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
     words = TRAIN.replace("train ppo", "train mine:Mine").split()
-    done = python(*words, cwd=folder)
-    assert done.returncode == 1
+    done = python(*words, cwd=folder, IN_LOSS=what)
+    assert done.returncode == code
     place = rf"mine\.py, line {PLACES[1]}, in loss"
     go_on = GO_ON.replace("env", "algorithm 'mine:Mine' and env")
-    expected = rf"ppobook: KeyError: 'entropy'; {place}; update 3 is saved; {go_on}\n"
-    assert re.fullmatch(expected, done.stderr), done.stderr
-    words[2:2] = ["--traceback"]
-    words[words.index("run")] = "other"
-    shown = python(*words, cwd=folder).stderr
-    assert "Traceback" in shown
-    assert f"line {PLACES[1]}, in loss" in shown
+    assert re.fullmatch(rf"ppobook: {said}; {place}; update 3 is saved; {go_on}\n", done.stderr), done.stderr
+    if code == 1:
+        words[2:2] = ["--traceback"]
+        words[words.index("run")] = "other"
+        shown = python(*words, cwd=folder, IN_LOSS=what).stderr
+        assert "Traceback" in shown
+        assert f"line {PLACES[1]}, in loss" in shown
 
 
 # Ctrl-C at the import of a module, before training begins.

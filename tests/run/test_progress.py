@@ -1,5 +1,7 @@
 """What a run says about itself on stderr: a bar, lines, or nothing."""
 
+import io
+
 import pytest
 from line import fit
 from small_runs import small
@@ -78,6 +80,31 @@ def test_tqdm_disable_silences(lines, monkeypatch, word):
 def test_tqdm_disable_off(lines, monkeypatch, word):
     monkeypatch.setenv("TQDM_DISABLE", word)
     assert len(lines(small)) == 9
+
+
+def test_a_terminal_that_has_gone_ends_no_run(monkeypatch):
+    class Terminal(io.StringIO):
+        gone = False
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            if self.gone:
+                raise OSError(5, "Input/output error")
+            return super().write(text)
+
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress.Progress(300, 0, "a run", "step", None) as line:
+        line.bar.mininterval = 0
+        line.show(100, {"loss": "0.1"})
+        terminal.gone = True
+        line.announce("more")
+        for count in (200, 300):
+            line.show(count, {"loss": "0.1"})
+    assert "100/300" in terminal.getvalue()
 
 
 def test_counted():

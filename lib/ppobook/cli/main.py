@@ -6,6 +6,7 @@ arguments. Nothing is imported from a user's module unless its name was typed: `
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
@@ -56,14 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
     except KeyboardInterrupt as stopped:
-        print(f"ppobook: {_stopped(stopped)}", file=sys.stderr)
+        _say(_stopped(stopped))
         return 128 + getattr(stopped, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
         return 0
     except SystemExit as ended:
         if notes := _notes(ended):  # of an environment or a reward
-            print(f"ppobook: sys.exit was called{_place(ended)}{notes}", file=sys.stderr)
+            _say(f"sys.exit was called{_place(ended)}{notes}")
         raise
     except Exception as error:
         usual = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | FloatingPointError)
@@ -73,9 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
         message = f"{error}" if usual else f"{type(error).__name__}: {error}"
-        print(f"ppobook: {_as_options(message)}{remedy}{place}{_notes(error)}", file=sys.stderr)
+        _say(f"{_as_options(message)}{remedy}{place}{_notes(error)}")
         return 1 if isinstance(error, FloatingPointError) or not usual else 2
     return 0
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be gone, which is what SIGHUP is about
+        print(f"ppobook: {text}", file=sys.stderr)
 
 
 def _stopped(error: BaseException | None) -> str:

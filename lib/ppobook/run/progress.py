@@ -68,7 +68,10 @@ class Progress:
         """Show how far the run has come, and some of its metrics as text."""
         if not self.bar.disable:
             self.bar.set_postfix(metrics, refresh=False)
-            self.bar.update(count - self.bar.n)
+            try:
+                self.bar.update(count - self.bar.n)
+            except OSError:  # the terminal is gone
+                self.bar.disable = True
         elif self.lines:
             self.latest = count, metrics
             if time.monotonic() - self.said >= BETWEEN_LINES:
@@ -81,7 +84,7 @@ class Progress:
         self.said = time.monotonic()
         rate = (count - self.initial) / max(self.said - self.begun, 1e-9)
         pace = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-        left = tqdm.format_interval(max(0, self.total - count) / rate)
+        left = tqdm.format_interval(max(0, self.total - count) / max(rate, 1e-9))
         parts = [f"{count:,} of {counted(self.total, self.unit)}"]
         parts += [f"{name} {value}" for name, value in metrics.items()]
         say(f"{self.label}: {', '.join(parts)}, {pace} {self.unit}s/s, {left} left")
