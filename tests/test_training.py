@@ -170,8 +170,8 @@ def test_a_batch_must_fit_in_memory(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("huge", "message"),
     [
-        ({"reward": 1e300}, "env must give rewards that a float32 can hold"),
-        ({"reward": 1e308}, "env must give rewards that a float32 can hold"),
+        ({"reward": 1e300}, r"must return a reward that a float32 can hold, got 1e\+30. in step 1"),
+        ({"reward": 1e308}, r"must return a reward that a float32 can hold, got 1e\+30. in step 1"),
         ({"seen": 1e300}, r"must return a finite observation, got \[inf inf inf\] in step 1"),
     ],
     ids=str,

@@ -237,8 +237,6 @@ class Collector:
             self._current = observations[done].copy()
         self._validate(observations, rewards, terminated, ended, first, actions)
 
-        with np.errstate(over="ignore"):  # `train` refuses the infinity
-            paid = rewards.astype(np.float32)
         seen, taken = self._tensor(observations), self._tensor(np.stack(actions))
         logp = actor.logp(taken)
         if not math.isfinite(logp.sum().item()):
@@ -246,7 +244,7 @@ class Collector:
         return Rollout(
             observations=seen[:-1].transpose(0, 1),
             actions=taken.transpose(0, 1),
-            rewards=self._tensor(paid).T,
+            rewards=self._tensor(rewards.astype(np.float32)).T,
             terminated=self._tensor(terminated).T,
             truncated=self._tensor(truncated).T,
             logp=logp.T,
@@ -279,9 +277,9 @@ class Collector:
         """One step of the environments, and the episodes that ended in it. Results are not validated."""
         observations, rewards, terminated, truncated, infos = self.envs.step(actions)
         self._steps += 1
-        with np.errstate(over="ignore", invalid="ignore"):  # `_validate` finds the infinity
-            self._totals += rewards
-            observations = observations.astype(self._current.dtype, casting="same_kind", copy=False)
+        if observations.dtype != self._current.dtype:
+            observations = self._array(observations)
+        self._totals += rewards
         over = terminated | truncated
         episodes: list[Episode] = []
         if np.count_nonzero(over):

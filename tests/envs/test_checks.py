@@ -148,11 +148,27 @@ def test_flags(flag):
 @pytest.mark.parametrize(
     "reward",
     ["1", None, 1j, np.zeros(2), [1.0, 2.0], [[1], [1, 2]], Decimal(1), 10**400, {}, np.array([])],
-    ids=str,
+    ids=lambda x: str(x)[:20],
 )
 def test_a_reward_must_be_a_real_number(reward):
     with pytest.raises(
         ValueError, match=r"0 of 2 \(.*\) must return a real number as reward, got .* in step 2"
+    ):
+        two_steps(reward=reward)
+
+
+@pytest.mark.parametrize(
+    ("reward", "what"),
+    [
+        (np.nan, "is finite"),
+        (-np.inf, "is finite"),
+        (np.float32("inf"), "is finite"),
+        (-1e39, "a float32 can hold"),
+    ],
+)
+def test_a_reward_must_be_finite(reward, what):
+    with pytest.raises(
+        ValueError, match=rf"0 of 2 \(.*\) must return a reward that {what}, got .* in step 2"
     ):
         two_steps(reward=reward)
 

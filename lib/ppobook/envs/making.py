@@ -206,7 +206,7 @@ def _copies(env: gym.Env, num_envs: int) -> Iterator[gym.Env]:
     if fault:
         raise ValueError(
             f"env must be a function that makes an environment for num_envs={num_envs}, got "
-            f"{_described(env)}, {fault}"
+            f"{_described(env)}, {fault}. Or set num_envs to 1"
         )
     return iter(copies)
 

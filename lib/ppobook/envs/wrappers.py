@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +20,8 @@ class CheckedEnv(gym.Wrapper):
     """Validates what `reset` and `step` return; names environment and step where it is wrong or they fail.
 
     An observation must be of the shape and kind of its space: a float is not cast to an integer, nor an
-    integer to a dtype that can't hold it. Flags must be bool, a reward a real number. Whether numbers are
-    finite is for `Collector` to find, and bounds of real numbers are nobody's concern.
+    integer to a dtype that can't hold it. Flags must be bool, a reward a finite real number. Whether
+    observations are finite is for `Collector` to find; bounds of real numbers are not enforced.
     """
 
     def __init__(self, env: gym.Env, name: str) -> None:
@@ -66,7 +67,7 @@ class CheckedEnv(gym.Wrapper):
             raise self._error(
                 f"must return observation, reward, terminated, truncated and info, got {_short(returned)}"
             ) from None
-        if not isinstance(reward, float):
+        if not (isinstance(reward, float) and -_LARGEST <= reward <= _LARGEST):
             reward = self._real(reward)
         if terminated.__class__ not in _BOOLS or truncated.__class__ not in _BOOLS:
             flags = {"terminated": terminated, "truncated": truncated}
@@ -77,11 +78,15 @@ class CheckedEnv(gym.Wrapper):
     def _real(self, reward: Any) -> float:
         try:
             array = np.asarray(reward)
-            if array.size == 1 and array.dtype.kind in "fiub":
-                return float(array.item())
         except (TypeError, ValueError, RuntimeError):  # whatever is no array
-            pass
-        raise self._error(f"must return a real number as reward, got {_short(reward)}")
+            array = np.array(None)
+        if array.size != 1 or array.dtype.kind not in "fiub":
+            raise self._error(f"must return a real number as reward, got {_short(reward)}")
+        number = float(array.item())
+        if not -_LARGEST <= number <= _LARGEST:
+            what = "that a float32 can hold" if math.isfinite(number) else "that is finite"
+            raise self._error(f"must return a reward {what}, got {number}")
+        return number
 
     def _fitted(self, observation: Any) -> Any:
         # Most observations are returned here.
@@ -101,6 +106,7 @@ class CheckedEnv(gym.Wrapper):
 
 
 _BOOLS = (bool, np.bool_)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class _MisfitError(ValueError):
