@@ -95,7 +95,7 @@ test: check
 
 browser: $(VENV)/.all
 	$(MAKE) book SERVE=0
-	$(BIN)/pytest tests/browser
+	$(BIN)/pytest -n 2 --dist loadgroup tests/browser
 
 hooks:
 	@hook=$$(git rev-parse --git-path hooks)/pre-commit; mkdir -p $$(dirname $$hook); \

@@ -1,4 +1,4 @@
-"""The interactive figures, in their three places: the page from a server, the page from a file, JupyterLab.
+"""The interactive figures on a page, from a server and from a file; `test_lab` has them in JupyterLab.
 
 They stand on a small site of their own, made from what a notebook would store, so that a figure is tested
 whether or not a chapter shows it already.
@@ -24,13 +24,17 @@ from playwright.sync_api import Locator, Page, expect
 
 from ppobook.teaching import figures
 
-from .conftest import jupyterlab, open_notebook, served
+from .conftest import ROOT, served
 
-CONF = """
+# One worker builds the small site, once.
+pytestmark = pytest.mark.xdist_group("figures")
+
+CONF = f"""
 project = "figures"
 extensions = ["myst_nb", "ppobook.teaching.site"]
 html_theme = "sphinx_book_theme"
-html_context = {"default_mode": "auto"}
+html_context = {{"default_mode": "auto"}}
+html_favicon = {str(ROOT / "_static" / "favicon.svg")!r}
 nb_execution_mode = "off"
 numfig = True
 exclude_patterns = ["_build"]
@@ -463,88 +467,3 @@ def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
              parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
     )
     assert min(sizes) > 11
-
-
-# JupyterLab
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A JupyterLab with a notebook that shows the figure, not run yet."""
-    folder = tmp_path_factory.mktemp("lab")
-    v4 = nbformat.v4
-    show = "from ppobook.teaching import figures\nfigure = figures.baseline()\nfigure"
-    cells = [v4.new_code_cell(show), v4.new_code_cell("print('baseline', figure.widget().baseline)")]
-    notebook = v4.new_notebook(cells=cells)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(notebook, folder / "figure.ipynb")
-    show = "from ppobook.teaching import figures\n"
-    show += "clip, steps = figures.clip_explorer(), figures.trust_region_step()"
-    tell = "print('sample', clip.widget().sample['slope'], clip.widget().ratio)\n"
-    tell += "print('steps', steps.widget().steps['ppo_small']['steps'], steps.widget().clip_eps)"
-    notebook.cells = [v4.new_code_cell(source) for source in (f"{show}\nclip", "steps", tell)]
-    nbformat.write(notebook, folder / "steps.ipynb")
-    with jupyterlab(folder) as address:
-        yield address
-
-
-def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page = open_notebook(open_page, lab, "figure.ipynb")
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    expect(cells).to_have_count(2, timeout=60_000)
-    cells.first.locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    figure = page.locator(".jp-OutputArea .figure.baseline")
-    expect(figure).to_be_visible(timeout=60_000)
-    expect(figure).to_have_attribute("data-ground", "light")
-
-    figure.scroll_into_view_if_needed()
-    slider = figure.locator("input[type=range]")
-    slider.focus()
-    for _ in range(5):
-        page.keyboard.press("ArrowRight")
-    assert numbers(figure)[0] == pytest.approx(0.5)
-    agrees(figure, figures.baseline().state["bandits"][0])
-    # Keys that are commands of the notebook elsewhere: delete a cell, insert one.
-    for key in ("d", "d", "b"):
-        page.keyboard.press(key)
-    expect(cells).to_have_count(2)
-    assert slider.evaluate("node => node.getRootNode().activeElement === node")
-
-    # What the reader did is known to Python.
-    cells.nth(1).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    expect(cells.nth(1).locator(".jp-OutputArea-output")).to_contain_text("baseline 0.5", timeout=20_000)
-
-    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    expect(figure).to_have_attribute("data-ground", "dark")
-
-
-def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page = open_notebook(open_page, lab, "steps.ipynb")
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    expect(cells).to_have_count(3, timeout=60_000)
-    cells.first.locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    clip = page.locator(".jp-OutputArea .figure.clip")
-    expect(clip).to_be_visible(timeout=60_000)
-    clip.get_by_role("button", name="bad action, r above the box").click()
-    assert sample_agrees(clip).slope == -1
-    slider = clip.get_by_role("slider", name="Ratio r")
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    assert float(slider.input_value()) == pytest.approx(1.51)
-
-    cells.nth(1).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    simplex = page.locator(".jp-OutputArea .figure.simplex")
-    expect(simplex).to_be_visible(timeout=60_000)
-    simplex.get_by_role("slider", name="Clip box ε").fill("0.1")
-    found = steps_agree(simplex, [1 / 3] * 3, [1, 0, -1])
-
-    # What the reader did is known to Python.
-    cells.nth(2).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    output = cells.nth(2).locator(".jp-OutputArea-output")
-    expect(output).to_contain_text("sample -1 1.51", timeout=20_000)
-    expect(output).to_contain_text(f"steps {found['ppo_small'].steps} 0.1")

@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from ppobook.course import masters
-from ppobook.teaching import workspace
+from ppobook.teaching import figures, workspace
 
 from .conftest import ROOT, OpenPage, jupyterlab, open_notebook
+from .test_figures import agrees, numbers, sample_agrees, steps_agree
+
+# One worker starts JupyterLab, once.
+pytestmark = pytest.mark.xdist_group("lab")
 
 CHAPTER = "chapters/01_vanilla_policy_gradient.ipynb"
 EXERCISES = "exercises/01_vanilla_policy_gradient.ipynb"
@@ -39,7 +44,19 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(work: Path) -> Iterator[str]:
-    """The address of a JupyterLab on that folder."""
+    """The address of a JupyterLab on that folder, with two notebooks more that show figures, not run yet."""
+    v4 = nbformat.v4
+    show = "from ppobook.teaching import figures\nfigure = figures.baseline()\nfigure"
+    cells = [v4.new_code_cell(show), v4.new_code_cell("print('baseline', figure.widget().baseline)")]
+    notebook = v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, work / "figure.ipynb")
+    show = "from ppobook.teaching import figures\n"
+    show += "clip, steps = figures.clip_explorer(), figures.trust_region_step()"
+    tell = "print('sample', clip.widget().sample['slope'], clip.widget().ratio)\n"
+    tell += "print('steps', steps.widget().steps['ppo_small']['steps'], steps.widget().clip_eps)"
+    notebook.cells = [v4.new_code_cell(source) for source in (f"{show}\nclip", "steps", tell)]
+    nbformat.write(notebook, work / "steps.ipynb")
     with jupyterlab(work) as address:
         yield address
 
@@ -123,3 +140,68 @@ def test_a_check_answers_a_wrong_solution_and_a_right_one(open_page: OpenPage, l
     run(page, answer)
     run(page, checked)
     expect(said).to_contain_text("✓ Right")
+
+
+# --- the interactive figures --------------------------------------------------------------------------------
+
+
+def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
+    page = open_notebook(open_page, lab, "figure.ipynb")
+    cells = page.locator(".jp-Notebook .jp-CodeCell")
+    expect(cells).to_have_count(2, timeout=60_000)
+    cells.first.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    figure = page.locator(".jp-OutputArea .figure.baseline")
+    expect(figure).to_be_visible(timeout=60_000)
+    expect(figure).to_have_attribute("data-ground", "light")
+
+    figure.scroll_into_view_if_needed()
+    slider = figure.locator("input[type=range]")
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert numbers(figure)[0] == pytest.approx(0.5)
+    agrees(figure, figures.baseline().state["bandits"][0])
+    # Keys that are commands of the notebook elsewhere: delete a cell, insert one.
+    for key in ("d", "d", "b"):
+        page.keyboard.press(key)
+    expect(cells).to_have_count(2)
+    assert slider.evaluate("node => node.getRootNode().activeElement === node")
+
+    # What the reader did is known to Python.
+    cells.nth(1).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    expect(cells.nth(1).locator(".jp-OutputArea-output")).to_contain_text("baseline 0.5", timeout=20_000)
+
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    expect(figure).to_have_attribute("data-ground", "dark")
+
+
+def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
+    page = open_notebook(open_page, lab, "steps.ipynb")
+    cells = page.locator(".jp-Notebook .jp-CodeCell")
+    expect(cells).to_have_count(3, timeout=60_000)
+    cells.first.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    clip = page.locator(".jp-OutputArea .figure.clip")
+    expect(clip).to_be_visible(timeout=60_000)
+    clip.get_by_role("button", name="bad action, r above the box").click()
+    assert sample_agrees(clip).slope == -1
+    slider = clip.get_by_role("slider", name="Ratio r")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) == pytest.approx(1.51)
+
+    cells.nth(1).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    simplex = page.locator(".jp-OutputArea .figure.simplex")
+    expect(simplex).to_be_visible(timeout=60_000)
+    simplex.get_by_role("slider", name="Clip box ε").fill("0.1")
+    found = steps_agree(simplex, [1 / 3] * 3, [1, 0, -1])
+
+    # What the reader did is known to Python.
+    cells.nth(2).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    output = cells.nth(2).locator(".jp-OutputArea-output")
+    expect(output).to_contain_text("sample -1 1.51", timeout=20_000)
+    expect(output).to_contain_text(f"steps {found['ppo_small'].steps} 0.1")
