@@ -178,6 +178,26 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         ("export nowhere x.onnx", "nowhere"),
         ("export nowhere", "needs FILE.onnx"),
         ("envs --all", "--all: ppobook envs has no such option"),
+        (
+            "language sft --cut x",
+            "online_dpo, iterative_ppo, lagged_grpo have it, as --truncation. See",
+        ),
+        ("language sft --reward gold", "--reward: ppobook language sft has no such option"),
+        ("language sft --epochs 3", "Did you mean --updates? See ppobook language sft --help"),
+        ("language sft --world nouns=1", "nouns must be"),
+        ("language sft --world noun=4", "Did you mean 'nouns'"),
+        ("language sft --world nouns", "must be names with numbers, as in nouns=8,places=8"),
+        ("language sft --world nouns=4,nouns=5", "nouns twice"),
+        ("language sft --data nowhere.jsonl --world nouns=4", "one of data and world must be given"),
+        ("language sft --resume nowhere", "nowhere"),
+        ("language sft --config nowhere.yaml", "cannot be read"),
+        (
+            "language sft --batch-size 5000",
+            "batch_size must be at most 3000, the number of examples, got 5000",
+        ),
+        ("language sft --examples 1e9", "examples must be an integer in [1, 1000000], got 1000000000"),
+        ("language sft --width 1e6", "layers, width and context must give weights that can be trained in"),
+        ("language sft --lora 8", "as in r=8,alpha=16"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, monkeypatch, tmp_path):
