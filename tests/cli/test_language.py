@@ -368,6 +368,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("sft --resume BASE --lr 0.5", "lr"),
         ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
         ("grpo BASE --reward gold --batch-size 9", "batch_size"),
+        ("sft --data CORPUS", "got None: a new one needs a World as data"),
         ("reward BASE --pairs 70 --batch-size 71", "batch_size must be at most 70, the number of examples"),
         ("dpo BASE --pairs 70 --loss kto --batch-size 141", "batch_size must be at most 140, the number of"),
         (
@@ -403,10 +404,12 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ladder BASE", "RUN must be a run of 'reward', got"),
         ("ladder nowhere", "not a run's folder"),
         ("ladder REWARD_MODEL --top 9", "top"),
+        ("ladder REWARD_MODEL --top 0", "top must be an integer of at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
     names = {"BASE": runs / "base", "REWARD_MODEL": runs / "reward_model", "FOLDER": runs, "OTHER": other}
+    names["CORPUS"] = runs / "corpus.jsonl"
     assert sentence in refused(capsys, *(names.get(word, word) for word in argv.split()))
 
 

@@ -71,8 +71,9 @@ def _open_policy(
     elif world is not None and kind.starts_from_scratch and not how:
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
+        why = "" if world is not None or not kind.starts_from_scratch else ": a new one needs a World as data"
         raise ValueError(
-            f"model must be a run, its folder, a Decoder or a transformers model for {name!r}, got None"
+            f"model must be a run, its folder, a Decoder or a transformers model for {name!r}, got None{why}"
         )
     if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
         raise ValueError(f"model must be a language model for {name!r}, got a reward model")

@@ -115,5 +115,7 @@ def ranking(run: Run, data: Any, *, all_pairs: bool = False) -> Ranking | None:
 def ladder_in(run: Run, world: World, top: int | None = None, texts: int = 4, seed: int = 0) -> pd.DataFrame:
     """`ladder` with as many kind words as the world has room for, at most 6; empty if it has none."""
     # Two clauses, "and" and the end are 15 tokens; each kind word is one more.
-    top = min(6, world.max_new_tokens - 15) if top is None else top
-    return ladder(run.model, world, top=top, texts=texts, seed=seed) if top >= 1 else pd.DataFrame()
+    room = min(6, world.max_new_tokens - 15)
+    if top is None and room < 1:
+        return pd.DataFrame()
+    return ladder(run.model, world, top=room if top is None else top, texts=texts, seed=seed)
