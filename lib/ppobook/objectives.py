@@ -261,7 +261,7 @@ def sequence_surrogate_loss(
 
     s is the geometric mean of the tokens' ratios. All tokens of a sequence share its gradient, s Â / |y|
     each, and are clipped together or not at all. A mean moves far less than a single token, so ε is small:
-    the paper has 3e-4 below and 4e-4 above. Half precision can't tell such a box from 1.
+    the paper has 3e-4 below and 4e-4 above. bfloat16 can't tell such a box from 1.
 
     TRL has this as importance_sampling_level "sequence" with loss_type "grpo". A sequence without a token
     adds 0 to its mean, and is refused here.

@@ -76,10 +76,11 @@ class OnlineDPO(Sampling):
     `noise` their differences. noise=1 makes preferences follow the probabilities of a reward model that was
     trained on preferences.
 
-    **Optimum.** With noise s, preferences are Bradley-Terry with rewards R / s, and the optimum of the loss
-    is π_ref exp(R / (s β)) / Z, if pairs cover all completions. Without noise the better completion always
-    wins: then no β has a finite optimum, and the distance from the reference depends on the number of updates
-    and the learning rate.
+    **Optimum.** With noise s and two completions a prompt, preferences are Bradley-Terry with rewards R / s,
+    and the optimum of the DPO loss is π_ref exp(R / (s β)) / Z, if pairs cover all completions. Best against
+    worst of more than two is not Bradley-Terry. Without noise the better completion always wins: then DPO
+    without label smoothing has no finite optimum for any β, and the distance from the reference depends on
+    the number of updates and the learning rate.
 
     **Equal rewards.** The preference is random, as in `World.prefer`: such a pair pulls its two completions
     together. `tied` in the history is the share of these pairs.
