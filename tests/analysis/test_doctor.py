@@ -5,12 +5,15 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from gymnasium import spaces
 from small_runs import SMALL, small
 
 import ppobook
 from ppobook import train
-from ppobook.analysis.doctor import RULES, examine
+from ppobook.analysis.doctor import RULES, examine, too_short
+from ppobook.cli import main
 from ppobook.registry import learner_class
+from ppobook.training import Record
 
 N = 60
 
@@ -50,6 +53,56 @@ def test_health_is_left_in_peace():
     assert names(healthy().tail(3)) == []
     assert names(healthy()[["update"]]) == []
     assert names(healthy(), {"lr": 1e-3}, action_dims=0) == []
+
+
+RETURNS = "{} of 20 updates with a finished episode"
+
+
+@pytest.mark.parametrize(
+    ("history", "lacking"),
+    [
+        (healthy(), {}),
+        (healthy().drop(columns=["clip_fraction", "return_mean"]), {}),
+        (healthy(explained_variance=np.full(N, np.nan)), {}),  # no critic
+        (
+            healthy().head(1),
+            {
+                "the return collapses": RETURNS.format(1),
+                "no learning": RETURNS.format(1),
+                "clip fraction 0": "1 of 20 updates",
+                "explained variance negative": "0 of 5 updates after the first 25% of them",
+            },
+        ),
+        (
+            healthy(return_mean=np.full(N, np.nan)),
+            {"the return collapses": RETURNS.format(0), "no learning": RETURNS.format(0)},
+        ),
+        (
+            healthy(return_mean=np.where(np.arange(N) % 3, np.nan, 1.0)),
+            {"the return collapses": "no 10 updates half of which have a finished episode"},
+        ),
+    ],
+)
+def test_what_a_history_is_too_short_to_show(history, lacking):
+    assert too_short(history) == lacking
+
+
+@pytest.mark.parametrize(
+    ("updates", "said"),
+    [
+        (0, "too short to say anything\n"),
+        (1, "too short to say\n  the return collapses:"),
+        (60, "nothing found\n"),
+    ],
+)
+def test_nothing_is_found_only_where_something_could_be(monkeypatch, capsys, updates, said):
+    config = {"algorithm": "ppo", "env": "E", "seed": 0}
+    record = Record(healthy().head(updates), config, spaces.Box(0, 1, (1,)), spaces.Discrete(2))
+    monkeypatch.setattr("ppobook.training.read_record", lambda folder: record)
+    assert main(["doctor", "run"]) == 0
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert ("\nnothing found" in printed) == (updates == 60)
 
 
 rng = np.random.default_rng(1)

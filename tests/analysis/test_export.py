@@ -137,8 +137,9 @@ class Odd(CategoricalPolicy):
 @pytest.mark.parametrize(
     ("policy", "path", "given", "sentence"),
     [
-        (CategoricalPolicy(4, 2), "policy.pt", {}, r"path must end in .onnx, got .*policy.pt"),
-        (CategoricalPolicy(4, 2), "nowhere/policy.onnx", {}, "path must be a file in an existing folder"),
+        (CategoricalPolicy(4, 2), "policy.pt", {}, r"out must end in .onnx, got .*policy.pt"),
+        (CategoricalPolicy(4, 2), "", {}, r"out must be a file that ends in .onnx, got the folder"),
+        (CategoricalPolicy(4, 2), "nowhere/policy.onnx", {}, "out must be a file in an existing folder"),
         (3, "policy.onnx", {}, "policy must be a policy, .* got int"),
         (torch.nn.Linear(2, 2), "policy.onnx", {}, "policy must be a policy, .* got Linear"),
         (
@@ -169,7 +170,9 @@ def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ValueError, match=r"onnxruntime is not installed; run: pip install 'ppobook\[onnx\]'"):
+    with pytest.raises(
+        ValueError, match=r"out needs onnxruntime, which is not installed; run: pip install 'ppobook\[onnx\]'"
+    ):
         export_onnx(CategoricalPolicy(4, 2), tmp_path / "policy.onnx")
 
 
@@ -182,7 +185,7 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "differ by" in said
     assert file.stat().st_size > 100
     assert main(["export", str(tmp_path / "run"), "policy.pt"]) == 2
-    assert "path must end in .onnx" in capsys.readouterr().err
+    assert "out must end in .onnx" in capsys.readouterr().err
 
 
 def test_a_policy_of_ones_own_on_the_command_line(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Diagnose common failures of training from a run's history.
 
     findings = examine(run.history)
+    too_short(run.history)
 
 Each rule reads columns of the history and reports what it found in which updates, the usual causes, and what
 to try. A rule whose columns are missing is skipped. The thresholds below are chosen so that healthy runs do
@@ -46,8 +47,10 @@ ENTROPY_EARLY = 0.25
 # More than half of what was gained lost again. Noise of a few updates is averaged out first.
 COLLAPSE = 0.5
 WINDOW = 10
-# Fewer updates show no trend.
+# Fewer updates show no trend…
 FEW = 20
+# …and fewer, once the critic is no longer new, do not show what it does as a habit.
+FEW_VALUES = 5
 # Two means further apart than this many standard errors differ by more than chance.
 ERRORS = 3.0
 # TRPO's line search fails now and then near an optimum; in one update of five it is a fault.
@@ -97,28 +100,48 @@ def examine(
     Returns
     -------
     list of Finding
-        Most severe first; empty if nothing was found.
+        Most severe first; empty if nothing was found. A short history shows little: see `too_short`.
 
     Raises
     ------
     TypeError, ValueError
         The history is not a DataFrame, or has no column "update" or no row.
     """
-    if not isinstance(history, pd.DataFrame):
-        raise TypeError(f"history must be a DataFrame, as Run.history is, got {type(history).__name__}")
-    if "update" not in history.columns or len(history) == 0:
-        lack = "no row" if "update" in history.columns else "no column 'update'"
-        raise ValueError(f"history must have a column 'update' and at least one row, got {lack}")
-    case = _Case(history.reset_index(drop=True), dict(config or {}), action_dims)
+    case = _Case(history, config, action_dims)
     return [found for rule in RULES if (found := rule(case)) is not None]
+
+
+def too_short(history: Any) -> dict[str, str]:
+    """What a history is too short to show.
+
+    Parameters
+    ----------
+    history : DataFrame
+        As for `examine`.
+
+    Returns
+    -------
+    dict
+        Names that a `Finding` may have, and what is missing: "3 of 20 updates with a finished episode".
+    """
+    case = _Case(history, None, None)
+    for rule in RULES:
+        rule(case)
+    return case.too_short
 
 
 class _Case:
     """A history, with helpers for the rules."""
 
-    def __init__(self, history: pd.DataFrame, config: dict[str, Any], action_dims: int | None) -> None:
-        self.history = history
-        self.config = config
+    def __init__(self, history: Any, config: Mapping[str, Any] | None, action_dims: int | None) -> None:
+        if not isinstance(history, pd.DataFrame):
+            raise TypeError(f"history must be a DataFrame, as Run.history is, got {type(history).__name__}")
+        if "update" not in history.columns or len(history) == 0:
+            lack = "no row" if "update" in history.columns else "no column 'update'"
+            raise ValueError(f"history must have a column 'update' and at least one row, got {lack}")
+        self.history = history = history.reset_index(drop=True)
+        self.config = dict(config or {})
+        self.too_short: dict[str, str] = {}
         self.action_dims = (
             None if action_dims is None else validation.count("action_dims", action_dims, low=0)
         )
@@ -130,6 +153,13 @@ class _Case:
             return None
         x = self.history[name].to_numpy(float)
         return None if np.isnan(x).all() else x
+
+    def shows(self, name: str, values: np.ndarray, needed: int, what: str) -> bool:
+        """Whether there are enough values for a finding of this name; if not, it is recorded."""
+        count = int((~np.isnan(values)).sum())
+        if count < needed:
+            self.too_short[name] = f"{count} of {needed} {what}"
+        return count >= needed
 
     def advice(self, *parts: str | tuple[str, ...]) -> str:
         """What to try. A part ("a smaller {}", "lr", "max_kl") names the first of these settings that the run
@@ -223,7 +253,7 @@ def _clip_high(case: _Case) -> Finding | None:
 
 def _clip_low(case: _Case) -> Finding | None:
     clipped = case.column("clip_fraction")
-    if clipped is None or len(clipped) < FEW:
+    if clipped is None or not case.shows("clip fraction 0", clipped, FEW, "updates"):
         return None
     where = clipped < CLIP_LOW
     if where.mean() <= 1 - KL_SHARE:
@@ -248,7 +278,8 @@ def _variance_negative(case: _Case) -> Finding | None:
         return None
     seen = ~np.isnan(explained)
     seen[: math.ceil(NEW * len(seen))] = False
-    if seen.sum() < 5:
+    what = f"updates after the first {NEW:.0%} of them"
+    if not case.shows("explained variance negative", explained[seen], FEW_VALUES, what):
         return None
     where = seen & (explained < VARIANCE_LOW)
     if where.sum() <= HABIT * seen.sum():
@@ -301,17 +332,22 @@ def _entropy_gone(case: _Case) -> Finding | None:
 
 
 def _collapse(case: _Case) -> Finding | None:
-    smooth = _smooth(case)
-    if smooth is None:
+    name = "the return collapses"
+    returns = _returns(case, name)
+    if returns is None:
+        return None
+    smooth = _smooth(returns)
+    if np.isnan(smooth).all():
+        case.too_short[name] = f"no {WINDOW} updates half of which have a finished episode"
         return None
     best = int(np.nanargmax(smooth))
     first, last = smooth[~np.isnan(smooth)][[0, -1]]
     gained, lost = smooth[best] - first, smooth[best] - last
-    if gained <= 0 or lost <= COLLAPSE * gained or lost <= ERRORS * _error(case):
+    if gained <= 0 or lost <= COLLAPSE * gained or lost <= ERRORS * _error(returns):
         return None
     where = np.arange(len(smooth)) > best
     return case.finding(
-        "the return collapses",
+        name,
         f"return_mean, over {WINDOW} updates, was {smooth[best]:.4g} at update {case.updates[best]} and is "
         f"{last:.4g} at the end; it began at {first:.4g}",
         "a step that was too long, to a policy whose own data no longer show the way back",
@@ -326,18 +362,17 @@ def _collapse(case: _Case) -> Finding | None:
 
 
 def _no_learning(case: _Case) -> Finding | None:
-    returns = case.column("return_mean")
+    returns = _returns(case, "no learning")
     if returns is None:
         return None
     seen = np.flatnonzero(~np.isnan(returns))
-    if len(seen) < FEW:
-        return None
     quarter = len(seen) // 4
     early, late = returns[seen[:quarter]], returns[seen[-quarter:]]
     gained = late.mean() - early.mean()
     error = math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / quarter)
-    smooth = _smooth(case)
-    was_better = smooth is not None and np.nanmax(smooth) - early.mean() > ERRORS * max(error, _error(case))
+    smooth = _smooth(returns)
+    best = np.max(smooth, where=~np.isnan(smooth), initial=-np.inf)
+    was_better = best - early.mean() > ERRORS * max(error, _error(returns))
     if gained > ERRORS * error or was_better:
         return None
     still = bool(np.ptp(returns[seen]) == 0)
@@ -378,19 +413,21 @@ def _search_fails(case: _Case) -> Finding | None:
     )
 
 
-def _smooth(case: _Case) -> np.ndarray | None:
-    """The return over a window of updates; NaN where no window is full. None for a run too short for that."""
-    returns = case.column("return_mean")
-    if returns is None or (~np.isnan(returns)).sum() < FEW:
+def _returns(case: _Case, name: str) -> np.ndarray | None:
+    """The returns, for a finding of this name; None if there are too few."""
+    if "return_mean" not in case.history.columns:
         return None
-    smooth = pd.Series(returns).rolling(WINDOW, min_periods=WINDOW // 2).mean().to_numpy()
-    return None if np.isnan(smooth).all() else smooth
+    returns = case.history["return_mean"].to_numpy(float)
+    return returns if case.shows(name, returns, FEW, "updates with a finished episode") else None
 
 
-def _error(case: _Case) -> float:
+def _smooth(returns: np.ndarray) -> np.ndarray:
+    """The return over a window of updates; NaN where less than half of a window has one."""
+    return pd.Series(returns).rolling(WINDOW, min_periods=WINDOW // 2).mean().to_numpy()
+
+
+def _error(returns: np.ndarray) -> float:
     """The standard error of a window's mean: how far two neighbouring updates differ, as an estimate."""
-    returns = case.column("return_mean")
-    assert returns is not None
     jumps = np.diff(returns[~np.isnan(returns)])
     return float(np.sqrt(np.mean(jumps**2) / 2 / WINDOW)) * math.sqrt(2)
 

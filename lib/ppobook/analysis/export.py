@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
+from ppobook.analysis.files import new_file, writing
 from ppobook.policies import Categorical, Gaussian, MultiCategorical, TabularPolicy
 from ppobook.run.files import atomic_write
 
@@ -46,7 +47,7 @@ class Exported(NamedTuple):
     largest_difference: float
 
 
-def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> Exported:
+def export_onnx(policy: Any, out: str | Path, *, observations: Any = None) -> Exported:
     """Export a policy to ONNX, and compare the file's outputs in onnxruntime with torch's.
 
     The input is "observations": float32 [batch, obs], or int64 [batch] states for a tabular policy. The
@@ -59,8 +60,8 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
     policy : Policy
         One of `ppobook.policies`, or a module with the same methods, which torch must be able to export, and
         whose `distribution` returns a `Categorical`, `MultiCategorical` or `Gaussian`.
-    path : path
-        A file that ends in .onnx. It is written when the test has passed.
+    out : path
+        A file that ends in .onnx, to write or replace. It is written when the test has passed.
     observations : array or tensor, [B, *obs], optional
         Observations to test the file with, in addition to zeros and random numbers. Required for a custom
         policy without `obs_dim`.
@@ -69,20 +70,18 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
     ------
     ValueError, TypeError, OSError
         Not a policy, another extension, a library that is not installed, a policy that torch cannot export, a
-        file whose outputs differ from the policy's, or a path that is not writable.
+        file whose outputs differ from the policy's, or that can't be written.
     """
-    path = validation.path("path", path)
-    if path.suffix.lower() != ".onnx":
-        raise ValueError(f"path must end in .onnx, got {str(path)!r}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise OSError(f"path must be a file in an existing folder, got {str(path)!r}")
+    path = new_file("out", out, (".onnx",))
     if not isinstance(policy, nn.Module) or not hasattr(policy, "distribution"):
         raise TypeError(f"policy must be a policy, such as Run.policy, got {type(policy).__name__}")
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch needs it
     except ImportError as error:
-        raise ValueError(f"{error.name} is not installed; run: pip install 'ppobook[onnx]'") from None
+        raise ValueError(
+            f"out needs {error.name}, which is not installed; run: pip install 'ppobook[onnx]'"
+        ) from None
 
     trials = _trials(policy, observations)
     modes = {part: part.training for part in policy.modules()}
@@ -97,10 +96,8 @@ def export_onnx(policy: Any, path: str | Path, *, observations: Any = None) -> E
         module.to(before)
         for part, training in modes.items():
             part.training = training
-    try:
+    with writing("out", path):
         atomic_write(path, content)
-    except OSError as error:
-        raise OSError(f"path must be writable, got {str(path)!r} ({error.strerror})") from None
     return Exported(path, module.names, difference)
 
 

@@ -150,7 +150,7 @@ def watch(
 @command
 def export(
     folder: Run,
-    file: Annotated[str, tyro.conf.arg(metavar="FILE.onnx")],
+    out: Annotated[str, tyro.conf.arg(metavar="OUT.onnx")],
     /,
     *,
     how: How,
@@ -162,7 +162,7 @@ def export(
 
     Args:
         folder: the run
-        file: a file to write or replace
+        out: a file to write or replace
     """
     from ppobook.analysis.export import export_onnx, says_what_it_observes
     from ppobook.envs import make_env
@@ -176,6 +176,6 @@ def export(
             env, kwargs = how.environment(folder, run.config)
             rollout = Collector(make_env(env, 4, **kwargs), run.policy, seed=0).collect(64)
             seen = rollout.observations.flatten(0, 1)
-        found = export_onnx(run.policy, file, observations=seen)
+        found = export_onnx(run.policy, out, observations=seen)
     print(f"observations to {', '.join(found.outputs)}, in {found.path}")
     print(f"onnxruntime and torch differ by {found.largest_difference:.1e} at most")
