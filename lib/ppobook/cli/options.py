@@ -154,7 +154,12 @@ def read(
         raise
     if unknown:
         elsewhere = settings[0].family() if len(settings) == 1 else {}
-        raise ValueError(_unknown(unknown, [name for name, _ in known], prog, elsewhere))
+        places = [
+            f.metadata["needed"]
+            for f in dataclasses.fields(options)
+            if f.metadata["positional"] and "needed" in f.metadata
+        ]
+        raise ValueError(_unknown(unknown, [name for name, _ in known], prog, elsewhere, places))
     arguments = vars(found)
     for f in dataclasses.fields(options):
         if "needed" in f.metadata and (arguments[f.name] == () or arguments[f.name] is _REQUIRED):
@@ -266,12 +271,17 @@ def _names(options: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _unknown(
-    words: Sequence[str], known: Sequence[str], prog: str, others: Mapping[str, type[Settings]]
+    words: Sequence[str],
+    known: Sequence[str],
+    prog: str,
+    others: Mapping[str, type[Settings]],
+    places: Sequence[str],
 ) -> str:
     """The message about words that belong to no option."""
     name = next((_named(word) for word in words if _named(word)), None)
     if name is None:
-        return f"unexpected argument {words[0]!r}. See {prog} --help"
+        takes = f": {prog} takes {' and '.join(f'one {place}' for place in places)}" if places else ""
+        return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
     elsewhere = {other: [f.name for f in dataclasses.fields(kind)] for other, kind in others.items()}
     hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
     hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)
