@@ -178,7 +178,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         ("watch nowhere --out x.gif", "nowhere"),
         ("watch nowhere", "needs --out FILE"),
         ("export nowhere x.onnx", "nowhere"),
-        ("export nowhere", "needs FILE.onnx"),
+        ("export nowhere", "needs OUT.onnx"),
         ("envs --all", "--all: ppobook envs has no such option"),
         (
             "language sft --cut x",
