@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from os.path import dirname, join, normpath, relpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -116,19 +117,21 @@ class _Links(HTMLParser):
 
 
 def _broken(site: Path) -> Iterator[str]:
+    files = {str(path) for path in [site, *site.rglob("*")]}
     pages = {
-        path: _Links(path.read_text(encoding="utf-8"))
+        str(path): _Links(path.read_text(encoding="utf-8"))
         for path in site.rglob("*.html")
         if path.parent.name != "_static"
     }
     for path, page in pages.items():
-        for href in page.hrefs:
+        for href in sorted(set(page.hrefs)):
             parts = urlsplit(href)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            where = f"{path.relative_to(site)}: {href}"
-            if not target.exists():
+            # As text: the links are many, and to ask the disk for each takes most of the time.
+            target = normpath(join(dirname(path), unquote(parts.path))) if parts.path else path
+            where = f"{relpath(path, site)}: {href}"
+            if target not in files:
                 yield f"{where} leads nowhere"
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
                 yield f"{where}: the page has no such place"
