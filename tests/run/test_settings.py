@@ -3,11 +3,12 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 import ppobook.language.settings as language
 import ppobook.settings as control
-from ppobook import train
+from ppobook import train, training
 from ppobook.language import train as train_language
 from ppobook.language.sft import SFT
 from ppobook.ppo import PPO
@@ -15,10 +16,11 @@ from ppobook.run.settings import Settings, setting
 from ppobook.run.spellings import OTHER_NAMES
 
 
-def test_other_names_stand_for_settings_that_there_are():
+def test_other_names_stand_for_names_that_there_are():
     kinds = [*control.SETTINGS.values(), *language.SETTINGS.values()]
     known = {name for kind in kinds for name in kind.__dataclass_fields__}
     known |= {"env", "out", "total_steps", "reward", "reward_model"}  # arguments
+    known |= set(training.COLUMNS)  # of a history, for --metric
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
 
@@ -48,6 +50,19 @@ def test_an_integer_without_limits_has_none():
     assert (made.bare, made.counted, made.several) == (-3, -1, (0, -2))
     with pytest.raises(TypeError, match=r"bare must be an integer, got 0\.5"):
         Own.make("own", {"bare": 0.5}, {})
+
+
+@pytest.mark.parametrize("value", [1e308, -1e39, 1e-300, np.float64(1e60)], ids=str)
+@pytest.mark.parametrize("name", ["rate", "several"])
+def test_a_float_must_be_one_of_float32(name, value):
+    @dataclasses.dataclass(frozen=True)
+    class Own(Settings):
+        rate: float = setting(0.0, "no limits")
+        several: tuple[float, ...] = setting((0.0,), "no limits")
+
+    with pytest.raises(ValueError, match=rf"{name} must be a number that a float32 can hold, got "):
+        Own.make("own", {name: value}, {})
+    Own.make("own", {name: 1e38}, {})
 
 
 @pytest.mark.parametrize(("base", "fit"), [(PPO, train), (SFT, train_language)], ids=["control", "language"])

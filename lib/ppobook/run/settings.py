@@ -163,7 +163,7 @@ class Settings:
         if kind is int:
             return whole(name, value, **{"low": None, **limits})
         if kind is float:
-            return validation.number(name, value, **limits)
+            return _number(name, value, **limits)
         if kind is str:
             if not isinstance(value, str):
                 raise TypeError(f"{name} must be a string, got {value!r}")
@@ -173,9 +173,19 @@ class Settings:
             several = value if isinstance(value, list | tuple) else (value,)
             each = f"each entry of {name}"
             if float in typing.get_args(kind):
-                return tuple(validation.number(each, one, **limits) for one in several)
+                return tuple(_number(each, one, **limits) for one in several)
             return tuple(whole(each, one, **{"low": None, **limits}) for one in several)
         return storable(name, value)
+
+
+def _number(name: str, value: Any, **limits: Any) -> float:
+    """A number that does not become 0 or infinite beside tensors of float32."""
+    number = validation.number(name, value, **limits)
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.float32(number)
+    if not np.isfinite(single) or (single == 0) != (number == 0):
+        raise ValueError(f"{name} must be a number that a float32 can hold, got {value}")
+    return number
 
 
 def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
