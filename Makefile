@@ -13,12 +13,13 @@ TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/cpu
 endif
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 
-.PHONY: help setup book lab test check browser notebooks bench bench-language hooks clean
+.PHONY: help setup book lab test learning check browser notebooks bench bench-language hooks clean
 
 help:
 	@echo "make book       build the site and serve it on this machine (SERVE=0 only builds)"
 	@echo "make lab        open the chapters and exercises in JupyterLab, in copies of your own under work/ (LAB=… passes options)"
 	@echo "make test       run everything: style, types, spelling, site, library, every notebook"
+	@echo "make learning   what trains, and every notebook, with each kind of arithmetic that this processor has"
 	@echo "make setup      install everything into .venv (TORCH=cpu: the small CPU build of PyTorch)"
 	@echo "make check      the quick part of the tests, in under half a minute (the first time, a whole one)"
 	@echo "make browser    open the site and JupyterLab in Chromium and try them"
@@ -92,6 +93,17 @@ check: $(VENV)/.all
 test: check
 	$(MAKE) book SERVE=0
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/browser $(NBVAL) tests chapters exercises/masters
+
+# What trains goes other ways where a processor rounds otherwise. PyTorch can do as all smaller processors do.
+KINDS := import torch; kinds = ['default', 'avx2', 'avx512']; best = torch.backends.cpu.get_cpu_capability().lower(); \
+	print(*kinds[: kinds.index(best) + 1] if best in kinds else [best])
+learning: $(VENV)/.all
+	@export OMP_NUM_THREADS=1; failed=; \
+	for kind in $$(env -u ATEN_CPU_CAPABILITY $(BIN)/python -c "$(KINDS)"); do \
+		export ATEN_CPU_CAPABILITY=$$kind; echo "=== $$kind"; \
+		$(BIN)/pytest -q -n 2 -m learning --least-margin 2 --ignore tests/browser tests && \
+		$(BIN)/pytest -q -n 2 --dist loadfile $(NBVAL) chapters exercises/masters || failed="$$failed $$kind"; \
+	done; [ -z "$$failed" ] || { echo "Failed:$$failed"; exit 1; }
 
 browser: $(VENV)/.all
 	$(MAKE) book SERVE=0

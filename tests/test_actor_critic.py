@@ -153,13 +153,14 @@ def test_a_run_goes_on_to_the_same_bits(kind, fast, tmp_path):
     assert torch.equal(bits(loaded.policy), bits(whole.policy))
 
 
+@pytest.mark.learning
 @LEARNERS
-def test_several_discrete_actions_at_once_are_learned(kind):
+def test_several_discrete_actions_at_once_are_learned(kind, band):
+    """Each of ten steps pays at most 2; what knows nothing earns 8."""
     more = {"num_envs": 8, "num_steps": 64, "hidden": (64, 64)}
     more |= {"max_kl": 0.05} if kind is TRPO else {"lr": 5e-3, "entropy_coef": 0.0, "epochs": 4}
-    history = run(kind, "tests/Switches-v0", total_steps=8_000, **more).history
-    assert history["return_mean"].iloc[0] < 11
-    assert history["return_mean"].iloc[-1] > 16  # of 20
+    runs = [run(kind, "tests/Switches-v0", total_steps=8_000, seed=seed, **more) for seed in range(3)]
+    band([one.history["return_mean"].iloc[-1] for one in runs], at_least=13)
 
 
 # -------------------------------------------------------------------------------- plain form and fast form

@@ -278,11 +278,12 @@ def test_every_variant_trains_and_stays_finite(env, settings):
     assert np.isfinite(metrics.to_numpy(float)).all(), metrics.T
 
 
-def test_states_are_learned_in_tables_too():
-    given = {**SMALL, "lr": 0.05}
+@pytest.mark.learning
+def test_states_are_learned_in_tables_too(band):
+    given = {**SMALL, "env": "ppobook/Chain-v0", "total_steps": 3000, "lr": 0.05, "progress": False}
     del given["hidden"]  # a table has none
-    run = train("ppo", env="ppobook/Chain-v0", total_steps=3000, progress=False, **given)
-    assert run.history["return_mean"].iloc[-5:].mean() > run.history["return_mean"].iloc[:3].mean()
+    returns = [train("ppo", **given, seed=seed).history["return_mean"] for seed in range(4)]
+    band([x.iloc[-5:].mean() - x.iloc[:3].mean() for x in returns], at_least=0)
 
 
 # --------------------------------------------------------------------------------------------- bad input

@@ -50,11 +50,11 @@ def stage(kind, *, model=None, reward=None, data=WORLD, tokenizer=WORDS, referen
 
 
 @functools.cache
-def base(max_new_tokens=14, updates=120):
+def base(max_new_tokens=14, updates=120, seed=1):
     """A run of SFT on the tiny world that takes a second or two."""
     sizes = {"layers": 1, "width": 32, "heads": 2, "examples": 600, "eval_examples": 0}
     world = World(**TINY | {"max_new_tokens": max_new_tokens})
-    return train("sft", data=world, progress=False, seed=1, updates=updates, **sizes)
+    return train("sft", data=world, progress=False, seed=seed, updates=updates, **sizes)
 
 
 # Settings of PPO that take all of its branches.

@@ -86,11 +86,15 @@ def test_the_reference_is_fixed(kind):
 # --- runs ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def taught():
+def little(seed):
     """A reward model that knows little."""
     small = {"pairs": 200, "eval_pairs": 0, "updates": 20, "batch_size": 32}
-    return train("reward", base(), progress=False, seed=1, **small)
+    return train("reward", base(seed=seed), progress=False, seed=seed, **small)
+
+
+@pytest.fixture(scope="module")
+def taught():
+    return little(1)
 
 
 def evenness(completions):
@@ -171,52 +175,71 @@ def test_a_resumed_run_is_the_uninterrupted_one(case, taught, tmp_path):
         assert whole.history["eval_loss"].notna().tolist() == [False, True, False, True, False]
 
 
-# Chosen on other seeds, 0 to 3 where those here are 10 to 12, where the least that gold rose by was 1.0.
+# --- learning ------------------------------------------------------------------------------------------
+
+
+def rise(history):
+    return history["gold"][-5:].mean() - history["gold"][:5].mean()
+
+
 QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "updates": 30}
-ONLINE = {"reward": "gold", "batch_size": 64, "lr": 1e-3, "updates": 60}
+ONLINE = {"reward": "gold", "batch_size": 64, "lr": 1e-3, "updates": 40}
 LAGGED = {"reward": "gold", "batch_size": 32, "lr": 1e-3, "updates": 30, "lag": 2}
 WEIGHTED = LAGGED | {"corrected": False, "max_weight": 2.0}
-# Settings; the least that gold must rise by; seeds. DAPO's overlong penalty is off: most texts are that long.
+# Without DAPO's overlong penalty: most texts are that long.
+VARIED = QUICK | {"updates": 20, "overlong": 0.0}
+# Settings; the least that gold must rise by. In comments median and spread as settled, on seeds 1000 to 1009.
 LEARNING = {
-    "ppo": (QUICK | {"kl_coef": 0.05}, 1.2, (0, 1, 2)),
-    "grpo": (QUICK, 0.8, (0, 1, 2)),
-    "online_dpo": (ONLINE, 0.6, (10, 11, 12)),
-    "online_dpo, ipo": (ONLINE | {"loss": "ipo", "beta": 0.1, "group_size": 4}, 0.6, (10, 11, 12)),
-    "lagged_grpo": (LAGGED, 0.6, (10, 11, 12)),
-    "lagged_grpo, weighted": (WEIGHTED, 0.6, (10, 11, 12)),
-} | {
-    f"grpo, {variant}": (QUICK | {"updates": 20, "variant": variant, "overlong": 0.0}, 0.3, (4,))
-    for variant in list(VARIANTS)[1:]
+    "ppo": (QUICK | {"kl_coef": 0.05}, 0.3),  # 2.7, 0.6
+    "grpo": (QUICK, 0.6),  # 1.4, 0.1
+    "online_dpo": (ONLINE, 0.2),  # 1.1, 0.1
+    "online_dpo, ipo": (ONLINE | {"loss": "ipo", "beta": 0.1, "group_size": 4}, 0.3),  # 1.2, 0.1
+    "lagged_grpo": (LAGGED, 0.1),  # 0.84, 0.16
+    "lagged_grpo, weighted": (WEIGHTED, 0.4),  # 1.4, 0.1
+    "grpo, dr_grpo": (VARIED | {"variant": "dr_grpo"}, 0.8),  # 2.0, 0.1
+    "grpo, dapo": (VARIED | {"variant": "dapo"}, 0.8),  # 1.9, 0.1
+    "grpo, gspo": (VARIED | {"variant": "gspo"}, 0.4),  # 1.5, 0.2
+    "grpo, cispo": (VARIED | {"variant": "cispo"}, 0.0),  # 1.7, 0.4
+    "grpo, rloo": (VARIED | {"variant": "rloo", "updates": 30}, 0.2),  # 1.1, 0.2
+    "grpo, reinforce++": (VARIED | {"variant": "reinforce++"}, 0.4),  # 1.4, 0.2
+    "grpo, reinforce++_baseline": (VARIED | {"variant": "reinforce++_baseline"}, 0.4),  # 1.2, 0.1
 }
 
 
-@pytest.mark.parametrize(("case", "seed"), [(case, seed) for case, x in LEARNING.items() for seed in x[2]])
-def test_gold_rises(case, seed):
-    settings, least, _ = LEARNING[case]
+def test_every_variant_of_grpo_is_among_them():
+    assert {f"grpo, {variant}" for variant in list(VARIANTS)[1:]} <= LEARNING.keys()
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("case", LEARNING)
+def test_gold_rises(case, band):
+    settings, least = LEARNING[case]
     name = case.partition(",")[0]
-    started = base(10) if name == "grpo" else base()
-    history = train(name, started, seed=seed, progress=False, **settings).history
-    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
-    print(f"{case} {seed}: gold {start:.2f} to {end:.2f}, KL {history['kl_reference'].iloc[-1]:.2f}")
-    assert end > start + least
-    assert (history["reward"] == history["gold"]).all()
+    runs = []
+    for seed in range(20, 25 if case == "ppo" else 23):
+        started = base(10 if name == "grpo" else 14, seed=seed)
+        runs.append(train(name, started, seed=seed, progress=False, **settings).history)
+        assert (runs[-1]["reward"] == runs[-1]["gold"]).all()
+    band(map(rise, runs), at_least=least)
     if case in ("ppo", "grpo"):
-        assert 0.3 < history["kl_reference"].iloc[-1] < 15
+        band((history["kl_reference"].iloc[-1] for history in runs), at_least=0.3, at_most=15, of="KL")
     if case == "ppo":
-        assert history["ended"].iloc[-5:].mean() > 0.85
+        band((history["ended"].iloc[-5:].mean() for history in runs), at_least=0.8, of="ended")
 
 
-@pytest.mark.parametrize("seed", [10, 11, 12])
-def test_gold_rises_with_a_reward_model_that_is_trained_further(taught, seed):
-    given = {"batch_size": 64, "lr": 1e-3, "updates": 40, "progress": False, "pairs": 300, "noise": 0.1}
+@pytest.mark.learning
+def test_gold_rises_with_a_reward_model_that_is_trained_further(band):
+    given = {"batch_size": 64, "lr": 1e-3, "updates": 24, "progress": False, "pairs": 300, "noise": 0.1}
     given |= {"refresh_every": 8, "reward_model_lr": 1e-3, "reward_model_epochs": 3}
-    history = train("iterative_ppo", base(), reward=taught, seed=seed, **given).history
-    start, end = history["gold"][:5].mean(), history["gold"][-5:].mean()
-    print(history[["gold", "reward", "kl_reference", "fresh_accuracy", "fresh_accuracy_after"]][::8].round(2))
-    assert end > start + 0.8
-    refreshed = history.dropna()
-    assert len(refreshed) == 5
-    assert (refreshed["fresh_accuracy_after"] > refreshed["fresh_accuracy"]).sum() >= 4
+    rises, gains = [], []
+    for seed in range(20, 23):
+        history = train("iterative_ppo", base(seed=seed), reward=little(seed), seed=seed, **given).history
+        rises.append(rise(history))
+        refreshed = history.dropna()
+        assert len(refreshed) == 3
+        gains.append((refreshed["fresh_accuracy_after"] - refreshed["fresh_accuracy"]).mean())
+    band(rises, at_least=0.2)  # settled: 1.6, 0.3
+    band(gains, at_least=0, of="accuracy")
 
 
 # --- bad settings --------------------------------------------------------------------------------------
