@@ -196,8 +196,10 @@ LEARNING = {
     "lagged_grpo": (LAGGED, 0.1),  # 0.84, 0.16
     "lagged_grpo, weighted": (WEIGHTED, 0.4),  # 1.4, 0.1
 }
-# rloo 0.94, 0.13; the others 1.7 to 2.6, 0.1 to 0.4, but cispo 2.3, 0.9: one run in five stays at 0.4.
+# rloo 0.94, 0.13; the others 1.7 to 2.6, 0.1 to 0.4.
 LEARNING |= {f"grpo, {variant}": (VARIED | {"variant": variant}, 0.2) for variant in list(VARIANTS)[1:]}
+# With twice this learning rate one run in five stays near 0.
+LEARNING["grpo, cispo"][0].update(lr=1e-3, updates=40)
 
 
 @pytest.mark.learning
