@@ -92,7 +92,7 @@ check: $(VENV)/.all
 
 test: check
 	$(MAKE) book SERVE=0
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --ignore tests/browser $(NBVAL) tests chapters exercises/masters
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser $(NBVAL) tests chapters exercises/masters
 
 # What trains goes other ways where a processor rounds otherwise. PyTorch can do as all smaller processors do.
 KINDS := import torch; kinds = ['default', 'avx2', 'avx512']; best = torch.backends.cpu.get_cpu_capability().lower(); \

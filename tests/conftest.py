@@ -1,5 +1,16 @@
 """Bands over seeds, helpers/bands.py: the fixture, the option, and the table at the end of a session."""
 
+import signal
+
 from bands import band, pytest_addoption, pytest_terminal_summary
 
 __all__ = ["band", "pytest_addoption", "pytest_terminal_summary"]
+
+# A shell's background job ignores Ctrl-C, and so would the tests of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Files that train first: a long file begun at the end would leave the other processes without work."""
+    trains = {item.path for item in items if item.get_closest_marker("learning")}
+    items.sort(key=lambda item: item.path not in trains)

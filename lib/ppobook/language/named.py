@@ -54,9 +54,11 @@ def open_policy(
 
 
 def no_progress_bars(quiet: bool = False) -> None:
-    """Without a terminal transformers shows no progress bars; call it before transformers is imported."""
+    """Without a terminal transformers shows no progress bars."""
     if quiet or not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when it is imported
+        if "transformers" in sys.modules:
+            sys.modules["transformers"].logging.disable_progress_bar()
 
 
 def run_in(name: str, device: str = "cpu") -> Run | None:
