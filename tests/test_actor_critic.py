@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import switches  # noqa: F401
 import torch
+from bands import seeds
 
 from ppobook import load, train
 from ppobook.batches import Batch
@@ -159,7 +160,7 @@ def test_several_discrete_actions_at_once_are_learned(kind, band):
     """Each of ten steps pays at most 2; what knows nothing earns 8."""
     more = {"num_envs": 8, "num_steps": 64, "hidden": (64, 64)}
     more |= {"max_kl": 0.05} if kind is TRPO else {"lr": 5e-3, "entropy_coef": 0.0, "epochs": 4}
-    runs = [run(kind, "tests/Switches-v0", total_steps=8_000, seed=seed, **more) for seed in range(3)]
+    runs = [run(kind, "tests/Switches-v0", total_steps=8_000, seed=seed, **more) for seed in seeds(3)]
     band([one.history["return_mean"].iloc[-1] for one in runs], at_least=13)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import switches  # noqa: F401
 import torch
+from bands import seeds
 
 from ppobook import load, train
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
@@ -282,8 +283,8 @@ def test_every_variant_trains_and_stays_finite(env, settings):
 def test_states_are_learned_in_tables_too(band):
     given = {**SMALL, "env": "ppobook/Chain-v0", "total_steps": 3000, "lr": 0.05, "progress": False}
     del given["hidden"]  # a table has none
-    returns = [train("ppo", **given, seed=seed).history["return_mean"] for seed in range(4)]
-    band([x.iloc[-5:].mean() - x.iloc[:3].mean() for x in returns], at_least=0)
+    returns = [train("ppo", **given, seed=seed).history["return_mean"] for seed in seeds(3)]
+    band([x.iloc[-5:].mean() for x in returns], at_least=0.8)  # settled: 1.00, 0.004; 0.44 at first
 
 
 # --------------------------------------------------------------------------------------------- bad input

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from bands import seeds
 from gymnasium import spaces
 from small_runs import SMALL, small
 
@@ -271,7 +272,7 @@ class OtherSteps(learner_class("ppo")):
 def test_ppo_as_it_should_be(band):
     """With its preset. A run may well lose on the way what it had, and then the doctor is right to say so."""
     found = []
-    for seed in range(3):
+    for seed in seeds(3):
         run = train("ppo", env="CartPole-v1", seed=seed, total_steps=50_000, progress=False)
         found.append(len(names(run.history, run.config, action_dims=0)))
     band(found, at_most=0.5)
@@ -302,7 +303,7 @@ FAULTS = {
 def test_a_fault_is_found(fault, band):
     make, expected = FAULTS[fault]
     found = []
-    for seed in range(3):
+    for seed in seeds(3):
         run = make(seed)
         # As if it had been stopped after a quarter of its steps.
         config = run.config | {"total_steps": 4 * run.config["total_steps"]}

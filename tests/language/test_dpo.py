@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from bands import seeds
 from language_stages import WORDS, WORLD, base, completions_of, token_log_probs
 from language_stages import decoder as any_decoder
 from small_language import EVERY, Table, rough
@@ -486,33 +487,36 @@ def gold(model, world):
     return world.gold(said).mean().item()
 
 
-# Settings; the least that gold must rise by. In comments median and spread as settled, on seeds from 1000 on.
+# Settings; how many seeds. In comments median and spread of what gold rises by, as settled on sixteen seeds
+# (ipo: eight) from 1000 on.
 LEARNING = {
-    "dpo": ({"beta": 1.0, "lr": 6e-4, "updates": 60}, 0.1),  # 0.63, 0.15
-    "ipo": ({"lr": 6e-4, "updates": 60}, 0.1),  # 0.73, 0.15
-    "kto": ({"lr": 1e-3, "updates": 80}, 0.0),  # 0.74, 0.26
-    # Without a reference nothing holds a policy back.
-    "simpo": ({"beta": 5.0, "lr": 3e-4, "updates": 60}, 0.0),  # 0.79, 0.10
+    "dpo": ({"beta": 1.0, "lr": 6e-4, "updates": 60}, 3),  # 0.68, 0.15
+    "ipo": ({"lr": 6e-4, "updates": 120}, 3),  # 1.0, 0.1
+    "kto": ({"lr": 1e-3, "updates": 150}, 3),  # 0.85, 0.16
+    # Without a reference nothing holds a policy back, and runs differ more.
+    "simpo": ({"beta": 10.0, "lr": 3e-4, "updates": 60}, 5),  # 0.68, 0.18
 }
 
 
 @pytest.mark.learning
 @pytest.mark.parametrize("loss", LEARNING)
 def test_gold_rises(loss, band):
-    settings, least = LEARNING[loss]
+    settings, number = LEARNING[loss]
     given = {"pairs": 2000, "noise": 0.1, "progress": False}
     given |= {} if loss == "kto" else {"eval_pairs": 200, "eval_every": 20}
     rises, right, margins = [], [], []
-    for seed in range(20, 23):
+    for seed in seeds(number):
         # One that knows its grammar less well would learn from its own samples to leave out half of a text.
         start = base(updates=300, seed=seed)
         run = train("dpo", start, loss=loss, seed=seed, **given, **settings)
-        rises.append(gold(run.model, run.world) - gold(start.model, run.world))
+        # By 1 at most: that some runs do better yet makes none of them worse.
+        rises.append(min(gold(run.model, run.world) - gold(start.model, run.world), 1.0))
         if loss != "kto":
             last = run.history.dropna().iloc[-1]
             right.append(last["eval_accuracy"])
             margins.append(last["margin"])
-    band(rises, at_least=least)
+    band(rises, at_least=0.1)  # with nothing learned: 0
     if loss != "kto":
-        band(right, at_least=0.5, of="accuracy")
-        band(margins, at_least=0, of="margin")
+        band(right, at_least=0.6, of="accuracy")  # settled: 0.72 to 0.80, 0.05 at most
+    if loss in ("dpo", "ipo"):
+        band(margins, at_least=0, of="margin")  # settled: 0.93, 0.2 and 0.19, 0.03

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from bands import seeds
 from small_language import EOS, completions, rough_decoder, same_run
 
 from ppobook.language import reward as room
@@ -507,7 +508,7 @@ def test_it_learns_what_people_like(plenty, pooling, share, band):
 
     possible = right(WORLD.gold(fresh.chosen) - WORLD.gold(fresh.rejected))
     shares, climbs = [], []
-    for seed in range(20, 24):
+    for seed in seeds(4):
         model = decoder(seed, width=16)
         task = Task(model, WORLD.tokenizer, data)
         stage = made(task, seed=seed, pooling=pooling, batch_size=32, lr=0.005, eval_pairs=150)
@@ -517,7 +518,7 @@ def test_it_learns_what_people_like(plenty, pooling, share, band):
         chosen, rejected = (stage.model.rewards(side).detach() for side in (fresh.chosen, fresh.rejected))
         shares.append(right(chosen - rejected))
         steps = ladder(stage.model, WORLD)
-        climbs.append(steps["proxy"][2] - steps["proxy"][0])
+        climbs.append(min(steps["proxy"][2] - steps["proxy"][0], 2))  # as much as gold itself
     band(shares, at_least=share, at_most=possible + 0.02)
-    if pooling == "sum":  # settled: 2.3, 0.3; the other sees no difference with one seed in five
+    if pooling == "sum":  # settled: 1.9, 0.2; the other sees no difference with one seed in five
         band(climbs, at_least=0.5, of="ladder")

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from bands import seeds
 from small_language import completions, rough_decoder
 
 from ppobook.language.data import examples_of
@@ -290,7 +291,7 @@ def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar(band):
     floor = entropy_of_one_clause(WORLD)
     given = {**QUICK, "width": 32, "batch_size": 64, "lr": 0.004, "eval_every": 200, "eval_examples": 600}
     losses, ended, correct = [], [], []
-    for seed in range(20, 23):
+    for seed in seeds(3):
         run = train("sft", data=WORLD, updates=200, examples=3000, seed=seed, **given)
         losses.append(run.history["eval_loss"].iloc[-1] / floor)
         assert run.history["loss"].iloc[0] > 3 * floor
@@ -298,8 +299,8 @@ def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar(band):
         ended.append(found[0])
         correct.append(found[1])
     # A mean over 600 texts is itself uncertain, by a fiftieth. One that does not read its prompt has 1.17,
-    # and one run in five ends there. Settled: 1.12, 0.03.
-    band(losses, at_least=0.95, at_most=1.5)
+    # and some runs end there. Settled: 1.15, 0.04.
+    band(losses, at_least=0.95, at_most=1.4)
     band(ended, at_least=0.9, of="ended")  # settled: 1.0, 0.0
     band(correct, at_least=0.8, of="grammar")  # 0.98, 0.00
 
@@ -307,7 +308,7 @@ def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar(band):
 @pytest.mark.learning
 def test_the_world_of_the_book_is_learned_by_default(band):
     world, golds, ended, correct = World(), [], [], []
-    for seed in range(20, 23):
+    for seed in seeds(3):
         run = train("sft", data=world, seed=seed, progress=False)
         found = whole(world, run.model, 30)
         golds.append(world.gold(found[2]).mean().item())

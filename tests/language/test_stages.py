@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from bands import seeds
 from language_stages import (
     PPO_SETTINGS,
     RECORDS,
@@ -183,21 +184,24 @@ def rise(history):
 
 
 QUICK = {"reward": "gold", "batch_size": 32, "lr": 2e-3, "updates": 30}
-ONLINE = {"reward": "gold", "batch_size": 64, "lr": 1e-3, "updates": 40}
-LAGGED = {"reward": "gold", "batch_size": 32, "lr": 1e-3, "updates": 30, "lag": 2}
-WEIGHTED = LAGGED | {"corrected": False, "max_weight": 2.0}
+ONLINE = {"reward": "gold", "batch_size": 64, "lr": 1e-3, "updates": 60}
+ONLINE_IPO = ONLINE | {"updates": 50, "loss": "ipo", "beta": 0.1, "group_size": 4}
+LAGGED = {"reward": "gold", "batch_size": 32, "lr": 1e-3, "updates": 45, "lag": 2}
+WEIGHTED = LAGGED | {"updates": 30, "corrected": False, "max_weight": 2.0}
 VARIED = QUICK | {"updates": 25, "overlong": 0.0}
-# Settings; the least that gold must rise by. In comments median and spread as settled, on seeds 1000 to 1009.
+# Settings; the least that gold must rise by: with nothing learned it rises by 0, give or take 0.1. In
+# comments median and spread as settled, on eight seeds and more from 1000 on.
 LEARNING = {
-    "ppo": (QUICK | {"kl_coef": 0.05}, 0.3),  # 2.7, 0.6
-    "grpo": (QUICK, 0.6),  # 1.4, 0.1
-    "online_dpo": (ONLINE, 0.2),  # 1.1, 0.1
-    "online_dpo, ipo": (ONLINE | {"loss": "ipo", "beta": 0.1, "group_size": 4}, 0.3),  # 1.2, 0.1
-    "lagged_grpo": (LAGGED, 0.1),  # 0.84, 0.16
+    "ppo": (QUICK | {"kl_coef": 0.05}, 0.3),  # 2.7, 0.2
+    "grpo": (QUICK, 0.6),  # 1.6, 0.2
+    "online_dpo": (ONLINE, 0.3),  # 1.7, 0.1
+    "online_dpo, ipo": (ONLINE_IPO, 0.3),  # 1.3, 0.14
+    "lagged_grpo": (LAGGED, 0.3),  # 1.1, 0.2
     "lagged_grpo, weighted": (WEIGHTED, 0.4),  # 1.4, 0.1
 }
-# rloo 0.94, 0.13; the others 1.7 to 2.6, 0.1 to 0.4.
+# rloo 1.6, 0.35; cispo 2.5, 0.2; the others 1.6 to 2.5, 0.1 to 0.3.
 LEARNING |= {f"grpo, {variant}": (VARIED | {"variant": variant}, 0.2) for variant in list(VARIANTS)[1:]}
+LEARNING["grpo, rloo"][0].update(updates=40)
 # With twice this learning rate one run in five stays near 0.
 LEARNING["grpo, cispo"][0].update(lr=1e-3, updates=40)
 
@@ -208,7 +212,7 @@ def test_gold_rises(case, band):
     settings, least = LEARNING[case]
     name = case.partition(",")[0]
     runs = []
-    for seed in range(30, 35 if case in ("ppo", "grpo, cispo") else 33):
+    for seed in seeds(4 if case in ("ppo", "grpo, cispo", "grpo, rloo") else 3):
         runs.append(train(name, base(seed=seed), seed=seed, progress=False, **settings).history)
         assert (runs[-1]["reward"] == runs[-1]["gold"]).all()
     band(map(rise, runs), at_least=least)
@@ -220,17 +224,17 @@ def test_gold_rises(case, band):
 
 @pytest.mark.learning
 def test_gold_rises_with_a_reward_model_that_is_trained_further(band):
-    given = {"batch_size": 64, "lr": 1e-3, "updates": 24, "progress": False, "pairs": 300, "noise": 0.1}
-    given |= {"refresh_every": 8, "reward_model_lr": 1e-3, "reward_model_epochs": 3}
+    given = {"batch_size": 64, "lr": 1e-3, "updates": 16, "progress": False, "pairs": 600, "noise": 0.1}
+    given |= {"refresh_every": 8, "reward_model_lr": 1e-3, "reward_model_epochs": 6}
     rises, gains = [], []
-    for seed in range(20, 23):
+    for seed in seeds(3):
         history = train("iterative_ppo", base(seed=seed), reward=little(seed), seed=seed, **given).history
         rises.append(rise(history))
         refreshed = history.dropna()
-        assert len(refreshed) == 3
+        assert len(refreshed) == 2
         gains.append((refreshed["fresh_accuracy_after"] - refreshed["fresh_accuracy"]).mean())
-    band(rises, at_least=0.2)  # settled: 1.6, 0.3
-    band(gains, at_least=0, of="accuracy")
+    band(rises, at_least=0.2)  # settled: 1.1, 0.26
+    band(gains, at_least=0, of="accuracy")  # 0.12, 0.03
 
 
 # --- bad settings --------------------------------------------------------------------------------------
