@@ -4,13 +4,15 @@ What it has in common with training of language models is in tests/run/test_cont
 """
 
 import json
+import math
 import pickle
+import re
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from small_runs import Own, OwnPolicy, OwnSettings, own, same_run, small, timeless
+from small_runs import Odd, Own, OwnPolicy, OwnSettings, own, same_run, small, timeless
 from threadpoolctl import threadpool_info
 
 from ppobook import load, train
@@ -195,6 +197,57 @@ class Huge(gym.Env):
         return self.seen, self.reward, False, False, {}
 
 
+class Pays(Odd):
+    """Rewards of `pays`, in turns of either sign."""
+
+    def __init__(self, pays):
+        super().__init__()
+        self.pays = pays
+
+    def step(self, action):
+        observation, _, *ended = super().step(action)
+        return observation, self.pays * (-1) ** self.t, *ended
+
+
+gym.register("test_training/Pays-v0", entry_point=Pays, max_episode_steps=20)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("pays", [1e20, 1e38])
+@pytest.mark.parametrize("algorithm", ["vanilla", "trpo", "ppo"])
+def test_rewards_that_overflow_are_the_reason(algorithm, pays, fast):
+    given = {"env": "test_training/Pays-v0", "env_kwargs": {"pays": pays}, "fast": fast, "progress": False}
+    end = "Make them smaller" + (", or set normalize_rewards=True" if algorithm != "vanilla" else "")
+    what = re.escape(f"rewards of up to {pays:g} are too large for a float32. {end}")
+    with pytest.raises(FloatingPointError, match=rf"must be finite.*: {what}$"):
+        train(algorithm, **given, num_envs=4, num_steps=64, total_steps=512)
+
+
+@pytest.mark.parametrize("column", ["policy_loss", "value_loss", "grad_norm"])
+def test_a_loss_that_is_not_finite_is_refused(column):
+    def update(self, rollout):
+        return {**Vanilla.update(self, rollout), column: math.inf}
+
+    with pytest.raises(
+        FloatingPointError, match=rf"{column} returned by Mine\.update must be finite, got inf$"
+    ):
+        small(algorithm=learner(update=update))
+
+
+def test_weights_that_are_not_finite_from_the_start_are_refused(tmp_path):
+    def networks(self, *given):
+        policy, value = Vanilla.networks(self, *given)
+        next(policy.parameters()).data.fill_(math.nan)
+        return policy, value
+
+    with pytest.raises(
+        ValueError, match=r"weights of CategoricalPolicy must be finite before update 1, got '"
+    ):
+        small(algorithm=learner(networks=networks), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_reward_that_is_not_finite_is_refused(tmp_path):
     with pytest.raises(ValueError, match="reward"):
         small(env="ppobook-test/Odd-v0", env_kwargs={"nan_at": 5}, out=tmp_path / "run")
@@ -318,7 +371,8 @@ def test_a_truncated_environment_state(tmp_path):
     path = tmp_path / "run" / "checkpoint-000007" / "environments.pkl"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(
-        ValueError, match=r"environments.pkl must be as it was written.*Without the file the run resumes"
+        ValueError,
+        match=r"environments.pkl must be as it was written.*[^.]\. Without the file the run resumes",
     ):
         train(resume=tmp_path / "run", total_steps=400)
 

@@ -65,6 +65,10 @@ COLUMNS = (
 # These are integers; all others are floats.
 COUNTS = ("update", "steps", "episodes")
 
+# Columns that overflow where rewards are too large; and a reward from which on they may.
+_FINITE = {"policy_loss", "value_loss", "grad_norm"}
+_LARGE_REWARD = 1e15
+
 # A file beside the state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
@@ -389,7 +393,7 @@ class _Training(TrainingLoop):
         begin = time.perf_counter()
         rollout = learner.collect(self.collector)
         between = time.perf_counter()
-        metrics = self.metrics(f"{type(learner).__name__}.update", learner.update(rollout))
+        metrics = self._updated(rollout)
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= metrics.keys():
             metrics = _after_update(learner.policy, rollout, used) | metrics
@@ -404,6 +408,36 @@ class _Training(TrainingLoop):
             row |= {f"return_{name}": getattr(returns, name)() for name in ("mean", "std", "min", "max")}
             row["length_mean"] = lengths.mean()
         return row | {"seconds_rollout": between - begin, "seconds_update": time.perf_counter() - between}
+
+    def _updated(self, rollout: Rollout) -> dict[str, Any]:
+        """The learner's metrics after its update.
+
+        Raises
+        ------
+        FloatingPointError
+            A loss, or another number computed from rewards, is not finite.
+        """
+        learner = self.learner
+        name = type(learner).__name__
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+                metrics = self.metrics(f"{name}.update", learner.update(rollout))
+            for column in _FINITE & metrics.keys():
+                if not math.isfinite(metrics[column]):
+                    raise FloatingPointError(
+                        f"{column} returned by {name}.update must be finite, got {float(metrics[column])}"
+                    )
+        except (FloatingPointError, validation.NotFiniteError) as error:
+            largest = rollout.rewards.abs().max().item()
+            if largest < _LARGE_REWARD:
+                raise
+            scaled = getattr(learner.settings, "normalize_rewards", True)
+            remedy = "Make them smaller" + ("" if scaled else ", or set normalize_rewards=True")
+            raise FloatingPointError(
+                f"{str(error).partition(':')[0]}: rewards of up to {largest:.2g} are too large for a "
+                f"float32. {remedy}"
+            ) from error
+        return metrics
 
     def before_checkpoint(self) -> None:
         if not self.saves_environments:
@@ -443,8 +477,8 @@ class _Training(TrainingLoop):
         except Exception as error:  # unpickling a damaged file can raise nearly anything
             raise ValueError(
                 f"{checkpoint.where}/{_ENVIRONMENTS} must be as it was written, by these versions of the "
-                f"libraries, got: {validation.reason(error)}. Without the file the run resumes with new "
-                "episodes"
+                f"libraries, got: {validation.reason(error).rstrip('.')}. Without the file the run resumes "
+                "with new episodes"
             ) from None
 
     def _reset_environments(self) -> None:

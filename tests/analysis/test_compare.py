@@ -174,7 +174,7 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
     [
         ([], {}, r"folders must be a list of at least one .*, got \[\]"),
         (["a0", "a1", "b0/../a0"], {}, "folders must differ from one another, got '.*a0' twice"),
-        (["nothing"], {}, "must be the folder of a run, got a path without a folder$"),
+        (["nothing"], {}, "must be the folder of a run, got a folder that does not exist$"),
         (["chian"], {}, r"folders='.*chian' must be the folder of a run, .*\. Did you mean '.*chain'\?"),
         (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
         (

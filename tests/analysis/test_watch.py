@@ -1,5 +1,6 @@
 """Films of episodes: as many frames as the episode has, the same episode that `evaluate` plays."""
 
+import os
 import sys
 
 import gymnasium as gym
@@ -54,6 +55,18 @@ COUNTING = "test_watch/Counting-v0"
 gym.register(COUNTING, Counting)
 gym.register("test_watch/Blind-v0", Blind)
 POLICY = CategoricalPolicy(1, 2, (4,))
+
+
+def test_no_window_is_opened(tmp_path, monkeypatch):
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    monkeypatch.setenv("SDL_AUDIODRIVER", "mine")
+    seen = []
+    monkeypatch.setattr(
+        Counting, "render", lambda self: seen.append(dict(os.environ)) or np.zeros((32, 48, 3), np.uint8)
+    )
+    watch(POLICY, COUNTING, tmp_path / "film.gif")
+    assert {(x["SDL_VIDEODRIVER"], x["SDL_AUDIODRIVER"]) for x in seen} == {("dummy", "mine")}
+    assert "SDL_VIDEODRIVER" not in os.environ
 
 
 def frames(path):

@@ -160,14 +160,27 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),
         (f"{ON_CARTPOLE} --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("train --resume nowhere", "nowhere"),
-        ("evaluate nowhere", "nowhere"),
+        ("evaluate nowhere", "ppobook: 'nowhere' must be the folder of a run, got a folder that does not"),
+        ("evaluate a_file", "ppobook: 'a_file' must be the folder of a run, got a file"),
         ("evaluate", "needs RUN"),
         ("evaluate nowhere --learner mine", "--learner must be MODULE:CLASS"),
         ("train nowhere_at_all:Mine --env CartPole-v1", "there is no module 'nowhere_at_all'"),
         ("train mine.py:Mine --env CartPole-v1", "as in my_module:MyPPO for my_module.py"),
         ("train json:Mine --env CartPole-v1", "must be a name in json, got 'Mine'"),
         ("train json:dumps --env CartPole-v1", "got 'json:dumps', of type function"),
-        ("train json:JSONDecoder --env CartPole-v1", "JSONDecoder"),
+        (
+            "train json:JSONDecoder --env CartPole-v1 --num-minibatches 2",
+            "algorithm must be a subclass of Learner, got the class JSONDecoder",
+        ),
+        (
+            f"{ON_CARTPOLE} --checkpoint-every 5",
+            "out must be a folder for the checkpoints of checkpoint_every=5, got None",
+        ),
+        (f"{ON_CARTPOLE} --checkpoint-minutes 5", "for the checkpoints of checkpoint_minutes=5, got None"),
+        (
+            "train ppo --env Moon/Base-v1",
+            "An id that a package registers is given with it, as in package:Moon/Base-v1",
+        ),
         ("train vanilla --config nowhere.yml", "'nowhere.yml', which cannot be read (No such file"),
         ("train --resume nowhere --config x.yml", "a resumed run keeps its settings"),
         ("doctor nowhere", "nowhere"),
@@ -204,6 +217,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").touch()
     assert sentence in refused(capsys, *line.split())
 
 
@@ -303,6 +317,8 @@ def test_a_runs_config_is_such_a_file(tmp_path):
         ("gamma: 1.5", "gamma must be a number in [0, 1], got 1.5"),
         ("env: my_worlds:World-v0", "has the env 'my_worlds:World-v0': a module that a file names is not"),
         ("progress: true", "has 'progress', which is not a setting"),
+        ("quiet: true", "has 'quiet', which no file can have: give --quiet on the command line"),
+        ("resume: run", "has 'resume', which no file can have: give --resume on the command line"),
     ],
 )
 def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):

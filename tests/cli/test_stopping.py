@@ -140,7 +140,11 @@ def test_a_command_that_is_stopped(folder, what):
 
 @pytest.mark.parametrize(
     ("what", "code", "said"),
-    [("{}['entropy']", 1, "KeyError: 'entropy'"), ("exit(7)", 7, "sys.exit was called")],
+    [
+        ("{}['entropy']", 1, "KeyError: 'entropy'"),
+        ("exit(7)", 7, "sys.exit was called"),
+        ("exit(0)", 1, "sys.exit was called"),
+    ],
 )
 def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
     words = TRAIN.replace("train ppo", "train mine:Mine").split()
@@ -149,12 +153,19 @@ def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
     place = rf"mine\.py, line {PLACES[1]}, in loss"
     go_on = GO_ON.replace("env", "algorithm 'mine:Mine' and env")
     assert re.fullmatch(rf"ppobook: {said}; {place}; update 3 is saved; {go_on}\n", done.stderr), done.stderr
-    if code == 1:
+    if "KeyError" in said:
         words[2:2] = ["--traceback"]
         words[words.index("run")] = "other"
         shown = python(*words, cwd=folder, IN_LOSS=what).stderr
         assert "Traceback" in shown
         assert f"line {PLACES[1]}, in loss" in shown
+
+
+def test_what_is_not_saved_is_called_so(folder):
+    words = TRAIN.replace("--out run ", "").split()
+    done = python(*words, cwd=folder, AT_STEP="50", AT_STEP_DO="stop('SIGINT')")
+    end = "after update 3, 60 steps; not saved: --out was not given"
+    assert done.stderr == f"{ANSWER}\nppobook: stopped by Ctrl-C {end}\n"
 
 
 # Ctrl-C at the import of a module, before training begins.

@@ -10,7 +10,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from ppobook import evaluate
 from ppobook.envs import list_envs, make_env
+from ppobook.policies import CategoricalPolicy
 
 BYTES = spaces.Box(0, 255, (2,), np.uint8)
 IMAGE = spaces.Box(0, 255, (2, 2), np.uint8)
@@ -183,6 +185,51 @@ def test_rewards(reward):
 class Quits(Returns):
     def step(self, action):
         sys.exit("done here")
+
+
+class Faulty(Returns):
+    """Raises GeneratorExit in a step or on a reset; its close fails."""
+
+    def __init__(self, where=None):
+        super().__init__()
+        self.where = where
+
+    def reset(self, **given):
+        if self.where == "reset":
+            raise GeneratorExit
+        return super().reset(**given)
+
+    def step(self, action):
+        if self.where == "step":
+            raise GeneratorExit
+        return *super().step(action)[:2], True, False, {}
+
+    def close(self):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_environment_that_raises_what_is_no_exception_is_named(where):
+    with pytest.raises(ValueError, match=r"environment 0 of 1 \(.*\) raised GeneratorExit (on|in)"):
+        make_env(lambda: Faulty(where)).step(np.zeros(1, np.int64))
+
+
+def test_an_environment_whose_close_fails_costs_no_result():
+    assert len(evaluate(CategoricalPolicy(2, 2, (4,)), Faulty, episodes=3)["returns"]) == 3
+
+
+@pytest.mark.parametrize("missing", ["observation_space", "action_space"])
+@pytest.mark.parametrize("given", ["class", "environment", "None"])
+def test_an_environment_without_a_space_is_named(missing, given):
+    spaces = {"observation_space": REALS, "action_space": STATES}
+    del spaces[missing]
+    if given == "None":
+        spaces[missing] = None
+    kind = type("Bare", (gym.Env,), spaces)
+    with pytest.raises(
+        TypeError, match=rf"{missing} of env '.*Bare\(\)' must be a gymnasium\.Space, got None"
+    ):
+        make_env(kind() if given == "environment" else kind)
 
 
 def test_an_environment_that_calls_exit_is_named():

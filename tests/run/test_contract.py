@@ -210,7 +210,7 @@ def truncated(keep):
 
 HINT = r".*To go back to checkpoint-000006, remove checkpoint-000007"
 DAMAGES = {
-    "no folder": (shutil.rmtree, OSError, "must be the folder of a run, got a path without a folder"),
+    "no folder": (shutil.rmtree, OSError, "must be the folder of a run, got a folder that does not exist"),
     "no checkpoint": (
         lambda folder: [shutil.rmtree(path) for path in checkpoints(folder)],
         OSError,
@@ -305,6 +305,7 @@ BAD_ARGUMENTS = [
     ({"seed": 1.5}, "seed must be an integer of at least 0, got 1.5"),
     ({"checkpoint_every": 0}, "checkpoint_every must be an integer of at least 1, got 0"),
     ({"device": "abacus"}, "device must be 'cpu' or an accelerator that torch can use, got 'abacus'"),
+    ({"device": "gpu"}, r"that torch can use, got 'gpu'\. Did you mean 'cuda'\?$"),
     ({"device": "meta"}, "device must be 'cpu' or .* got 'meta'"),
     ({"num_threads": 0}, r"num_threads must be an integer in \[1, 256\], got 0"),
     ({"num_threads": 100_000}, r"num_threads must be an integer in \[1, 256\], got 100000"),

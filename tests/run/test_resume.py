@@ -1,5 +1,6 @@
 """A run that is killed and resumed ends with the bits of one that was not."""
 
+import json
 import os
 import random
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import small_language
 import small_stages
+from engines import ENGINES
 from small_runs import SMALL, same_run, small, timeless
 
 import ppobook.language
@@ -78,6 +80,11 @@ for line in sys.stdin:
     print(pid, flush=True)
     print(os.waitpid(pid, 0)[1], flush=True)
 """
+
+
+@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
+def engine(request):
+    return request.param
 
 
 class Forks:
@@ -202,6 +209,37 @@ def test_total_steps_count_from_the_start_of_the_run(tmp_path):
     assert train(resume=tmp_path / "run").history["steps"].iloc[-1] == 128
     assert train(resume=tmp_path / "run", total_steps=129).history["steps"].iloc[-1] == 160
     assert load(tmp_path / "run").config["total_steps"] == 129
+
+
+def test_a_finished_run_has_the_config_of_its_folder(engine, tmp_path, capfd):
+    engine.new(out=tmp_path / "run")
+    less = {name: 2 for name in engine.longer}
+    run = engine.train(resume=tmp_path / "run", progress=False, **less)
+    assert run.config == engine.load(tmp_path / "run").config
+    (name,) = less
+    assert f"{name}=2 is not saved: the run has its" in capfd.readouterr().err
+
+
+def edited(folder, **changes):
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def test_an_edited_config_is_refused_on_resume(engine, tmp_path, capfd):
+    folder = tmp_path / "run"
+    run = engine.new(out=folder)
+    edited(folder, lr=0.125)
+    with pytest.raises(
+        ValueError, match=r"config\.json' must be as it was written, with lr=.*, got 0\.125: a"
+    ):
+        engine.train(resume=folder)
+    # What may change on resume is one behind after a kill between the checkpoint and this file.
+    edited(folder, lr=run.config["lr"], checkpoint_every=9)
+    engine.train(resume=folder, progress=False)
+    assert "config.json' is not read: checkpoint_every is 2, not 9" in capfd.readouterr().err
+    for damaged in ("", "[]"):
+        (folder / "config.json").write_text(damaged)
+        assert len(engine.train(resume=folder, **engine.longer).history) == 11
 
 
 @posix

@@ -52,6 +52,20 @@ def test_an_integer_without_limits_has_none():
         Own.make("own", {"bare": 0.5}, {})
 
 
+@pytest.mark.parametrize(
+    ("default", "limits", "message"),
+    [
+        (-1.0, {"low": 0}, "default must be a number of at least 0, got -1.0"),
+        (0, {"above": 0}, "default must be a number above 0, got 0"),
+        ((1, 9), {"high": 4}, "default must be a number of at most 4, got 9"),
+        ("c", {"choices": ("a", "b")}, "default must be one of 'a', 'b', got 'c'"),
+    ],
+)
+def test_a_default_is_within_its_limits(default, limits, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        setting(default, "help", **limits)
+
+
 @pytest.mark.parametrize("value", [1e308, -1e39, 1e-300, np.float64(1e60)], ids=str)
 @pytest.mark.parametrize("name", ["rate", "several"])
 def test_a_float_must_be_one_of_float32(name, value):

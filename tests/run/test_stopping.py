@@ -1,7 +1,9 @@
 """However a run ends, its whole updates are kept: signals, errors, a full disk, a folder that moves away."""
 
+import errno
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -349,6 +351,53 @@ def test_a_disk_that_is_full_when_an_error_comes(engine, at_update, tmp_path, mo
     assert lost.startswith("update 3 could not be saved: OSError: out=")
     assert "No space left on device" in lost
     assert saved.startswith("update 2 is saved; go on with")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_folder_that_is_removed_is_written_again(engine, unbroken, at_update, tmp_path, capfd, fails):
+    """Also where its last checkpoint was that of the update before."""
+    folder = tmp_path / "run"
+
+    def remove():
+        shutil.rmtree(folder)
+        if fails:
+            raise ValueError("mine")
+
+    undo = at_update(5, remove)
+    if not fails:
+        engine.same_run(engine.new(out=folder), unbroken[engine.name])
+        assert names(folder) == ["6", "7"]
+    else:
+        with pytest.raises(ValueError, match="mine") as caught:
+            engine.new(out=folder)
+        assert caught.value.__notes__ == [f"update 4 is saved; go on with resume={str(folder)!r}"]
+        assert names(folder) == ["4"]
+    assert f"{str(folder)!r} was removed: written again" in capfd.readouterr().err
+    undo()
+    engine.same_run(engine.train(resume=folder), unbroken[engine.name])
+
+
+def test_a_removed_folder_that_cannot_be_made_again_holds_nothing(engine, at_update, tmp_path):
+    (tmp_path / "above").mkdir()
+
+    def replace():
+        shutil.rmtree(tmp_path / "above")
+        (tmp_path / "above").touch()
+
+    at_update(5, replace)
+    with pytest.raises(OSError, match=r"^out=.*got: Not a directory; nothing is saved$"):
+        engine.new(out=tmp_path / "above" / "run")
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_no_part(engine, tmp_path, monkeypatch):
+    def too_large(path, content):
+        path.write_bytes(content[:9])
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(checkpoint_module, "write_synced", too_large)
+    with pytest.raises(OSError, match=r"File too large; nothing is saved$"):
+        engine.new(out=tmp_path / "run")
+    assert not any((tmp_path / "run").iterdir())
 
 
 # ------------------------------------------------------------------------- when checkpoints are written

@@ -87,6 +87,7 @@ def watch(
     kind = path.suffix.lower()
     maker = env_maker(env, validation.keywords("env_kwargs", env_kwargs or {}))
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_no_window())
         envs = _make(maker)
         if not isinstance(env, gym.Env):
             stack.callback(envs.close)
@@ -98,6 +99,18 @@ def watch(
         add = stack.enter_context((_gif if kind == ".gif" else _mp4)(path, pace / every))
         envs.envs[0] = _Filmed(inner, frame, add, every)
         return evaluate(policy, envs, episodes, seed, deterministic)
+
+
+@contextlib.contextmanager
+def _no_window() -> Iterator[None]:
+    """Let pygame look for neither a screen nor a sound card: it complains where there is none."""
+    drivers = dict.fromkeys({"SDL_VIDEODRIVER", "SDL_AUDIODRIVER"} - os.environ.keys(), "dummy")
+    os.environ.update(drivers)
+    try:
+        yield
+    finally:
+        for name in drivers:
+            os.environ.pop(name, None)
 
 
 class _Filmed(gym.Wrapper):

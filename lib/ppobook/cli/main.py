@@ -63,10 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
         return 0
     except SystemExit as ended:
-        if notes := _notes(ended):  # of an environment or a reward
-            _say(f"sys.exit was called{_place(ended)}{notes}")
-        raise
-    except Exception as error:
+        place, notes = _place(ended), _notes(ended)
+        if not (place or notes):  # after --help
+            raise
+        _say(f"sys.exit was called{place}{notes}")
+        if ended.code:
+            raise
+        return 1  # what was asked for is not done
+    except BaseException as error:  # GeneratorExit, too
         usual = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | FloatingPointError)
         place = "" if isinstance(error, FloatingPointError) else _place(error)
         if traceback or not (usual or place):
@@ -146,5 +150,7 @@ def _print_anything() -> None:
 
 
 def _as_options(message: str) -> str:
-    """A message of the library, with resume='folder' as --resume folder."""
-    return re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)
+    """A message of the library in the command line's words: resume='folder' is --resume folder."""
+    message = re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)
+    message = re.sub(r"\bfolder=('[^']+')", r"\1", message)
+    return message.replace(", kept only in .run", "; not saved: --out was not given")

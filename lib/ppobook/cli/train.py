@@ -60,8 +60,9 @@ def train(words: Sequence[str], prog: str) -> None:
     learner: Any = algorithm
     if algorithm is not None and ":" in algorithm:
         learner = imported_class(algorithm, "algorithm", "MyPPO")
-        if hasattr(learner, "settings_class"):  # else it is no Learner, which `train` refuses
-            kinds, presets = [settings_class_of(learner)], learner.presets
+        from ppobook.registry import learner_class
+
+        kinds, presets = [settings_class_of(learner_class(learner))], learner.presets
     elif algorithm is not None and algorithm not in SETTINGS:
         hint = used_elsewhere(algorithm) or validation.did_you_mean(algorithm, SETTINGS)
         raise ValueError(f"algorithm must be {validation.one_of([*SETTINGS])}, got {algorithm!r}{hint}")
@@ -111,7 +112,7 @@ def train(words: Sequence[str], prog: str) -> None:
     from ppobook.training import train
 
     before = training.updates()
-    run = train(learner, **training.how(), **given, **settings)
+    run = train(learner, **training.how(given.get("out")), **given, **settings)
     last = run.history.iloc[-1]
     steps = counted(int(last["steps"]), "step")
     if len(run.history) == before:

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Training:
         checkpoint_every: updates between checkpoints; none: 10, or 50 for language models
         checkpoint_minutes: minutes after which one is written in any case
         resume: resume from the last checkpoint in this folder
-        config: YAML (or a run's config.json) with arguments and settings by name
+        config: YAML (or a run's config.json) with settings by name, and options like seed and out
         device: device of the networks
         num_threads: threads of torch
         tensorboard: write TensorBoard events into RUN as well
@@ -56,8 +56,13 @@ class Training:
             raise ValueError(f"--config {self.config}: a resumed run keeps its settings; leave it out")
         return self.config
 
-    def how(self) -> dict[str, Any]:
-        """The arguments of `train` that do not come from a file."""
+    def how(self, out: Any) -> dict[str, Any]:
+        """The arguments of `train` that do not come from a file; `out` may."""
+        for name in ("checkpoint_every", "checkpoint_minutes") if not (out or self.resume) else ():
+            if name in (given := self.given()):
+                raise ValueError(
+                    f"out must be a folder for the checkpoints of {name}={given[name]}, got None"
+                )
         progress = False if self.quiet else None
         return {"resume": self.resume, "progress": progress, "tensorboard": self.tensorboard}
 
@@ -89,6 +94,11 @@ def merged(
     """The arguments and settings of the command line, and those of a file that the command line lacks."""
     for name in in_file:
         if name not in arguments and name not in known:
+            if name in {f.name for f in fields(Training)}:
+                option = f"--{name.replace('_', '-')}"
+                raise ValueError(
+                    f"config={file!r} has {name!r}, which no file can have: give {option} on the command line"
+                )
             hint = did_you_mean(name, [*arguments, *known])
             raise ValueError(f"config={file!r} has {name!r}, which is not a setting of {called}{hint}")
     first = {name: x for name, x in in_file.items() if name in arguments}

@@ -94,6 +94,7 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
     if isinstance(env, EnvMaker):
         return env
     if isinstance(env, gym.Env):
+        _refuse_without_spaces(env, _described(env))
         return _registered(env) or EnvMaker(_described(env), own=partial(_copies, env))
     if isinstance(env, EnvSpec):
         make, name = partial(_call, partial(gym.make, env), env.id), f"gymnasium.make({env.id})"
@@ -130,7 +131,11 @@ def _full_id(env_id: str) -> str:
 
 
 def _unknown(env_id: str) -> ValueError:
-    hint = validation.did_you_mean(env_id.rpartition(":")[2], map(str, gym.registry))
+    name = env_id.rpartition(":")[2]
+    hint = validation.did_you_mean(name, map(str, gym.registry))
+    spaces = {spec.namespace for spec in gym.registry.values()}
+    if not hint and "/" in name and name.partition("/")[0] not in spaces:
+        hint = f". An id that a package registers is given with it, as in package:{name}"
     return ValueError(
         f"env must be the id of a known environment (`ppobook envs` lists them), got {env_id!r}{hint}"
     )
@@ -176,7 +181,16 @@ def _call(make: Callable[[], gym.Env], name: str, settings: dict[str, Any] | Non
         raise _cannot_be_made(name, settings or {}, error) from error
     if not isinstance(env, gym.Env):
         raise TypeError(f"env must be a function that returns a gymnasium.Env, got {env!r} from {name}")
+    _refuse_without_spaces(env, name)
     return env
+
+
+def _refuse_without_spaces(env: gym.Env, name: str) -> None:
+    """Raise TypeError for an environment whose class forgets a space."""
+    for what in ("observation_space", "action_space"):
+        space = getattr(env, what, None)
+        if not isinstance(space, gym.Space):
+            raise TypeError(f"{what} of env {name!r} must be a gymnasium.Space, got {space!r}")
 
 
 def _called(make: Callable[[], gym.Env], name: str, num_envs: int) -> Iterator[gym.Env]:

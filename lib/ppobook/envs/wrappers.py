@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Mapping
@@ -47,7 +48,9 @@ class CheckedEnv(gym.Wrapper):
         self._steps = 0
         try:
             returned = self.env.reset(seed=seed, options=options)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # GeneratorExit and sys.exit, too
             raise self._error(f"raised {validation.reason(error)}") from error
         try:
             observation, info = returned
@@ -59,7 +62,9 @@ class CheckedEnv(gym.Wrapper):
         self._steps += 1
         try:
             returned = self.env.step(action)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise self._error(f"raised {validation.reason(error)}") from error
         try:
             observation, reward, terminated, truncated, info = returned
@@ -74,6 +79,11 @@ class CheckedEnv(gym.Wrapper):
             name = next(name for name, flag in flags.items() if flag.__class__ not in _BOOLS)
             raise self._error(f"must return True or False as {name}, got {_short(flags[name])}")
         return self._fitted(observation), reward, terminated, truncated, info
+
+    def close(self) -> None:
+        """Close; one that fails then costs no result."""
+        with contextlib.suppress(Exception, SystemExit):
+            super().close()
 
     def _real(self, reward: Any) -> float:
         try:

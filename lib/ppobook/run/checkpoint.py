@@ -60,12 +60,15 @@ class Checkpoint:
         Where it was read, for messages.
     text : str, optional
         The history as CSV, if it is known already.
+    written : dict
+        The config as it was read: that of an earlier version has other names.
     """
 
     state: dict[str, Any]
     files: dict[str, bytes] = field(default_factory=dict)
     where: str = ""
     text: str | None = None
+    written: dict[str, Any] = field(default_factory=dict)
 
     @property
     def update(self) -> int:
@@ -102,12 +105,16 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(interrupted, ignore_errors=True)
     final = folder / f"checkpoint-{checkpoint.update:06d}"
     part = folder / f"{final.name}.part"
-    part.mkdir()
     state = io.BytesIO()
     torch.save(checkpoint.state, state)
-    for name, content in {"state.pt": state.getvalue(), **checkpoint.files}.items():
-        write_synced(part / name, content)
-    os.rename(part, final)
+    try:
+        part.mkdir()
+        for name, content in {"state.pt": state.getvalue(), **checkpoint.files}.items():
+            write_synced(part / name, content)
+        os.rename(part, final)
+    except BaseException:  # on a full disk, half of it would take room
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
     # For people. A run is read from its checkpoint, so these may be one behind after a kill.
     atomic_write(folder / "config.json", json.dumps(checkpoint.config, indent=2) + "\n", sync=False)
@@ -154,7 +161,8 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         absent = isinstance(error, FileNotFoundError | NotADirectoryError)
         got = f"one that can't be read ({error.strerror})"
         if absent:
-            got = f"a path without a folder{folders_like(folder.path)}"
+            what = "a folder that does not exist" if not folder.path.exists() else "a file"
+            got = f"{what}{folders_like(folder.path)}"
         raise OSError(f"{folder} must be the folder of a run, got {got}") from None
     if not complete:
         raise FileNotFoundError(f"{folder} must be the folder of a run, got one without a checkpoint")
@@ -175,6 +183,7 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         raise ValueError(
             f"{where}/state.pt must be a checkpoint of ppobook, got a truncated or damaged file{hint}"
         ) from None
+    written = state.get("config") if isinstance(state, dict) else None
     state = old.translated(state)
     found = state.get("format") if isinstance(state, dict) else None
     if found != str(format):
@@ -186,4 +195,4 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     missing = {"config", "history", "seconds", *format.parts} - state.keys()
     if missing:
         raise ValueError(f"{where}/state.pt must have {min(missing)!r}, got {', '.join(map(repr, state))}")
-    return Checkpoint(state, beside, where)
+    return Checkpoint(state, beside, where, written=dict(written or {}))

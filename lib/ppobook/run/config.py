@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
 from ppobook.run.checkpoint import Checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device
+from ppobook.run.progress import say
 from ppobook.run.registry import Registry
 from ppobook.run.settings import Settings, argument, settings_class_of
 
@@ -40,13 +43,14 @@ def resumed_config(
     Raises
     ------
     ValueError, TypeError
-        Something else was asked for than the run has.
+        Something else was asked for than the run has, or config.json was edited.
     """
     before = checkpoint.config
     with checkpoint.rebuilding():
         kind = registry.of_run(before, asked.pop(registry.argument, None))
         settings = settings_of(kind, before)
         device = before["device"]
+    _refuse_edited(folder, checkpoint.written, {limit, "checkpoint_every", "device"}, asked)
     config = before | {"device": checked_device(asked.pop("device", device))}
     every = asked.pop("checkpoint_every", before["checkpoint_every"])
     config["checkpoint_every"] = argument("checkpoint_every", every)
@@ -55,6 +59,29 @@ def resumed_config(
         config[limit] = check(limit, asked.pop(limit))
     refuse_other_settings(folder, asked, config, settings)
     return kind, settings, config
+
+
+def _refuse_edited(
+    folder: RunFolder, written: dict[str, Any], may_change: Collection[str], asked: Collection[str]
+) -> None:
+    """Raise if config.json has other settings than the checkpoint, which is what is read.
+
+    After a kill it may be one behind in what may change on resume; that is only said.
+    """
+    file = folder.path / "config.json"
+    try:
+        in_file, kept = json.loads(file.read_text(encoding="utf-8")), json.loads(json.dumps(written))
+        edited = {name: x for name, x in in_file.items() if repr(kept.get(name, x)) != repr(x)}
+    except (OSError, ValueError, AttributeError):  # it is for people; a run does without
+        return
+    for name, x in edited.items():
+        if name not in may_change:
+            raise ValueError(
+                f"{str(file)!r} must be as it was written, with {name}={kept[name]!r}, got {x!r}: a resumed "
+                "run keeps its settings"
+            )
+        if name not in asked:
+            say(f"{str(file)!r} is not read: {name} is {kept[name]!r}, not {x!r}; pass {name} to change it")
 
 
 def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:

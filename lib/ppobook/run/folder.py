@@ -40,6 +40,14 @@ def update_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
+def holds(path: Path, update: int) -> bool:
+    """Whether a folder holds the checkpoint that was written after an update."""
+    try:
+        return any(update_of(one) == update for one in checkpoints(path))
+    except OSError:  # the folder is gone
+        return False
+
+
 def is_run(path: str | Path) -> bool:
     """Whether a path is the folder of a run."""
     path = Path(path)

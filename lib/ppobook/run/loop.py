@@ -13,11 +13,11 @@ from torch import nn
 
 import ppobook
 from ppobook.run.checkpoint import Checkpoint, Format, delete_later, write_checkpoint
-from ppobook.run.folder import RunFolder, refuse_unless_writable
+from ppobook.run.folder import RunFolder, holds, refuse_unless_writable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.metrics import check_metrics
-from ppobook.run.progress import Progress, events
+from ppobook.run.progress import Progress, events, say
 from ppobook.run.state import Kept
 from ppobook.run.weights import weights_are_finite, weights_diverged
 from ppobook.validation import counted, reason
@@ -142,6 +142,16 @@ class TrainingLoop(abc.ABC):
 
     # The same for all.
 
+    def refuse_unless_finite(self) -> None:
+        """Raise ValueError if a weight is not finite before the next update."""
+        for module in self.modules():
+            for name, weights in module.named_parameters():
+                if not weights.isfinite().all():
+                    raise ValueError(
+                        f"the weights of {type(module).__name__} must be finite before update "
+                        f"{self.update + 1}, got {name!r} with NaN or infinity"
+                    )
+
     @property
     def update(self) -> int:
         """The number of updates done."""
@@ -187,6 +197,12 @@ class TrainingLoop(abc.ABC):
         self.history = History(checkpoint.state["history"])
         self.seconds = checkpoint.state["seconds"]
         self.saved = self.update
+        before = checkpoint.config
+        if self.position >= self.config[self.limit] and self.config != before:  # no update will save it
+            asked = [f"{name}={x!r}" for name, x in self.config.items() if x != before[name]]
+            done = counted(self.position, self.unit)
+            say(f"{', '.join(asked)} is not saved: the run has its {done} already")
+            self.config = before
 
     def save(self, folder: RunFolder | None, *, due: bool) -> None:
         """Write a checkpoint after the present update."""
@@ -194,14 +210,18 @@ class TrainingLoop(abc.ABC):
             self.before_checkpoint()
         if folder is not None:
             try:
+                if not folder.path.exists():
+                    folder.path.mkdir(parents=True)
+                    say(f"{folder} was removed: written again, with update {self.update} alone")
                 write_checkpoint(folder.path, self.checkpoint())
             except OSError as error:
-                remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+                remedy = "make room" if full else "make it writable"
                 kept = f"update {self.saved} is saved: {remedy} and resume"
                 self._unwritable = True
                 raise OSError(
                     f"{folder} must be a folder that can be written, got: {error.strerror or error}; "
-                    f"{kept if self.saved >= 0 else 'nothing is saved'}"
+                    f"{kept if holds(folder.path, self.saved) else 'nothing is saved'}"
                 ) from None
         self.saved, self._saved_at = self.update, time.monotonic()
 
@@ -256,7 +276,7 @@ class TrainingLoop(abc.ABC):
                         self.save(folder, due=True)
                     elif self.saves_anywhere and time.monotonic() - self._saved_at >= 60 * checkpoint_minutes:
                         self.save(folder, due=False)
-                if self.saved < self.update:
+                if not self._is_saved(folder):
                     self.save(folder, due=False)
             except BaseException as error:
                 kept = self._save_whole_updates(folder, error)
@@ -265,6 +285,10 @@ class TrainingLoop(abc.ABC):
                 signal = interrupts.asked or SIGINT
         if signal:
             raise self._interrupted(signal, path)
+
+    def _is_saved(self, folder: RunFolder | None) -> bool:
+        """Whether the present update is saved; its folder may have been removed since."""
+        return self.saved == self.update and (folder is None or holds(folder.path, self.saved))
 
     def _save_whole_updates(self, folder: RunFolder | None, error: BaseException) -> bool:
         """Undo the update that failed, and save the ones before; a note on the error says what is saved.
@@ -279,13 +303,13 @@ class TrainingLoop(abc.ABC):
                 self.set_state(self._kept.state)
             elif self._kept is not None:
                 lost = "the next one has changed the weights, which are too large to be copied"
-            if not lost and self.saved < self.update:
+            if not lost and not self._is_saved(folder):
                 self.save(folder, due=False)
         except Exception as failed:
             lost = reason(failed)
-        if folder is not None and lost and self.saved < self.update:
+        if folder is not None and lost and not self._is_saved(folder):
             error.add_note(f"update {self.update} could not be saved: {lost}")
-        if folder is not None and self.saved >= 0:
+        if folder is not None and holds(folder.path, self.saved):
             # A run that has diverged would diverge again.
             go_on = not isinstance(error, FloatingPointError)
             hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""

@@ -51,7 +51,9 @@ def checked_device(given: Any) -> str:
         torch.zeros(1, device=given).item()  # "meta" holds shapes and no numbers
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        why = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of all that there are
+        hint = ". Did you mean 'cuda'?" if str(given).lower() in ("gpu", "nvidia") else ""
         raise ValueError(
-            f"device must be 'cpu' or an accelerator that torch can use, got {given!r} ({reason})"
+            f"device must be 'cpu' or an accelerator that torch can use, got {given!r}{why}{hint}"
         ) from None
     return str(given)

@@ -44,6 +44,11 @@ def setting(
     """
     limits = {"low": low, "high": high, "above": above}
     limits = {name: limit for name, limit in limits.items() if limit is not None}
+    for one in default if isinstance(default, tuple) else (default,):
+        if limits and isinstance(one, int | float):
+            validation.number("default", one, **limits)
+    if choices is not None and default is not None:
+        validation.choice("default", default, choices)
     metadata = {"help": help, "choices": choices, "limits": limits, "needs": needs or {}}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)

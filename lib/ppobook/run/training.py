@@ -74,8 +74,10 @@ def run_training(
             if writes:
                 held.enter_context(locked(folder))
             loop = resumed(folder)
+            loop.refuse_unless_finite()
         else:
             loop = new()
+            loop.refuse_unless_finite()
             if folder is not None and writes:
                 make_new(folder)
                 held.enter_context(locked(folder))

@@ -165,7 +165,7 @@ def _train(
     if given.get("reward") is not None:
         given["reward"] = _reward(given["reward"])
     before = training.updates()
-    run = train(kind, **training.how(), **given, **settings)
+    run = train(kind, **training.how(given.get("out")), **given, **settings)
     if len(run.history) == before:
         print(f"nothing to do: {resume} has its {counted(before, 'update')}; larger --updates continue it")
         return
