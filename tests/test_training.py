@@ -372,7 +372,7 @@ def test_a_truncated_environment_state(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(
         ValueError,
-        match=r"environments.pkl must be as it was written.*[^.]\. Without the file the run resumes",
+        match=r"environments.pkl must be as it was written.*[^.]\. Without the file the run",
     ):
         train(resume=tmp_path / "run", total_steps=400)
 

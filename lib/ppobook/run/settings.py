@@ -42,8 +42,8 @@ def setting(
     ``needs={"objective": ("kl", "adaptive_kl")}``: without one of these it has no effect, and giving it
     raises. ``needs={"eval_pairs": 0}``: it has an effect if eval_pairs is above 0.
     """
-    limits = {"low": low, "high": high, "above": above}
-    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    given = {"low": low, "high": high, "above": above}
+    limits = {name: limit for name, limit in given.items() if limit is not None}
     for one in default if isinstance(default, tuple) else (default,):
         if limits and isinstance(one, int | float):
             validation.number("default", one, **limits)
