@@ -156,7 +156,7 @@ def validate_loss(learner: str, returned: Any) -> None:
     """Raise unless `loss` returned a finite scalar with a gradient, and a dict of numbers."""
     name = f"{learner}.loss"
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
-        raise TypeError(f"{name} must return a pair (loss, dict), got {type(returned).__name__}")
+        raise TypeError(f"{name} must return a pair (loss, dict), got {validation.kind_of(returned)}")
     loss, diagnostics = returned
     if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
         got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
@@ -166,5 +166,8 @@ def validate_loss(learner: str, returned: Any) -> None:
     if not math.isfinite(loss.item()):
         raise FloatingPointError(f"the loss returned by {name} must be finite, got {loss.item()}")
     for key, x in diagnostics.items():
-        if isinstance(x, Tensor) and x.numel() != 1:
-            raise TypeError(f"{key!r} returned by {name} must be a number, got shape {tuple(x.shape)}")
+        try:
+            float(x)
+        except (TypeError, ValueError, RuntimeError):
+            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x)
+            raise TypeError(f"{key!r} returned by {name} must be a number, got {got}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ppobook import validation
@@ -43,17 +44,25 @@ class AdaptiveKLCoefficient:
     def __init__(
         self, value: float, target: float | None = None, rule: str = "double", *, horizon: int = 1
     ) -> None:
+        self.value = validation.number("kl_coef", value, low=0)
+        self.target = None if target is None else validation.number("kl_target", target, above=0)
         if target is not None and value == 0:
             raise ValueError(f"kl_coef must be above 0 where it is adapted to kl_target, got {value!r}")
-        self.value = value
-        self.target = target
         self.rule = validation.choice("rule", rule, RULES)
-        self.horizon = horizon
+        self.horizon = validation.count("horizon", horizon)
 
     def update(self, kl: float, samples: int = 1) -> None:
-        """Adapt β to the KL of an update, measured on so many samples."""
+        """Adapt β to the KL of an update, measured on so many samples.
+
+        Raises
+        ------
+        ValueError
+            The KL is NaN.
+        """
         if self.target is None:
             return
+        if math.isnan(kl):
+            raise validation.NotFiniteError("kl must be a number, got nan")
         if self.rule == "proportional":
             error = min(max(kl / self.target - 1, -0.2), 0.2)
             self.value *= 1 + error * min(1.0, samples / self.horizon)

@@ -58,6 +58,7 @@ def normalize(
     x: Any = validation.floats(advantages=advantages)[0]
     validation.not_empty("advantages", x)
     validation.count("ddof", ddof, low=0, high=1)
+    shift_mean = validation.flag("shift_mean", shift_mean)
     keep, number = None, math.prod(x.shape)
     if mask is not None:
         keep = validation.flags("mask", mask, x.shape, "the shape of advantages")
@@ -83,7 +84,7 @@ def normalize(
         if not shift_mean:
             scaled = scaled + mean * unit
             scaled = scaled if keep is None else library.where(keep, scaled, 0.0)
-    return scaled.to(dtype) if library is not np else scaled.astype(dtype, copy=False)
+    return _as(dtype, scaled)
 
 
 def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
@@ -154,8 +155,8 @@ def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
     validation.not_empty("log_ratio", log_w)
     validation.finite("log_ratio", log_w)
     # A common factor of all weights cancels, so the largest may be 1: exp never overflows.
-    w = library.exp(log_w - log_w.max())
-    return w.sum() ** 2 / (w**2).sum()
+    w = library.exp(_at_least_float32(library, log_w - log_w.max()))
+    return _as(log_w.dtype, w.sum() ** 2 / (w**2).sum())
 
 
 def ratios(
@@ -266,6 +267,11 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
         values = library.from_numpy(np.array(list(means.values()), dtype=log_r.dtype))
         return dict(zip(means, values.unbind(), strict=True))
 
+    dtype = log_ratio.dtype
+    if dtype.itemsize < 4:
+        wide = (_at_least_float32(library, x) for x in (log_ratio, advantages))
+        means = ratio_means(*wide, low, high, keep)
+        return {name: _as(dtype, x) for name, x in means.items()}
     ratio = library.exp(log_ratio)
     above, below = ratio > high, ratio < low
     flat = (above & (advantages > 0)) | (below & (advantages < 0))
@@ -315,6 +321,7 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
         Fewer than 2 samples, a value that is not finite.
     """
     validation.present(gradients=gradients)
+    library = validation.one_library(gradients=gradients)
     g = _detached(validation.floats(gradients=gradients)[0])
     validation.last_axis("gradients", g, "the components of a gradient")
     validation.not_empty("gradients", g)
@@ -322,7 +329,8 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
         shape = tuple(g.shape)
         raise ValueError(f"gradients must have at least 2 samples along the first axis, got shape {shape}")
     validation.finite("gradients", g)
-    return ((g - g.mean(0)) ** 2).sum() / (len(g) - 1)
+    x = _at_least_float32(library, g)
+    return _as(g.dtype, ((x - x.mean(0)) ** 2).sum() / (len(g) - 1))
 
 
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
@@ -352,13 +360,22 @@ def _with_squares_in_range(library: Any, x: Any) -> tuple[Any, float, float]:
 
     The unit is 1 where the squares fit into the dtype, else a power of 2, which changes no digit.
     """
-    if x.dtype.itemsize < 4:
-        x = x.astype(np.float32) if library is np else x.float()
+    x = _at_least_float32(library, x)
     largest, info = float(abs(_detached(x)).max()), library.finfo(x.dtype)
     if largest == 0 or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
         return x, largest, 1.0
     unit = 2.0 ** (math.frexp(largest)[1] - 1)
     return x / library.full_like(x, unit), largest / unit, unit
+
+
+def _at_least_float32(library: Any, x: Any) -> Any:
+    """x, in float32 if its dtype has half precision, in which a sum loses digits or leaves the range."""
+    return x if x.dtype.itemsize >= 4 else x.astype(np.float32) if library is np else x.float()
+
+
+def _as(dtype: Any, x: Any) -> Any:
+    """x in this dtype."""
+    return x.to(dtype) if validation.is_tensor(x) else x.astype(dtype, copy=False)
 
 
 def _variance(x: Any) -> Any:

@@ -70,8 +70,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        An unknown environment, a count below 1, an episode of more than 20000 steps, a reward or observation
-        that is not finite.
+        An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
+        or an output of the policy that is not finite.
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
@@ -117,7 +117,8 @@ def _opened(
         yield envs
     finally:
         if not itself:
-            envs.close()
+            with contextlib.suppress(Exception):  # the episodes have been played
+                envs.close()
 
 
 def _play(
@@ -157,7 +158,14 @@ def _actor(collector: Collector, deterministic: bool, fast: bool) -> Callable[[T
     if make_actor is None:
         return lambda observations: policy.sample(observations, generator)[0]
     actor = make_actor(policy, _BLOCK, _ROWS, generator)
-    return lambda x: torch.from_numpy(actor.sample(x.cpu().numpy())[0]).to(x.device)
+
+    def act(observations: Tensor) -> Tensor:
+        actions, _ = actor.sample(observations.cpu().numpy())
+        if not actor.finite(actions):
+            policy.sample(observations, torch.Generator(observations.device))  # raises
+        return torch.from_numpy(actions).to(observations.device)
+
+    return act
 
 
 class Estimate(NamedTuple):
@@ -213,7 +221,12 @@ def aggregate(
     Efron and Tibshirani 1993, "An introduction to the bootstrap", chapter 13; Agarwal et al. 2021, "Deep
     reinforcement learning at the edge of the statistical precipice", section 4.3, for the interquartile mean.
     """
-    table = np.asarray(values, dtype=np.float64)
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"values must be an array of numbers, with as many for each seed, got {values!r:.60}"
+        ) from None
     if table.ndim == 0 or len(table) < 2:
         raise ValueError(f"values must have at least two seeds, one per row, got shape {table.shape}")
     validation.finite("values", table)

@@ -13,6 +13,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
+from ppobook import validation
 from ppobook.policies import Policy, policy_for, value_for
 from ppobook.rollouts import Collector, Rollout
 from ppobook.run.machine import stream
@@ -159,13 +160,20 @@ def _validate_networks(learner: str, returned: Any, critic: bool) -> tuple[AnyPo
     """
     name = f"{learner}.networks"
     if not isinstance(returned, tuple) or len(returned) != 2:
-        raise TypeError(f"{name} must return a pair (policy, value), got {type(returned).__name__}")
+        raise TypeError(f"{name} must return a pair (policy, value), got {validation.kind_of(returned)}")
     policy, value = returned
     for what, network in {"policy": policy, "value": value}.items():
         if not (isinstance(network, nn.Module) or (what == "value" and network is None)):
             raise TypeError(
                 f"the {what} returned by {name} must be a torch.nn.Module, got {type(network).__name__}"
             )
+        for parameter, x in () if network is None else network.named_parameters():
+            which = f"{parameter!r} of the {what} returned by {name}"
+            if isinstance(x, nn.parameter.UninitializedParameter):
+                raise ValueError(f"{which} must have values, got none yet: call the lazy layer once")
+            if x.is_meta:
+                raise ValueError(f"{which} must have values, got none: it is on the device 'meta'")
+            validation.finite(which, x)
         for layer in [] if network is None else network.modules():
             if isinstance(layer, _STOCHASTIC):
                 raise ValueError(
@@ -206,7 +214,8 @@ def finite_norm(norm: Tensor) -> float:
     length = norm.item()
     if not math.isfinite(length):
         raise FloatingPointError(
-            f"the norm of the gradient must be finite, got {length}: rewards or advantages are too large for "
-            "a float32. Make the rewards smaller, or set normalize_rewards=True"
+            f"the norm of the gradient must be finite, got {length}: rewards, advantages or a coefficient of "
+            "the loss, such as value_coef, are too large for a float32. Make them smaller, or set "
+            "normalize_rewards=True"
         )
     return length

@@ -124,7 +124,11 @@ class PPO(ActorCritic):
         self.optimizer.zero_grad()
         loss.backward()
         parameters = self.optimizer.param_groups[0]["params"]
-        grad_norm = finite_norm(clip_grad_norm_(parameters, self.settings.max_grad_norm or math.inf))
+        try:
+            grad_norm = finite_norm(clip_grad_norm_(parameters, self.settings.max_grad_norm or math.inf))
+        except FloatingPointError:
+            validate_loss(type(self).__name__, (loss, diagnostics))  # it may be the loss that is not finite
+            raise
         self.optimizer.step()
         return {**diagnostics, "grad_norm": grad_norm}
 

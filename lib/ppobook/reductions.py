@@ -61,14 +61,14 @@ def reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominato
     if reduction == "constant":
         if denominator is None:
             raise ValueError("denominator must be given with reduction='constant', got None")
-        return losses.sum() / validation.number("denominator", denominator, above=0)
+        return (_sum(losses) / validation.number("denominator", denominator, above=0)).to(losses.dtype)
     if denominator is not None:
         raise ValueError(f"denominator must be None with reduction={reduction!r}, got {denominator!r}")
     if keep is None:
         # Without a mask all sequences are equally long, and the two means are one.
         return losses.mean()
     if reduction == "token":
-        return losses.sum() / keep.sum()
+        return (_sum(losses) / keep.sum()).to(losses.dtype)
     validation.last_axis("mask", keep, "the tokens of a sequence")
     tokens = keep.sum(dim=-1)
     if (tokens == 0).any():
@@ -76,4 +76,9 @@ def reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominato
             f"mask must have a token in each row with reduction='sequence', "
             f"got none in row {validation.place(tokens == 0)}"
         )
-    return (losses.sum(dim=-1) / tokens).mean()
+    return (_sum(losses, dim=-1) / tokens).mean().to(losses.dtype)
+
+
+def _sum(x: Tensor, dim: int | None = None) -> Tensor:
+    """The sum, in at least float32: in float16, that of some thousand entries would be infinite."""
+    return x.sum(dim=dim, dtype=torch.float32 if x.dtype.itemsize < 4 else x.dtype)

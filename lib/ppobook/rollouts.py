@@ -108,7 +108,7 @@ class PlainActor:
         x = torch.from_numpy(observations).to(self.generator.device)
         actions, logp = self.policy.sample(x, self.generator)
         self.logps.append(logp)
-        return actions.cpu().numpy(), self.policy.in_bounds(actions).cpu().numpy()
+        return _to_numpy(actions), _to_numpy(self.policy.in_bounds(actions))
 
     def logp(self, actions: Tensor) -> Tensor:
         """Log-probabilities [steps, N] of all sampled actions."""
@@ -264,7 +264,7 @@ class Collector:
             Those that ended in this step.
         """
         first = self._steps
-        result = self._step(self.policy.in_bounds(actions).cpu().numpy())
+        result = self._step(_to_numpy(self.policy.in_bounds(actions)))
         observations, rewards, terminated, truncated, episodes = result
         both = np.stack([self._current, self._array(observations)])
         self._current = both[1].copy()
@@ -396,6 +396,12 @@ class Collector:
             f"environment {environments[row]} of {self.envs.num_envs} ({env_name(self.envs)}) must return a "
             f"finite {what}, got {array[row]} in step {step} after the last reset"
         )
+
+
+def _to_numpy(actions: Tensor) -> np.ndarray:
+    """As an array; NumPy has no bfloat16, and every number of that is one of float32."""
+    actions = actions.float() if actions.dtype == torch.bfloat16 else actions
+    return actions.cpu().numpy()
 
 
 def refuse_unless_it_fits(num_envs: int, num_steps: int, observation_size: int = 4) -> None:

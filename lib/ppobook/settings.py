@@ -77,7 +77,7 @@ class ActorCriticSettings(ControlSettings):
     initial_std: float = setting(
         1.0,
         "initial standard deviation of continuous actions, as a share of half their range",
-        above=0,
+        low=1e-6,
         needs={"actions": (CONTINUOUS,)},
     )
 

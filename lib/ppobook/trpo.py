@@ -114,6 +114,7 @@ class TRPO(ActorCritic):
         direction = conjugate_gradient(fisher, gradient, iterations=s.cg_iterations)
         # Where the gradient is 0, so is the direction; the division must not make it NaN.
         length = (2 * s.max_kl / (direction @ fisher(direction)).clamp_min(1e-30)).sqrt()
+        length = length.clamp_max(torch.finfo(length.dtype).max)
 
         old, start = policy.detach(), _row(self.parameters)
 
@@ -198,7 +199,8 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
     Raises
     ------
     ValueError, TypeError
-        A v of another shape, or not finite; a damping below 0; a policy with nothing to train.
+        A v of another shape, or not finite; no observations; a damping below 0; a policy with nothing to
+        train.
 
     References
     ----------
@@ -211,11 +213,18 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
 def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) -> Callable[[Tensor], Tensor]:
     """v ↦ `fisher_vector_product`: the same for many v, for which ∇KL is then found only once."""
     damping = validation.number("damping", damping, low=0)
+    if not (isinstance(policy, torch.nn.Module) and hasattr(policy, "distribution")):
+        raise TypeError(
+            f"policy must be a torch.nn.Module with a method distribution, got {type(policy).__name__}"
+        )
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError("policy must have a parameter with requires_grad, got none")
     distribution = policy.distribution(observations)
-    kl = distribution.detach().kl(distribution).mean()
+    kl = distribution.detach().kl(distribution)
+    if kl.numel() == 0:
+        raise ValueError(f"observations must have at least one entry, got shape {tuple(observations.shape)}")
+    kl = kl.mean()
     slope = _row(torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True))
 
     def product(v: Tensor) -> Tensor:
@@ -263,6 +272,7 @@ def conjugate_gradient(
     ----------
     Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
     """
+    _callable("matvec", matvec)
     b = validation.tensor("b", b).detach()
     if b.ndim != 1:
         raise ValueError(f"b must be a vector, got shape {tuple(b.shape)}")
@@ -366,11 +376,17 @@ def line_search(
     max_kl = validation.number("max_kl", max_kl, above=0)
     steps = validation.count("steps", steps)
     backtrack = validation.number("backtrack", backtrack, above=0, high=1)
+    if backtrack == 1:
+        raise ValueError("backtrack must be below 1, got 1")
+    _callable("gain", gain)
 
     for tried in range(1, steps + 1):
         share = backtrack ** (tried - 1)
         parameters = start + share * step
-        gained, kl = gain(parameters)
+        found = gain(parameters)
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise TypeError(f"gain must return a pair (gain, KL), got {type(found).__name__}")
+        gained, kl = found
         if 0 < gained < math.inf and kl <= max_kl:  # NaN is none of it
             report = f"a share of {share:.3g} of the step gains {gained:.3g} with a KL of {kl:.3g}"
             return Found(True, parameters, tried, gained, kl, report)
@@ -379,6 +395,11 @@ def line_search(
         f"with a KL of {kl:.3g}: the gain must be above 0 and the KL at most {max_kl:g}"
     )
     return Found(False, start, steps, 0.0, 0.0, report)
+
+
+def _callable(name: str, x: Any) -> None:
+    if not callable(x):
+        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
 
 
 def _row(tensors: Sequence[Tensor]) -> Tensor:

@@ -118,6 +118,25 @@ def tensor(name: str, x: Any) -> torch.Tensor:
     return x
 
 
+def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
+    """x as a tensor, as `torch.as_tensor` makes it with these keyword arguments."""
+    import torch
+
+    try:
+        return torch.as_tensor(x, **kind)
+    except (TypeError, ValueError, RuntimeError):
+        if is_tensor(x):  # the device is at fault
+            raise
+        raise TypeError(f"{name} must be an array of numbers, got {kind_of(x)}") from None
+
+
+def counts(name: str, xs: Any) -> tuple[int, ...]:
+    """xs, which must be a sequence of integers of at least 1, as a tuple of int."""
+    if isinstance(xs, str) or not isinstance(xs, Iterable):
+        raise TypeError(f"{name} must be a sequence of integers, got {xs!r}")
+    return tuple(count(f"{name}[{i}]", x) for i, x in enumerate(xs))
+
+
 def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:
     """Check that x has the expected shape; `why` says what that shape is: "the shape of values"."""
     if x.shape != expected and tuple(x.shape) != tuple(expected):
@@ -148,11 +167,11 @@ def not_empty(name: str, x: Any) -> None:
 
 def finite(name: str, x: Any, *, where: Any = None) -> None:
     """Check that x holds no NaN and no infinity; with `where`, at these entries only."""
-    library = one_library(x=x)
     # A finite sum has finite terms, and is quick to take. One that is not may have overflowed: then look at
     # each entry.
-    if library is not np and where is None and math.isfinite(x.detach().sum().item()):
+    if where is None and is_tensor(x) and math.isfinite(x.detach().sum().item()):
         return
+    library = one_library(x=x)
     bad = ~library.isfinite(x)
     if where is not None:
         bad = bad & where
@@ -233,6 +252,11 @@ def reason(error: BaseException) -> str:
     """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def kind_of(x: Any) -> str:
+    """The type of x, for a message; of a tuple, those of its entries: "(Tensor, list)"."""
+    return f"({', '.join(map(kind_of, x))})" if type(x) is tuple else type(x).__name__
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ a Gaussian up to rounding).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ class NumpyActor(ABC):
     """Samples actions for `steps` steps in `num_envs` environments.
 
     The weights are copied: make a new actor after an update. Nothing is validated here; weights or
-    observations that are not finite show in `logp`.
+    observations that are not finite show in `logp`, and step by step in `finite`.
 
     Parameters
     ----------
@@ -91,6 +92,11 @@ class NumpyActor(ABC):
         self._evaluate(observations, outputs)
         self.t += 1
         return self.act(outputs, self.noise[self.t - 1])
+
+    def finite(self, actions: np.ndarray) -> bool:
+        """Whether the outputs that gave the last step's actions are known to be finite."""
+        outputs = self.outputs[self.t - 1]
+        return math.isfinite(np.vdot(outputs, outputs))  # quicker than a sum
 
     @torch.no_grad()
     def logp(self, actions: Tensor) -> Tensor:
@@ -153,6 +159,9 @@ class GaussianActor(NumpyActor):
     def act(self, outputs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         actions = self.scale * outputs + noise
         return actions, np.minimum(np.maximum(actions, self.low), self.high)
+
+    def finite(self, actions: np.ndarray) -> bool:
+        return math.isfinite(np.vdot(actions, actions))  # the standard deviation may be what is not
 
 
 # By what the policy's class declares.

@@ -84,9 +84,15 @@ def optimizer(
 
 def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
     """The class of `ppobook.fast.actor` that samples for this policy in a rollout; None: `policy.sample`."""
+    if not fast or (form := declared(policy)) is None:
+        return None
+    import torch
+
+    if next(policy.parameters()).dtype == torch.bfloat16:  # which NumPy has not
+        return None
     from ppobook.fast.actor import FORMS
 
-    return FORMS.get(declared(policy) or "") if fast else None
+    return FORMS.get(form)
 
 
 def vector_envs(env: Any, num_envs: int, fast: bool) -> Any | None:

@@ -7,8 +7,8 @@ table), and so have results. Where logp, entropy and KL are needed at the same o
 distribution once.
 
 Randomness comes from the seed or generator that is passed; making a network does not change torch's global
-random state. Only `sample` looks at the *values* of observations, so policies can be differentiated sample by
-sample under `torch.func.vmap`.
+random state. Only `sample` and `mode` look at *values*, so policies can be differentiated sample by sample
+under `torch.func.vmap`.
 """
 
 from ppobook.policies.distributions import Categorical, Distribution, Gaussian, MultiCategorical

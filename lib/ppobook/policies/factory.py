@@ -46,7 +46,7 @@ def policy_for(
     observation_space, action_space : Gymnasium spaces
     hidden, activation, normalizer, network, seed
         As for `CategoricalPolicy`. A `TabularPolicy` ignores them.
-    initial_std : float above 0
+    initial_std : float of at least 1e-6
         As for `GaussianPolicy`; ignored for discrete actions.
 
     Raises
@@ -84,6 +84,8 @@ def policy_for(
         return MultiCategoricalPolicy(obs_dim, nvec, hidden, **given)
     assert isinstance(action_space, spaces.Box)
     low, high = action_space.low, action_space.high
+    if not (low < high).all():
+        raise ValueError(f"action_space must have each low below its high, got {action_space}")
     return GaussianPolicy(obs_dim, action_space.shape[0], hidden, low, high, initial_std=initial_std, **given)
 
 

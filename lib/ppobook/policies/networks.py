@@ -48,9 +48,9 @@ class MLP(nn.Module):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        sizes = [validation.count(f"sizes[{i}]", size) for i, size in enumerate(sizes)]
+        sizes = validation.counts("sizes", sizes)
         if len(sizes) < 2:
-            raise ValueError(f"sizes must have at least an input and an output size, got {tuple(sizes)}")
+            raise ValueError(f"sizes must have at least an input and an output size, got {sizes}")
         make_activation = ACTIVATIONS[validation.choice("activation", activation, ACTIVATIONS)]
         generator = generator_from(seed)
         modules: list[nn.Module] = []
@@ -118,7 +118,7 @@ def generator_from(seed: int | torch.Generator) -> torch.Generator:
 
 def as_vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
     """Observations [..., obs_dim] as a tensor of the dtype and device of `like`."""
-    x = torch.as_tensor(observations, dtype=like.dtype, device=like.device)
+    x = validation.to_tensor("observations", observations, dtype=like.dtype, device=like.device)
     if x.ndim == 0 or x.shape[-1] != obs_dim:
         raise ValueError(
             f"observations must have a last axis of {obs_dim} entries, got shape {tuple(x.shape)}"
@@ -127,10 +127,17 @@ def as_vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
 
 
 def given_network(
-    network: nn.Module | None, sizes: Sequence[int], activation: str, output_scale: float, seed: Any
+    network: nn.Module | None,
+    inputs: int,
+    hidden: Sequence[int],
+    outputs: int,
+    activation: str,
+    output_scale: float,
+    seed: Any,
 ) -> nn.Module:
     """The network that was passed, or an MLP."""
     if network is None:
+        sizes = (inputs, *validation.counts("hidden", hidden), outputs)
         return MLP(sizes, activation, output_scale, seed=seed)
     if not isinstance(network, nn.Module):
         raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
@@ -167,7 +174,7 @@ def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
 
 def table_rows(table: Tensor, observations: Any) -> Tensor:
     """The rows of a table [n_states, columns] for states [...]: [..., columns]."""
-    states = torch.as_tensor(observations, device=table.device)
+    states = validation.to_tensor("observations", observations, device=table.device)
     if states.is_floating_point() or states.is_complex() or states.dtype == torch.bool:
         raise TypeError(f"observations must be integer states, got dtype {states.dtype}")
     try:

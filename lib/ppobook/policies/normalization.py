@@ -41,7 +41,7 @@ class RunningNorm(nn.Module):
 
     def __init__(self, shape: Sequence[int], clip: float = 10.0) -> None:
         super().__init__()
-        self.shape = tuple(validation.count(f"shape[{i}]", size) for i, size in enumerate(shape))
+        self.shape = validation.counts("shape", shape)
         self.clip = validation.number("clip", clip, above=0)
         # In float64, so that the last of millions of steps still count.
         self.register_buffer("mean", torch.zeros(self.shape, dtype=torch.float64))
@@ -57,7 +57,7 @@ class RunningNorm(nn.Module):
         ValueError
             Another shape, an empty batch, an entry that is not finite.
         """
-        x = torch.as_tensor(batch, device=self.mean.device).to(self.mean.dtype)
+        x = validation.to_tensor("batch", batch, device=self.mean.device).to(self.mean.dtype)
         if x.ndim < len(self.shape) or tuple(x.shape[x.ndim - len(self.shape) :]) != self.shape:
             raise ValueError(f"batch must have last axes {self.shape}, got shape {tuple(x.shape)}")
         validation.not_empty("batch", x)
@@ -73,7 +73,7 @@ class RunningNorm(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """[..., *shape] to the same shape; floats keep their dtype."""
-        x = torch.as_tensor(observations, device=self.mean.device)
+        x = validation.to_tensor("observations", observations, device=self.mean.device)
         x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
         shift, scale = self.shift_and_scale()
         return ((x - shift.to(x.dtype)) * scale.to(x.dtype)).clamp(-self.clip, self.clip)

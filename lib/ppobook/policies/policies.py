@@ -70,14 +70,14 @@ class _Policy(nn.Module, ABC):
 
         Raises
         ------
-        ValueError
-            Logits or means that are not finite.
+        ValueError, TypeError
+            Logits, means or standard deviations that are not finite; a generator that is none.
         """
-        distribution = self.distribution(observations)
+        if not isinstance(generator, torch.Generator | None):
+            raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
+        distribution = self._finite_distribution(observations)
         if isinstance(distribution, Gaussian):
-            validation.finite("mean of the actions", distribution.mean)
-        else:
-            validation.finite("logits(observations)", distribution.logits)
+            validation.finite("std of the actions", distribution.std)
         actions = distribution.sample(generator)
         return actions, distribution.logp(actions)
 
@@ -98,8 +98,23 @@ class _Policy(nn.Module, ABC):
 
     @torch.no_grad()
     def mode(self, observations: Any) -> Tensor:
-        """The most probable action."""
-        return self.distribution(observations).mode()
+        """The most probable action.
+
+        Raises
+        ------
+        ValueError
+            Logits or means that are not finite.
+        """
+        return self._finite_distribution(observations).mode()
+
+    def _finite_distribution(self, observations: Any) -> Any:
+        """`distribution`, whose logits or means must be finite."""
+        distribution = self.distribution(observations)
+        if isinstance(distribution, Gaussian):
+            validation.finite("mean of the actions", distribution.mean)
+        else:
+            validation.finite("logits(observations)", distribution.logits)
+        return distribution
 
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The actions themselves: discrete actions are never out of bounds."""
@@ -168,7 +183,7 @@ class CategoricalPolicy(_Discrete):
         self.obs_dim = validation.count("obs_dim", obs_dim)
         self.n_actions = validation.count("n_actions", n_actions)
         self.normalizer = given_normalizer(normalizer, self.obs_dim)
-        self.network = given_network(network, (obs_dim, *hidden, n_actions), activation, 0.01, seed)
+        self.network = given_network(network, obs_dim, hidden, n_actions, activation, 0.01, seed)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities, shape [..., n_actions]."""
@@ -222,11 +237,11 @@ class MultiCategoricalPolicy(_Policy):
     ) -> None:
         super().__init__()
         self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.nvec = tuple(validation.count(f"nvec[{k}]", n) for k, n in enumerate(nvec))
+        self.nvec = validation.counts("nvec", nvec)
         if not self.nvec:
             raise ValueError("nvec must have at least one entry, got ()")
         self.normalizer = given_normalizer(normalizer, self.obs_dim)
-        self.network = given_network(network, (obs_dim, *hidden, sum(self.nvec)), activation, 0.01, seed)
+        self.network = given_network(network, obs_dim, hidden, sum(self.nvec), activation, 0.01, seed)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities of all components, concatenated: [..., Σ nvec]."""
@@ -271,7 +286,7 @@ class GaussianPolicy(_Policy):
     hidden : sequence of int
     low, high : float or array of shape (act_dim,), optional
         Bounds of the action box; infinite ones are allowed. Left out: unbounded.
-    initial_std : float above 0
+    initial_std : float of at least 1e-6
         In half widths of the box where there is one, else in units of the actions.
     activation, seed
         As for `MLP`. The last layer's gain is 0.01, so the initial means are near the middle of the box.
@@ -302,9 +317,9 @@ class GaussianPolicy(_Policy):
         super().__init__()
         self.obs_dim = validation.count("obs_dim", obs_dim)
         self.act_dim = validation.count("act_dim", act_dim)
-        initial_std = validation.number("initial_std", initial_std, above=0)
+        initial_std = validation.number("initial_std", initial_std, low=1e-6)
         self.normalizer = given_normalizer(normalizer, self.obs_dim)
-        self.network = given_network(network, (obs_dim, *hidden, act_dim), activation, 0.01, seed)
+        self.network = given_network(network, obs_dim, hidden, act_dim, activation, 0.01, seed)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
         low = _bound("low", -np.inf if low is None else low, act_dim)
         high = _bound("high", np.inf if high is None else high, act_dim)
@@ -339,20 +354,23 @@ class GaussianPolicy(_Policy):
 
     def _checked_actions(self, actions: Any, distribution: Gaussian) -> Tensor:
         mean = distribution.mean
-        actions = torch.as_tensor(actions, dtype=mean.dtype, device=mean.device)
+        actions = validation.to_tensor("actions", actions, dtype=mean.dtype, device=mean.device)
         validation.shape("actions", actions, mean.shape, "one vector per observation")
         return actions
 
 
 def _integers(actions: Any, like: Tensor) -> Tensor:
-    actions = torch.as_tensor(actions, device=like.device)
+    actions = validation.to_tensor("actions", actions, device=like.device)
     if actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool:
         raise TypeError(f"actions must be integers, got dtype {actions.dtype}")
     return actions.long()
 
 
 def _bound(name: str, x: Any, act_dim: int) -> np.ndarray:
-    bound = np.asarray(x, dtype=np.float64)
+    try:
+        bound = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        bound = np.array(np.nan)
     if bound.shape not in ((), (act_dim,)) or np.isnan(bound).any():
-        raise ValueError(f"{name} must be a number or {act_dim} numbers, one per action, got {x}")
+        raise ValueError(f"{name} must be a number or {act_dim} numbers, one per action, got {x!r}")
     return np.broadcast_to(bound, (act_dim,)).copy()

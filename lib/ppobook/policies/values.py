@@ -37,7 +37,7 @@ class ValueFunction(nn.Module):
         super().__init__()
         self.obs_dim = validation.count("obs_dim", obs_dim)
         self.normalizer = given_normalizer(normalizer, self.obs_dim)
-        self.network = given_network(network, (obs_dim, *hidden, 1), activation, 1.0, seed)
+        self.network = given_network(network, obs_dim, hidden, 1, activation, 1.0, seed)
 
     def forward(self, observations: Any) -> Tensor:
         """V of each observation, shape [...]."""

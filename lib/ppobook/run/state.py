@@ -152,6 +152,8 @@ def check_state(learner: Stateful) -> None:
         A listed attribute is nothing that a checkpoint can hold.
     """
     kind = type(learner).__name__
+    if isinstance(learner.state_attributes, str):
+        raise TypeError(f"{kind}.state_attributes must be a tuple of names, got {learner.state_attributes!r}")
     absent = [name for name in learner.state_attributes if not hasattr(learner, name)]
     if absent:
         raise ValueError(
