@@ -288,6 +288,32 @@ def test_scalars_are_detached_and_keep_their_dtype():
         assert found.dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [torch.Tensor.half, torch.Tensor.bfloat16, lambda x: x.half().numpy()],
+    ids=["float16", "bfloat16", "NumPy's float16"],
+)
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (effective_sample_size, torch.zeros(60_000)),
+        (gradient_variance, torch.arange(100.0).reshape(2, -1)),  # 50 times 50² / 2
+        (lambda x: ratios(x, x), torch.full((70_000,), 0.7)),
+        (lambda x: ratios(x, x, mask=x > 0), torch.arange(100_000.0) % 3),
+    ],
+    ids=["effective sample size", "variance", "ratios", "masked ratios"],
+)
+def test_half_precision_is_summed_in_float32(kind, function, x):
+    """The sums are beyond the largest float16, or a half of them; the results are not."""
+    half = kind(x)
+    wide = half.astype("f") if isinstance(half, np.ndarray) else half.float()
+    found, exact = (y if isinstance(y, dict) else {"": y} for y in (function(half), function(wide)))
+    assert {y.dtype for y in found.values()} == {half.dtype}
+    assert {name: float(y) for name, y in found.items()} == pytest.approx(
+        {name: float(y) for name, y in exact.items()}, rel=2**-8
+    )
+
+
 # --- bad input ------------------------------------------------------------------------------------------
 
 SQUARE = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -351,6 +377,8 @@ def test_bad_types(kind):
     ]:
         with pytest.raises(TypeError, match=f"{name} must be an array or a tensor, got None"):
             call()
+    with pytest.raises(TypeError, match="shift_mean must be True or False, got 'no'"):
+        normalize(x, shift_mean="no")
     for function in (normalize, explained_variance, ratios, flat_fraction):
         with pytest.raises(TypeError, match="must be a torch tensor, as"):
             function(x, other)

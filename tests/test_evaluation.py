@@ -162,6 +162,56 @@ def test_an_endless_episode_is_refused(monkeypatch):
     ].tolist() == [30, 30]
 
 
+def broken(policy, weight=math.nan):
+    for p in policy.parameters():
+        p.data.fill_(weight)
+    return policy
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize(
+    ("env", "policy", "message"),
+    [
+        ("CartPole-v1", broken(CategoricalPolicy(4, 2)), r"logits\(observations\) must be finite, got nan"),
+        ("ppobook/Chain-v0", broken(TabularPolicy(7, 2)), r"logits\(observations\) must be finite, got nan"),
+        ("Pendulum-v1", broken(GaussianPolicy(3, 1)), "mean of the actions must be finite, got nan"),
+        ("CartPole-v1", broken(CategoricalPolicy(4, 2), 1e38), r"logits\(observations\) must be finite"),
+    ],
+    ids=["discrete", "states", "continuous", "overflow"],
+)
+def test_a_policy_whose_outputs_are_not_finite_is_refused(env, policy, message, deterministic, fast):
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=message):
+        evaluate(policy, env, 3, 0, deterministic, fast=fast)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_so_is_one_without_a_standard_deviation(fast):
+    policy = GaussianPolicy(3, 1)
+    policy.log_std.data.fill_(math.nan)
+    with pytest.raises(ValueError, match="std of the actions must be finite, got nan at index 0"):
+        evaluate(policy, "Pendulum-v1", 3, fast=fast)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy"),
+    [("CartPole-v1", CategoricalPolicy(4, 2)), ("Pendulum-v1", GaussianPolicy(3, 1))],
+    ids=["discrete", "continuous"],
+)
+def test_a_policy_in_bfloat16_plays(env, policy):
+    found = [evaluate(policy.bfloat16(), env, 2, fast=fast)["returns"] for fast in (True, False)]
+    np.testing.assert_array_equal(*found)
+
+
+class Unclosable(ShortOrLong):
+    def close(self):
+        raise OSError("no display")
+
+
+def test_episodes_count_though_the_environment_cannot_be_closed():
+    assert len(evaluate(CategoricalPolicy(1, 2), lambda: Unclosable(), 3)["returns"]) == 3
+
+
 class Run:
     policy = CategoricalPolicy(4, 2)
 
@@ -280,8 +330,11 @@ def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():
         ([1, 2], {"level": 1}, "level must be below 1, got 1"),
         ([1, 2], {"level": 0}, "level must be .*, got 0"),
         ([1, 2], {"interval": "bootstrap", "resamples": 0}, "resamples must be .*, got 0"),
+        ([[1, 2], [3]], {}, r"values must be an array of numbers, .*, got \[\[1, 2\], \[3\]\]"),
+        (["a", "b"], {}, r"values must be an array of numbers, .*, got \['a', 'b'\]"),
+        ({"a": 1}, {}, "values must be an array of numbers, .*, got {'a': 1}"),
     ],
 )
 def test_bad_input_to_aggregate(values, settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         aggregate(values, **settings)

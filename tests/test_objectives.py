@@ -268,6 +268,36 @@ def test_ppo_loss_leaves_data_alone_and_its_diagnostics_detached():
         assert y.dtype == torch.float64
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"mask": True},
+        {"reduction": "sequence", "mask": True},
+        {"reduction": "constant", "denominator": 1e4},
+    ],
+    ids=["all", "mask", "sequence", "constant"],
+)
+def test_sums_of_half_precision_are_taken_in_float32(how, dtype):
+    """The sum of these losses is beyond the largest float16, their mean is not."""
+    one = torch.ones((2, 2000), dtype=dtype)
+    how = how | ({"mask": one.bool()} if "mask" in how else {})
+    expected = 20.0 if "denominator" in how else 50.0
+    found = policy_gradient_loss(-one, 50 * one, **how)
+    assert found.dtype == dtype
+    assert float(found) == expected
+    loss, parts = ppo_loss(
+        one, one, 50 * one, 10 * one, 0 * one, one, clip_eps=0.2, value_coef=1, entropy_coef=0, **how
+    )
+    assert float(loss) == 0
+    assert {name: float(parts[name]) for name in ("policy_loss", "value_loss", "ratio_mean")} == {
+        "policy_loss": -expected,
+        "value_loss": expected,
+        "ratio_mean": 1,
+    }
+
+
 def test_half_precision():
     case = Case(0, (64,), "token", masked=False)
     names = ("logp", "old_logp", "advantages", "values", "returns", "entropy")

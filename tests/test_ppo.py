@@ -315,7 +315,15 @@ BAD = [
     ("text", PPO, {"value_clip_eps": "0.2"}, TypeError, "value_clip_eps must be"),
     ("huge rewards", Rich, {"fast": True}, FloatingPointError, "norm of the gradient .* got inf"),
     ("huge rewards, plain", Rich, {"fast": False}, FloatingPointError, "Rich.loss must be finite, got inf"),
+    *(
+        (f"huge {name}, fast={fast}", PPO, {name: 1e30, "fast": fast}, FloatingPointError,
+         "got inf: .* a coefficient of the loss, such as value_coef, are too large")
+        for name in ("value_coef", "entropy_coef") for fast in (True, False)
+    ),
     ("no pair", loss(lambda x, batch: x), {}, TypeError, "Mine.loss must return a pair .*, got Tensor"),
+    ("no dict", loss(lambda x, batch: (x, [1])), {}, TypeError, r"pair \(loss, dict\), got \(Tensor, list\)"),
+    ("no number", loss(lambda x, batch: (x, {"a": "x"})), {}, TypeError,
+     "'a' returned by Mine.loss must be a number, got 'x'"),
     ("no tensor", loss(lambda x, batch: (1.0, {})), {}, TypeError, "must be a scalar tensor .*, got 1.0"),
     ("detached", loss(lambda x, batch: (x.detach(), {})), {}, TypeError, "a scalar tensor with a gradient"),
     ("not scalar", loss(lambda x, batch: (x + batch.returns, {})), {}, TypeError, r"got a .*\(16,\)"),
@@ -352,7 +360,7 @@ class Fails(PPO):
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_loss_that_becomes_nan_later_ends_the_run_and_leaves_the_weights(fast):
-    with pytest.raises(FloatingPointError, match="norm of the gradient must be finite, got nan"):
+    with pytest.raises(FloatingPointError, match=r"loss returned by Fails.loss must be finite, got nan"):
         train(Fails, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
 
 

@@ -409,8 +409,8 @@ def test_the_step_is_the_natural_gradient():
 
 @pytest.mark.parametrize("why", ["no advantage", "too short a search"])
 def test_a_failed_search_leaves_the_policy_untouched_and_is_in_the_history(why):
-    """With α = 1 all tries are alike; a large δ makes the quadratic forecast of the KL too small."""
-    cruel = {"max_kl": 3.0, "line_search_steps": 2, "backtrack": 1.0, "cg_damping": 0.0}
+    """With α near 1 all tries are alike; a large δ makes the quadratic forecast of the KL too small."""
+    cruel = {"max_kl": 3.0, "line_search_steps": 2, "backtrack": 0.999, "cg_damping": 0.0}
     made = TRPO(BOX, ACTIONS["box"], TRPOSettings(hidden=(8,), **(cruel if why != "no advantage" else {})))
     failed = 0
     for seed in range(8):
@@ -506,6 +506,12 @@ def test_a_box_of_actions_and_everything_normalized():
     np.testing.assert_allclose(history["approx_kl"], history["step_kl"], rtol=0.5)
 
 
+def test_a_trust_region_without_end_steps_or_says_that_it_did_not():
+    """The policy is soon deterministic: no gradient, no curvature, and no step, however far it may go."""
+    run = train("trpo", env="ppobook/Chain-v0", total_steps=512, num_steps=16, max_kl=1e30, progress=False)
+    assert set(run.history["accepted"]) <= {0, 1}
+
+
 # --------------------------------------------------------------------------------------------- bad input
 
 
@@ -513,14 +519,14 @@ def cg(**change):
     return lambda: conjugate_gradient(**{"matvec": lambda v: v, "b": torch.ones(2), **change})
 
 
-def fisher(v, damping=0.0, trained=True):
-    policy = CategoricalPolicy(4, 2, ()).requires_grad_(trained)
-    return lambda: fisher_vector_product(policy, torch.zeros(2, 4), v, damping=damping)
+def fisher(v, damping=0.0, trained=True, policy=None, states=2):
+    policy = policy or CategoricalPolicy(4, 2, ()).requires_grad_(trained)
+    return lambda: fisher_vector_product(policy, torch.zeros(states, 4), v, damping=damping)
 
 
 def backtracking(**change):
     given = {"start": torch.zeros(2), "step": torch.ones(2), "max_kl": 1.0, **change}
-    return lambda: line_search(lambda x: (1.0, 0.0), **given)
+    return lambda: line_search(given.pop("gain", lambda x: (1.0, 0.0)), **given)
 
 
 def training(**settings):
@@ -557,6 +563,15 @@ class SharedTrunk(TRPO):
         (backtracking(max_kl=0.0), "max_kl must be a number above 0, got 0"),
         (backtracking(steps=0), "steps must be an integer of at least 1, got 0"),
         (backtracking(backtrack=0.0), "backtrack must be a number above 0 and at most 1, got 0"),
+        (backtracking(backtrack=1.0), "backtrack must be below 1, got 1"),
+        (backtracking(gain=lambda x: 1.0), r"gain must return a pair \(gain, KL\), got float"),
+        (backtracking(gain=3), "gain must be a function, got int"),
+        (cg(matvec=torch.eye(2)), "matvec must be a function, got Tensor"),
+        (
+            fisher(torch.ones(10), policy="p"),
+            "policy must be a torch.nn.Module .*, got str",
+        ),
+        (fisher(torch.ones(10), states=0), r"observations must have at least one entry, got shape \(0, 4\)"),
         (backtracking(backtrack=1.5), "backtrack must be a number above 0 and at most 1, got 1.5"),
         (training(max_kl=0.0), "max_kl must be a number above 0, got 0"),
         (training(cg_iterations=0), "cg_iterations must be an integer of at least 1, got 0"),

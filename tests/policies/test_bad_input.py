@@ -23,6 +23,8 @@ FOUR = torch.zeros(5, 4)
 BOX = Box(0, 1, (2,))
 categorical, table, gaussian = CategoricalPolicy(4, 2), TabularPolicy(3, 2), GaussianPolicy(4, 2)
 several, norm = MultiCategoricalPolicy(4, (2, 3)), RunningNorm((4,))
+no_std = GaussianPolicy(4, 2)
+no_std.log_std.data.fill_(np.nan)
 
 # What is called, and the start of a pattern for the message (of a ValueError, if no other is named).
 BAD = [
@@ -36,7 +38,18 @@ BAD = [
     (lambda: CategoricalPolicy(4, 0), "n_actions must be .*, got 0"),
     (lambda: TabularPolicy(0, 2), "n_states must be .*, got 0"),
     (lambda: GaussianPolicy(4, 0), "act_dim must be .*, got 0"),
-    (lambda: GaussianPolicy(4, 1, initial_std=0.0), "initial_std must be a number above 0, got 0.0"),
+    *(
+        (
+            lambda std=std: GaussianPolicy(4, 1, initial_std=std),
+            f"initial_std must be .* least 1e-06, got {std}",
+        )
+        for std in (0.0, 1e-30)
+    ),
+    (lambda: CategoricalPolicy(4, 2, 64), "hidden must be a sequence of integers, got 64", TypeError),
+    (lambda: ValueFunction(4, "64,64"), "hidden must be a sequence of integers, got '64,64'", TypeError),
+    (lambda: GaussianPolicy(4, 2, (8, 0)), r"hidden\[1\] must be an integer of at least 1, got 0"),
+    (lambda: MultiCategoricalPolicy(3, 4), "nvec must be a sequence of integers, got 4", TypeError),
+    (lambda: GaussianPolicy(4, 2, low="a"), "low must be a number or 2 numbers, one per action, got 'a'"),
     (lambda: GaussianPolicy(4, 2, low=[0, 1], high=1), r"low must be below high, got low \[0.0, 1.0\]"),
     (lambda: GaussianPolicy(4, 2, low=[0, 1, 2]), "low must be a number or 2 numbers, one per action, got"),
     (lambda: GaussianPolicy(4, 2, high=np.nan), "high must be a number or 2 numbers, .* got nan"),
@@ -73,6 +86,16 @@ BAD = [
         r"logits\(observations\) must be finite, got nan at index",
     ),
     (lambda: gaussian.sample(FOUR * torch.nan), "mean of the actions must be finite, got nan at index"),
+    (lambda: categorical.mode(FOUR * torch.nan), r"logits\(observations\) must be finite, got nan at index"),
+    (lambda: gaussian.mode(FOUR * torch.nan), "mean of the actions must be finite, got nan at index"),
+    (lambda: no_std.sample(FOUR), "std of the actions must be finite, got nan at index 0"),
+    *(
+        (lambda use=use, x=x: use(x), f"observations must be an array of numbers, got {got}", TypeError)
+        for use in (categorical.sample, table.sample, norm, CategoricalPolicy(4, 2, network=Own(2)).sample)
+        for x, got in ((None, "NoneType"), ("abcd", "str"), (([0.0], {}), r"\(list, dict\)"))
+    ),
+    (lambda: norm.update(None), "batch must be an array of numbers, got NoneType", TypeError),
+    (lambda: categorical.sample(FOUR, 42), "generator must be a torch.Generator or None, got 42", TypeError),
     (lambda: table.logits(torch.arange(4)), "observations must be states in 0, …, 2, got values from 0 to 3"),
     (lambda: TabularValue(3)(torch.tensor([-1, 0])), "observations must be states .* from -1 to 0"),
     (lambda: table.logits(FOUR), "observations must be integer states, got dtype torch.float32", TypeError),
@@ -84,12 +107,15 @@ BAD = [
         "actions must be in 0, …, 1, got values from 2 to 2",
     ),
     (lambda: categorical.logp(FOUR, torch.full((5,), -1)), "actions must be in 0, …, 1, got values from -1 "),
+    (lambda: gaussian.logp(FOUR, "ab"), "actions must be an array of numbers, got str", TypeError),
+    (lambda: categorical.logp(FOUR, None), "actions must be an array of numbers, got NoneType", TypeError),
     (lambda: gaussian.logp(FOUR, torch.zeros(5)), r"actions must have shape \(5, 2\), .*, got \(5,\)"),
     (lambda: several.logp(FOUR, torch.zeros(5).long()), r"actions must have shape \(5, 2\), .*, got \(5,\)"),
     (lambda: several.logp(FOUR, torch.full((5, 2), 2)), "actions must be in 0, …, 1, got values from 2 to 2"),
     # Spaces.
     (lambda: policy_for(Box(0, 1, (8, 8, 3)), Discrete(2)), "observation_space must be .*FlattenObservation"),
     (lambda: policy_for(MultiBinary(3), Discrete(2)), "observation_space must be Discrete or a Box with one"),
+    (lambda: policy_for(BOX, Box(0, 0, (1,))), "action_space must have each low below its high, got Box"),
     (lambda: policy_for(BOX, Text(3)), "action_space must be Discrete, or .*, got Text"),
     (lambda: policy_for(BOX, Box(0, 1, (2, 2))), "action_space must be .* with one axis, got Box"),
     (lambda: policy_for(BOX, MultiBinary((2, 2))), "action_space must be .* with one axis, got MultiBinary"),

@@ -52,6 +52,11 @@ def test_everything_that_changes_must_be_listed():
         check_state(line)
 
 
+def test_the_list_is_no_string():
+    with pytest.raises(TypeError, match=r"Wrong.state_attributes must be a tuple of names, got 'dice'"):
+        check_state(type("Wrong", (Line,), {"state_attributes": "dice"})(LineSettings(), 0))
+
+
 def module(*weights):
     made = nn.Module()
     made.weight = nn.Parameter(torch.tensor(weights))
