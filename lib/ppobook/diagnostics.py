@@ -269,8 +269,8 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
 
     dtype = log_ratio.dtype
     if dtype.itemsize < 4:
-        wide = (_at_least_float32(library, x) for x in (log_ratio, advantages))
-        means = ratio_means(*wide, low, high, keep)
+        log_r, a = (_at_least_float32(library, x) for x in (log_ratio, advantages))
+        means = ratio_means(log_r, a, low, high, keep)
         return {name: _as(dtype, x) for name, x in means.items()}
     ratio = library.exp(log_ratio)
     above, below = ratio > high, ratio < low

@@ -213,7 +213,7 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
 def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) -> Callable[[Tensor], Tensor]:
     """v ↦ `fisher_vector_product`: the same for many v, for which ∇KL is then found only once."""
     damping = validation.number("damping", damping, low=0)
-    if not (isinstance(policy, torch.nn.Module) and hasattr(policy, "distribution")):
+    if not (hasattr(policy, "parameters") and hasattr(policy, "distribution")):
         raise TypeError(
             f"policy must be a torch.nn.Module with a method distribution, got {type(policy).__name__}"
         )
