@@ -173,7 +173,6 @@ def _validate_networks(learner: str, returned: Any, critic: bool) -> tuple[AnyPo
                 raise ValueError(f"{which} must have values, got none yet: call the lazy layer once")
             if x.is_meta:
                 raise ValueError(f"{which} must have values, got none: it is on the device 'meta'")
-            validation.finite(which, x)
         for layer in [] if network is None else network.modules():
             if isinstance(layer, _STOCHASTIC):
                 raise ValueError(
