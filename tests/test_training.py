@@ -453,18 +453,14 @@ def changed(change):
     ("policy", "message"),
     [
         (
-            changed(lambda policy: policy.layers[0].weight.data.fill_(math.nan)),
-            r"'layers.0.weight' of the policy returned by Mine.networks must be finite, got nan at index",
-        ),
-        (
             changed(lambda policy: policy.layers.append(torch.nn.LazyLinear(2))),
             "must have values, got none yet: call",
         ),
         (changed(lambda policy: policy.to("meta")), "must have values, got none: it is on the device 'meta'"),
     ],
-    ids=["nan", "lazy", "meta"],
+    ids=["lazy", "meta"],
 )
-def test_networks_of_ones_own_have_finite_weights(policy, message):
+def test_networks_of_ones_own_have_weights(policy, message):
     with pytest.raises(ValueError, match=message):
         small(algorithm=learner(networks=lambda *_: (policy, None)))
 
