@@ -255,7 +255,11 @@ REFUSED = [
     (ppo, {"lr": 0.0}, "lr must be a number above 0 .*, got 0"),
     (ppo, {"gama": 1.0}, "gama.*Did you mean 'gamma'"),
     (grpo, {"batch_size": 13}, "batch_size must be a multiple of group_size, 3, got 13"),
-    (grpo, {"num_minibatches": 5}, "num_minibatches must be at most batch_size / group_size, 4, got 5"),
+    (
+        grpo,
+        {"num_minibatches": 5},
+        r"batch_size must be at least num_minibatches \* group_size, 5 \* 3, got 12",
+    ),
     (grpo, {"group_size": 1}, "group_size must be at least 2 with baseline='group', got 1"),
     (grpo, {"group_size": 1, "baseline": "batch"}, "group_size must be at least 2 with scale='group'"),
     (grpo, {"surrogate": "sequence", "kl_in": "to_go"}, "kl_in must be .* got 'to_go'"),

@@ -69,6 +69,14 @@ TOKENIZER = WordTokenizer(WORDS)
         ),
         (TOKENIZER.encode, ["tell"], TypeError, r"text must be a string, got \['tell'\]"),
         (TOKENIZER.decode, [3, -1], ValueError, r"ids must be in \[0, 8\], got -1"),
+        (TOKENIZER.decode, [1.9], TypeError, r"ids must be integers, got \[1.9\]"),
+        (TOKENIZER.decode, torch.tensor([2.0]), TypeError, "ids must be integers, got tensor"),
+        (
+            TOKENIZER.decode,
+            torch.tensor([[1, 2]]),
+            ValueError,
+            r"ids must be those of one sequence.*\(1, 2\)",
+        ),
         (TOKENIZER.decode, [3, 9], ValueError, r"ids must be in \[0, 8\], got 9"),
         *(
             (call, argument, error, sentence)

@@ -73,6 +73,87 @@ def test_what_is_given_is_copied():
     assert same(kept["reward_model"], dict(critic.state_dict()))
 
 
+@pytest.mark.parametrize("case", ["sft, data in memory", "own, gold"])
+def test_a_frozen_parameter_stays_as_it_is(tmp_path, case):
+    """In a resumed run too. A model of a run has no frozen parameters, unless they are frozen anew."""
+    model = fit(updates=1).model
+    assert all(p.requires_grad for p in model.parameters())
+    model.wpe.weight.requires_grad_(False)
+    straight = fit(case, model=model)
+    fit(case, model=model, updates=3, out=tmp_path / "run")
+    run = go_on(tmp_path / "run", case, updates=7)
+    same_run(run, straight)
+    assert torch.equal(run.model.wpe.weight, model.wpe.weight)
+    assert not torch.equal(run.model.wte.weight, model.wte.weight)
+    assert all(p.requires_grad for p in load(tmp_path / "run").model.parameters())
+
+
+def broken_after(calls):
+    seen = []
+
+    def reward(prompts, completions):
+        seen.append(0)
+        if len(seen) > calls:
+            raise ValueError("no more")
+        return [0.5] * len(prompts)
+
+    return reward
+
+
+def test_an_error_has_the_run_so_far():
+    with pytest.raises(ValueError, match="no more") as error:
+        fit("own, a function", reward=broken_after(3))
+    assert len(error.value.run.history) == 3
+    assert error.value.__notes__ == ["update 3 is kept only in .run"]
+    with pytest.raises(ValueError, match="no more") as error:
+        fit("own, a function", reward=broken_after(0))
+    assert len(error.value.run.history) == 0
+
+
+def returning(**row):
+    return type("Mine", (Own,), {"step": lambda self, number: Own.step(self, number) | row})
+
+
+BAD_ROWS = [
+    (
+        {"grad_norm": torch.tensor(torch.inf)},
+        FloatingPointError,
+        "grad_norm must stay finite, got inf in update 1",
+    ),
+    ({"loss": float("nan")}, FloatingPointError, "loss must stay finite, got nan"),
+    ({"tokens": 1.5}, ValueError, "must return a whole number of at least 0 for 'tokens', got 1.5"),
+    ({"tokens": -5}, ValueError, "must return a whole number of at least 0 for 'tokens', got -5"),
+]
+
+
+@pytest.mark.parametrize(("row", "kind", "message"), BAD_ROWS, ids=lambda x: str(x)[:30])
+def test_rows_that_are_refused(row, kind, message):
+    with pytest.raises(kind, match=message):
+        fit("own, gold", stage=returning(**row))
+
+
+SCALED = [
+    ("dpo", {"beta": 1e20}, "must stay finite"),
+    ("grpo", {"kl_coef": 1e30, "reward": "gold"}, "must stay finite"),
+    (
+        "grpo",
+        {"reward": lambda prompts, completions: [1e38 * (i % 2) for i in range(len(prompts))]},
+        "rewards must",
+    ),
+    (
+        "ppo",
+        {"reward": lambda prompts, completions: [1e20 * (i % 2) for i in range(len(prompts))]},
+        "rewards must",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stage", "given", "message"), SCALED, ids=lambda x: str(x)[:12].split(" at ")[0])
+def test_numbers_too_large_for_float32(stage, given, message):
+    with pytest.raises(FloatingPointError, match=message):
+        train(stage, decoder(), WORLD, updates=3, batch_size=16, progress=False, **given)
+
+
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
     base = fit(out=tmp_path / "base")
     small = {"pairs": 30, "eval_pairs": 0, "batch_size": 8, "updates": 3, "progress": False}
@@ -259,6 +340,12 @@ OTHER_WORDS = World(**{**SIZES, "nouns": 3, "places": 2})
 SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
 
 
+def spoiled():
+    model = decoder()
+    torch.nn.init.constant_(model.wte.weight[0].data, float("nan"))
+    return model
+
+
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),
     ("sft", {"data": RECORDS}, "model must be a run, its folder, a Decoder or a tr.* for 'sft', got None"),
@@ -278,10 +365,24 @@ UNFIT = [
     ("own, gold", {"data": RECORDS}, "tokenizer must be passed with a Decoder, got None"),
     ("own, gold", {"data": RECORDS, "tokenizer": WORLD.tokenizer}, "reward .*World"),
     ("own, gold", {"reward": 3}, "reward must be"),
+    ("own, gold", {"model": None, "data": None}, "model must be a run, .*got None"),
+    (
+        "own, gold",
+        {"model": "no/such/folder", "data": None},
+        "model must be a run's folder.*'no/such/folder'",
+    ),
+    ("sft", {"lora": {"r": 2}}, "model must be .*got None: lora must be for a transformers model"),
+    (
+        "sft, data in memory",
+        {"model": decoder().requires_grad_(False)},
+        "model must have parameters that require a gradient",
+    ),
+    ("sft, data in memory", {"model": spoiled()}, "model must have finite weights, got NaN or infinity"),
+    ("sft, data in memory", {"data": World}, "data must be a World or records, got the class World itself"),
     (
         "own, gold",
         {"reward": "golden"},
-        "reward='golden' must be the folder of a run, got a path without a f",
+        "reward must be a run of 'reward', its folder or 'gold', got 'golden'. Did you mean 'gold'",
     ),
     ("own, gold", {"reward": "rw:right"}, "reward must be a folder or the function itself, got 'rw:right'"),
     ("own, gold", {"reference": reward_model()}, "reference must be a language model, got a reward model"),
@@ -476,6 +577,12 @@ def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
     assert failed.value.__notes__ == [kept]
     assert len(load(tmp_path / "run").history) == 3
     same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
+
+
+@pytest.mark.parametrize("one", ["1.5", b"1", np.ones(1), torch.ones(1)], ids=repr)
+def test_rewards_that_are_no_numbers(one):
+    with pytest.raises(TypeError, match=r"reward f must return numbers, got .* for completion 0"):
+        numbers_of("f", [one] * 3, 3)
 
 
 @pytest.mark.parametrize("answer", ["12345678", dict.fromkeys(range(8), 0.0), set(range(8))])

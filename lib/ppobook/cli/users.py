@@ -29,7 +29,7 @@ class Training:
         device: device of the networks
         num_threads: threads of torch
         tensorboard: write TensorBoard events into RUN as well
-        quiet: no progress bar, and no lines
+        quiet: no progress bar, and no lines while training
         list: list the settings and exit
     """
 

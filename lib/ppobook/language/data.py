@@ -240,6 +240,9 @@ def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = Non
     """
     records = records_of(data)
     columns = records.format(["prompt", "completion"], ["messages"], ["conversations"], ["text"])
+    for unread in ("messages", "conversations", "text"):
+        if unread in records.rows[0] and unread not in columns:
+            warnings.warn(f"{records.source}: {unread!r} is not read beside {columns[0]!r}", stacklevel=2)
     if columns[0] == "prompt":
         return _encoded(records, tokenizer, max_length, Encoder.example)
     return _encoded(records, tokenizer, max_length, lambda encoder, row: encoder.alone(row, columns[0]))
@@ -360,7 +363,8 @@ def _check_lengths(records: Records, rows: list[tuple[list[int], list[int]]], ma
         parts = f"{prompt} of its prompt, {after} of its completion" if after else "all of its prompt"
         raise ValueError(
             f"records must have at most max_length = {max_length} tokens, got more in {len(long)} of {n}. "
-            f"The longest, {records.place(worst % n)}, has {prompt + after} ({parts})"
+            f"The longest, {records.place(worst % n)}, has {prompt + after} ({parts}). "
+            "In training, max_length is the model's context"
         )
 
 

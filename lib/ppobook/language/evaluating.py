@@ -125,6 +125,8 @@ def evaluate(
     score = None if reward_model is None else _score(reward_model, tokenizer)
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
+    if isinstance(base, RewardModel):
+        raise ValueError("reference must be a language model, got a reward model")
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
         models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}

@@ -166,6 +166,8 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
 def _checked_prompts(
     model: LanguageModel, prompts: Tensor, prompt_mask: Tensor | None, max_new_tokens: int
 ) -> tuple[Tensor, Tensor]:
+    if not hasattr(model, "start_cache"):
+        raise TypeError(f"model must be a language model, such as Run.model, got a {type(model).__name__}")
     check_tokens("prompts", prompts)
     if prompt_mask is None:
         prompt_mask = torch.ones_like(prompts, dtype=torch.bool)

@@ -223,8 +223,8 @@ class GRPO(Sampling):
         self.groups, self.rows_per_prompt = s.batch_size // s.group_size, s.group_size
         if s.num_minibatches > self.groups:
             raise ValueError(
-                f"num_minibatches must be at most batch_size / group_size, {self.groups}, "
-                f"got {s.num_minibatches}"
+                f"batch_size must be at least num_minibatches * group_size, {s.num_minibatches} * "
+                f"{s.group_size}, got {s.batch_size}"
             )
         if s.surrogate == "sequence" and s.kl_in == "to_go" and s.kl_coef:
             raise ValueError(

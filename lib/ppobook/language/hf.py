@@ -39,6 +39,7 @@ from ppobook.language.pretrained import (
 )
 from ppobook.language.pretrained_tokenizer import PretrainedTokenizer, open_tokenizer
 from ppobook.language.rewards import RewardModel
+from ppobook.language.run import Run, load_from
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.run.folder import RunFolder, make_new
 
@@ -97,7 +98,14 @@ def open_pretrained(
         dtype = _dtype_of(model) if dtype is None else dtype_name(dtype)
         weights = weights_dtype(dtype, lora)
         net = _net_copied(model, weights) if isinstance(model, nn.Module) else _net_read(model, weights)
-        tokenizer = open_tokenizer(model if tokenizer is None else tokenizer)
+        try:
+            tokenizer = open_tokenizer(model if tokenizer is None else tokenizer)
+        except ValueError as error:
+            if tokenizer is not None:
+                raise
+            raise ValueError(
+                f"tokenizer must be given with {str(model)!r}, which has none ({error})"
+            ) from None
         _check_vocabulary(tokenizer, net.get_input_embeddings().weight.shape[0])
         opened = _adapted(net.eval(), tokenizer)
         body = getattr(opened, "body", opened)
@@ -292,7 +300,7 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
 
     Parameters
     ----------
-    model : Run, Pretrained, RewardModel on one, or Decoder
+    model : Run or its folder, Pretrained, RewardModel on one, or Decoder
     folder : path
         New or empty.
     tokenizer : Tokenizer, optional
@@ -306,7 +314,9 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     ValueError, TypeError, OSError
         A model that is none of these, a RewardModel with pooling "sum", a folder that is not empty.
     """
-    if hasattr(model, "model") and hasattr(model, "tokenizer"):  # a Run
+    if isinstance(model, str | Path):
+        model = load_from(RunFolder.at("model", model))
+    if isinstance(model, Run):
         model, tokenizer = model.model, tokenizer or model.tokenizer
     body = model.body if isinstance(model, RewardModel) else model
     ours = isinstance(model, Decoder)

@@ -15,6 +15,7 @@ from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
@@ -148,7 +149,13 @@ class Sampling(Stage):
 
         n = len(completions)
         at_once = n if self.reward_model is None else None
-        return torch.cat(self.map_rows(n, score_rows, at_once=at_once, together=self.rows_per_prompt))
+        rewards = torch.cat(self.map_rows(n, score_rows, at_once=at_once, together=self.rows_per_prompt))
+        if not math.isfinite(rewards.square().sum().item()):
+            largest = float(rewards.abs().max())
+            raise FloatingPointError(
+                f"rewards must have squares that a float32 can hold, got {largest:g}: make them smaller"
+            )
+        return rewards
 
     def apply_truncation_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
         """Rewards [B], less `missing_eos_penalty` for truncated completions if truncation="penalty"."""

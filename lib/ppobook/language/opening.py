@@ -20,6 +20,8 @@ from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 from ppobook.run.folder import RunFolder, is_run
 from ppobook.run.machine import stream
+from ppobook.run.spellings import did_you_mean
+from ppobook.run.weights import weights_are_finite
 
 
 def open_task(
@@ -41,15 +43,23 @@ def open_task(
     origin = _run_in("model", given.model)
     data = origin.world if given.data is None and origin is not None else given.data
     if data is None:
+        if given.model is None and not kind.starts_from_scratch:
+            raise _missing_model(kind, how or {})
+        if isinstance(given.model, str | Path) and origin is None:
+            from ppobook.language.named import refuse_nowhere
+
+            refuse_nowhere("model", str(given.model))
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
     if isinstance(data, str | Path) and not Path(data).is_file():
         records_of(data)  # says what is wrong, before models are opened
     world = data if isinstance(data, World) else None
     model, tokenizer = _open_policy(kind, given, origin, world, seed, how or {})
     if world is not None:
-        refuse_other_words("data", world.tokenizer, tokenizer)
+        refuse_other_words("data", world.tokenizer, tokenizer, "tokenizer" if model is None else "model")
     if model is not None:
-        model.to(device).requires_grad_(True)
+        model.to(device)
+        if not weights_are_finite([model]):
+            raise ValueError("model must have finite weights, got NaN or infinity")
         refuse_other_tokens(model, tokenizer, world)
     reward = _open_reward(kind, given.reward, model, tokenizer, world, device)
     reference = _open_reference(kind, given.reference, model, tokenizer, world, device)
@@ -71,15 +81,22 @@ def _open_policy(
     elif world is not None and kind.starts_from_scratch and not how:
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
-        why = "" if world is not None or not kind.starts_from_scratch else ": a new one needs a World as data"
-        raise ValueError(
-            f"model must be a run, its folder, a Decoder or a transformers model for {name!r}, got None{why}"
-        )
+        raise _missing_model(kind, how)
     if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
         raise ValueError(f"model must be a language model for {name!r}, got a reward model")
     if isinstance(model, RewardModel) and world is not None:
         raise ValueError("data must be pairs of your own where model is a reward model, got a World")
     return model, tokenizer
+
+
+def _missing_model(kind: type[Stage], how: Mapping[str, Any]) -> ValueError:
+    why = ": a new one needs a World as data" if kind.starts_from_scratch else ""
+    if how:
+        why = f": {' and '.join(how)} must be for a transformers model"
+    return ValueError(
+        "model must be a run, its folder, a Decoder or a transformers model for "
+        f"{STAGES.name_of(kind)!r}, got None{why}"
+    )
 
 
 def _open_tokenizer(given: Any) -> Any:
@@ -159,6 +176,10 @@ def reward_model_in(reward: Any, tokenizer: Any) -> Any:
                 f"reward must be a folder or the function itself, got {str(reward)!r}: its name is for the "
                 "command line"
             )
+        if not Path(reward).exists() and (hint := did_you_mean(str(reward), ["gold"])):
+            raise ValueError(
+                f"reward must be a run of 'reward', its folder or 'gold', got {str(reward)!r}{hint}"
+            )
         reward = load_from(RunFolder.at("reward", reward))
     if not isinstance(reward, Run):
         return copy.deepcopy(reward) if isinstance(reward, RewardModel) else reward
@@ -210,7 +231,7 @@ def refuse_other_vocabulary(name: str, model: Any, policy: Any) -> None:
         raise ValueError(f"{name} must have the model's {policy.vocab_size} tokens, got {size}")
 
 
-def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
+def refuse_other_words(name: str, mine: Any, tokenizer: Any, of: str = "model") -> None:
     """Refuse data, a reference or a reward model that were made with other words than the model."""
     words, others = (getattr(x, "words", None) for x in (tokenizer, mine))
     if words == others:
@@ -222,7 +243,7 @@ def refuse_other_words(name: str, mine: Any, tokenizer: Any) -> None:
     else:
         other, word = next((a, b) for a, b in zip(others, words, strict=True) if a != b)
         expected, got = f"word {word!r}", f"{other!r}"
-    raise ValueError(f"{name} must have the model's {expected}, got {got}")
+    raise ValueError(f"{name} must have the {of}'s {expected}, got {got}: words differ")
 
 
 def refuse_other_tokens(model: Any, tokenizer: Any, world: World | None) -> None:

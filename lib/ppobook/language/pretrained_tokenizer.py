@@ -10,7 +10,7 @@ from typing import Any
 from ppobook import validation
 from ppobook.language.hub import only_stored
 from ppobook.language.pretrained import library
-from ppobook.language.tokens import Tokenizer, unknown_word
+from ppobook.language.tokens import Tokenizer, ids_of, unknown_word
 
 
 class PretrainedTokenizer:
@@ -85,7 +85,7 @@ class PretrainedTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
-        kept = [i for i in map(int, ids) if i not in self._left_out]
+        kept = [i for i in ids_of(ids) if i not in self._left_out]
         text: str = self.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 

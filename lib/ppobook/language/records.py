@@ -71,22 +71,23 @@ class Records:
                 break
         else:
             known = ", or ".join(_listed(one) for one in formats)
-            raise ValueError(f"{self.place(0)} must have {known}, got {_columns(has)}")
+            raise ValueError(f"{self.place(0)} must have {known}, got {_columns(self.rows[0])}")
         for i, row in enumerate(self.rows):
             for name in columns:
                 if row.get(name) is None:
-                    there = [other for other, value in row.items() if value is not None]
                     raise ValueError(
                         f"{self.place(i)} must have {_listed(columns)}, as {self.place(0)} has, got "
-                        f"{_columns(there)} without {name!r}"
+                        f"{_columns(row)} without {name!r}"
                     )
         return columns
 
 
-def _columns(names: Sequence[str]) -> str:
+def _columns(row: Record) -> str:
+    names, empty = ([name for name in row if (row[name] is None) == none] for none in (False, True))
+    none = f" (and None in {_listed(empty)})" if empty else ""
     if not names:
-        return "no column with a value"
-    return f"the column{'s' if len(names) > 1 else ''} {_listed(names)}"
+        return f"no column with a value{none}"
+    return f"the column{'s' if len(names) > 1 else ''} {_listed(names)}{none}"
 
 
 def _is_empty(function: Callable[[Record], Any], row: Record) -> bool:
@@ -123,6 +124,8 @@ def records_of(data: Any) -> Records:
         raise TypeError(f"data must be records, such as World.corpus(1000), got {data!r}")
     if isinstance(data, str | os.PathLike):
         records = _read_file(Path(validation.path("data", data)))
+    elif isinstance(data, type):
+        raise TypeError(f"data must be a World or records, got the class {data.__name__} itself")
     elif isinstance(data, Mapping):
         splits = [name for name, part in data.items() if hasattr(part, "column_names")]
         expected = f"one split, such as data[{splits[0]!r}]" if splits else "a list of dicts, one a record"
@@ -176,6 +179,8 @@ def _read_file(path: Path) -> Records:
             f"data must be a JSONL file, got {str(path)!r}, where there is none. What datasets.load_dataset "
             "or load_from_disk returns can be passed as it is"
         )
+    if path.suffix.lower() in (".gz", ".bz2", ".xz", ".zst", ".zip"):
+        raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a compressed one: unpack it")
     rows: list[Record] = []
     lines: list[int] = []
     number = 0

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
-from ppobook.language.run import Run
+from ppobook.language.run import Run, load
 from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import take_rows, train_eval_split
@@ -295,12 +296,12 @@ def _accuracy_and_margin(margins: Tensor) -> dict[str, float]:
 # --------------------------------------------------------------------------------------------- evaluation
 
 
-def held_out(run: Run, data: Any = None) -> Pairs | None:
+def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
     """The pairs that a run of "reward" was not trained on.
 
     Parameters
     ----------
-    run : Run
+    run : Run or path
     data : optional
         The training data of the run; not needed after training in a World, whose pairs are in the checkpoint.
 
@@ -314,6 +315,7 @@ def held_out(run: Run, data: Any = None) -> Pairs | None:
     ValueError, TypeError
         A run of another stage; data that are missing or differ from the run's.
     """
+    run = run if isinstance(run, Run) else load(run)
     if run.config["stage"] != RewardModelling.algorithm:
         raise ValueError(f"run must be a run of 'reward', got one of {run.config['stage']!r}")
     number = run.config["eval_pairs"]

@@ -102,7 +102,7 @@ class LearnedReward:
     name = "reward_model"
 
     def __init__(self, reward_model: RewardModel) -> None:
-        self.module = reward_model.eval().requires_grad_(False)
+        self.module = reward_model.eval()
 
     @torch.no_grad()
     def __call__(self, completions: Completions, columns: Columns) -> Tensor:
@@ -172,6 +172,8 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
     listed: list[float] = []
     for i, x in enumerate(given):
         try:
+            if isinstance(x, str | bytes) or getattr(x, "ndim", 0):  # float() reads "1.5" and tensor([1.5])
+                raise TypeError
             listed.append(float(x))
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
@@ -200,7 +202,7 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
     if isinstance(reward, GoldReward | LearnedReward | FunctionReward):
         return reward
     if isinstance(reward, RewardModel):
-        return LearnedReward(reward)
+        return LearnedReward(reward.requires_grad_(False))
     if isinstance(reward, str) and reward == "gold":
         if world is None:
             raise ValueError("reward must be a reward model or a function if data is not a World, got 'gold'")

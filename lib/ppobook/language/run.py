@@ -86,6 +86,6 @@ def load_from(folder: RunFolder, device: str = "cpu") -> Run:
 
 
 def run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
-    """The run of a checkpoint, with its model in evaluation mode."""
-    model.eval().requires_grad_(False)
+    """The run of a checkpoint, with its model in evaluation mode and no parameter frozen."""
+    model.eval().requires_grad_(True)
     return Run.of(checkpoint, model=model, tokenizer=tokenizer)

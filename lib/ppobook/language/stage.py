@@ -108,6 +108,8 @@ class Stage(Stateful):
     def optimizer_of(self, *modules: nn.Module) -> Any:
         """Adam over the parameters of these modules that require a gradient."""
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
+        if not trained:
+            raise ValueError("model must have parameters that require a gradient, got only frozen ones")
         return choose.optimizer(trained, self.settings.lr, fast=self.settings.fast)
 
     def rows_of_data(self) -> int | None:

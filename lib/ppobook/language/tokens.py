@@ -14,6 +14,8 @@ After reading a token, a model predicts the next one. That shift by one is made 
 from __future__ import annotations
 
 import itertools
+import operator
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -37,6 +39,16 @@ def unknown_word(word: str, known: Sequence[str]) -> ValueError:
         f"text must be of known words, {validation.one_of(known)}, got {word!r}"
         f"{validation.did_you_mean(word, known)}"
     )
+
+
+def ids_of(ids: Any) -> list[int]:
+    """The ids of one sequence, a list or a tensor, as integers."""
+    if getattr(ids, "ndim", 1) != 1:
+        raise ValueError(f"ids must be those of one sequence, got shape {tuple(ids.shape)}")
+    try:
+        return [operator.index(i) for i in ids]
+    except TypeError:
+        raise TypeError(f"ids must be integers, got {reprlib.repr(ids)}") from None
 
 
 class Tokenizer(Protocol):
@@ -113,7 +125,7 @@ class WordTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, joined by spaces, without padding."""
-        listed = [int(i) for i in ids]
+        listed = ids_of(ids)
         for i in listed:
             if not 0 <= i < len(self.words):
                 raise ValueError(f"ids must be in [0, {len(self.words) - 1}], got {i}")

@@ -67,8 +67,8 @@ def train(
         your own, see `Stage`.
     model : Run, path, torch module or str, optional
         The initial model: a run or its folder; a `Decoder`; or a transformers model, the folder of one, or
-        its name on the hub. It is copied. Default: a new `Decoder` for the words of the World, with "sft"
-        only.
+        its name on the hub. It is copied; parameters that require no gradient stay as they are. Default: a
+        new `Decoder` for the words of the World, with "sft" only.
     data : World, list of dicts, path of a JSONL file, or datasets.Dataset
         See `ppobook.language.data`. Default: the world that the model's run was trained on.
     reward : Run, path, "gold" or function
@@ -116,14 +116,15 @@ def train(
     ValueError, TypeError, OSError
         An argument that can't be used.
     FloatingPointError
-        The weights have diverged.
+        The weights have diverged; a loss or a gradient is not finite.
     Interrupted
         Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
         finished, unless Ctrl-C is pressed again.
 
     Notes
     -----
-    Whatever ends a run, an error of a reward included, its whole updates are saved; a process that is killed
+    Whatever ends a run, an error of a reward included, its whole updates are saved in `out`, and are the
+    exception's attribute `run`; a process that is killed
     without notice loses those since the last checkpoint. So does one whose update in progress cannot be
     undone: models and optimizers of more than 64 MB are not copied before it, and an update that has changed
     their weights stays.
@@ -215,6 +216,8 @@ class _Training(TrainingLoop):
             parts = {name: build(description).to(device) for name, description in described.items()}
             tokenizer = build_tokenizer(checkpoint.state["tokenizer"])
             model, reference = parts["model"], parts.get("reference")
+            for name in checkpoint.state.get("frozen", []):
+                model.get_parameter(name).requires_grad_(False)
         world = data if isinstance(data, World) else None
         reward = reward_of_run(folder, config, given.reward, parts.get("reward_model"), tokenizer, world)
         if reference is not None:
@@ -259,7 +262,7 @@ class _Training(TrainingLoop):
         begin = time.perf_counter()
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
-        tokens = int(metrics.pop("tokens", 0))
+        tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {
             "tokens": past + tokens,
@@ -283,12 +286,19 @@ class _Training(TrainingLoop):
                 name: describe(module) for name, module in stage.modules().items() if name in _GIVEN
             },
             "tokenizer": describe_tokenizer(stage.tokenizer),
+            "frozen": [name for name, p in stage.model.named_parameters() if not p.requires_grad],
         }
         return state, {}
 
     def run(self) -> Run:
         checkpoint = self.checkpoint()
         return run_of(copy.deepcopy(self.stage.model), self.stage.tokenizer, checkpoint)
+
+
+def _counted_tokens(stage: str, tokens: Any) -> int:
+    if float(tokens) != int(tokens) or tokens < 0:
+        raise ValueError(f"{stage}.step must return a whole number of at least 0 for 'tokens', got {tokens}")
+    return int(tokens)
 
 
 def _refuse_larger_batch(stage: Stage) -> None:

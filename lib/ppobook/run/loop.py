@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import errno
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any, ClassVar
@@ -235,12 +238,13 @@ class TrainingLoop(abc.ABC):
     ) -> None:
         """Update until the run is as long as it was asked to be, or a signal stops it.
 
-        Whatever ends it, whole updates are saved: the update in progress is undone.
+        Whatever ends it, whole updates are saved: the update in progress is undone. The exception has the run
+        so far as its attribute `run`.
 
         Raises
         ------
         FloatingPointError
-            The weights have diverged.
+            The weights have diverged; a loss or a gradient is not finite.
         Interrupted
             Ctrl-C, SIGTERM or SIGHUP.
         OSError
@@ -281,6 +285,9 @@ class TrainingLoop(abc.ABC):
             except BaseException as error:
                 kept = self._save_whole_updates(folder, error)
                 if not (kept and isinstance(error, KeyboardInterrupt)):
+                    if kept:
+                        with contextlib.suppress(Exception):  # what ended the run is what to report
+                            error.run = self.run()  # type: ignore[attr-defined]
                     raise
                 signal = interrupts.asked or SIGINT
         if signal:
@@ -314,6 +321,8 @@ class TrainingLoop(abc.ABC):
             go_on = not isinstance(error, FloatingPointError)
             hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""
             error.add_note(f"update {self.saved} is saved{hint}")
+        elif folder is None and not lost and self.update:
+            error.add_note(f"update {self.update} is kept only in .run")
         return not lost
 
     def _interrupted(self, signal: int, path: Path | None) -> Interrupted:
@@ -326,6 +335,7 @@ class TrainingLoop(abc.ABC):
         """An update after which the weights are finite."""
         try:
             row = self.one_update()
+            self._refuse_not_finite(row)
             if not weights_are_finite(self.modules()):
                 raise FloatingPointError
         except Exception as error:
@@ -338,3 +348,12 @@ class TrainingLoop(abc.ABC):
                 f"{now or 'step'}"
             ) from error
         return row
+
+    def _refuse_not_finite(self, row: Mapping[str, Any]) -> None:
+        """Raise for a loss or gradient that is not finite: clipping by its norm would leave no step."""
+        for name in ("loss", "policy_loss", "value_loss", "grad_norm"):
+            if name in row and not math.isfinite(row[name]):
+                raise FloatingPointError(
+                    f"{name} must stay finite, got {float(row[name])} in update {self.update + 1}: rewards, "
+                    "coefficients or learning rate may be too large"
+                )

@@ -170,7 +170,7 @@ def _version(path: Path) -> dict[str, str]:
 def _remember(work: Path) -> dict[str, dict[str, str]]:
     try:
         memory = json.loads((work / MEMORY).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except ValueError:
         memory = None

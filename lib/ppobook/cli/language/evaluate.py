@@ -78,9 +78,11 @@ def evaluate(
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
+    validation.count("samples", samples, low=0)
     with threads(how.num_threads):
         run = run_in(model, how.device)
         if run is not None and isinstance(run.model, RewardModel):
+            _refuse_for_reward_model(model, by, samples, how)
             data = open_data(how, [Policy(model, run.model, run.tokenizer, run)])
             print_ranking(run, data, all_pairs=how.data is not None)
             return
@@ -111,6 +113,7 @@ def compare(
 
     from ppobook.run.machine import threads
 
+    validation.count("samples", samples, low=0)
     with threads(how.num_threads):
         found = measured(open_models(models, how), by, how)
     print(as_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
@@ -151,6 +154,7 @@ def best_of_n(
     several = [validation.count("n", one) for one in (n if isinstance(n, tuple) else (n,))]
     draws = 2 * max(several) if draws is None else validation.count("draws", draws, low=max(several))
     prompts = validation.count("prompts", prompts)
+    validation.count("samples", samples, low=0)
     with threads(how.num_threads):
         (policy,) = open_models([model], how)
         data = open_data(how, [policy])
@@ -262,13 +266,25 @@ def samples(found: Evaluation, n: int, seed: int = 0, indent: str = "") -> str:
 
 
 def _print_samples(found: Evaluation, n: int, seed: int, title: str = "") -> None:
-    if validation.count("samples", n, low=0):
+    if n:
         print(f"\n{title}{samples(found, n, seed, '  ' if title else '')}")
 
 
 def in_one_line(text: str) -> str:
     """A text with control characters and line breaks escaped: a new line as \\n."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _refuse_for_reward_model(model: str, by: Measures, samples: int, how: Generation) -> None:
+    """Raise for an option about completions, of which a reward model has none."""
+    given = {"samples": samples, **vars(by), **vars(how)}
+    default = {"samples": 3, **vars(Measures()), **vars(Generation())}
+    for name in given.keys() - {"data", "world", "device", "num_threads"}:
+        if given[name] != default[name]:
+            raise ValueError(
+                f"--{name.replace('_', '-')} {given[name]} has no effect with a reward model, {model!r}: leave "
+                "it out"
+            )
 
 
 def as_table(table: Any, names: bool = True) -> str:

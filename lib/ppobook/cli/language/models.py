@@ -97,6 +97,8 @@ def open_reward(name: str, policies: Sequence[Policy]) -> Any:
     """The reward model or the function that a name means."""
     from ppobook.language.named import open_reward_model
 
+    if name == "gold":
+        raise ValueError("reward_model must be a run of 'reward' or MODULE:FUNCTION, in any case")
     return function_of(name) if names_function(name) else open_reward_model("reward_model", name, policies)
 
 

@@ -120,7 +120,7 @@ class Answer:
             raise self._raised(error, call) from error
         except Stop:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._raised(error, call) from error
         for position, (old, new) in enumerate(zip(before, (*args, *kwargs.values()), strict=True), start=1):
             if old is not None and not _same(old, new):
@@ -134,7 +134,7 @@ class Answer:
                 )
         return result
 
-    def _raised(self, error: Exception, call: str) -> Stop:
+    def _raised(self, error: BaseException, call: str) -> Stop:
         own = getattr(getattr(self._function, "__code__", None), "co_filename", None)
         frames = traceback.extract_tb(error.__traceback__)
         mine = [frame for frame in frames if frame.filename == own]
