@@ -51,6 +51,10 @@ def runs(tmp_path_factory):
     return folder
 
 
+# A reward model has no completions that these could be about.
+REFUSED = ("--n 4", "--seed 3", "--reward-model nope", "--reference nope", "--top-p 0.5", "--samples 1")
+
+
 def said(capsys, *argv):
     """What a command that succeeds prints."""
     capsys.readouterr()
@@ -401,6 +405,12 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("best_of_n BASE --n 4 --draws 2", "draws must be an integer of at least 4, got 2"),
         ("best_of_n BASE --n 1e9", "draws must be an integer in [1, "),
         ("ladder REWARD_MODEL --texts 1e9", "texts must be an integer in [1, 100000], got 1000000000"),
+        *(
+            (f"evaluate REWARD_MODEL {words}", f"{words} has no effect with a reward model")
+            for words in REFUSED
+        ),
+        ("evaluate BASE --reward-model gold", "got 'gold', which a World has as a column anyway"),
+        ("evaluate BASE --samples -1", "samples must be an integer of at least 0, got -1"),
         ("ladder BASE", "RUN must be a run of 'reward', got"),
         ("ladder nowhere", "not a run's folder"),
         ("ladder REWARD_MODEL --top 9", "top"),

@@ -48,6 +48,12 @@ def test_a_wrong_number_of_arguments_is_told() -> None:
     assert "It was called with (a tensor of shape [1, 6]" in verdict.message
 
 
+def test_an_answer_that_exits_is_told() -> None:
+    verdict = checks.run("reward-to-go", lambda *args: sys.exit(0))
+    assert verdict.kind == "raised"
+    assert "SystemExit" in verdict.message
+
+
 def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "SECONDS", 0.3)
 

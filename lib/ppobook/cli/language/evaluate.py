@@ -282,8 +282,8 @@ def _refuse_for_reward_model(model: str, by: Measures, samples: int, how: Genera
     for name in given.keys() - {"data", "world", "device", "num_threads"}:
         if given[name] != default[name]:
             raise ValueError(
-                f"--{name.replace('_', '-')} {given[name]} has no effect with a reward model, {model!r}: leave "
-                "it out"
+                f"--{name.replace('_', '-')} {given[name]} has no effect with a reward model, "
+                f"{model!r}: leave it out"
             )
 
 

@@ -98,7 +98,10 @@ def open_reward(name: str, policies: Sequence[Policy]) -> Any:
     from ppobook.language.named import open_reward_model
 
     if name == "gold":
-        raise ValueError("reward_model must be a run of 'reward' or MODULE:FUNCTION, in any case")
+        raise ValueError(
+            "reward_model must be a run of 'reward' or MODULE:FUNCTION, got 'gold', which a World has as a "
+            "column anyway"
+        )
     return function_of(name) if names_function(name) else open_reward_model("reward_model", name, policies)
 
 
