@@ -27,6 +27,10 @@ from small_stages import (
     short,
 )
 
+import ppobook
+from ppobook.language.evaluating import evaluate
+from ppobook.language.generation import generate
+from ppobook.language.reward import held_out
 from ppobook.language.rewards import RewardModel, numbers_of
 from ppobook.language.run import load
 from ppobook.language.sft import SFT
@@ -152,6 +156,18 @@ SCALED = [
 def test_numbers_too_large_for_float32(stage, given, message):
     with pytest.raises(FloatingPointError, match=message):
         train(stage, decoder(), WORLD, updates=3, batch_size=16, progress=False, **given)
+
+
+def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
+    run = fit(updates=1)
+    judge = train("reward", run, pairs=30, eval_pairs=8, updates=1, out=tmp_path / "judge", progress=False)
+    assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
+    with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
+        evaluate(run, n=8, reference=tmp_path / "judge")
+    with pytest.raises(TypeError, match=r"model must be a language model, such as Run.model, got a Run"):
+        generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
+    with pytest.raises(ValueError, match=r"a language model's, for ppobook.language and `ppobook language`"):
+        ppobook.load(tmp_path / "judge")
 
 
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
