@@ -321,8 +321,6 @@ class TrainingLoop(abc.ABC):
             go_on = not isinstance(error, FloatingPointError)
             hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""
             error.add_note(f"update {self.saved} is saved{hint}")
-        elif folder is None and not lost and self.update:
-            error.add_note(f"stopped after update {self.update}, kept only in .run")
         return not lost
 
     def _interrupted(self, signal: int, path: Path | None) -> Interrupted:
