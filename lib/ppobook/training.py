@@ -232,16 +232,17 @@ def train(
     ValueError, TypeError, OSError
         An argument that can't be used.
     FloatingPointError
-        The weights have diverged.
+        The weights have diverged, or a loss or the norm of a gradient is not finite.
     Interrupted
         Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
         finished, unless Ctrl-C is pressed again.
 
     Notes
     -----
-    Whatever ends a run, an error of an environment included, its whole updates are saved; a process that is
-    killed without notice loses those since the last checkpoint. So does one whose update in progress cannot
-    be undone: networks of more than 64 MB are not copied before it.
+    Whatever ends a run, an error of an environment included, its whole updates are saved in `out`, and are
+    the `run` of the exception; a process that is killed without notice loses those since the last
+    checkpoint. So does one whose update in progress cannot be undone: networks of more than 64 MB are not
+    copied before it.
 
     A run that is killed and resumed gives the history (times aside) and the weights of an unbroken one, to
     the bit, where the environments can be pickled. Where they can't, they are reset at every checkpoint that

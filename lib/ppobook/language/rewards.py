@@ -172,7 +172,8 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
     listed: list[float] = []
     for i, x in enumerate(given):
         try:
-            if isinstance(x, str | bytes) or getattr(x, "ndim", 0):  # float() reads "1.5" and tensor([1.5])
+            # float() reads "1.5" and tensor([1.5]).
+            if isinstance(x, str | bytes) or getattr(x, "ndim", 0) > 0:
                 raise TypeError
             listed.append(float(x))
         except (TypeError, ValueError, RuntimeError):

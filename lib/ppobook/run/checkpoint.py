@@ -188,11 +188,12 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     found = state.get("format") if isinstance(state, dict) else None
     if found != str(format):
         version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
-        families = [f"{x}".startswith("ppobook.language") for x in (found, format)]
-        hint = {
-            (True, False): ": a language model's, for ppobook.language and `ppobook language`",
-            (False, True): ": a policy's, for ppobook and its commands without `language`",
-        }.get(tuple(families) if f"{found}".startswith("ppobook.") else (), "")
+        language = f"{found}".startswith("ppobook.language")
+        hint = ""
+        if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
+            of_policy = ": a policy's, for ppobook and its commands without `language`"
+            of_model = ": a language model's, for ppobook.language and `ppobook language`"
+            hint = of_model if language else of_policy
         raise ValueError(
             f"{where} must be written by {format.trainer}, in the format {str(format)!r} of ppobook "
             f"{ppobook.__version__}, got the format {found!r}{version}{hint}"
