@@ -12,6 +12,7 @@ from warm import python
 
 from ppobook import training
 from ppobook.cli import main
+from ppobook.language.settings import SETTINGS as LANGUAGE
 from ppobook.presets import VANILLA
 from ppobook.settings import VanillaSettings
 
@@ -500,3 +501,20 @@ def test_a_run_with_nothing_left_to_do_says_so(tmp_path, capsys):
         assert capsys.readouterr().out == expected
     assert main(["train", "--resume", run, "--total-steps", "97", "--quiet"]) == 0
     assert "128 steps, 4 updates" in capsys.readouterr().out
+
+
+TRL = """
+    grpo learning_rate lr, grpo num_generations group_size, grpo steps updates, grpo loss_type reduction,
+    dpo loss_type loss, ppo vf_coef value_coef, ppo cut truncation, ppo cliprange clip_eps,
+    sft per_device_train_batch_size batch_size
+"""
+
+
+@pytest.mark.parametrize("case", [case.strip() for case in TRL.split(",")])
+def test_names_of_trl(case, capsys):
+    stage, theirs, ours = case.split()
+    option = f"--{theirs.replace('_', '-')}"
+    assert main(["language", stage, "base", option, "1"]) == 2
+    assert f"Did you mean --{ours.replace('_', '-')}" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=f"{stage} has no setting '{theirs}'. Did you mean '{ours}'"):
+        LANGUAGE[stage].make(stage, {theirs: 1}, {})

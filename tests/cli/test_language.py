@@ -591,19 +591,3 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     like = ["grpo", runs / "base", "--config", "run/config.json"]
     assert "reward" in refused(capsys, *like, "--out", "other", "--quiet")
     assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
-
-
-TRL = """
-    grpo learning_rate lr, grpo num_generations group_size, grpo steps updates, grpo loss_type reduction,
-    dpo loss_type loss, ppo vf_coef value_coef, ppo cut truncation, ppo cliprange clip_eps,
-    sft per_device_train_batch_size batch_size
-"""
-
-
-@pytest.mark.parametrize("case", [case.strip() for case in TRL.split(",")])
-def test_other_libraries_names(case, runs, capsys):
-    stage, theirs, ours = case.split()
-    option = f"--{theirs.replace('_', '-')}"
-    assert f"Did you mean --{ours.replace('_', '-')}" in refused(capsys, stage, runs / "base", option, 1)
-    with pytest.raises(ValueError, match=f"{stage} has no setting '{theirs}'. Did you mean '{ours}'"):
-        SETTINGS[stage].make(stage, {theirs: 1}, {})

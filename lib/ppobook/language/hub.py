@@ -7,9 +7,10 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from ppobook import validation
-from ppobook.run.folder import folders_like
+from ppobook.run.folder import folders_like, is_run
 
 # Names on the hub are OWNER/NAME, but for some old ones. These are causal.
 _WITHOUT_OWNER = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "openai-gpt")
@@ -23,6 +24,19 @@ def may_have(name: str) -> bool:
     if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
         return not Path(name).parent.is_dir()  # a folder beside which others are is no owner
     return name in _WITHOUT_OWNER or _is_stored(name)
+
+
+def refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None:
+    """Raise for a name that is neither a path nor the name of a transformers model."""
+    if not isinstance(name, str) or is_run(name):
+        return
+    path, must = Path(name), f"{option} must be {kind}, or a transformers model, got {name!r}"
+    if path.is_dir() and not (path / "config.json").is_file():
+        raise ValueError(f"{must}, a folder without a run")
+    if path.is_dir() and not importlib.util.find_spec("transformers") and (path / "history.csv").exists():
+        raise ValueError(f"{must}, a run without a checkpoint")
+    if not path.exists() and not may_have(name):
+        raise ValueError(f"{must}, and there is no such folder{folders_like(name)}")
 
 
 @functools.cache

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.language.hub import may_have
+from ppobook.language.hub import refuse_nowhere
 from ppobook.language.opening import (
     errors_about,
     open_model,
@@ -18,7 +16,7 @@ from ppobook.language.opening import (
 )
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
-from ppobook.run.folder import folders_like, is_run
+from ppobook.run.folder import is_run
 from ppobook.run.machine import checked_device
 
 
@@ -94,19 +92,6 @@ def open_reference(name: str, policies: Sequence[Policy], dtype: str | None, dev
     for policy in policies:
         refuse_other_words("reference", opened.tokenizer, policy.tokenizer)
     return opened.model
-
-
-def refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None:
-    """Raise for a name that is neither a path nor the name of a transformers model."""
-    if not isinstance(name, str) or is_run(name):
-        return
-    path, must = Path(name), f"{option} must be {kind}, or a transformers model, got {name!r}"
-    if path.is_dir() and not (path / "config.json").is_file():
-        raise ValueError(f"{must}, a folder without a run")
-    if path.is_dir() and not importlib.util.find_spec("transformers") and (path / "history.csv").exists():
-        raise ValueError(f"{must}, a run without a checkpoint")
-    if not path.exists() and not may_have(name):
-        raise ValueError(f"{must}, and there is no such folder{folders_like(name)}")
 
 
 def common_data(policies: Sequence[Policy]) -> Any:

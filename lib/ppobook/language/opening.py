@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from ppobook.language.hub import refuse_nowhere
 from ppobook.language.model import Decoder
 from ppobook.language.records import records_of
 from ppobook.language.registry import STAGES
@@ -46,8 +47,6 @@ def open_task(
         if given.model is None and not kind.starts_from_scratch:
             raise _missing_model(kind, how or {})
         if isinstance(given.model, str | Path) and origin is None:
-            from ppobook.language.named import refuse_nowhere
-
             refuse_nowhere("model", str(given.model))
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
     if isinstance(data, str | Path) and not Path(data).is_file():

@@ -5,9 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import errno
-import math
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from signal import SIGINT, Signals
 from typing import Any, ClassVar
@@ -333,7 +331,6 @@ class TrainingLoop(abc.ABC):
         """An update after which the weights are finite."""
         try:
             row = self.one_update()
-            self._refuse_not_finite(row)
             if not weights_are_finite(self.modules()):
                 raise FloatingPointError
         except Exception as error:
@@ -346,12 +343,3 @@ class TrainingLoop(abc.ABC):
                 f"{now or 'step'}"
             ) from error
         return row
-
-    def _refuse_not_finite(self, row: Mapping[str, Any]) -> None:
-        """Raise for a loss or gradient that is not finite: clipping by its norm would leave no step."""
-        for name in ("loss", "policy_loss", "value_loss", "grad_norm"):
-            if name in row and not math.isfinite(row[name]):
-                raise FloatingPointError(
-                    f"{name} must stay finite, got {float(row[name])} in update {self.update + 1}: rewards, "
-                    "coefficients or learning rate may be too large"
-                )

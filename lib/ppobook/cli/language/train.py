@@ -144,7 +144,8 @@ def _train(
         check_settings(settings_class, stage, given, settings, typed, {})
         _refuse_missing(kind, stage, given, prog)
 
-    from ppobook.language.named import no_progress_bars, refuse_nowhere
+    from ppobook.language.hub import refuse_nowhere
+    from ppobook.language.named import no_progress_bars
     from ppobook.language.training import train
     from ppobook.language.world import World
 

@@ -1,0 +1,108 @@
+"""What is wrong with a reward, with a tokenizer, and with data."""
+
+import numpy as np
+import pytest
+import torch
+from small_language import same_run
+from small_stages import (
+    WORLD,
+    decoder,
+)
+
+from ppobook.language.rewards import numbers_of
+from ppobook.language.run import load
+from ppobook.language.training import train
+
+PROMPTS = [{"prompt": "tell fox barn :"}, {"prompt": "tell owl hill :"}]
+SAMPLED = {"tokenizer": WORLD.tokenizer, "max_new_tokens": 5, "batch_size": 8, "progress": False}
+
+
+def long(prompts, completions):
+    return [float(len(text)) for text in completions]
+
+
+class Fails:
+    """A reward that is not a number, once."""
+
+    __name__ = "long"
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, prompts, completions):
+        self.calls += 1
+        rewards = long(prompts, completions)
+        return rewards if self.calls != self.at else [float("nan"), *rewards[1:]]
+
+
+@pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])
+def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
+    given = SAMPLED | ({"group_size": 4} if stage == "grpo" else {})
+    whole = train(stage, decoder(), PROMPTS, reward=long, updates=5, **given)
+    with pytest.raises(ValueError, match="got nan for completion 0") as failed:
+        train(stage, decoder(), PROMPTS, reward=Fails(4), updates=5, out=tmp_path / "run", **given)
+    kept = f"update 3 is saved; go on with resume={str(tmp_path / 'run')!r}, and reward 'function long' again"
+    assert failed.value.__notes__ == [kept]
+    assert len(load(tmp_path / "run").history) == 3
+    same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
+
+
+@pytest.mark.parametrize("one", ["1.5", b"1", np.ones(1), torch.ones(1)], ids=repr)
+def test_rewards_that_are_no_numbers(one):
+    with pytest.raises(TypeError, match=r"reward f must return numbers, got .* for completion 0"):
+        numbers_of("f", [one] * 3, 3)
+
+
+@pytest.mark.parametrize("answer", ["12345678", dict.fromkeys(range(8), 0.0), set(range(8))])
+def test_rewards_in_no_order(answer):
+    with pytest.raises(TypeError, match="must return a list of 8 numbers, got"):
+        numbers_of("f", answer, 8)
+
+
+def test_a_tokenizer_that_no_checkpoint_can_hold(tmp_path):
+    class Own:
+        vocab_size, pad, eos = WORLD.tokenizer.vocab_size, WORLD.tokenizer.pad, WORLD.tokenizer.eos
+        encode, decode = WORLD.tokenizer.encode, WORLD.tokenizer.decode
+
+    given = SAMPLED | {"tokenizer": Own(), "group_size": 4}
+    with pytest.raises(TypeError, match=r"tokenizer must be .* which a checkpoint can hold, got Own"):
+        train("grpo", decoder(), PROMPTS, reward=long, updates=1, out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("stage", "theirs", "mine"),
+    [("grpo", "beta", "kl_coef"), ("grpo", "loss_type", "reduction"), ("dpo", "loss_type", "loss")],
+)
+def test_settings_by_their_names_in_trl(stage, theirs, mine):
+    with pytest.raises(ValueError, match=rf"{stage} has no setting '{theirs}'\. Did you mean '{mine}'"):
+        train(stage, decoder(), PROMPTS, tokenizer=WORLD.tokenizer, reward=long, **{theirs: 1})
+
+
+ALIKE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "fox"}] * 3
+LIKED = [{"prompt": "tell fox barn :", "completion": "fox", "label": True}] * 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "data", "given", "message"),
+    [
+        ("dpo", ALIKE, {}, "data must have a pair whose 'chosen' and 'rejected' differ"),
+        ("reward", ALIKE, {}, "data must have a pair whose 'chosen' and 'rejected' differ"),
+        ("dpo", LIKED, {"loss": "kto"}, "data must have labels of both kinds, .* got True only"),
+        (
+            "dpo",
+            [one | {"label": False} for one in LIKED],
+            {"loss": "kto"},
+            "data must have labels of both kinds, .* got False only",
+        ),
+    ],
+)
+def test_data_that_teach_nothing_are_refused(stage, data, given, message):
+    with pytest.raises(ValueError, match=message):
+        train(stage, decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, **given)
+
+
+def test_one_pair_of_which_something_is_learned_is_enough():
+    data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
+    run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, batch_size=4)
+    assert len(run.history) == 1
