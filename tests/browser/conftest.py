@@ -134,8 +134,8 @@ def open_page(chromium: Browser) -> Iterator[OpenPage]:
     """Make a page: `open_page(phone=True, dark=True, javascript=False)`.
 
     A request to another machine fails. At the end of the test there must have been none, and no error in the
-    console of any page: they are in the list `page.complaints`, less those that `page.forgiven`, a list of
-    texts, was told to expect.
+    console of any page: they are in the list `page.complaints`, less those with one of the texts in the
+    list `page.forgiven`.
     """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []

@@ -145,14 +145,22 @@ def test_a_check_answers_a_wrong_solution_and_a_right_one(open_page: OpenPage, l
 # --- the interactive figures --------------------------------------------------------------------------------
 
 
-def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page = open_notebook(open_page, lab, "figure.ipynb")
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    expect(cells).to_have_count(2, timeout=60_000)
-    cells.first.locator(".cm-content").click()
+def first_figure(
+    open_page: Any, lab: str, notebook: str, cells: int, kind: str
+) -> tuple[Page, Locator, Locator]:
+    """A notebook of so many cells, its cells, and the figure of this kind that the first one shows."""
+    page = open_notebook(open_page, lab, notebook)
+    code = page.locator(".jp-Notebook .jp-CodeCell")
+    expect(code).to_have_count(cells, timeout=60_000)
+    code.first.locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
-    figure = page.locator(".jp-OutputArea .figure.baseline")
+    figure = page.locator(f".jp-OutputArea .figure.{kind}")
     expect(figure).to_be_visible(timeout=60_000)
+    return page, code, figure
+
+
+def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
+    page, cells, figure = first_figure(open_page, lab, "figure.ipynb", 2, "baseline")
     expect(figure).to_have_attribute("data-ground", "light")
 
     figure.scroll_into_view_if_needed()
@@ -178,13 +186,7 @@ def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
 
 
 def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page = open_notebook(open_page, lab, "steps.ipynb")
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    expect(cells).to_have_count(3, timeout=60_000)
-    cells.first.locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    clip = page.locator(".jp-OutputArea .figure.clip")
-    expect(clip).to_be_visible(timeout=60_000)
+    page, cells, clip = first_figure(open_page, lab, "steps.ipynb", 3, "clip")
     clip.get_by_role("button", name="bad action, r above the box").click()
     assert sample_agrees(clip).slope == -1
     slider = clip.get_by_role("slider", name="Ratio r")

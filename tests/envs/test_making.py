@@ -11,7 +11,7 @@ from ppobook.envs import SameStepVectorEnv, env_maker, has_id, make_env
 
 
 class Coin(gym.Env):
-    """Observes uniform numbers; pays what it was told to."""
+    """Uniform random observations, and the given reward in each step."""
 
     observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
     action_space = gym.spaces.Discrete(2)
