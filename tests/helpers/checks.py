@@ -4,12 +4,14 @@
     WRONG["pg-loss"] = {"a reward, not a loss": lambda …, "padding is pushed too": [lambda …, lambda …]}
 
 A check must accept the master's solution and at least two that are written differently, and call each planted
-mistake by its name.
+mistake by its name. Wrong answers that no mistake has a name for stand under `UNNAMED["pg-loss"]`: each must
+be refused by a property. Every mistake in the data beside a check's module must have been planted.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import random
 import re
@@ -32,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 Answer = Callable[..., Any]
 Right = dict[str, list[Answer]]
 Wrong = dict[str, dict[str, Answer | list[Answer]]]
+Unnamed = dict[str, list[Answer]]
 
 
 class Exercises:
@@ -91,6 +94,23 @@ def each(answers: Answer | list[Answer]) -> list[Answer]:
     return answers if isinstance(answers, list) else [answers]
 
 
+def _named(file: Path) -> tuple[set[str], set[str]]:
+    """The mistakes that a module's code names in calls of `Mistake` and `recognise`; and all its strings."""
+    found: list[ast.expr | None] = []
+    mentioned = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+            if node.func.id == "Mistake":
+                name = node.args[0]
+                found += [name.body, name.orelse] if isinstance(name, ast.IfExp) else [name]
+            elif node.func.id == "recognise" and len(node.args) > 1:
+                found += getattr(node.args[1], "keys", [])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            mentioned.add(node.value)
+    called = {part.value for part in found if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return called, mentioned
+
+
 class CheckTests:
     """The tests of a chapter's checks; a subclass gives its tables."""
 
@@ -98,6 +118,7 @@ class CheckTests:
     exercises: ClassVar[Exercises]
     right: ClassVar[Right]
     wrong: ClassVar[Wrong]
+    unnamed: ClassVar[Unnamed] = {}
     # At least so many exercises of each kind.
     kinds: ClassVar[dict[str, int]]
 
@@ -113,6 +134,10 @@ class CheckTests:
                     for i, answer in enumerate(each(answers))
                 ],
             )
+        elif "unnamed_answer" in fixtures and self.unnamed:
+            found = [(name, a) for name, answers in self.unnamed.items() for a in answers]
+            ids = [f"{name}-{i}" for name, answers in self.unnamed.items() for i in range(len(answers))]
+            metafunc.parametrize(("name", "unnamed_answer"), found, ids=ids)
         elif "answer" in fixtures:
             rows = [
                 (f"{name}-{i}", name, a) for name, found in self.right.items() for i, a in enumerate(found)
@@ -124,19 +149,39 @@ class CheckTests:
     # --- the tables
 
     def test_every_check_has_an_exercise_and_every_exercise_a_check(self) -> None:
-        here = {name for name, module in checks.names().items() if module == self.module.__name__}
+        ours = self.module.__name__
+        here = {name for name, module in checks.names().items() if f"{module}.".startswith(f"{ours}.")}
         assert here == set(self.exercises.solutions) == set(self.right) == set(self.wrong)
 
     def test_there_are_two_more_right_answers_and_two_mistakes(self, name: str) -> None:
         assert len(self.right[name]) >= 2
         assert len(self.wrong[name]) >= 2
 
+    def files(self) -> list[Path]:
+        """The module's file, or all those of its package."""
+        file = Path(self.module.__file__ or "")
+        return sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+
     def test_every_mistake_that_a_check_can_name_was_planted(self) -> None:
-        source = inspect.getsource(self.module)
-        found = re.findall(r'Mistake\(\s*(?:"([^"]+)"(?:\s*if .*?\s*else "([^"]+)")?)', source, re.DOTALL)
-        found += [(name, "") for name in re.findall(r'"mistake",\s*"([^"]+)"', source)]
         planted = {mistake for table in self.wrong.values() for mistake in table}
-        assert {name for pair in found for name in pair if name} <= planted
+        common = set(checks.messages(checks.COMMON)["common"])
+        for file in self.files():
+            told = checks.messages(file.with_suffix(".toml"))
+            called, mentioned = _named(file)
+            assert called <= planted
+            for name, rows in told.items():
+                assert set(rows) <= mentioned, "in the data, and no check says it"
+                assert set(rows) <= (planted if name == "shared" else set(self.wrong[name])), name
+            if told:
+                assert called <= common.union(*told.values()), "no message in the data"
+
+    def test_a_message_is_one_sentence_or_two(self) -> None:
+        for file in self.files():
+            for rows in checks.messages(file.with_suffix(".toml")).values():
+                for row in rows.values():
+                    assert {"seen", "think"} <= set(row) <= {"seen", "think", "section"}
+                    assert row["seen"].endswith((".", "?"))
+                    assert row["think"].endswith((".", "?"))
 
     # --- answers
 
@@ -156,12 +201,28 @@ class CheckTests:
     def test_a_planted_mistake_is_called_by_its_name(self, name: str, mistake: str, answer: Answer) -> None:
         verdict = checks.run(name, answer)
         assert (verdict.kind, verdict.name) == ("mistake", mistake), verdict.message
-        assert "Think:" in verdict.message or mistake == "an argument is overwritten"
-        if "Think:" in verdict.message:
-            assert f"Read: chapter {self.exercises.number}" in verdict.message
+        assert "Seen:" in verdict.message
+        assert "Think:" in verdict.message
+        assert f"Read: chapter {self.exercises.number}" in verdict.message
         # A sentence whose end was lost, or a number with digits that nobody wants to read.
         assert not re.search(r"[ ,]\.(\s|$)|\de-[1-9]\d", verdict.message), verdict.message
         self.exercises.assert_not_given_away(verdict.message, name)
+
+    def test_a_mistake_without_a_name_is_refused_by_a_property(
+        self, name: str, unnamed_answer: Answer
+    ) -> None:
+        verdict = checks.run(name, unnamed_answer)
+        assert verdict.kind == "property", verdict.message
+        assert verdict.message.splitlines()[0].endswith(verdict.name), verdict.message
+        assert re.search(r"Seen:| — ", verdict.message), verdict.message
+        self.exercises.assert_not_given_away(verdict.message, name)
+
+    def test_no_function_of_the_checks_is_an_answer(self, name: str) -> None:
+        """A slow definition that a reader could import as the answer would be one."""
+        module = importlib.import_module(checks.names()[name])
+        for found in list(vars(module).values()):
+            if inspect.isfunction(found) and found.__module__.startswith(checks.__name__):
+                assert not checks.run(name, found).right, found
 
     # --- what is no answer
 
@@ -205,7 +266,12 @@ class CheckTests:
     # --- the page and the master
 
     def test_the_section_a_hint_sends_to_exists(self) -> None:
-        source = Path(self.module.__file__ or "").read_text(encoding="utf-8")
+        source = "".join(
+            path.read_text(encoding="utf-8")
+            for file in self.files()
+            for path in (file, file.with_suffix(".toml"))
+            if path.exists()
+        )
         headings = dict(re.findall(r"^\((sec-[a-z-]+)\)=\n#+ (.+)$", self.exercises.chapter, re.MULTILINE))
         known = self.module.CHAPTER.sections
         assert set(re.findall(r"[\"'](sec-[a-z-]+)[\"']", source)) == set(known)

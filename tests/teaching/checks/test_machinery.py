@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from ppobook import _reads
 from ppobook.teaching import check, checks
+from ppobook.teaching.checks import Mistake, Stop, either, probes, recognise
+from ppobook.teaching.checks.probes import agrees, random_problems
 
 
 def test_check_prints_or_raises(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,3 +74,105 @@ def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_machinery_loads_no_torch() -> None:
     code = "import sys; from ppobook.teaching import check; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- what checks are written with
+
+
+class Partial:
+    def __call__(self, *args: Any) -> Any:
+        return self.stumble(args)
+
+    def stumble(self, args: Any) -> Any:
+        return len(args) + undefined_name  # noqa: F821
+
+
+def stumbling(more: int, *args: Any) -> Any:
+    return len(args) + undefined_name  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [functools.partial(stumbling, 1), functools.partial(functools.partial(stumbling), 1), Partial()],
+    ids=["partial", "partial of a partial", "callable object"],
+)
+def test_the_line_that_failed_is_shown_for_whatever_can_be_called(answer: Any) -> None:
+    assert "len(args) + undefined_name" in checks.run("softmax-score", answer).message
+
+
+def test_what_is_told_counts_as_something_that_outputs_depend_on() -> None:
+    checks.run("softmax-score", lambda *args: None)
+    assert {Path(path).name for path in _reads.paths} >= {"common.toml"}
+
+
+def test_a_row_of_a_table_is_an_output_several_outputs_or_a_finding() -> None:
+    def name(seen: Any, table: dict[str, Any]) -> str:
+        return next((mistake.name for mistake in recognise(seen, table)), "")
+
+    seen = np.array([1.0, 2.0])
+    assert name(seen, {"first": [1.0, 2.1], "second": [1.0, 2.0], "third": [1, 2]}) == "second"
+    assert name(seen, {"one": either([0, 0], [1, 2])}) == "one"
+    assert name(seen, {"other shape": [[1, 2]], "a bool": np.bool_(True)}) == "a bool"
+    assert name(seen, {"a bool": False, "all alike": 1.0}) == ""
+    assert name(np.ones((2, 3)), {"all alike": 1.0}) == "all alike"
+    assert name([np.ones(2), np.zeros(3)], {"x": [1.0, 1.0], "y": [1.0, [0, 0, 0]]}) == "y"
+
+
+def test_a_message_names_what_it_was_given() -> None:
+    row = {"seen": "{share:.0%} of {got}, first {got[0]}, of {kind}; {many}", "think": "why?"}
+    values = {"share": 0.123, "got": np.array([1 / 3, 2.0]), "kind": "each", "many": [np.ones(1), 2.0]}
+    seen, think, section = Mistake("x", **values).told(row, "sec-a")
+    assert (seen, think, section) == ("12% of [0.333, 2], first 0.333, of each; [[1], 2]", "why?", "sec-a")
+    assert Mistake("x", **values).told(row | {"section": "sec-b"}, "sec-a")[2] == "sec-b"
+
+
+def _draw(rng: np.random.Generator) -> dict[str, Any]:
+    size = rng.integers(1, 5)
+    return {"x": rng.normal(size=size), "weights": 100 * rng.normal(size=size), "power": 2}
+
+
+def _slow(p: probes.Problem) -> float:
+    return sum(w * x**p.power for x, w in zip(p.x, p.weights, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (lambda x, w, power: (w.detach() * x**power).sum(), ""),
+        (lambda x, w, power: ((w.detach() * x.detach() ** power) + 0 * x).sum(), "its gradient by x"),
+        (lambda x, w, power: (w * x**power).sum(), "its gradient by weights"),
+        (lambda x, w, power: (w.detach() * x**power).mean(), "your loss"),
+    ],
+)
+def test_agrees_shows_the_smallest_problem_that_fails(answer: Any, part: str) -> None:
+    problems = random_problems(_draw)
+    found = agrees(answer, _slow, problems, what="your loss", by=("x",), held=("weights",))
+    assert found.holds == (part == ""), found.seen
+    if part:
+        assert f"\n{part} is\n" in found.seen
+        least = 2 if part == "your loss" else 1  # the mean of one number is its sum
+        assert found.seen.splitlines()[1].count(",") == least - 1
+        assert "    power = 2" in found.seen
+        assert "and the slow definition gives" in found.seen
+
+
+def test_agrees_forgives_a_rounding_and_no_small_error_at_a_small_scale() -> None:
+    problems = random_problems(lambda rng: {"x": 1e-3 * rng.normal(size=3)})
+    assert agrees(lambda x: x, lambda p: p.x, problems).holds
+    assert not agrees(lambda x: 1.01 * x, lambda p: p.x, problems).holds
+    far = random_problems(lambda rng: {"x": 1e4 + rng.normal(size=3)})
+    assert agrees(lambda x: x - x.mean(), lambda p: p.x - p.x.mean(), far, tolerance=0.01).holds
+    assert not agrees(lambda x: x.nan_to_num(), lambda p: p.x, [probes.Problem(x=np.ones((1, 2)) * 2)]).seen
+
+
+def test_a_number_that_autograd_cannot_use_is_told() -> None:
+    with pytest.raises(Mistake, match="cut off from autograd"):
+        probes.gradients(torch.tensor(1.0), probes.leaf([1.0]))
+    with pytest.raises(Stop, match="no tensor"):
+        probes.gradients(1.0, probes.leaf([1.0]))
+    x = probes.leaf([1.0, 2.0])
+    overwritten = x.exp()
+    loss = overwritten.sum()
+    overwritten.mul_(2)
+    with pytest.raises(Mistake, match="overwritten"):
+        probes.gradients(loss + overwritten.sum(), x)

@@ -1226,5 +1226,5 @@ def test_a_forgotten_return_is_asked_about(name: str, of: str) -> None:
 def test_an_unforeseen_mistake_is_told_the_property_it_breaks() -> None:
     verdict = checks.run("ess", lambda logs: 1 / shares(logs.cumsum(1)).max(0).values)
     assert verdict.kind == "property"
-    assert "✗ the weights (2, 1, 1, 1) are worth 25/7" in verdict.message
+    assert "this fails: the weights (2, 1, 1, 1) are worth 25/7" in verdict.message
     assert "Read: chapter 2" in verdict.message

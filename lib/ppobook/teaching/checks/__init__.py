@@ -1,21 +1,26 @@
 """Checks of the exercises: right, which mistake it is, or which property fails; never the answer.
 
 A check is a generator over the reader's function. It calls the function on small probes, numbers that one
-could work out by hand, and yields what it finds: a `Mistake` it recognises by what the mistake *does*, or a
-`Property` that holds or does not. It neither contains nor imports a solution.
+could work out by hand, and yields what it finds: a `Mistake` it recognises by what the mistake *does*, mostly
+by a table of wrong outputs (`recognise`), or a `Property` that holds or does not. The last one (`agrees`)
+compares the answer with a slow definition on random problems. A check neither contains nor imports a
+solution. What a mistake is told stands in the file beside the check's module, FILE.toml beside FILE.py.
 
     from ppobook.teaching import check
     check("reward-to-go", reward_to_go)
 
 prints "✓ Right" with the properties that were tested, or raises `NotRight`, which IPython shows as the
 message alone: what was seen, what to think about, and which section to read. The checks of a chapter stand
-in one module beside this file and are loaded when one of them is first asked for; this file needs no torch.
+in a module or a package beside this file and are loaded when one of them is first asked for; this file needs
+no torch.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
+import inspect
 import linecache
 import random
 import re
@@ -23,6 +28,7 @@ import signal
 import sys
 import textwrap
 import threading
+import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,26 +38,44 @@ from typing import Any
 
 import numpy as np
 
+from ppobook import _reads
+
+from .findings import (
+    Findings,
+    Mistake,
+    Property,
+    Stop,
+    as_array,
+    close,
+    either,
+    numbers,
+    recognise,
+    words,
+)
+
+__all__ = [
+    "Answer",
+    "Chapter",
+    "Findings",
+    "Mistake",
+    "NotRight",
+    "NotYet",
+    "Property",
+    "Stop",
+    "UnknownCheck",
+    "Verdict",
+    "as_array",
+    "check",
+    "close",
+    "either",
+    "names",
+    "numbers",
+    "recognise",
+    "run",
+    "words",
+]
+
 SECONDS = 20.0  # what a check takes at most; a right answer needs less than one
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A mistake recognised by what it does: what was seen, what to think about, where to read."""
-
-    name: str
-    seen: str
-    think: str
-    section: str
-
-
-@dataclass(frozen=True)
-class Property:
-    """A statement that a right answer makes true, in words; `seen` is shown where it fails."""
-
-    words: str
-    holds: bool
-    seen: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,14 +115,6 @@ class UnknownCheck(_Told, ValueError):  # noqa: N818
     """There is no check of that name, or it was not given a function."""
 
 
-class Stop(Exception):  # noqa: N818
-    """Carries a verdict out of the middle of a check."""
-
-    def __init__(self, kind: str, name: str, *paragraphs: str) -> None:
-        super().__init__(name)
-        self.kind, self.name, self.paragraphs = kind, name, paragraphs
-
-
 class _TooSlow(BaseException):
     """Raised by the clock. Not an Exception, so that a reader's `except Exception` does not swallow it."""
 
@@ -111,31 +127,24 @@ class Answer:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         before = [_copy(value) for value in (*args, *kwargs.values())]
-        call = ", ".join([*map(_words, args), *(f"{key}={_words(value)}" for key, value in kwargs.items())])
+        call = ", ".join([*map(words, args), *(f"{key}={words(value)}" for key, value in kwargs.items())])
         try:
             result = self._function(*args, **kwargs)
         except NotImplementedError as error:
             if str(error).startswith("not yet"):
                 raise Stop("not yet", self._name) from error
             raise self._raised(error, call) from error
-        except Stop:
+        except (Stop, Mistake):
             raise
         except (Exception, SystemExit) as error:
             raise self._raised(error, call) from error
         for position, (old, new) in enumerate(zip(before, (*args, *kwargs.values()), strict=True), start=1):
             if old is not None and not _same(old, new):
-                raise Stop(
-                    "mistake",
-                    "an argument is overwritten",
-                    f"after your function ran, its argument number {position} holds other numbers than "
-                    "before.",
-                    "Whoever called you may still need them: work on a copy, or collect results in a new "
-                    "tensor.",
-                )
+                raise Mistake("an argument is overwritten", position=position)
         return result
 
     def _raised(self, error: BaseException, call: str) -> Stop:
-        own = getattr(getattr(self._function, "__code__", None), "co_filename", None)
+        own = _file_of(self._function)
         frames = traceback.extract_tb(error.__traceback__)
         mine = [frame for frame in frames if frame.filename == own]
         where = ""
@@ -148,14 +157,38 @@ class Answer:
         )
 
 
-Findings = Iterator[Mistake | Property]
+def _file_of(function: Callable[..., Any]) -> str | None:
+    """The file (in a notebook, the cell) of a function, a partial, a bound method or a callable object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+        function = type(function).__call__
+    return getattr(getattr(function, "__code__", None), "co_filename", None)
 
 
 @dataclass(frozen=True)
 class _Entry:
+    """A check, and what its mistakes are told: for each of them `seen`, `think` and perhaps `section`."""
+
     function: Callable[[Answer], Findings]
     section: str
     chapter: Chapter
+    messages: Mapping[str, Mapping[str, str]]
+
+
+def messages(file: Path) -> dict[str, dict[str, dict[str, str]]]:
+    """A file of messages: exercise, mistake, then `seen`, `think` and, if not the check's own, `section`.
+
+    Under "shared" stands what several checks of the module say.
+    """
+    if not file.exists():
+        return {}
+    return tomllib.loads(_reads.note(file).read_text(encoding="utf-8"))
+
+
+# What a mistake that no single exercise owns is told. A module's own file may say it better.
+COMMON = Path(__file__).with_name("common.toml")
 
 
 @dataclass(frozen=True)
@@ -176,7 +209,10 @@ class Chapter:
         def register(function: Callable[[Answer], Findings]) -> Callable[[Answer], Findings]:
             if name in _registry:
                 raise ValueError(f"name: {name!r} is registered twice; each exercise has one check")
-            _registry[name] = _Entry(function, section, self)
+            file = Path(sys.modules[function.__module__].__file__ or "")
+            own = messages(file.with_suffix(".toml"))
+            told = messages(COMMON)["common"] | own.get("shared", {}) | own.get(name, {})
+            _registry[name] = _Entry(function, section, self, told)
             return function
 
         return register
@@ -195,11 +231,13 @@ def names() -> dict[str, str]:
     or the stored outputs of its notebook would depend on them all.
     """
     found = {}
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for file in sorted(here.rglob("*.py")):
         for name in re.findall(
             r'^@CHAPTER\.check\("([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE
         ):
-            found[name] = f"{__name__}.{file.stem}"
+            parts = file.relative_to(here).with_suffix("").parts
+            found[name] = ".".join((__name__, *(part for part in parts if part != "__init__")))
     return found
 
 
@@ -237,19 +275,20 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
     entry = _entry(name)
     if not callable(answer):
         raise UnknownCheck(
-            f"check({name!r}, …) needs your function itself, and got {_words(answer)}: "
+            f"check({name!r}, …) needs your function itself, and got {words(answer)}: "
             "write the function's name, without calling it."
         )
     held: list[Property] = []
+    mistake: Mistake | None = None
     try:
         with _fixed_seeds(), _time_limit(SECONDS):
             for finding in entry.function(Answer(name, answer)):
                 if isinstance(finding, Mistake):
-                    read = f"Read: {entry.chapter.where(finding.section)}."
-                    return _verdict(
-                        "mistake", finding.name, f"Seen: {finding.seen}", f"Think: {finding.think}", read
-                    )
+                    mistake = finding
+                    break
                 held.append(finding)
+    except Mistake as raised:
+        mistake = raised
     except Stop as stop:
         return _verdict(stop.kind, stop.name, *stop.paragraphs)
     except _TooSlow:
@@ -261,14 +300,20 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
             "the check cannot read what came back",
             f"{type(error).__name__}: {error}".rstrip(": "),
         )
+    if mistake is not None:
+        seen, think, section = mistake.told(entry.messages.get(mistake.name, {}), entry.section)
+        read = f"Read: {entry.chapter.where(section)}."
+        return _verdict("mistake", mistake.name, f"Seen: {seen}", f"Think: {think}", read)
     failed = [finding for finding in held if not finding.holds]
     if failed:
-        lines = []
-        for finding in held:
-            seen = f" — {finding.seen}" if finding.seen and not finding.holds else ""
-            lines.append(f"{'✓' if finding.holds else '✗'} {finding.words}{seen}")
+        shown = next((finding for finding in failed if finding.seen), failed[0])
+        lines = [f"Seen: {shown.seen}"] if shown is failed[0] and shown.seen else []
+        for finding in {finding.words: finding for finding in held}.values():
+            if finding.words != failed[0].words:
+                seen = f" — {finding.seen}" if finding is shown else ""
+                lines.append(f"{'✓' if finding.holds else '✗'} {finding.words}{seen}")
         return _verdict("property", failed[0].words, *lines, f"Read: {entry.chapter.where(entry.section)}.")
-    return _verdict("right", name, *(f"✓ {finding.words}" for finding in held))
+    return _verdict("right", name, *(f"✓ {said}" for said in dict.fromkeys(f.words for f in held)))
 
 
 def _entry(name: str) -> _Entry:
@@ -284,7 +329,7 @@ def _entry(name: str) -> _Entry:
 _HEADLINES = {
     "right": "✓ Right: {}",
     "mistake": "✗ Not right: {}",
-    "property": "✗ Not right: a property does not hold",
+    "property": "✗ Not right; this fails: {}",
     "not yet": "Not yet: {}",
     "raised": "✗ Your function stopped with an exception",
     "returned": "✗ Not right: {}",
@@ -309,57 +354,6 @@ def _verdict(kind: str, name: str, *paragraphs: str) -> Verdict:
                 line, 92, initial_indent="  ", subsequent_indent=hang, break_on_hyphens=False
             )
     return Verdict(kind, name, "\n".join(lines))
-
-
-# ---------------------------------------------------------------------------------------------------
-# What checks are written with
-
-
-def as_array(value: Any, shape: tuple[int, ...], what: str = "it", *, finite: bool = True) -> np.ndarray:
-    """What the reader's function returned, as a float64 array of the given shape.
-
-    Tensors, arrays and plain numbers are taken as they come; anything else ends the check with a sentence
-    that says what it must be and what came.
-    """
-    expected = "one number" if shape == () else f"a tensor of shape {list(shape)}"
-    if value is None:
-        raise Stop("returned", "nothing came back", f"{expected} must come back. Is there a `return`?")
-    try:
-        plain = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-        array = np.asarray(plain, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise Stop("returned", "wrong type", f"{what} must be {expected}, got {_words(value)}.") from None
-    if array.shape != shape:
-        raise Stop("returned", "wrong shape", f"{what} must be {expected}, got {_words(value)}.")
-    if finite and not np.isfinite(array).all():
-        bad = array[~np.isfinite(array)][0]
-        raise Stop("returned", "not finite", f"{what} must hold finite numbers, got {bad}.")
-    return array
-
-
-def close(left: Any, right: Any, tolerance: float = 1e-4) -> bool:
-    """Equal to within what float32 leaves of a short calculation; false for other shapes."""
-    left, right = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    return left.shape == right.shape and bool(np.allclose(left, right, rtol=tolerance, atol=tolerance))
-
-
-def numbers(values: Any, digits: int = 3) -> str:
-    """Numbers as a reader wants to see them: rounded, without a type around them."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 0:
-        return f"{float(array) + 0.0:.{digits}g}"
-    return "[" + ", ".join(numbers(value, digits) for value in array) + "]"
-
-
-def _words(value: Any) -> str:
-    if hasattr(value, "shape"):
-        kind = "a tensor" if hasattr(value, "detach") else "an array"
-        return f"{kind} of shape {list(value.shape)}" if len(value.shape) else f"{kind} with one number"
-    if isinstance(value, bool | int | float | str) or value is None:
-        return textwrap.shorten(repr(value), 40, placeholder="…")
-    if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of length {len(value)}"
-    return f"a {type(value).__name__}"
 
 
 def _copy(value: Any) -> Any:

@@ -1,0 +1,157 @@
+"""Probing an answer with tensors: gradients, and whether it agrees with a slow definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .findings import Mistake, Property, Stop, as_array, numbers, words
+
+
+class Problem(dict[str, Any]):
+    """The arguments of one call by their names, as NumPy arrays and plain numbers; p.gamma is p["gamma"]."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+    @property
+    def size(self) -> int:
+        return sum(np.size(value) for value in self.values())
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number among the arguments."""
+        kept = [np.asarray(v, dtype=np.float64).ravel() for v in self.values() if not isinstance(v, str)]
+        flat = np.abs(np.concatenate(kept)) if kept else np.zeros(1)
+        return float(flat[np.isfinite(flat)].max(initial=0.0))
+
+    def __str__(self) -> str:
+        return "\n".join(f"    {name} = {_plain(value)}" for name, value in self.items())
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic | list | tuple | int | float):
+        return numbers(value)
+    return words(value)
+
+
+def random_problems(
+    draw: Callable[[np.random.Generator], dict[str, Any]], count: int = 20, seed: int = 0
+) -> list[Problem]:
+    """`count` problems from one generator; let some be small, because the smallest that fails is shown."""
+    rng = np.random.default_rng(seed)
+    return [Problem(draw(rng)) for _ in range(count)]
+
+
+def leaf(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A tensor whose gradient can be asked for."""
+    return torch.tensor(np.asarray(values), dtype=dtype, requires_grad=True)
+
+
+def tensor(value: Any) -> Any:
+    """An argument as a reader's function gets it: an array as a tensor (float32), a number as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return torch.tensor(value, dtype=torch.float32 if value.dtype.kind == "f" else None)
+
+
+def gradients(value: Any, *leaves: Tensor, what: str = "your loss", section: str = "") -> list[np.ndarray]:
+    """The gradients of one number by the leaves, zeros where autograd finds no way to one."""
+    as_array(value, (), what)
+    if not isinstance(value, Tensor):
+        raise Stop("returned", "no tensor", f"{what}: autograd needs a tensor, got {words(value)}.")
+    if not value.requires_grad:
+        raise Mistake("cut off from autograd", section=section, what=what)
+    try:
+        found = torch.autograd.grad(value, leaves, allow_unused=True, retain_graph=True)
+    except RuntimeError as error:
+        if "inplace" not in str(error):
+            raise
+        raise Mistake("autograd's notes are overwritten", section=section, what=what) from None
+    return [
+        np.zeros(leaf.shape) if g is None else g.double().numpy()
+        for leaf, g in zip(leaves, found, strict=True)
+    ]
+
+
+def finite_differences(
+    function: Callable[[np.ndarray], Any], at: np.ndarray, step: float = 1e-5
+) -> np.ndarray:
+    """The slopes of a function of an array by each entry, from central differences and nothing else."""
+    at = np.array(at, dtype=np.float64)
+    slopes = np.zeros(at.shape)
+    for where in np.ndindex(at.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = at.copy()
+            moved[where] += sign * step
+            ends.append(float(function(moved)))
+        slopes[where] = (ends[0] - ends[1]) / (2 * step)
+    return slopes
+
+
+def agrees(
+    answer: Callable[..., Any],
+    slow: Callable[[Problem], Any],
+    problems: Iterable[Problem],
+    *,
+    what: str = "your result",
+    by: Sequence[str] = (),
+    held: Sequence[str] = (),
+    value: bool = True,
+    tolerance: float = 1e-3,
+    section: str = "",
+) -> Property:
+    """The property that closes a check: the answer gives what a slow definition gives, on every problem.
+
+    Parameters
+    ----------
+    answer : is called with a problem's arguments in their order, arrays as tensors
+    slow : what it must give, from the problem, as an array; a number where gradients are compared
+    by : arguments whose gradients are compared too, with central differences of `slow`: the answer is a loss
+    held : arguments that carry a graph and that no gradient may reach
+    value : False where only the gradient is asked for
+    tolerance : relative to the largest number of what must come
+    """
+    problems = sorted(problems, key=lambda problem: problem.size)
+    failed = ""
+    for problem in problems:
+        wanted = np.asarray(slow(problem), dtype=np.float64)
+        arguments = {name: leaf(v) if name in (*by, *held) else tensor(v) for name, v in problem.items()}
+        came = answer(*arguments.values())
+        pairs = []
+        if value:
+            pairs.append((what, as_array(came, wanted.shape, what, finite=False), wanted))
+        if by or held:
+            slopes = gradients(came, *(arguments[n] for n in (*by, *held)), what=what, section=section)
+            for name, slope in zip((*by, *held), slopes, strict=True):
+                expected = _slopes(slow, problem, name) if name in by else np.zeros(slope.shape)
+                pairs.append((f"its gradient by {name}", slope, expected))
+        for part, got, expected in pairs:
+            if not _near(got, expected, tolerance, problem.largest):
+                failed = (
+                    f"with\n{problem}\n{part} is\n    {numbers(got)}\nand the slow definition gives\n"
+                    f"    {numbers(expected)}"
+                )
+                break
+        if failed:
+            break
+    return Property(
+        f"it agrees with a slow definition on {len(problems)} random problems", not failed, failed
+    )
+
+
+def _slopes(slow: Callable[[Problem], Any], problem: Problem, name: str) -> np.ndarray:
+    return finite_differences(lambda x: slow(Problem({**problem, name: x})), problem[name])
+
+
+def _near(got: np.ndarray, expected: np.ndarray, tolerance: float, largest: float) -> bool:
+    """Equal, as far as float32 goes where numbers as large as `largest` may have cancelled."""
+    scale = float(np.abs(expected).max(initial=0.0))
+    return bool(np.allclose(got, expected, rtol=tolerance, atol=tolerance * scale + 1e-6 * (1 + largest)))
