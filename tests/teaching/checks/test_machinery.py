@@ -100,7 +100,7 @@ def test_the_line_that_failed_is_shown_for_whatever_can_be_called(answer: Any) -
     assert "len(args) + undefined_name" in checks.run("softmax-score", answer).message
 
 
-def test_what_is_told_counts_as_something_that_outputs_depend_on() -> None:
+def test_the_messages_count_as_something_that_outputs_depend_on() -> None:
     checks.run("softmax-score", lambda *args: None)
     assert {Path(path).name for path in _reads.paths} >= {"common.toml"}
 
@@ -121,9 +121,9 @@ def test_a_row_of_a_table_is_an_output_several_outputs_or_a_finding() -> None:
 def test_a_message_names_what_it_was_given() -> None:
     row = {"seen": "{share:.0%} of {got}, first {got[0]}, of {kind}; {many}", "think": "why?"}
     values = {"share": 0.123, "got": np.array([1 / 3, 2.0]), "kind": "each", "many": [np.ones(1), 2.0]}
-    seen, think, section = Mistake("x", **values).told(row, "sec-a")
+    seen, think, section = Mistake("x", **values).message(row, "sec-a")
     assert (seen, think, section) == ("12% of [0.333, 2], first 0.333, of each; [[1], 2]", "why?", "sec-a")
-    assert Mistake("x", **values).told(row | {"section": "sec-b"}, "sec-a")[2] == "sec-b"
+    assert Mistake("x", **values).message(row | {"section": "sec-b"}, "sec-a")[2] == "sec-b"
 
 
 def _draw(rng: np.random.Generator) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A check is a generator over the reader's function. It calls the function on smal
 could work out by hand, and yields what it finds: a `Mistake` it recognises by what the mistake *does*, mostly
 by a table of wrong outputs (`recognise`), or a `Property` that holds or does not. The last one (`agrees`)
 compares the answer with a slow definition on random problems. A check neither contains nor imports a
-solution. What a mistake is told stands in the file beside the check's module, FILE.toml beside FILE.py.
+solution. The messages stand in a file beside the check's module, FILE.toml beside FILE.py.
 
     from ppobook.teaching import check
     check("reward-to-go", reward_to_go)
@@ -169,7 +169,7 @@ def _file_of(function: Callable[..., Any]) -> str | None:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A check, and what its mistakes are told: for each of them `seen`, `think` and perhaps `section`."""
+    """A check, and the messages of its mistakes: `seen`, `think` and perhaps `section`."""
 
     function: Callable[[Answer], Findings]
     section: str
@@ -187,7 +187,7 @@ def messages(file: Path) -> dict[str, dict[str, dict[str, str]]]:
     return tomllib.loads(_reads.note(file).read_text(encoding="utf-8"))
 
 
-# What a mistake that no single exercise owns is told. A module's own file may say it better.
+# The messages of mistakes that many exercises know; a module's own file may say it better.
 COMMON = Path(__file__).with_name("common.toml")
 
 
@@ -211,8 +211,8 @@ class Chapter:
                 raise ValueError(f"name: {name!r} is registered twice; each exercise has one check")
             file = Path(sys.modules[function.__module__].__file__ or "")
             own = messages(file.with_suffix(".toml"))
-            told = messages(COMMON)["common"] | own.get("shared", {}) | own.get(name, {})
-            _registry[name] = _Entry(function, section, self, told)
+            rows = messages(COMMON)["common"] | own.get("shared", {}) | own.get(name, {})
+            _registry[name] = _Entry(function, section, self, rows)
             return function
 
         return register
@@ -301,7 +301,7 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
             f"{type(error).__name__}: {error}".rstrip(": "),
         )
     if mistake is not None:
-        seen, think, section = mistake.told(entry.messages.get(mistake.name, {}), entry.section)
+        seen, think, section = mistake.message(entry.messages.get(mistake.name, {}), entry.section)
         read = f"Read: {entry.chapter.where(section)}."
         return _verdict("mistake", mistake.name, f"Seen: {seen}", f"Think: {think}", read)
     failed = [finding for finding in held if not finding.holds]

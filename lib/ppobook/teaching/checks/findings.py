@@ -24,7 +24,7 @@ class Mistake(Exception):  # noqa: N818
         super().__init__(name)
         self.name, self.seen, self.think, self.section, self.values = name, seen, think, section, values
 
-    def told(self, row: Mapping[str, str], section: str) -> tuple[str, str, str]:
+    def message(self, row: Mapping[str, str], section: str) -> tuple[str, str, str]:
         """What was seen, what to think about, and which section to read, from a row of the data."""
         if self.think:  # a message in the code: on its way into the data
             return self.seen, self.think, self.section or section
@@ -124,7 +124,7 @@ def close(left: Any, right: Any, tolerance: float = 1e-4) -> bool:
 
 
 def numbers(values: Any, digits: int = 3) -> str:
-    """Numbers as a reader wants to see them: rounded, without a type around them, long rows cut short."""
+    """Numbers as a reader wants to see them: rounded, without a type around them, the end of long rows left out."""
     array = np.asarray(values)
     if array.ndim == 0:
         if array.dtype == bool:
