@@ -39,12 +39,22 @@ nb_execution_mode = "off"
 numfig = True
 exclude_patterns = ["_build"]
 """
+
+
+def film() -> figures.Figure:
+    """A game that ends after 20 pushes, and one that goes on to the limit."""
+    start = np.zeros(4)
+    falls, stands = np.linspace(start, [0, 0, 0.25, 0], 21), np.linspace(start, [1, 0, 0, 0], 501)
+    return figures.film({"falls": falls, "stands": stands})
+
+
 CAPTION = "Slide the baseline, and watch the arrows."
 # Page, figure, and the begin of its alt text; the first page leads to the others.
 PAGES = {
     "index": (figures.baseline, "Three arrows, one for each arm"),
     "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
+    "film": (film, "A film of 2 games of CartPole"),
 }
 
 
@@ -467,3 +477,31 @@ def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
              parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
     )
     assert min(sizes) > 11
+
+
+# The film
+
+
+def test_the_film_stands_still_where_no_motion_is_wanted(page: Page, address: str) -> None:
+    figure = live(page, address, "film")
+    expect(figure).to_have_attribute("data-playing", "false")
+    expect(figure).to_have_attribute("data-push", "500")
+    expect(figure).to_contain_text("the pole falls at push 20")
+    expect(figure).to_contain_text("the pole still stands at push 500")
+
+
+def test_the_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
+    page.emulate_media(reduced_motion="no-preference")
+    figure = live(page, http, "film")
+    expect(figure).to_have_attribute("data-playing", "true")
+    expect(figure).to_contain_text("the pole falls at push 20")
+    expect(figure).not_to_contain_text("still stands")
+    figure.get_by_role("button", name="Pause").press("Enter")
+    expect(figure).to_have_attribute("data-playing", "false")
+    push = int(figure.get_attribute("data-push") or "-1")
+    assert 20 <= push < 500
+    page.wait_for_timeout(200)
+    expect(figure).to_have_attribute("data-push", str(push))
+    figure.get_by_role("button", name="Play").press("Enter")
+    expect(figure).not_to_have_attribute("data-push", str(push))
+    assert int(figure.get_attribute("data-push") or "-1") > push, "it goes on where it was stopped"

@@ -378,10 +378,56 @@ def test_ball_and_box_of_the_still(old, a, eps):
     assert ((np.abs(np.abs(ratios - 1) - eps) < 1e-9).sum(axis=1) >= 2).all()
 
 
+# The film
+
+
+def a_game(pushes, x=0.0, angle=0.0):
+    """Observations of a game in which cart and pole go evenly from the middle to where it ends."""
+    return np.linspace([0.0, 0.0, 0.0, 0.0], [x, 0.0, angle, 0.0], pushes + 1)
+
+
+def test_the_film_says_how_each_game_ends():
+    figure = figures.film({"a": a_game(20, angle=-0.25), "b": a_game(90, x=2.5), "c": a_game(500)})
+    assert figure.alt.startswith("A film of 3 games of CartPole")
+    assert "a: the pole falls at push 20. b: the cart leaves the rail at push 90." in figure.alt
+    assert figure.alt.endswith("c: the pole still stands at push 500.")
+    shown = figure.state["games"]
+    assert [len(game["x"]) for game in shown] == [len(game["angle"]) for game in shown] == [21, 91, 501]
+    assert shown[0]["angle"][-1] == -0.25
+    assert len(json.dumps(figure.state)) < 15_000
+
+
+def test_a_game_within_another_limit():
+    assert "the pole still stands at push 200" in figures.film({"a": a_game(200)}, limit=200).alt
+
+
+@pytest.mark.parametrize(
+    ("games", "sentence"),
+    [
+        ({}, "games must hold at least one game, got none"),
+        ({"a": np.zeros((5, 3))}, r"observations of shape \(T \+ 1, 4\), got \(5, 3\) for 'a'"),
+        ({"a": np.zeros((1, 4))}, r"got \(1, 4\) for 'a'"),
+        ({"a": np.full((5, 4), np.nan)}, "games must hold finite numbers, got one that is not for 'a'"),
+    ],
+)
+def test_the_film_refuses(games, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.film(games)
+
+
 # The mould
 
 
-MAKERS = {"baseline": figures.baseline, "clip": figures.clip_explorer, "simplex": figures.trust_region_step}
+def a_film():
+    return figures.film({"untrained": a_game(20, angle=0.25), "trained": a_game(500, x=1.0)})
+
+
+MAKERS = {
+    "baseline": figures.baseline,
+    "clip": figures.clip_explorer,
+    "film": a_film,
+    "simplex": figures.trust_region_step,
+}
 
 
 @pytest.mark.parametrize("module", MAKERS)

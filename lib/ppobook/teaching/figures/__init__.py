@@ -4,6 +4,7 @@
     figures.baseline()
     figures.clip_explorer()
     figures.trust_region_step()
+    figures.film(games)
 
 To add one: `NAME.js` beside this file (an ES module in anywidget's form that imports nothing, see `kit.js`),
 `_NAME.py` with the function that computes its state and draws its still picture, and a line below.
@@ -20,6 +21,7 @@ from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
+    from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "best_baseline",
     "clip_explorer",
     "clip_sample",
+    "film",
     "modules",
     "simplex_step",
     "single_pull",
@@ -47,6 +50,7 @@ _HOME = {
     "best_baseline": "_baseline",
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
+    "film": "_film",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

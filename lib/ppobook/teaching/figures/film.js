@@ -1,0 +1,69 @@
+// Games of CartPole at the game's own speed, one below the other, over and over. Nothing moves for a reader who
+// has asked for less motion, until they press Play.
+
+const STYLE_OF_FILM = `
+  .film .game { margin: 0 0 4px; }
+  .film .game p { margin: 0; display: flex; justify-content: space-between; gap: 12px; font-size: 14px; }
+  .film .game svg { max-height: 150px; }
+  .film .over { color: var(--muted-text); }
+  .film .over svg { opacity: 0.55; }
+`;
+const REST = 1.5; // seconds between the last picture and the first
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "film", STYLE_OF_FILM);
+  const games = model.get("games"), rate = model.get("rate"), rail = model.get("rail"), length = model.get("pole");
+  root.setAttribute("aria-label", "Film: games of CartPole");
+  const SCALE = 100, HALF = (rail + 0.5) * SCALE, GROUND = 122;
+  const longest = Math.max(...games.map((game) => game.pushes));
+
+  const rows = games.map((game) => {
+    const pole = svg("line", { y1: GROUND - 18, stroke: "var(--vanilla)", "stroke-width": 7, "stroke-linecap": "round" });
+    const cart = svg("rect", { y: GROUND - 18, width: 50, height: 16, rx: 3, fill: "var(--ink)" });
+    const count = html("span", { class: "number" });
+    const picture = svg("svg", { viewBox: `${-HALF} 0 ${2 * HALF} ${GROUND + 4}`, role: "img", "aria-label": `${game.name}: ${game.end} ${game.pushes}` },
+      svg("line", { x1: -rail * SCALE, x2: rail * SCALE, y1: GROUND, y2: GROUND, stroke: "var(--muted)", "stroke-width": 2 }),
+      cart, pole);
+    const row = html("div", { class: "game" }, html("p", {}, html("span", { class: "title" }, game.name), count), picture);
+    const show = (push) => {
+      const over = push >= game.pushes;
+      const at = Math.min(push, game.pushes), x = game.x[at] * SCALE, angle = game.angle[at];
+      set(cart, { x: x - 25 });
+      set(pole, { x1: x, x2: x + length * SCALE * Math.sin(angle), y2: GROUND - 18 - length * SCALE * Math.cos(angle) });
+      row.classList.toggle("over", over);
+      count.textContent = over ? `${game.end} ${at}` : `${at} pushes`;
+    };
+    return { row, show };
+  });
+
+  let push = 0, since = null, frame = 0;
+  const show = () => {
+    root.dataset.push = push;
+    for (const row of rows) row.show(push);
+  };
+  const tick = (now) => {
+    since ??= now - (push / rate) * 1000;
+    const seconds = ((now - since) / 1000) % (longest / rate + REST);
+    push = Math.min(Math.floor(seconds * rate), longest);
+    show();
+    frame = requestAnimationFrame(tick);
+  };
+  const pause = () => { cancelAnimationFrame(frame); frame = 0; since = null; };
+  const button = html("button", { type: "button", onclick: () => turn(!frame) });
+  const turn = (on, spoken = true) => {
+    pause();
+    if (on && push >= longest) push = 0;
+    if (on) frame = requestAnimationFrame(tick);
+    root.dataset.playing = on;
+    button.textContent = on ? "Pause" : "Play";
+    if (spoken) say(on ? "The film plays." : `The film stands still, after ${push} pushes.`);
+  };
+
+  root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
+  push = calm() ? longest : 0;
+  show();
+  turn(!calm(), false);
+  return () => { pause(); close(); };
+}
+
+export default { render };
