@@ -134,7 +134,7 @@ class CheckTests:
                     for i, answer in enumerate(each(answers))
                 ],
             )
-        elif "unnamed_answer" in fixtures and self.unnamed:
+        elif "unnamed_answer" in fixtures:
             found = [(name, a) for name, answers in self.unnamed.items() for a in answers]
             ids = [f"{name}-{i}" for name, answers in self.unnamed.items() for i in range(len(answers))]
             metafunc.parametrize(("name", "unnamed_answer"), found, ids=ids)
