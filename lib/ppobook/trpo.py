@@ -3,11 +3,11 @@
     repeat
         run π_old for T steps in N environments, and record log π_old(a_t | s_t)
         advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
-        the surrogate's gradient:    g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
-        the direction:               solve F x = g by conjugate gradient, which needs products F v only
-        its length:                  β = √(2 δ / xᵀFx), since the KL of a step β x is about ½ β² xᵀFx
-        the step:                    the first of θ_old + β x, θ_old + α β x, θ_old + α² β x, … with a better
-                                     surrogate and a mean KL(π_old, π_θ) of at most δ; if none has, no step
+        g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+        x: solve F x = g by conjugate gradient, which needs products F v only
+        β = √(2 δ / xᵀFx), since the KL of a step β x is about ½ β² xᵀFx
+        try θ_old + β x, θ_old + α β x, θ_old + α² β x, …: go to the first with
+            a better surrogate and a mean KL(π_old, π_θ) of at most δ, or stay
         fit V(s_t) to its targets, in some epochs over the batch
 
 F is the Fisher matrix, the curvature of the mean KL at θ_old, plus a damping on its diagonal. Chapter 2 of
