@@ -47,8 +47,8 @@ class Vanilla(Learner):
     The weight "reward_to_go" varies less. As everywhere in practice its steps are not weighted by γ^t, so
     for γ < 1 it gives Σ_t E[∇ log π(a_t | s_t) Q(s_t, a_t)], where late steps count as much as early ones;
     for γ = 1 the two agree. A loss is a mean over steps, so all this is divided by the length of an
-    episode. The "mean" of a batch contains the very returns that it is subtracted from, which shortens the
-    gradient by a factor of about 1 − 1/K for K episodes.
+    episode. The "mean" of a batch contains the very returns that it is subtracted from; with whole
+    returns of K episodes that shortens the expected gradient by the factor 1 − 1/K.
     """
 
     algorithm = "vanilla"
