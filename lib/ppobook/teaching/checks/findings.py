@@ -78,13 +78,14 @@ def recognise(
     values : what the messages name in braces; `got` is what was seen
     """
     for name, row in table.items():
-        outputs = row.outputs if isinstance(row, Either) else (row,)
-        if any(_is(seen, output, tolerance) for output in outputs):
+        if _is(seen, row, tolerance):
             yield Mistake(name, **{"got": seen, **values})
             return
 
 
 def _is(seen: Any, output: Any, tolerance: float) -> bool:
+    if isinstance(output, Either):
+        return any(_is(seen, one, tolerance) for one in output.outputs)
     if isinstance(output, bool | np.bool_):
         return bool(output)
     if isinstance(seen, list):
@@ -124,7 +125,7 @@ def close(left: Any, right: Any, tolerance: float = 1e-4) -> bool:
 
 
 def numbers(values: Any, digits: int = 3) -> str:
-    """Numbers as a reader wants to see them: rounded, without a type around them, the end of long rows left out."""
+    """Numbers as a reader wants to see them: rounded, without a type; of a long row, the beginning."""
     array = np.asarray(values)
     if array.ndim == 0:
         if array.dtype == bool:

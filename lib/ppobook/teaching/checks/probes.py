@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,27 +13,23 @@ from torch import Tensor
 from .findings import Mistake, Property, Stop, as_array, numbers, words
 
 
-class Problem(dict[str, Any]):
-    """The arguments of one call by their names, as NumPy arrays and plain numbers; p.gamma is p["gamma"]."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self:
-            raise AttributeError(name)
-        return self[name]
-
-    @property
-    def size(self) -> int:
-        return sum(np.size(value) for value in self.values())
-
-    @property
-    def largest(self) -> float:
-        """The largest finite number among the arguments."""
-        kept = [np.asarray(v, dtype=np.float64).ravel() for v in self.values() if not isinstance(v, str)]
-        flat = np.abs(np.concatenate(kept)) if kept else np.zeros(1)
-        return float(flat[np.isfinite(flat)].max(initial=0.0))
+class Problem(SimpleNamespace):
+    """The arguments of one call by their names and in their order, as NumPy arrays and plain numbers."""
 
     def __str__(self) -> str:
-        return "\n".join(f"    {name} = {_plain(value)}" for name, value in self.items())
+        return "\n".join(f"    {name} = {_plain(value)}" for name, value in vars(self).items())
+
+
+def _size(problem: Problem) -> int:
+    return sum(np.size(value) for value in vars(problem).values())
+
+
+def _largest(problem: Problem) -> float:
+    """The largest finite number among the arguments."""
+    found = [
+        np.abs(np.asarray(v, dtype=np.float64)) for v in vars(problem).values() if not isinstance(v, str)
+    ]
+    return max((float(array[np.isfinite(array)].max(initial=0.0)) for array in found), default=0.0)
 
 
 def _plain(value: Any) -> str:
@@ -46,7 +43,7 @@ def random_problems(
 ) -> list[Problem]:
     """`count` problems from one generator; let some be small, because the smallest that fails is shown."""
     rng = np.random.default_rng(seed)
-    return [Problem(draw(rng)) for _ in range(count)]
+    return [Problem(**draw(rng)) for _ in range(count)]
 
 
 def leaf(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -113,42 +110,42 @@ def agrees(
     Parameters
     ----------
     answer : is called with a problem's arguments in their order, arrays as tensors
-    slow : what it must give, from the problem, as an array; a number where gradients are compared
+    slow : what it must give, from the problem, as an array; a number where gradients are compared. Or, for a
+        loss that holds something still, the gradients themselves, as a dict by the arguments' names
     by : arguments whose gradients are compared too, with central differences of `slow`: the answer is a loss
     held : arguments that carry a graph and that no gradient may reach
     value : False where only the gradient is asked for
     tolerance : relative to the largest number of what must come
     """
-    problems = sorted(problems, key=lambda problem: problem.size)
-    failed = ""
+    problems = sorted(problems, key=_size)
+    words = f"it agrees with a slow definition on {len(problems)} random problems"
     for problem in problems:
-        wanted = np.asarray(slow(problem), dtype=np.float64)
-        arguments = {name: leaf(v) if name in (*by, *held) else tensor(v) for name, v in problem.items()}
+        wanted = slow(problem)
+        moving = (*(wanted if isinstance(wanted, dict) else by), *held)
+        arguments = {name: leaf(v) if name in moving else tensor(v) for name, v in vars(problem).items()}
         came = answer(*arguments.values())
         pairs = []
-        if value:
-            pairs.append((what, as_array(came, wanted.shape, what, finite=False), wanted))
-        if by or held:
-            slopes = gradients(came, *(arguments[n] for n in (*by, *held)), what=what, section=section)
-            for name, slope in zip((*by, *held), slopes, strict=True):
-                expected = _slopes(slow, problem, name) if name in by else np.zeros(slope.shape)
-                pairs.append((f"its gradient by {name}", slope, expected))
+        if value and not isinstance(wanted, dict):
+            array = np.asarray(wanted, dtype=np.float64)
+            pairs.append((what, as_array(came, array.shape, what, finite=False), array))
+        slopes = (
+            gradients(came, *(arguments[n] for n in moving), what=what, section=section) if moving else []
+        )
+        for name, slope in zip(moving, slopes, strict=True):
+            if name in held:
+                expected = np.zeros(slope.shape)
+            else:
+                expected = wanted[name] if isinstance(wanted, dict) else _slopes(slow, problem, name)
+            pairs.append((f"its gradient by {name}", slope, np.asarray(expected, dtype=np.float64)))
         for part, got, expected in pairs:
-            if not _near(got, expected, tolerance, problem.largest):
-                failed = (
-                    f"with\n{problem}\n{part} is\n    {numbers(got)}\nand the slow definition gives\n"
-                    f"    {numbers(expected)}"
-                )
-                break
-        if failed:
-            break
-    return Property(
-        f"it agrees with a slow definition on {len(problems)} random problems", not failed, failed
-    )
+            if not _near(got, expected, tolerance, _largest(problem)):
+                seen = f"with\n{problem}\n{part} is\n    {numbers(got)}\n"
+                return Property(words, False, f"{seen}and the slow definition gives\n    {numbers(expected)}")
+    return Property(words, True)
 
 
 def _slopes(slow: Callable[[Problem], Any], problem: Problem, name: str) -> np.ndarray:
-    return finite_differences(lambda x: slow(Problem({**problem, name: x})), problem[name])
+    return finite_differences(lambda x: slow(Problem(**{**vars(problem), name: x})), vars(problem)[name])
 
 
 def _near(got: np.ndarray, expected: np.ndarray, tolerance: float, largest: float) -> bool:

@@ -1,0 +1,43 @@
+"""Checks of chapter 1's exercises, vanilla policy gradient.
+
+Each probe is small enough to be worked out by hand. Where a number must be known exactly it comes from a
+definition that is slow and of no use to a reader in a hurry: finite differences, a sum over every outcome,
+one number at a time. A mistake is recognised by what it does to the probe.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import Chapter
+from ..probes import finite_differences
+
+CHAPTER = Chapter(
+    1,
+    "Vanilla policy gradient",
+    {
+        "sec-objective": "What do we want?",
+        "sec-gradient": "From an expected return to its gradient",
+        "sec-bandit": "By hand: three arms",
+        "sec-reinforce": "REINFORCE, beside the truth",
+        "sec-reward-to-go": "Credit only what came after",
+        "sec-baseline": "Subtract what you expected",
+        "sec-best-baseline": "Is the average the best number to subtract?",
+        "sec-learned-value": "Learn what to expect",
+        "sec-cartpole": "The pole, with a network",
+        "sec-collapse": "Two ways to fall",
+        "sec-loss-code": "A loss that is not a loss",
+    },
+)
+
+
+def log_probability(logits: np.ndarray, action: int) -> float:
+    shifted = logits - logits.max()
+    return float(shifted[action] - np.log(np.exp(shifted).sum()))
+
+
+def scores(logits: np.ndarray) -> np.ndarray:
+    """Row a: the slopes of log π(a) by each logit, from central differences and nothing else."""
+    return np.array(
+        [finite_differences(lambda z, a=a: log_probability(z, a), logits) for a in range(len(logits))]
+    )
