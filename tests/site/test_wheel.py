@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 OUTSIDE = """
 import ppobook
-from ppobook.teaching import cards, figures, quiz, style
+from ppobook.teaching import cards, check, checks, figures, quiz, style
 
 assert "site-packages-of-the-wheel" in ppobook.__file__, ppobook.__file__
 assert len(ppobook.results("vanilla_collapse")) > 1000
@@ -22,6 +22,14 @@ assert "details" in cards("01_vanilla_policy_gradient")._repr_html_()
 assert figures.baseline()._repr_mimebundle_()
 assert quiz("00_setting_out")._repr_mimebundle_()
 style.use()
+try:
+    check("softmax-score", lambda logits, action, heat: -logits)
+except checks.NotRight:
+    pass
+try:
+    check("softmax-score", lambda logits, action, heat: logits.softmax(-1))
+except checks.NotRight as wrong:
+    assert "Think: a score asks" in str(wrong), wrong
 """
 
 

@@ -7,6 +7,8 @@ one number at a time. A mistake is recognised by what it does to the probe.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from .. import Chapter
@@ -38,6 +40,5 @@ def log_probability(logits: np.ndarray, action: int) -> float:
 
 def scores(logits: np.ndarray) -> np.ndarray:
     """Row a: the slopes of log π(a) by each logit, from central differences and nothing else."""
-    return np.array(
-        [finite_differences(lambda z, a=a: log_probability(z, a), logits) for a in range(len(logits))]
-    )
+    each = range(len(logits))
+    return np.array([finite_differences(partial(log_probability, action=a), logits) for a in each])

@@ -105,15 +105,16 @@ def reinforce(answer: Answer) -> Findings:
             and close(logits.sum(1), np.ones(len(logits))),
             "it does not begin with the even policy": not close(first, np.full(size, 0.5)),
             "nothing is learned": flat,
+            "what the episodes held makes no difference": close(plain, paid_more) and close(plain, stirred),
             "every batch comes from the first policy": batches > 1 and still,
             "the same random numbers for every batch": batches > 1
             and curtain.seeds[0] is not None
             and len(set(curtain.seeds)) == 1,
             "padding is counted as steps": clean > reached + 0.1
             or not (close(*logits[0]) and close(*logits[-1])),
-            "it learns the wrong way": step < -1e-3,
             "something else sets the length of the step": np.abs(plain).max() > 1e-6
             and np.abs(paid_more).max() < 2 * np.abs(plain).max(),
+            "it learns the wrong way": step < -1e-3,
             "an action is credited with the past": np.abs(stirred - plain)[1:].max()
             > 2 * np.abs(plain).max(),
         },

@@ -1,0 +1,1 @@
+"""Answers to chapter 1's exercises."""

@@ -1,0 +1,156 @@
+"""Answers to a whole REINFORCE, as readers might write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from checks import Right, Unnamed, Wrong
+
+RIGHT: Right = {}
+WRONG: Wrong = {}
+UNNAMED: Unnamed = {}
+
+
+# --- reinforce
+
+
+def learner(
+    *,
+    sign: float = 1.0,
+    masked: bool = True,
+    masked_pushes: bool = True,
+    whole_return: bool = False,
+    fresh_policy: bool = True,
+    fresh_rng: bool = True,
+    baseline: bool = True,
+    by_state: bool = False,
+    by_action: bool = False,
+    gamma: float | None = None,
+    weighted: bool = False,
+    alone: bool = False,
+    peek: str = "",
+    per: str = "episode",
+    adam: bool = False,
+    normalised: bool = False,
+    start: float = 0.0,
+    returns_probs: bool = False,
+) -> Callable[..., Any]:
+    """REINFORCE by hand, in NumPy, with one part left out."""
+
+    def function(world, updates, episodes, learning_rate, seed):
+        rng = np.random.default_rng(seed)
+        logits = np.full((world.n_states, world.n_actions), start)
+        if start < 0:
+            logits[:, 0] = 0.0  # not the even policy
+        size, speed = np.zeros_like(logits), np.zeros_like(logits)
+        first = np.full_like(logits, 1 / world.n_actions)
+        discount = world.gamma if gamma is None else gamma
+        if peek:
+            getattr(world, peek)
+        for update in range(updates):
+            probs = np.exp(logits - logits.max(1, keepdims=True))
+            probs /= probs.sum(1, keepdims=True)
+            batch = world.sample_episodes(
+                probs if fresh_policy else first, episodes, rng if fresh_rng else seed
+            )
+            mask = batch.mask if masked else np.ones_like(batch.mask)
+            to_go = np.zeros(batch.rewards.shape)
+            ahead = np.zeros(episodes)
+            for t in reversed(range(to_go.shape[1])):
+                ahead = np.where(mask[:, t], batch.rewards[:, t] + discount * ahead, 0.0)
+                to_go[:, t] = ahead
+            if alone:
+                to_go = np.where(mask, batch.rewards, 0.0)
+            if whole_return:
+                to_go[:] = to_go[:, :1]
+            if not masked_pushes:
+                mask = np.ones_like(batch.mask)
+            s, a, g = batch.states[mask], batch.actions[mask], to_go[mask]
+            if by_action:
+                pair = 2 * s + a
+                g = g - (np.bincount(pair, g) / np.maximum(np.bincount(pair), 1))[pair]
+            if by_state:
+                g = g - (np.bincount(s, g) / np.maximum(np.bincount(s), 1))[s]
+            elif baseline:
+                g = g - g.mean()
+            if normalised:
+                g = g / (g.std() + 1e-8)
+            if weighted:
+                g = g * world.gamma ** np.nonzero(mask)[1]
+            push = np.zeros_like(logits)
+            np.add.at(push, s, g[:, None] * (np.eye(probs.shape[1])[a] - probs[s]))
+            push *= sign / {"episode": episodes, "step": mask.sum(), "batch": 1}[per]
+            if adam:
+                speed, size = 0.9 * speed + 0.1 * push, 0.999 * size + 0.001 * push**2
+                fair = 1 - 0.9 ** (update + 1), 1 - 0.999 ** (update + 1)
+                push = speed / fair[0] / (np.sqrt(size / fair[1]) + 1e-8)
+            logits += learning_rate * push
+        raised = np.exp(logits - logits.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True) if returns_probs else logits
+
+    return function
+
+
+def with_a_graph(world, updates, episodes, learning_rate, seed):
+    return torch.tensor(learner()(world, updates, episodes, learning_rate, seed), requires_grad=True)
+
+
+def constant(world, updates, episodes, learning_rate, seed):
+    """Looks at every batch, and has known before."""
+    learner()(world, updates, episodes, learning_rate, seed)
+    table = np.zeros((world.n_states, 2))
+    table[1:-1, 1] = 5.0
+    return table
+
+
+RIGHT["reinforce"] = [
+    learner(),
+    learner(by_state=True),
+    learner(baseline=False),
+    learner(start=1.0),  # the same policy as from zero
+    learner(weighted=True),  # with γ^t, the very gradient of the discounted return
+    with_a_graph,
+]
+WRONG["reinforce"] = {
+    "no batch is sampled": lambda world, *_: np.tile([-1.0, 1.0], (world.n_states, 1)),
+    "nothing is learned": [learner(by_action=True), learner(sign=0.0)],
+    "what the episodes held makes no difference": constant,
+    "discounted by another gamma than the world's": [learner(gamma=g) for g in (1.0, 0.99, 0.9)],
+    "only the reward of the step itself": learner(alone=True),
+    "a sum over episodes, not a mean": learner(per="batch"),
+    "averaged over steps, not over episodes": learner(per="step"),
+    "something else sets the length of the step": [learner(adam=True), learner(normalised=True)],
+    "it does not begin with the even policy": learner(start=-3.0),
+    "probabilities, not logits": learner(returns_probs=True),
+    "it learns the wrong way": learner(sign=-1.0),
+    "padding is counted as steps": [learner(masked=False), learner(masked_pushes=False)],
+    "every batch comes from the first policy": learner(fresh_policy=False),
+    "an action is credited with the past": learner(whole_return=True),
+    "the same random numbers for every batch": learner(fresh_rng=False),
+    "it looks behind the curtain": [
+        learner(peek="optimal_policy"),
+        learner(peek="R"),
+        learner(peek="q_values"),
+    ],
+}
+
+
+# --- what only a property refuses
+
+
+def two_batches(world, updates, episodes, learning_rate, seed):
+    return learner()(world, 2 * updates, episodes, learning_rate / 2, seed)
+
+
+def twice_as_far(world, updates, episodes, learning_rate, seed):
+    return learner()(world, updates, episodes, 2 * learning_rate, seed)
+
+
+def its_own_dice(world, updates, episodes, learning_rate, seed):
+    return learner()(world, updates, episodes, learning_rate, None)
+
+
+UNNAMED["reinforce"] = [two_batches, twice_as_far, its_own_dice]
