@@ -62,8 +62,8 @@ class Section:
     title: str
     label: str | None
     road: Counts = field(default_factory=Counts)
-    beside: Counts = field(default_factory=Counts)
-    """What is on the page and not on the road."""
+    deeper: Counts = field(default_factory=Counts)
+    """What is in its Deeper boxes."""
 
 
 @dataclass
@@ -78,35 +78,43 @@ class Chapter:
         """The whole road."""
         return sum(section.road.minutes for section in self.sections)
 
+    @property
+    def deeper(self) -> float:
+        """All Deeper boxes."""
+        return sum(section.deeper.minutes for section in self.sections)
+
 
 def count(cells: Iterable[Cell]) -> Chapter:
     """Count a chapter, given as the cells of its source or of its notebook."""
     sections = [Section("", None)]
     sittings: list[float] = []
-    skipping: int | None = None  # the level of the heading that led off the road
+    off: tuple[int, str] | None = None  # the heading that led off the road
     for cell in cells:
         if cell["cell_type"] == "code":
-            here = sections[-1].road if skipping is None else sections[-1].beside
-            here.add(_of_code(cell))
-            continue
-        if cell["cell_type"] != "markdown":
-            continue
-        for block in _blocks(cell["source"]):
-            if block.heading is not None:
-                level, title = block.heading
-                if skipping is not None and level <= skipping:
-                    skipping = None
-                if level == 2:
-                    sections.append(Section(title, block.label))
-                if skipping is None and (title.startswith(DEEPER) or title in BESIDE):
-                    skipping = level
-            here = sections[-1].road if skipping is None else sections[-1].beside
-            for piece in block.pieces:
-                if piece is _SITTING:
-                    sittings.append(sum(section.road.minutes for section in sections))
-                else:
-                    here.add(piece)
+            _place(sections[-1], off).add(_of_code(cell))
+        elif cell["cell_type"] == "markdown":
+            for block in _blocks(cell["source"]):
+                if block.heading is not None:
+                    level, title = block.heading
+                    if off is not None and level <= off[0]:
+                        off = None
+                    if level == 2:
+                        sections.append(Section(title, block.label))
+                    if off is None and (title.startswith(DEEPER) or title in BESIDE):
+                        off = block.heading
+                for piece in block.pieces:
+                    if piece is _SITTING:
+                        sittings.append(sum(section.road.minutes for section in sections))
+                    else:
+                        _place(sections[-1], off).add(piece)
     return Chapter(sections, sittings)
+
+
+def _place(section: Section, off: tuple[int, str] | None) -> Counts:
+    """Where to count what comes below a heading that led off the road, or below none."""
+    if off is None:
+        return section.road
+    return section.deeper if off[1].startswith(DEEPER) else Counts()
 
 
 _SITTING = Counts()
@@ -191,7 +199,7 @@ def _of_prose(text: str) -> Counts:
     formulas += len(re.findall(r"\$\$.+?\$\$", text, re.S))
     text = re.sub(r"\$\$.+?\$\$(?:[ \t]*\([\w-]+\))?", " ", text, flags=re.S)
     text, inline = re.subn(r"\{math\}`[^`]*`|(?<![\\$])\$[^$\n]+\$", " ", text)
-    text = re.sub(r"\{[\w:-]+\}`(?:[^`<]*<)?([^`>]*)>?`", r" \1 ", text)  # a role: one word or its text
+    text = re.sub(r"\{[\w:-]+\}`([^`<]*)(?:<[^`>]*>)?`", r" \1 ", text)  # a role: its words, or its target
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", text)
     text = re.sub(r"\]\([^)\s]*\)", "] ", text)  # a link's words are read, its address is not
     words = sum(bool(re.search(r"\w", word)) for word in text.split())
@@ -219,19 +227,32 @@ def _of_code(cell: Cell) -> Counts:
     return found
 
 
+# --- how minutes are put ------------------------------------------------------------------------------------
+
+
+def said(minutes: float) -> str:
+    """In whole minutes, of which there is at least one: "1 minute", "12 minutes"."""
+    whole = max(1, round(minutes))
+    return f"{whole} minute" + ("" if whole == 1 else "s")
+
+
+def about(minutes: float) -> int:
+    """A chapter's minutes, to the nearest five: nobody reads more evenly than that."""
+    return max(5, 5 * round(minutes / 5))
+
+
 # --- the command --------------------------------------------------------------------------------------------
 
 
 def table(name: str, chapter: Chapter, counts: bool) -> str:
     """A chapter's minutes, a section a line."""
-    lines = [f"{name}: {chapter.minutes:.1f} minutes"]
+    lines = [f"{name}: {chapter.minutes:.1f} minutes, and {chapter.deeper:.1f} in Deeper boxes"]
     for section in chapter.sections:
-        beside = round(section.beside.minutes)
-        road = section.road
+        road, deeper = section.road, section.deeper.minutes
         line = f"  {road.minutes:5.1f}  {section.title or '(before the first section)'}"
         if counts:
             line = f"{line:58} " + "  ".join(f"{getattr(road, kind):4} {kind}" for kind in WEIGHTS)
-        lines.append(line + (f"   (+ {beside} beside the road)" if beside else ""))
+        lines.append(line + (f"   (+ {deeper:.1f})" if deeper else ""))
     for number, (stop, before) in enumerate(zip(chapter.sittings, [0.0, *chapter.sittings], strict=False), 1):
         lines.append(
             f"  place to stop {number}: after {stop:.1f} minutes, {stop - before:.1f} since the last"

@@ -7,7 +7,6 @@
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
 - The settings of an algorithm stand on its page with their defaults and what they mean.
 - Of the types of arguments, classes are links and other words are words.
-- `{chapters}` shows what book.yml says of each chapter.
 """
 
 from __future__ import annotations
@@ -22,14 +21,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
 from ppobook.course import masters
 
@@ -351,37 +347,10 @@ class Source:
         return str(node.value)
 
 
-# --- the front page -----------------------------------------------------------------------------------------
-
-
-class Chapters(SphinxDirective):
-    """`{chapters}`: each chapter's title, minutes and outcomes, from book.yml."""
-
-    def run(self) -> list[nodes.Node]:
-        """Write it as MyST and let that be parsed."""
-        self.env.note_dependency(str(Path(self.env.srcdir) / "book.yml"))
-        lines = []
-        for docname, chapter in self.config.book_meta["chapters"].items():
-            number = int(re.match(r"\d+", Path(docname).name)[0])
-            minutes = chapter["minutes"]
-            lines += [
-                f"**{number} · [{chapter['title']}](/{docname}.ipynb)**",
-                f": *{minutes['read']} minutes to read, {minutes['compute']} to compute.* "
-                "You will be able to "
-                + "; ".join(outcome["text"].rstrip(".") for outcome in chapter["outcomes"])
-                + ".",
-                "",
-            ]
-        block = nodes.container(classes=["chapters"])
-        self.state.nested_parse(StringList(lines, "book.yml"), self.content_offset, block)
-        return [block]
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("book_meta", {}, "env")
     app.add_config_value("book_solutions", True, "env")
-    app.add_directive("chapters", Chapters)
     app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", fold_in_solutions)
     # Before Sphinx numbers and after it, at 500; and after the theme has made its own buttons.

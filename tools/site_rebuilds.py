@@ -45,7 +45,9 @@ def digest(paths: Iterable[Path]) -> str:
 def note_code_and_assets(app: Sphinx, config: Config) -> None:
     """Make the code and the assets settings, which Sphinx compares with those of the last build."""
     root = Path(app.srcdir)
-    ours = [module for name, module in sys.modules.items() if name.startswith(("ppobook", "site_"))]
+    ours = [
+        module for name, module in sys.modules.items() if name.startswith(("ppobook", "site_", "minutes"))
+    ]
     code = {Path(module.__file__ or "") for module in ours}
     config.book_code = digest(code | {root / "conf.py", root / "constraints.txt"})
     scripts = root / "lib" / "ppobook" / "teaching" / "figures"

@@ -101,7 +101,7 @@ meta:
   chapters:
     chapters/01_tiny:
       title: A tiny chapter
-      minutes: {read: 1, compute: 0.5}
+      minutes: {compute: 0.5}
       needs: [arithmetic]
       outcomes:
         - {id: double-it, text: "double a number, twice"}

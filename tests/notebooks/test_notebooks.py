@@ -69,9 +69,24 @@ def test_the_chapter_has_its_text_its_box_and_its_outputs(made):
     assert title["source"].startswith("# A tiny chapter")
     assert "double a number, twice" in box["source"]
     assert "arithmetic" in box["source"]
-    assert "1 minute to read" in box["source"]
-    assert "0.5 minutes to compute" in box["source"]
+    assert "about 5 minutes to read, and up to 0.5 minutes to compute" in box["source"]
+    assert "Deeper" not in box["source"]
     assert first["outputs"][0]["data"]["text/plain"] == ["('1,2,3', 42)"]
+
+
+def test_the_box_counts_what_the_text_has(book):
+    deeper = "\n## Deeper: more\n\n*A lot.*\n\n" + "word " * 2500
+    chapter(book).source.write_text(CHAPTER + "word " * 2500 + deeper, encoding="utf-8")
+    box = draft(chapter(book))["cells"][1]["source"]
+    assert "about 10 minutes to read" in box
+    assert "The Deeper boxes are for a second reading: about 10 minutes more." in box
+
+
+def test_what_is_folded_on_the_page_is_folded_in_jupyterlab(book):
+    replace(chapter(book).source, "tags: [nbval-check-output]", "tags: [nbval-check-output, hide-input]")
+    folded = [cell for cell in draft(chapter(book))["cells"] if "jupyter" in cell["metadata"]]
+    assert [cell["source"] for cell in folded] == ['set("abc")']
+    assert folded[0]["metadata"]["jupyter"] == {"source_hidden": True}
 
 
 def test_nothing_is_stored_but_what_a_reader_may_see(made):
@@ -402,7 +417,7 @@ def test_a_refused_notebook_is_not_written(book):
     [
         ("01_tiny:", "02_other:", "no entry chapters/01_tiny"),
         ("needs: [arithmetic]", "", "lacks needs"),
-        ("compute: 0.5", "think: 5", "read: …, compute: …"),
+        ("compute: 0.5", "read: 5, compute: 0.5", "those to read are counted"),
         ('"double a number, twice"', "double a number, twice", "a text with a comma needs quotes"),
         ("format: jb-book", "format: [", "book.yml can't be read"),
     ],

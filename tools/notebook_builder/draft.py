@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+import minutes
 from notebook_builder.digests import digest
 from notebook_builder.targets import BuildError, Target
 from ppobook.course import masters
@@ -26,13 +27,18 @@ METADATA = {
 }
 
 
+DEEPER = "The Deeper boxes are for a second reading: about {} minutes more."
+
+
 def draft(target: Target) -> Notebook:
     """The notebook as its text says, without outputs."""
     cells = masters.read(target.source)["cells"]
     if target.kind == "chapter":
         if not cells or not cells[0]["source"].lstrip().startswith("# "):
             raise BuildError(f"{target.source.name}: its first cell has to be its title, '# TITLE'.")
-        cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": opening_box(target)})
+        box = opening_box(target, minutes.count(cells))
+        cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": box})
+    _fold_code(cells)
     notebook: Notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": dict(METADATA), "cells": cells}
     _give_ids(cells)
     if target.kind != "chapter":
@@ -42,6 +48,13 @@ def draft(target: Target) -> Notebook:
             relative = target.source.relative_to(target.root)
             raise BuildError("\n".join(f"{relative}: {line}" for line in str(error).splitlines())) from None
     return masters.reader(notebook) if target.kind == "reader" else notebook
+
+
+def _fold_code(cells: list[Cell]) -> None:
+    # The tag speaks to the site; this is what JupyterLab listens to.
+    for cell in cells:
+        if "hide-input" in masters.tags(cell):
+            cell["metadata"]["jupyter"] = {"source_hidden": True}
 
 
 def _give_ids(cells: list[Cell]) -> None:
@@ -75,8 +88,10 @@ def promises(target: Target) -> dict[str, Any] | None:
     missing = [key for key in ("title", "minutes", "needs", "outcomes") if key not in facts]
     if missing:
         raise BuildError(f"book.yml: {name} lacks {' and '.join(missing)}.")
-    if set(facts["minutes"]) != {"read", "compute"}:
-        raise BuildError(f"book.yml: the minutes of {name} are {{read: …, compute: …}}.")
+    if set(facts["minutes"]) != {"compute"}:
+        raise BuildError(
+            f"book.yml: the minutes of {name} are {{compute: …}}; those to read are counted from its text."
+        )
     for outcome in facts["outcomes"]:
         # YAML silently splits an unquoted text at a comma inside braces.
         if set(outcome) != {"id", "text"}:
@@ -93,15 +108,14 @@ def _outcomes(target: Target) -> list[str] | None:
     return None if facts is None else [outcome["id"] for outcome in facts["outcomes"]]
 
 
-def opening_box(target: Target) -> str:
-    """The box below a chapter's title, from book.yml, readable where directives aren't rendered too."""
+def opening_box(target: Target, chapter: minutes.Chapter) -> str:
+    """The box below a chapter's title, from book.yml and what was counted, readable without directives."""
     facts = promises(target)
     if facts is None:
         raise BuildError(
             f"book.yml has no entry chapters/{target.source.stem} under meta: chapters:; "
             "give it a title, minutes, needs and outcomes."
         )
-    read, compute = (_minutes(facts["minutes"][key]) for key in ("read", "compute"))
     return "\n".join(
         [
             ":::{admonition} In this chapter",
@@ -113,7 +127,9 @@ def opening_box(target: Target) -> str:
             "",
             *[f"- {need}" for need in facts["needs"]],
             "",
-            f"**It takes** about {read} to read, and up to {compute} to compute.",
+            f"**It takes** about {minutes.about(chapter.minutes)} minutes to read, and up to "
+            f"{_minutes(facts['minutes']['compute'])} to compute.",
+            *([DEEPER.format(minutes.about(chapter.deeper))] if chapter.deeper else []),
             ":::",
         ]
     )

@@ -1,0 +1,90 @@
+"""Deeper boxes, as a reader's browser has them."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from .conftest import OpenPage, ready
+
+CHAPTER = "/chapters/02_trust_regions.html"
+# What has an anchor: the section around the box, and titles, formulas and figures within.
+ANCHORS = "box => [box.parentElement.id, ...[...box.querySelectorAll('.inside [id]')].map(e => e.id)]"
+FOLLOW = """anchor => {
+  const link = document.createElement("a");
+  link.href = "#" + anchor;
+  document.body.append(link);
+  link.click();
+}"""
+ON_PAPER = """addEventListener("beforeprint", () => {
+  window.shut = document.querySelectorAll(".bd-article details:not([open])").length;
+})"""
+
+
+@pytest.fixture
+def boxes(page: Page, site_url: str) -> Locator:
+    ready(page, site_url + CHAPTER)
+    found = page.locator("details.deeper")
+    assert found.count() >= 2
+    return found
+
+
+def is_open(box: Locator) -> bool:
+    return bool(box.evaluate("box => box.open"))
+
+
+def test_they_are_closed_and_open_by_mouse_and_keyboard(boxes: Locator) -> None:
+    assert not any(is_open(box) for box in boxes.all())
+    box, inside = boxes.first, boxes.first.locator(".inside")
+    expect(box.locator(".about").first).to_be_visible()
+    expect(inside).to_be_hidden()
+    box.locator("summary").first.click()
+    expect(inside).to_be_visible()
+    box.locator("summary").first.focus()
+    boxes.page.keyboard.press("Enter")
+    expect(inside).to_be_hidden()
+
+
+def test_a_link_to_what_is_inside_opens_them(boxes: Locator) -> None:
+    page = boxes.page
+    address = page.url
+    anchors = [anchor for anchor in boxes.first.evaluate(ANCHORS) if anchor]
+    for anchor in (anchors[0], anchors[-1]):
+        page.goto("about:blank")
+        page.goto(f"{address}#{anchor}")  # on arrival
+        expect(boxes.first).to_have_attribute("open", "")
+        expect(page.locator(f'[id="{anchor}"]')).to_be_in_viewport()
+        boxes.first.evaluate("box => { box.open = false }")
+        # From within the page, and the same link once more.
+        page.evaluate(FOLLOW, anchor)
+        expect(boxes.first).to_have_attribute("open", "")
+
+
+def test_the_table_of_contents_leads_into_them(boxes: Locator) -> None:
+    page = boxes.page
+    anchor = boxes.first.evaluate("box => box.parentElement.id")
+    page.locator(f'.bd-sidebar-secondary a[href="#{anchor}"]').click()
+    expect(boxes.first).to_have_attribute("open", "")
+    expect(boxes.first.locator("summary").first).to_be_in_viewport()
+
+
+def test_on_paper_everything_is_open(boxes: Locator) -> None:
+    page = boxes.page
+    page.evaluate(ON_PAPER)
+    page.pdf()
+    assert page.evaluate("window.shut") == 0
+    assert not any(is_open(box) for box in boxes.all())
+
+
+def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> None:
+    page = open_page(javascript=False)
+    page.goto(site_url + CHAPTER)
+    page.locator("details.deeper summary").first.click()
+    expect(page.locator("details.deeper .inside").first).to_be_visible()
+
+
+def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> None:
+    ready(page, site_url + CHAPTER)
+    word = page.locator("details.deeper h3, details.deeper h2").first.inner_text().split()[-1].strip("#")
+    page.goto(f"{site_url}{CHAPTER}?highlight={word}")
+    expect(page.locator("details.deeper .highlighted").first).to_be_visible()

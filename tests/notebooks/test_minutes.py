@@ -1,0 +1,140 @@
+"""How the minutes of a chapter are counted."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_book import write_book
+
+import minutes
+from minutes import Counts
+from ppobook.teaching.tags import Cell, read
+
+ROOT = Path(__file__).parents[2]
+
+
+def text(source: str) -> Cell:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def code(source: str, **metadata: object) -> Cell:
+    return {"cell_type": "code", "metadata": metadata, "source": source, "outputs": []}
+
+
+def road(*cells: Cell) -> Counts:
+    """All that was counted on the road."""
+    total = Counts()
+    for section in minutes.count(cells).sections:
+        total.add(section.road)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("source", "counted"),
+    [
+        ("Two words, a *third*, and {math}`x` - $y$.", Counts(words=5, inline=2)),
+        (
+            "A [link of words](far/away.ipynb#sec) and {ref}`its text <sec-x>` {cite}`kong1992`",
+            Counts(words=8),
+        ),
+        ("$$\na b c\n$$ (label)\n\nOne.\n\n```{math}\n:label: e\na + b\n```", Counts(words=1, formulas=2)),
+        ("$$ E = mc^2 $$ (energy)", Counts(formulas=1)),
+        ("```python\nx = 1\n\ny = 2\n```", Counts(lines=2)),
+        ("| a | b |\n|---|---|\n| c d | {math}`e` |", Counts(words=4, inline=1)),
+        (":::{note} Title here\n:class: tip\nBody.\n:::\nAfter.", Counts(words=4)),
+        ("```{image} a.svg\n:alt: some words\n```", Counts(figures=1)),
+        ("(sec-x)=\n## A title\n\n<!-- a remark -->", Counts(words=2)),
+        (":::{admonition} In this chapter\n**Afterwards**\n\n- much\n:::\n\nOne.", Counts(words=1)),
+    ],
+)
+def test_what_a_text_cell_counts(source: str, counted: Counts) -> None:
+    assert road(text(source)) == counted
+
+
+@pytest.mark.parametrize(
+    ("cell", "counted"),
+    [
+        (code("x = 1\n\n# why\ny = 2"), Counts(lines=3)),
+        (code("x = 1", tags=["nbval-check-output"]), Counts(lines=1)),
+        (code("x = 1\ny = 2", tags=["hide-input"]), Counts()),
+        (code("draw()", tags=["hide-cell"], mystnb={"figure": {"caption": "My hill"}}), Counts(2, figures=1)),
+        (code("figures.clip_explorer()"), Counts(lines=1, figures=1)),
+    ],
+)  # fmt: skip
+def test_what_a_code_cell_counts(cell: Cell, counted: Counts) -> None:
+    assert road(cell) == counted
+
+
+def test_what_is_beside_the_road() -> None:
+    cells = [
+        text("# Title\n\nThree words here."),
+        text("## One\n\nWord.\n\n### Deeper: why\n\n*For whom.*\n\n#### Within\n\nThe proof."),
+        code("deep = 1"),
+        text("### Two\n\nBack again."),
+        text("## Deeper: more\n\nA lot."),
+        text("## Summary\n\nShort.\n\n### Cards\n\nSay it aloud."),
+        code("cards()"),
+        text("## Claims\n\nAll of it."),
+        code("assert True"),
+    ]
+    chapter = minutes.count(cells)
+    assert [section.title for section in chapter.sections] == ["", "One", "Deeper: more", "Summary", "Claims"]
+    assert [section.road.words for section in chapter.sections] == [4, 5, 0, 2, 0]
+    assert [section.deeper.words for section in chapter.sections] == [0, 7, 4, 0, 0]
+    assert sum(section.road.lines for section in chapter.sections) == 0
+    assert chapter.sections[1].deeper.lines == 1
+    assert chapter.deeper == pytest.approx(11 / 250 + 0.11)
+
+
+def test_a_place_to_stop_knows_what_came_before_it() -> None:
+    stop = ":::{admonition} A good place to stop\n:class: sitting\nEnough.\n:::"
+    chapter = minutes.count([text(f"{'word ' * 250}\n\n{stop}\n\n{'word ' * 246}"), text(stop)])
+    # The mark itself is read too, and the title of the second.
+    assert chapter.sittings == pytest.approx([255 / 250, (250 + 6 + 246 + 5) / 250])
+
+
+@pytest.mark.parametrize(
+    ("counts", "took"),
+    [
+        (Counts(3754, 92, 9, 151, 5), 45),
+        (Counts(4833, 45, 13, 441, 7), 85),
+        (Counts(6819, 184, 16, 618, 8), 125),
+        (Counts(8085, 156, 9, 644, 10), 120),
+    ],
+)
+def test_the_weights_are_those_of_chapters_that_readers_have_timed(counts: Counts, took: int) -> None:
+    """Chapters 0 to 3 before there were Deeper boxes, at commit b9c94c0."""
+    assert minutes.about(counts.minutes) == took
+    assert counts.minutes == pytest.approx(took, abs=2.3)
+
+
+@pytest.mark.parametrize(("number", "words"), [(0.2, "1 minute"), (1.4, "1 minute"), (11.6, "12 minutes")])
+def test_minutes_in_words(number: float, words: str) -> None:
+    assert minutes.said(number) == words
+
+
+@pytest.mark.parametrize("chapter", sorted((ROOT / "chapters").glob("*.md")), ids=lambda path: path.stem)
+def test_the_notebook_counts_as_its_text_does(chapter: Path) -> None:
+    assert minutes.count(read(chapter.with_suffix(".ipynb"))["cells"]) == minutes.count(
+        read(chapter)["cells"]
+    )
+
+
+def test_the_command(tmp_path: Path) -> None:
+    root = write_book(tmp_path)
+    shutil.copytree(ROOT / "lib", root / "lib", dirs_exist_ok=True)
+    (root / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "minutes.py", root / "tools")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(root / "tools" / "minutes.py"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(root / "lib")})
+
+    assert run("01").stdout.startswith("01_tiny: 1.6 minutes, and 0.0 in Deeper boxes\n")
+    assert " words  " in run("--counts").stdout
+    unknown = run("07")
+    assert (unknown.returncode, unknown.stderr) == (2, "'07' is no chapter; there are 01_tiny.\n")
