@@ -31,6 +31,13 @@ def learner(
     gamma: float | None = None,
     weighted: bool = False,
     alone: bool = False,
+    skipped: int = 0,
+    momentum: float = 0.0,
+    entropy: float = 0.0,
+    decay: float = 0.0,
+    share: float = 1.0,
+    slower: bool = False,
+    shorter: float = 1.0,
     peek: str = "",
     per: str = "episode",
     adam: bool = False,
@@ -45,7 +52,7 @@ def learner(
         logits = np.full((world.n_states, world.n_actions), start)
         if start < 0:
             logits[:, 0] = 0.0  # not the even policy
-        size, speed = np.zeros_like(logits), np.zeros_like(logits)
+        size, speed, drift = np.zeros_like(logits), np.zeros_like(logits), np.zeros_like(logits)
         first = np.full_like(logits, 1 / world.n_actions)
         discount = world.gamma if gamma is None else gamma
         if peek:
@@ -54,13 +61,13 @@ def learner(
             probs = np.exp(logits - logits.max(1, keepdims=True))
             probs /= probs.sum(1, keepdims=True)
             batch = world.sample_episodes(
-                probs if fresh_policy else first, episodes, rng if fresh_rng else seed
+                probs if fresh_policy else first, int(share * episodes), rng if fresh_rng else seed
             )
             mask = batch.mask if masked else np.ones_like(batch.mask)
             to_go = np.zeros(batch.rewards.shape)
-            ahead = np.zeros(episodes)
+            ahead = np.zeros(len(mask))
             for t in reversed(range(to_go.shape[1])):
-                ahead = np.where(mask[:, t], batch.rewards[:, t] + discount * ahead, 0.0)
+                ahead = np.where(mask[:, t], batch.rewards[:, t] + shorter * discount * ahead, 0.0)
                 to_go[:, t] = ahead
             if alone:
                 to_go = np.where(mask, batch.rewards, 0.0)
@@ -68,6 +75,9 @@ def learner(
                 to_go[:] = to_go[:, :1]
             if not masked_pushes:
                 mask = np.ones_like(batch.mask)
+            if skipped:
+                mask = mask.copy()
+                mask[:, -skipped:] = False
             s, a, g = batch.states[mask], batch.actions[mask], to_go[mask]
             if by_action:
                 pair = 2 * s + a
@@ -82,12 +92,16 @@ def learner(
                 g = g * world.gamma ** np.nonzero(mask)[1]
             push = np.zeros_like(logits)
             np.add.at(push, s, g[:, None] * (np.eye(probs.shape[1])[a] - probs[s]))
-            push *= sign / {"episode": episodes, "step": mask.sum(), "batch": 1}[per]
+            push *= sign / {"episode": len(batch.mask), "step": mask.sum(), "batch": 1}[per]
             if adam:
                 speed, size = 0.9 * speed + 0.1 * push, 0.999 * size + 0.001 * push**2
                 fair = 1 - 0.9 ** (update + 1), 1 - 0.999 ** (update + 1)
                 push = speed / fair[0] / (np.sqrt(size / fair[1]) + 1e-8)
-            logits += learning_rate * push
+            surprise = np.log(probs) - (probs * np.log(probs)).sum(1, keepdims=True)
+            push = push - entropy * probs * surprise - decay * logits
+            drift = momentum * drift + push
+            rate = learning_rate * (1 - update / updates) if slower else learning_rate
+            logits += rate * drift
         raised = np.exp(logits - logits.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True) if returns_probs else logits
 
@@ -118,8 +132,18 @@ WRONG["reinforce"] = {
     "no batch is sampled": lambda world, *_: np.tile([-1.0, 1.0], (world.n_states, 1)),
     "nothing is learned": [learner(by_action=True), learner(sign=0.0)],
     "what the episodes held makes no difference": constant,
-    "discounted by another gamma than the world's": [learner(gamma=g) for g in (1.0, 0.99, 0.9)],
+    "discounted by another gamma than the world's": [
+        *(learner(gamma=g) for g in (1.0, 0.99, 0.9)),
+        learner(shorter=0.9),
+    ],
     "only the reward of the step itself": learner(alone=True),
+    "the last step teaches nothing": learner(skipped=1),
+    "the logits move where nothing is earned": [
+        learner(momentum=0.9),
+        learner(entropy=0.01),
+        learner(decay=0.01),
+    ],
+    "the step grows or shrinks on the way": learner(slower=True),
     "a sum over episodes, not a mean": learner(per="batch"),
     "averaged over steps, not over episodes": learner(per="step"),
     "something else sets the length of the step": [learner(adam=True), learner(normalised=True)],
@@ -153,4 +177,4 @@ def its_own_dice(world, updates, episodes, learning_rate, seed):
     return learner()(world, updates, episodes, learning_rate, None)
 
 
-UNNAMED["reinforce"] = [two_batches, twice_as_far, its_own_dice]
+UNNAMED["reinforce"] = [two_batches, twice_as_far, its_own_dice, learner(share=0.5)]

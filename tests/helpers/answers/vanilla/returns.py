@@ -152,9 +152,7 @@ WRONG["reward-to-go"] = {
     "gamma is not used": lambda r, end, cut, v, gamma: flawed()(r, end, cut, v, 1.0),
     "an action is credited with the past": lambda r, end, cut, v, gamma: r.cumsum(1),
     "one number for the whole rollout": lambda r, end, cut, v, gamma: r.sum(1, keepdim=True).expand_as(r),
-    "time runs along the wrong axis": lambda r, end, cut, v, gamma: (
-        r.flip(0).cumsum(0).flip(0) + r.flip(0).cumsum(0)
-    ),
+    "environments are mixed": lambda r, end, cut, v, gamma: r.flip(0).cumsum(0).flip(0) + r.flip(0).cumsum(0),
     "the done mask is shifted by one step": [
         shifted(1),
         shifted(1, cuts=False),

@@ -15,7 +15,7 @@ from . import CHAPTER, scores
 @CHAPTER.check("leave-one-out", section="sec-baseline")
 def leave_one_out(answer: Answer) -> Findings:
     def ask(*returns: float) -> np.ndarray:
-        return as_array(answer(torch.tensor(returns)), (len(returns),), "your result")
+        return as_array(answer(torch.tensor(returns, dtype=torch.float32)), (len(returns),), "your result")
 
     base = [1.0, 5.0, 3.0, 7.0]
     got = ask(*base)
@@ -67,19 +67,6 @@ def hunt_perfect_baseline(answer: Answer) -> Findings:
     got = as_array(answer(*call), (7,), "your advantages", finite=False)
     if not np.isfinite(got).all():
         yield Mistake("a division by zero visits", got=got)
-    pairs = [(states == s) & (actions == a) for s in (0, 1) for a in (0, 1)]
-    subtracted = returns - got
-    yield from recognise(
-        got,
-        {
-            "the baseline still sees the action": all(abs(got[pair].mean()) < 1e-3 for pair in pairs),
-            "no baseline is left": returns,
-            "the baseline has forgotten the state": close(subtracted, np.full(7, subtracted[0]), 1e-3),
-            "the sign is turned round": got[pairs[1]].mean() < got[pairs[0]].mean(),
-        },
-        zero=got[[0, 3, 1, 5]],
-        number=subtracted[0],
-    )
 
     def mean(p: Problem) -> list[float]:
         each = zip(p.states, p.returns, strict=True)
@@ -89,6 +76,22 @@ def hunt_perfect_baseline(answer: Answer) -> Findings:
         """The visit itself left out: a good baseline too, where a state was visited more than once."""
         spread = zip(mean(p), (sum(p.states == s) for s in p.states), strict=True)
         return [advantage * visits / (visits - 1) for advantage, visits in spread]
+
+    probe = Problem(states=states, actions=actions, returns=returns)
+    by_mean, by_others = np.array(mean(probe)), np.array(of_the_others(probe))
+    pairs = [(states == s) & (actions == a) for s in (0, 1) for a in (0, 1)]
+    subtracted = returns - got
+    yield from recognise(
+        got,
+        {
+            "the baseline still sees the action": all(abs(got[pair].mean()) < 1e-3 for pair in pairs),
+            "no baseline is left": returns,
+            "the baseline has forgotten the state": close(subtracted, np.full(7, subtracted[0]), 1e-3),
+            "the sign is turned round": either(-by_mean, -by_others),
+        },
+        zero=got[[0, 3, 1, 5]],
+        number=subtracted[0],
+    )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         visits = 1 + rng.integers(5, size=rng.integers(1, 5)) + (slow is of_the_others)
@@ -100,11 +103,12 @@ def hunt_perfect_baseline(answer: Answer) -> Findings:
             "returns": spread * (far[states] + rng.normal(size=len(states))),
         }
 
-    probe = Problem(states=states, actions=actions, returns=returns)
-    slow = of_the_others if close(got, of_the_others(probe), 1e-3) else mean
+    slow = of_the_others if close(got, by_others, 1e-3) else mean
     sums = [got[states == s].mean() for s in (0, 1)]
     yield Property(
-        "in each state the advantages average to zero", close(sums, [0, 0], 1e-3), f"to {numbers(sums)}"
+        "in each state the advantages average to zero",
+        close(sums, [0, 0], 1e-3),
+        f"they average to {numbers(sums)}",
     )
     yield agrees(answer, slow, random_problems(draw), what="your advantages")
 

@@ -96,7 +96,7 @@ def hunt_broadcast(answer: Answer) -> Findings:
             ],
             "the advantages are centred inside the loss": close(shifted, mixed),
             "samples are mixed": np.abs(first[1:]).max() > 1e-6,
-            "a reward, not a loss": first[0, 0] > 0,
+            "a reward, not a loss": [-by(1, 0, 0, 0), -by(1, -1, 2, -2)],
             "a sum, not a mean": [4 * by(1, 0, 0, 0), 4 * by(1, -1, 2, -2)],
             "bad actions are not made rarer": [
                 by(1, 0, 0, 0),

@@ -40,7 +40,7 @@ def reward_to_go(answer: Answer) -> Findings:
     yield from recognise(
         reward,
         {
-            "time runs along the wrong axis": np.abs(other).max() > 1e-6,
+            "environments are mixed": np.abs(other).max() > 1e-6,
             "one number for the whole rollout": np.abs(reward[2, 3:]).max() > 1e-6
             and np.abs(reward[3, :3]).max() > 1e-6,
             "an action is credited with the past": reward[0, 1] != 0 or reward[1, 2] != 0,
