@@ -144,7 +144,7 @@ WRONG["interval"] = {
     ],
     "too wide to say anything": [lambda r: (-1e9, 1e9), lambda r: (r.min() - 1, r.max() + 1)],
     "episodes counted as if they were seeds": lambda r: around(r.mean(), 1.96 * r.std() / np.sqrt(r.size)),
-    "how far seeds scatter, not how well their mean is known": [
+    "how far seeds lie apart, not how well their mean is known": [
         lambda r: around(r.mean(), 1.96 * r.mean(1).std(ddof=1)),
         lambda r: np.quantile(r, [0.025, 0.975]),
     ],

@@ -62,7 +62,7 @@ def _draw(rng: np.random.Generator, seeds: int, scale: float = 1.0, centre: floa
     return centre + scale * (rng.normal(size=(seeds, 1)) + 2 * rng.normal(size=(seeds, 40)))
 
 
-@CHAPTER.check("interval", section="sec-cartpole")
+@CHAPTER.check("interval", section="sec-intervals")
 def interval(answer: Answer) -> Findings:
     rng = np.random.default_rng(1)
 
@@ -110,7 +110,7 @@ def interval(answer: Answer) -> Findings:
             "episodes counted as if they were seeds": again[1] - again[0] < 0.75 * width,
             "how far the returns are apart makes no difference": 0.5 < grown < 2,
             "the variance where its root belongs": 50 < grown < 200,
-            "how far seeds scatter, not how well their mean is known": halves[2] > 0.7 * halves[0],
+            "how far seeds lie apart, not how well their mean is known": halves[2] > 0.7 * halves[0],
             "5% are left out at each end": either(
                 ninety, np.full(3, 1.645), 1.645 * biased, errors[0] < 1.75 and 1.5 < errors[2] < 1.75
             ),
