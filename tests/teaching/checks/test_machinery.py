@@ -149,11 +149,11 @@ def test_agrees_shows_the_smallest_problem_that_fails(answer: Any, part: str) ->
     found = agrees(answer, _slow, problems, what="your loss", by=("x",), held=("weights",))
     assert found.holds == (part == ""), found.seen
     if part:
-        assert f"\n{part} is\n" in found.seen
+        assert f"\n{part}:\n" in found.seen
         least = 2 if part == "your loss" else 1  # the mean of one number is its sum
         assert found.seen.splitlines()[1].count(",") == least - 1
         assert "    power = 2" in found.seen
-        assert "and the slow definition gives" in found.seen
+        assert "by the slow definition:" in found.seen
 
 
 def test_agrees_forgives_a_rounding_and_no_small_error_at_a_small_scale() -> None:

@@ -139,8 +139,8 @@ def agrees(
             pairs.append((f"its gradient by {name}", slope, np.asarray(expected, dtype=np.float64)))
         for part, got, expected in pairs:
             if not _near(got, expected, tolerance, _largest(problem)):
-                seen = f"with\n{problem}\n{part} is\n    {numbers(got)}\n"
-                return Property(words, False, f"{seen}and the slow definition gives\n    {numbers(expected)}")
+                seen = f"with\n{problem}\n{part}:\n    {numbers(got)}\n"
+                return Property(words, False, f"{seen}by the slow definition:\n    {numbers(expected)}")
     return Property(words, True)
 
 

@@ -158,7 +158,7 @@ def interval(answer: Answer) -> Findings:
         f"in one table it lies {numbers(np.abs(middles).max())} standard errors off",
     )
     yield Property(
-        "with 2, 3, 5, 8, 20 and 60 seeds, however far they scatter, it is as wide as 95% asks for",
+        "with 2, 3, 5, 8, 20 and 60 seeds, however far apart, it is as wide as 95% asks for",
         0.96 < min(sizes) <= max(sizes) < 1.04,
         f"with {experiments[off][0]} seeds it is {sizes[off]:.2f} times as wide as it should be",
     )

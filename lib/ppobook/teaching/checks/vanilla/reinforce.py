@@ -185,7 +185,7 @@ def reinforce(answer: Answer) -> Findings:
     yield Property(
         "each batch has as many episodes as it is given",
         set(curtain.sizes) == {BATCH},
-        f"it asked for {numbers(curtain.sizes)} episodes in place of {BATCH}",
+        f"it asked for {numbers(sorted(set(curtain.sizes)))} episodes in place of {BATCH}",
     )
     way = f"it went {reached:.0%} of the way from the even policy to the best one"
     yield Property("it learns: 80% of the way to the best policy", reached > 0.8, way)
