@@ -40,7 +40,10 @@ WRONG["step-bonus"] = {
     "one step is not counted": lambda c: best_played(c, 2000).mask.sum(1).mean() - 1,
     "steps are counted by their rewards": lambda c: (best_played(c).rewards != 0).sum(1).mean(),
     "the opposite of the step reward is used": lambda c: best_played(-c).mask.sum(1).mean(),
-    "the step reward is not used": lambda c: best_played(-0.02).mask.sum(1).mean(),
+    "the step reward is not used": [
+        lambda c: best_played(-0.02).mask.sum(1).mean(),
+        lambda c: {-3.0: 3.3, 0.045: 42.4, 0.06: 100.0}.get(c, 6.4),  # the numbers that the exercise prints
+    ],
     "the longest episode, not the mean one": lambda c: best_played(c).mask.shape[1],
     "the even policy, not the best one": lambda c: (
         gridworld(step_reward=c)
@@ -176,5 +179,4 @@ UNNAMED["interval"] = [mean_absolute, around_the_median]
 UNNAMED["step-bonus"] = [
     lambda c: np.median(best_played(c).mask.sum(1)),
     lambda c: 1.1 * best_played(c).mask.sum(1).mean(),
-    lambda c: {-3.0: 3.3, 0.045: 42.4, 0.06: 100.0}.get(c, 6.4),  # the numbers that the exercise prints
 ]
