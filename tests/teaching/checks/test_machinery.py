@@ -176,3 +176,45 @@ def test_a_number_that_autograd_cannot_use_is_told() -> None:
     overwritten.mul_(2)
     with pytest.raises(Mistake, match="overwritten"):
         probes.gradients(loss + overwritten.sum(), x)
+
+
+# --- what a verdict shows
+
+
+def verdict_of(monkeypatch: pytest.MonkeyPatch, *findings: Any) -> checks.Verdict:
+    chapter = checks.Chapter(9, "A chapter", {"sec-here": "Here", "sec-there": "There"})
+    rows = {"a mistake": {"seen": "it is {got}.", "think": "why?", "section": "sec-there"}}
+    entry = checks._Entry(lambda answer: iter(findings), "sec-here", chapter, rows)
+    monkeypatch.setattr(checks, "_entry", lambda name: entry)
+    return checks.run("toy", lambda: None)
+
+
+def test_the_headline_says_which_property_fails_and_each_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = checks.Property("one holds", True), checks.Property("two holds", False, "it is 3")
+    verdict = verdict_of(monkeypatch, one, two, one, checks.Property("three holds", False, "it is 4"))
+    assert verdict.kind == "property"
+    assert verdict.message.splitlines() == [
+        "✗ Not right; this fails: two holds",
+        "  Seen: it is 3",
+        "  ✓ one holds",
+        "  ✗ three holds",
+        "  Read: chapter 9, A chapter, “Here” (sec-here).",
+    ]
+    assert verdict_of(monkeypatch, one, one).message.splitlines() == ["✓ Right: toy", "  ✓ one holds"]
+
+
+def test_numbers_are_shown_where_the_first_property_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare, with_numbers = checks.Property("bare", False), checks.Property("numbers", False, "it is 4")
+    assert "✗ numbers — it is 4" in verdict_of(monkeypatch, bare, with_numbers).message
+
+
+def test_a_mistake_is_told_from_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = verdict_of(monkeypatch, checks.Property("never seen", False), Mistake("a mistake", got=1 / 3))
+    assert verdict.message.splitlines() == [
+        "✗ Not right: a mistake",
+        "  Seen: it is 0.333.",
+        "  Think: why?",
+        "  Read: chapter 9, A chapter, “There” (sec-there).",
+    ]
