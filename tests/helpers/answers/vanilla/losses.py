@@ -147,11 +147,13 @@ WRONG["hunt-flattering-critic"] = {
 # --- what only the last property refuses
 
 UNNAMED["pg-loss"] = [
+    lambda logp, a, m: -(logp * a.detach() * m).sum() / max(1, len(logp) - 1),
     lambda logp, a, m: -(logp * a.detach() * m).sum(1).sum() / 2,  # the probe's number of episodes
     lambda logp, a, m: -(logp * a.detach().clamp(-10, 10) * m).sum(1).mean(),
     lambda logp, a, m: -(logp * a.detach() * m).sum(1).mean() * (1 if len(logp) > 1 else 0.5),
 ]
 UNNAMED["hunt-broadcast"] = [
+    lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach().exp()).mean(),
     lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach()).sum() / 4,  # the probe's batch
     lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach().clamp(-2, 2)).mean(),
 ]

@@ -115,5 +115,12 @@ def from_samples(logits):
     return scores.T @ scores / len(scores)
 
 
-UNNAMED["softmax-score"] = [clamped(50), clamped(60), clamped(100), nan_to_zero, sometimes_wrong]
+UNNAMED["softmax-score"] = [
+    lambda z, a, h: by_autograd(z, a, h) * ((z / h).softmax(-1)[a] < 0.9),
+    clamped(50),
+    clamped(60),
+    clamped(100),
+    nan_to_zero,
+    sometimes_wrong,
+]
 UNNAMED["score-mean"] = [from_samples, lambda z: torch.eye(len(z)) - 1 / len(z)]

@@ -26,6 +26,11 @@ def pg_loss(answer: Answer) -> Findings:
         return by_logp, back
 
     (got, back), (moved, _) = push(good), push(good + 3)
+    logp, twice = (
+        leaf(np.tile(np.log(probs), (2, 1))),
+        torch.tensor(np.tile(good, (2, 1)), dtype=torch.float32),
+    )
+    (four,) = gradients(answer(logp, twice, torch.tensor(np.tile(mask, (2, 1)))), logp)
     if not close(back, 0 * good):
         yield Mistake("the advantages are not detached", back=back)
     yield from recognise(
@@ -37,7 +42,7 @@ def pg_loss(answer: Answer) -> Findings:
             "every step is credited with the whole episode": np.ptp(got[0]) < 1e-6,
             "padding is pushed too": np.abs(got[~mask]).max() > 1e-6,
             "a reward, not a loss": bool((np.sign(got) == np.sign(real)).all()),
-            "a sum over episodes, not a mean": -real,
+            "a sum over episodes, not a mean": close(got, -real) and close(four, -np.tile(real, (2, 1))),
             "averaged over steps, not over episodes": either(-real / 4, -real / 6),
             "each episode is divided by its own length": -real / np.array([[6.0], [2.0]]),
             "probabilities where log-probabilities belong": -real * probs / 2,
@@ -85,7 +90,7 @@ def hunt_broadcast(answer: Answer) -> Findings:
         return -score * np.array(weights)[:, None] / 4
 
     (first, _), (mixed, back) = push([1.0, 0.0, 0.0, 0.0]), push([1.0, -1.0, 2.0, -2.0])
-    shifted, _ = push([4.0, 2.0, 5.0, 1.0])
+    (shifted, _), (none, _) = push([4.0, 2.0, 5.0, 1.0]), push([0.0, 0.0, 0.0, 0.0])
     yield from recognise(
         [first, mixed],
         {
@@ -95,7 +100,7 @@ def hunt_broadcast(answer: Answer) -> Findings:
                 0,
             ],
             "the advantages are centred inside the loss": close(shifted, mixed),
-            "samples are mixed": np.abs(first[1:]).max() > 1e-6,
+            "samples are mixed": not close(first[1:], none[1:], 1e-6),
             "a reward, not a loss": [-by(1, 0, 0, 0), -by(1, -1, 2, -2)],
             "a sum, not a mean": [4 * by(1, 0, 0, 0), 4 * by(1, -1, 2, -2)],
             "bad actions are not made rarer": [
