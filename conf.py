@@ -1,5 +1,5 @@
-"""How Sphinx renders the book. The spine is book.yml; what is ours in it is in tools/site_hooks.py and, of the
-main road, tools/site_road.py; in tools/site_rebuilds.py is what a build may leave as it was."""
+"""How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_hooks.py;
+of the main road, in tools/site_road.py; in tools/site_rebuilds.py is what a build may leave as it was."""
 
 import os
 import sys
