@@ -1,0 +1,328 @@
+"""Checks of updates: several steps on one batch, and one that ends inside the box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
+from ..probes import Problem, agrees, random_problems
+from . import CHAPTER, probabilities
+
+
+class _Moving:
+    """The reader's function with its first argument given: the logits, which it is meant to write into.
+
+    `Answer` refuses a function that changes its arguments; of the others that is still true.
+    """
+
+    def __init__(self, function: Callable[..., Any], logits: Tensor) -> None:
+        self._function, self._logits = function, logits
+        self.__code__ = getattr(function, "__code__", None)  # so that an exception is shown with its line
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(self._logits, *args, **kwargs)
+
+
+class _GradientDescent:
+    """Gradient descent, with what a reader asks of an optimizer. Torch's own takes seconds to be loaded."""
+
+    def __init__(self, parameter: Tensor, rate: float) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"params": [parameter], "lr": rate}]
+        self.defaults: dict[str, Any] = {"lr": rate}
+        self.state: dict[Any, Any] = {}
+        self.felt: list[float | None] = []  # the largest gradient at each step; None where there was none
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.param_groups[0]["params"][0].grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        group = {key: value for key, value in self.param_groups[0].items() if key != "params"}
+        return {"state": {}, "param_groups": [group | {"params": [0]}]}
+
+    def load_state_dict(self, kept: dict[str, Any]) -> None:
+        group = {key: value for key, value in kept["param_groups"][0].items() if key != "params"}
+        self.param_groups[0].update(group)
+
+    def step(self) -> None:
+        parameter, rate = self.param_groups[0]["params"][0], self.param_groups[0]["lr"]
+        self.felt.append(None if parameter.grad is None else float(parameter.grad.abs().max()))
+        if parameter.grad is not None:
+            with torch.no_grad():
+                parameter -= rate * parameter.grad
+
+
+_GradientDescent.__name__ = "gradient-descent optimizer"  # as messages call it
+
+
+class _World:
+    """Learners with a batch each. Without more: one state, three equally likely actions, each taken once."""
+
+    def __init__(self, rate: float, worth: Any = ((1.0, 0.0, -1.0),), learners: int = 1) -> None:
+        self.worth = torch.tensor(worth)
+        if len(self.worth) == 1:
+            self.worth = self.worth.expand(learners, 3).contiguous()
+        learners = len(self.worth)
+        self.states = torch.zeros(learners, 3, dtype=torch.long)
+        self.actions = torch.tensor([[0, 1, 2]]).expand(learners, 3).contiguous()
+        self.begin(torch.zeros(learners, 1, 3), rate)
+
+    def begin(self, logits: Tensor, rate: float) -> None:
+        self.logits = logits.clone().requires_grad_()
+        self.before = logits.double().numpy().copy()
+        self.optimizer = _GradientDescent(self.logits, rate)
+
+    def run(self, answer: Answer, *args: Any, **settings: Any) -> np.ndarray:
+        """The log ratios that the reader's update reports."""
+        batch = self.optimizer, self.states, self.actions, self.worth
+        back = Answer(answer._name, _Moving(answer._function, self.logits))(*batch, *args, **settings)
+        if isinstance(back, tuple | list):
+            what = f"a {type(back).__name__} of length {len(back)}"
+            raise Stop(
+                "returned",
+                "more than the log ratios",
+                f"the log ratios alone must come back, and {what} did.",
+            )
+        if isinstance(back, np.ndarray):
+            words = "it must be a tensor: the cell below the check goes on with it in torch."
+            raise Stop("returned", "an array", words)
+        if isinstance(back, Tensor) and back.requires_grad:
+            raise Mistake("what comes back is still on the graph")
+        return as_array(back, tuple(self.states.shape), "the log ratios")
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """What became of the probability of each pull."""
+        rows = np.arange(len(self.before))[:, None]
+        taken = rows, self.states.numpy(), self.actions.numpy()
+        now = self.logits.detach().double().numpy()
+        return np.asarray(probabilities(now)[taken] / probabilities(self.before)[taken])
+
+    @property
+    def furthest(self) -> float:
+        return float(np.abs(self.ratios - 1).max())
+
+
+def _ends(weight: Callable[[np.ndarray, np.ndarray], np.ndarray], steps: int = 200) -> np.ndarray:
+    """The ratios after short steps in which each of the three actions pushes with `weight(r, A)`."""
+    worth, logits = np.array([1.0, 0.0, -1.0]), np.zeros(3)
+    for _ in range(steps):
+        new = probabilities(logits)
+        pushes = weight(3 * new, worth) / 3
+        logits = logits + 0.1 * (pushes - new * pushes.sum())
+    return np.asarray(3 * probabilities(logits))
+
+
+@CHAPTER.check("hunt-stale", section="sec-short-ppo")
+def hunt_stale(answer: Answer) -> Findings:
+    once = _World(rate=0.1)
+    first = once.run(answer, epochs=1)
+    felt = once.optimizer.felt
+    if once.furthest < 1e-7:
+        yield from recognise(
+            once.ratios,
+            {
+                "the optimizer takes no step": not felt,
+                "the logits are left as they were": bool(felt) and (felt[0] is None or felt[0] > 1e-6),
+                "old_logp is not detached": True,
+            },
+        )
+    three = _World(rate=0.1)
+    three.run(answer, epochs=3)
+    taken = len(three.optimizer.felt)
+    twice = _World(rate=0.1)
+    twice.run(answer, epochs=2)
+    went = np.log(twice.ratios[0, 0]) / np.log(once.ratios[0, 0])  # both steps are inside the box
+    apart = _World(rate=0.1, worth=[[1.0, 0.0, -1.0], [-1.0, 0.0, 1.0]])
+    apart.run(answer, epochs=1)
+    # One step moves the logits by an amount that follows from the advantages as they were given.
+    worth = np.array([3.0, 2.0, -2.0])
+    large = _World(rate=0.1, worth=[worth.tolist()])
+    large.run(answer, epochs=1)
+    moved = large.logits.detach().double().numpy()[0, 0]
+
+    def one_step(a: np.ndarray) -> np.ndarray:
+        return 0.1 * (a - a.mean()) / 3
+
+    centred = worth - worth.mean()
+    yield from recognise(
+        moved,
+        {
+            "it goes downhill": once.ratios[0, 0] < 1,
+            "the steps are taken by another optimizer": not felt,
+            "one step, whatever epochs says": close(three.ratios, once.ratios, 1e-6) and taken == 1,
+            "epochs is not the number of steps": taken != 3,
+            "the gradients are not zeroed between the steps": went > 2.5,
+            "the advantages are normalised again": either(
+                *(one_step(a / worth.std(ddof=d)) for d in (0, 1) for a in (worth, centred))
+            ),
+            "only the first learner learns": abs(apart.ratios[1, 0] - 1) < 1e-6,
+        },
+        ratio=once.ratios[0, 0],
+        went=went,
+        taken=taken,
+        ratios=apart.ratios[1],
+    )
+    many, narrow = _World(rate=0.1), _World(rate=0.1)
+    shown = many.run(answer, epochs=200)
+    narrow.run(answer, epochs=200, eps=0.05)
+    ratios = many.ratios[0]
+
+    yield from recognise(
+        ratios,
+        {
+            "the old policy still moves along": _ends(lambda r, a: a),
+            "the ratios are right, and nothing stops them": _ends(lambda r, a: r * a),
+            "what it reports is not what happened": not close(np.exp(shown[0]), ratios, 1e-3),
+            "the log ratios of before the last step": not close(np.exp(first), once.ratios, 1e-3),
+            "eps is not used": close(narrow.ratios, many.ratios, 1e-3),
+        },
+        tolerance=1e-2,
+        shown=np.exp(shown[0]),
+        first=np.exp(first[0]),
+        single=once.ratios[0],
+    )
+    said = f"after 200 short steps the ratios are {numbers(ratios, 4)}"
+    yield Property("the good action goes up and the bad one down", ratios[0] > 1.1 and ratios[2] < 0.9, said)
+    yield Property(
+        "they fall silent a little past the box", 1.19 < ratios[0] < 1.3 and 0.75 < ratios[2] < 0.81, said
+    )
+    yield Property(
+        "with a smaller ε sooner",
+        1.04 < narrow.ratios[0, 0] < 1.1,
+        f"with eps = 0.05 the good action ends at {narrow.ratios[0, 0]:.4g}",
+    )
+
+    def run(logits: Tensor, states: Tensor, actions: Tensor, worth: Tensor, *rest: Any) -> np.ndarray:
+        rate, epochs, eps = rest
+        world = _World(rate)
+        world.states, world.actions, world.worth = states, actions, worth
+        world.begin(logits, rate)
+        reported = world.run(answer, epochs=epochs, eps=eps)
+        return np.array([np.log(world.ratios), reported])
+
+    def slow(p: Problem) -> np.ndarray:
+        """Each step from differences of the mean of the smaller products, logit by logit."""
+        logits, change = p.logits.copy(), 1e-5
+        rows = np.arange(len(logits))[:, None]
+
+        def taken(table: np.ndarray) -> np.ndarray:
+            return np.asarray(np.log(probabilities(table))[rows, p.states, p.actions])
+
+        def objective(table: np.ndarray) -> float:
+            r = np.exp(taken(table) - taken(p.logits))
+            lowest = np.sort([r * p.worth, np.clip(r, 1 - p.eps, 1 + p.eps) * p.worth], axis=0)[0]
+            return float(lowest.mean())
+
+        for _ in range(p.epochs):
+            slope = np.zeros(logits.shape)
+            for where in np.ndindex(logits.shape):
+                bump = np.zeros(logits.shape)
+                bump[where] = change
+                slope[where] = (objective(logits + bump) - objective(logits - bump)) / (2 * change)
+            logits = logits + p.rate * slope
+        return np.array([taken(logits) - taken(p.logits)] * 2)
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        learners, states, arms, pulls = rng.integers(1, 3), rng.integers(1, 3), *rng.integers(2, 5, 2)
+        scale = rng.choice([0.1, 1, 10])
+        return {
+            "logits": rng.normal(size=(learners, states, arms)),
+            "states": rng.integers(states, size=(learners, pulls)),
+            "actions": rng.integers(arms, size=(learners, pulls)),
+            "worth": scale * rng.normal(rng.choice([-1, 0, 1]), size=(learners, pulls)),
+            "rate": float(rng.choice([0.1, 1]) / scale),
+            "epochs": int(rng.integers(1, 6)),
+            "eps": float(rng.choice([0.05, 0.2, 0.5])),
+        }
+
+    yield agrees(run, slow, random_problems(draw), what="(what became of log π, what is reported)")
+
+
+@CHAPTER.check("inside-the-box", section="sec-box")
+def inside_the_box(answer: Answer) -> Findings:
+    for rate in (0.5, 30.0, 1000.0):
+        world = _World(rate, learners=2)
+        shown, now = world.run(answer), world.ratios
+        yield from recognise(
+            now,
+            {
+                "nothing moves": world.furthest < 1e-6,
+                "it goes the wrong way": now[0, 0] < 1 or now[0, 2] > 1,
+                "a ratio is outside the box": world.furthest > 0.2 + 1e-4,
+                "the ratios, not their logarithms": close(shown, now, 1e-3),
+                "what it reports is not what happened": not close(np.exp(shown), now, 1e-3),
+            },
+            ratios=now[0],
+            rate=rate,
+            past="a little" if world.furthest < 0.3 else "far",
+            shown=np.exp(shown[0]),
+            back=shown[0],
+        )
+    # One learner with a batch that leads far, beside one whose batch says nearly nothing.
+    wild = _World(1.0, worth=[[30.0, 0.0, -30.0], [0.3, 0.0, -0.3]])
+    wild.run(answer)
+    calm = _World(1.0, worth=[[0.3, 0.0, -0.3]] * 2)  # as many, so that a mean over all weighs each the same
+    calm.run(answer)
+    narrow = _World(1.0)
+    narrow.run(answer, eps=0.05)
+    # Sixty learners that would go differently far, half of them with a good action, half with a bad one.
+    good, bad = torch.tensor([1.0, -0.5, -0.5]), torch.tensor([-1.0, 0.5, 0.5])
+    many = _World(60.0, worth=[(a * size).tolist() for size in torch.linspace(1, 3, 30) for a in (good, bad)])
+    many.run(answer)
+    top, bottom = float(many.ratios.max()), float(many.ratios.min())
+    yield from recognise(
+        wild.ratios[1],
+        {
+            "one learner holds up the others": np.abs(wild.ratios[1] - 1).max()
+            < 0.5 * np.abs(calm.ratios[1] - 1).max(),
+            "eps is not used": narrow.furthest > 0.05 + 1e-4,
+            "the logarithm is compared with the box, not the ratio": 1.2001 < top < np.exp(0.2) + 1e-4
+            and bottom > 0.8 - 1e-4,
+            "inside at one end of the box only": (top > 1.2 + 1e-4) != (bottom < 0.8 - 1e-4),
+        },
+        alone=calm.ratios[1],
+        narrow=narrow.ratios[0],
+        top=top,
+        bottom=bottom,
+    )
+    rng = torch.Generator().manual_seed(0)
+    failed = {"inside": "", "told": "", "gained": ""}
+    for trial in range(20):
+        eps, rate = (0.2, 0.05, 0.4)[trial % 3], (100.0, 1.0, 10.0, 1e4)[trial % 4]
+        shape, pulls = (1 + trial % 3, 1 + trial % 4, 2 + trial % 5), 1 + 5 * (trial % 4)
+        world = _World(rate)
+        world.begin(torch.randn(shape, generator=rng), rate)
+        world.states = torch.randint(shape[1], (shape[0], pulls), generator=rng)
+        world.actions = torch.randint(shape[2], (shape[0], pulls), generator=rng)
+        world.worth = 10.0 ** (trial % 3 - 1) * torch.randn(shape[0], pulls, generator=rng)
+        shown, now = world.run(answer, eps=eps), world.ratios
+        setting = (
+            f"with {shape[0]} learners, {shape[1]} states, {shape[2]} arms, {pulls} pulls, eps = {eps} and"
+        )
+        setting += f" a learning rate of {rate:g}"
+        gained = ((now - 1) * world.worth.numpy()).mean(1)
+        if world.furthest > eps + 1e-4:
+            failed["inside"] = f"{setting} the furthest is at {now.flat[np.abs(now - 1).argmax()]:.5g}"
+        if not close(np.exp(shown), now, 1e-3):
+            failed["told"] = (
+                f"{setting} they differ by a factor of {np.exp(np.abs(shown - np.log(now)).max()):.4g}"
+            )
+        if not (gained > 1e-9).all():
+            failed["gained"] = f"{setting} it grows by {numbers(gained)}"
+    yield Property(
+        "every ratio of the batch is inside, in 20 random worlds, at any learning rate",
+        not failed["inside"] and many.furthest < 0.2 + 1e-4,
+        failed["inside"] or f"one is at {top:.4g}",
+    )
+    yield Property("what comes back is what happened", not failed["told"], failed["told"])
+    yield Property("the surrogate grows, for every learner", not failed["gained"], failed["gained"])
+    yield Property(
+        "with a smaller ε there is still progress",
+        narrow.furthest > 0.005,
+        f"with eps = 0.05 the ratios end at {numbers(narrow.ratios[0], 4)}",
+    )

@@ -1,0 +1,1 @@
+"""Answers to chapter 3's exercises."""
