@@ -47,7 +47,7 @@ def test_a_table_is_checked_row_by_row() -> None:
 
     verdict = checks.run("clip-table-up", slipped)
     assert verdict.kind == "property"
-    assert "✓ r = 1.3" in verdict.message
+    assert "✓ r = 1.2" in verdict.message
     assert "this fails: r = 1.5\n  Seen: look again at min\n" in verdict.message
     short = checks.run("clip-table-up", lambda: {r: row for r, row in table(UP, 1.0)().items() if r != 1.1})
     assert "there is none for r = 1.1" in " ".join(short.message.split())
@@ -133,6 +133,15 @@ def test_the_hunts_show_the_metrics_that_their_bugs_produce(world: dict[str, Any
     assert (divided.loss < 0).all()
     assert divided.earned.iloc[-1] < 0.12
     assert divided.earned[0] < 0.25
+
+    twice = learn(world["and_its_log"])
+    assert twice.earned.iloc[-1] == pytest.approx(0.93, abs=0.03)
+    assert twice.ratio_mean.min() > 1.02
+    assert twice.ratio_mean[0] == pytest.approx(1.12, abs=0.02)
+    assert healthy.ratio_mean.sub(1).abs().max() < 0.02
+    for one_bug in (WRONG["hunt-two-bugs"]["only the ratio is mended"], "only the maximum is mended"):
+        loss = one_bug[0] if isinstance(one_bug, list) else WRONG["hunt-two-bugs"][one_bug]
+        assert learn(lambda *b, loss=loss: steps_of(loss, *b)).earned.iloc[-1] < 0.03
 
     stale = learn(world["suspicious_update"])
     assert (stale.clip_fraction == 0).all()

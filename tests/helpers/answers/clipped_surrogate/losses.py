@@ -15,6 +15,15 @@ WRONG: Wrong = {}
 UNNAMED: Unnamed = {}
 
 
+def flat_where(ratio, advantages, eps):
+    return ((advantages > 0) & (ratio > 1 + eps)) | ((advantages < 0) & (ratio < 1 - eps))
+
+
+def mean_of_what_pushes(logp, old_logp, advantages, eps):
+    r = (logp - old_logp).exp()
+    return -(r * advantages)[~flat_where(r, advantages, eps)].mean()
+
+
 def in_torch(
     *,
     ratio: Callable[..., Any] = lambda new, old: (new - old).exp(),
@@ -97,6 +106,18 @@ WRONG["clipped-loss"] = {
         lambda logp, old, a, eps=0.2: in_torch()(logp, old, (a - a.mean()) / a.std(correction=0), eps),
     ],
 }
+WRONG["clipped-loss"] |= {
+    "the box is around 0, not around 1": [
+        in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.clamp(-eps, eps) * a)),
+        in_torch(term=lambda r, a, eps: torch.minimum(r * a, (r - 1).clamp(-eps, eps) * a)),
+    ],
+    "the two ends of the box are exchanged": in_torch(
+        term=lambda r, a, eps: torch.minimum(r * a, r.clamp(1 + eps, 1 - eps) * a)
+    ),
+    "the mean leaves out what is flat": lambda logp, old, a, eps=0.2: mean_of_what_pushes(
+        logp, old.detach(), a.detach(), eps
+    ),
+}
 WRONG["hunt-two-bugs"] = dict(WRONG["clipped-loss"])
 WRONG["clipped-loss"] |= {
     "not averaged over all entries": [in_torch(reduce=lambda x: x), in_torch(reduce=lambda x: x.mean(1))],
@@ -115,8 +136,6 @@ UNNAMED["clipped-loss"] = [
     in_torch(ratio=lambda new, old: (new - old).clamp(-1, 1).exp()),
     in_torch(ratio=lambda new, old: 1 + (new - old)),
     in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.clamp(1 - eps, 1 / (1 - eps)) * a)),
-    in_torch(term=lambda r, a, eps: torch.where(a > 0, by_cases(r, a, eps), torch.maximum(r * a, 3 * a))),
-    in_torch(reduce=lambda x: x.mean(0).sum() / 2),
     in_torch(reduce=lambda x: x.mean(1).median()),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a.clamp(-10, 10), eps),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a, min(eps, 0.4)),
@@ -152,10 +171,6 @@ UNNAMED["hunt-two-bugs"] = [*UNNAMED["clipped-loss"][1:]]
 
 
 # --- clip-diagnostics
-
-
-def flat_where(ratio, advantages, eps):
-    return ((advantages > 0) & (ratio > 1 + eps)) | ((advantages < 0) & (ratio < 1 - eps))
 
 
 def gauges(**other: Callable[..., Any]) -> Callable[..., Any]:

@@ -319,7 +319,6 @@ WRONG["inside-the-box"] = {
     "what comes back is still on the graph": reports_with_a_graph,
 }
 UNNAMED["inside-the-box"] = [
-    lambda z, optimizer, states, actions, a, epochs=20, eps=0.2: brought_back()(
-        z, optimizer, states, actions, a, epochs, max(eps, 0.3) if eps > 0.2 else 0.02
-    ),
+    brought_back(measure=lambda change: (change[:, :3].exp() - 1).abs()),
+    brought_back(measure=lambda change: (change[..., -4:].exp() - 1).abs()),
 ]

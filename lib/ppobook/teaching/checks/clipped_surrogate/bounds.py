@@ -19,8 +19,8 @@ def lower_bound(answer: Answer) -> Findings:
     if (new < -1e-9).any() or not close(new.sum(1), np.ones(3), 1e-6):
         words = f"each row is a distribution: no entry below 0, and a sum of 1. Yours are {numbers(new)}."
         raise Stop("returned", "not a policy", words)
-    # Over both rooms. In the hall all advantages are 0. In a room the first button has 1/2 and the second −1/2:
-    # the first counts at most 1.2 times, the second at least 0.8 times.
+    # Over both rooms. In the hall all advantages are 0. In a room the first button has 1/2 and counts at most
+    # 1.2 times, the second has −1/2 and counts at least 0.8 times.
     rooms = range(2)
     gained = sum(new[0, side] * new[1 + side, 0] - old[0, side] * old[1 + side, 0] for side in rooms)
     promised = sum(

@@ -28,9 +28,9 @@ def _flag(value: Any, where: str) -> bool:
     raise Stop("returned", "not a yes or no", f"{where}: the last entry is True or False; it is {value!r}.")
 
 
-def _rows(back: Any, keys: tuple[Any, ...], entries: int) -> dict[Any, list[Any]]:
+def _rows(back: Any, keys: tuple[Any, ...], entries: int, name: str = "r") -> dict[Any, list[Any]]:
     """The entries of the reader's rows, in the order of `keys`."""
-    expected = f"the result must be a table with a row for each of {', '.join(map(str, keys))}"
+    expected = f"the result must be a table with a row for each {name}: {', '.join(map(str, keys))}"
     if back is None:
         raise Stop("returned", "nothing came back", f"{expected}. Is the last line `return table`?")
     if isinstance(back, dict):
@@ -45,12 +45,14 @@ def _rows(back: Any, keys: tuple[Any, ...], entries: int) -> dict[Any, list[Any]
         raise Stop("returned", "no table", f"{expected}.")
     for key, row in found.items():
         if row is None:
-            raise Stop("returned", "rows are missing", f"{expected}; there is none for {key}.")
+            raise Stop("returned", "rows are missing", f"{expected}; there is none for {name} = {key}.")
         if not isinstance(row, list | tuple | np.ndarray) or len(row) not in (entries, entries + 1):
-            raise Stop("returned", "not a row", f"row {key}: it must have {entries} entries.")
+            raise Stop("returned", "not a row", f"row {name} = {key}: it must have {entries} entries.")
         found[key] = list(row)[-entries:]  # one more, in front, would be the key itself
         if any(entry is ... or entry is None for entry in found[key]):
-            raise Stop("returned", "an entry is still empty", f"row {key} still has an entry to fill.")
+            raise Stop(
+                "returned", "an entry is still empty", f"row {name} = {key} still has an entry to fill."
+            )
     return found
 
 
@@ -63,8 +65,10 @@ def _same_key(given: Any, key: Any) -> bool:
 
 def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
     rows = _rows(back, ratios, 5)
-    numbers_of = [[float(as_array(x, (), f"row {r}: an entry")) for x in row[:4]] for r, row in rows.items()]
-    flat = np.array([_flag(row[4], f"row {r}") for r, row in rows.items()])
+    numbers_of = [
+        [float(as_array(x, (), f"row r = {r}: an entry")) for x in row[:4]] for r, row in rows.items()
+    ]
+    flat = np.array([_flag(row[4], f"row r = {r}") for r, row in rows.items()])
     table, r = np.array(numbers_of), np.array(ratios)
     plain, clipped, product, least = table.T
     at = {str(ratio): table[i] for i, ratio in enumerate(ratios)}
@@ -143,7 +147,7 @@ CASES = ((0.5, 1), (1.5, 1), (0.5, -1), (1.5, -1))
 
 @CHAPTER.check("hunt-minmax", section="sec-four-cases")
 def hunt_minmax(answer: Answer) -> Findings:
-    rows = _rows(answer(), CASES, 2)
+    rows = _rows(answer(), CASES, 2, "(r, A)")
     got = np.array([[float(as_array(x, (), f"row {k}: an entry")) for x in row] for k, row in rows.items()])
     faulty, healthy = got.T
     # Worked out by differences: how the objective of one sample changes with r, for either choice.
@@ -167,7 +171,8 @@ def hunt_minmax(answer: Answer) -> Findings:
             "the same in both": close(faulty, healthy),
             "flat is not the same as outside the box": close(faulty, 0 * r) or close(healthy, 0 * r),
             "nothing is flat": close(faulty, a) or close(healthy, a),
-            "the sign of the advantage is lost": close(np.abs(got), np.abs(slopes)),
+            "the sign of the advantage is lost": close(np.abs(got), np.abs(slopes))
+            and not close(got, slopes),
         },
         faulty=faulty,
         healthy=healthy,
