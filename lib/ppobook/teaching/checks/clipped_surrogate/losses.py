@@ -150,21 +150,12 @@ def loss_findings(call: Loss) -> Findings:
         close(bad, [-0.8, -0.9, -1.0, -1.1, -1.5, -2.0]),
         f"for A = −1 and r = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(bad, 4)}",
     )
-    both = objective([0.5, 1.5, 0.5, 1.5], [2.0, 2.0, -1.0, -1.0])
-    yield Property("several samples are averaged", close(both, 0.275), f"you get {both:.4g} for four of them")
 
     def pull(ratio: float, advantage: float) -> float:
         """The slope of the objective by log π, of one sample."""
         given = tensors([ratio], [advantage])
         return -float(slopes(call(*given, 0.2), given[0])[0].sum())
 
-    past = [pull(1.3, 1.0), pull(0.7, -1.0), pull(0.7, 1.0), pull(1.3, -1.0)]
-    yield Property(
-        "the gradient is zero past the knee, and only there",
-        close(past, [0.0, 0.0, 0.7, -1.3]),
-        "by log π the slope of your objective, for A = +1 at r = 1.3, A = −1 at 0.7, A = +1 at 0.7 and "
-        f"A = −1 at 1.3, is {numbers(past)}",
-    )
     first = [pull(1.0, 1.0), pull(1.0, -2.0)]
     yield Property(
         "at r = 1 it is the policy gradient",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,9 +24,6 @@ def as_arrays(answer: Callable[..., Any]) -> Callable[..., Any]:
 def three_actions_target(answer: Answer) -> Findings:
     def ask(logits: np.ndarray, advantages: np.ndarray) -> np.ndarray:
         return as_array(answer(logits, advantages), logits.shape, "the probabilities")
-
-    def value(new: np.ndarray, old: np.ndarray) -> float:
-        return float((new * WORTH).sum() - (new * np.log(new / old)).sum())
 
     got, other = ask(EVEN, WORTH), ask(TILTED, WORTH)
     kept = np.clip(got, 1e-9, None) * 3
@@ -53,19 +49,6 @@ def three_actions_target(answer: Answer) -> Findings:
         other=other,
         price=1 / max(steep[0], 1e-9),
     )
-    for new, old, words in ((got, EVEN, "three equal ones"), (other, TILTED, "(0.2, 0.5, 0.3)")):
-        best = value(np.clip(new, 1e-9, None), probabilities(old))
-        nearby = max(
-            value(moved / moved.sum(), probabilities(old))
-            for i, j in itertools.permutations(range(3), 2)
-            for size in (0.003, 0.03)
-            if (moved := new + size * (np.eye(3)[i] - np.eye(3)[j])).min() > 1e-6
-        )
-        yield Property(
-            f"from {words}, no policy near it is better",
-            best >= nearby - 1e-9,
-            f"at yours the objective is {best:.5f}, near it there is {nearby:.5f}",
-        )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         size = rng.integers(2, 7)
@@ -151,16 +134,10 @@ def three_actions_slope(answer: Answer) -> Findings:
         f"there your gradient is {numbers(start)}",
     )
     yield Property(
-        "past both knees it is zero",
-        still(beyond),
-        f"at the ratios (1.35, 1.2, 0.45) it is {numbers(beyond)}",
-    )
-    yield Property(
         "exactly at a knee it has the full slope",
         close(knees, WORTH / 3, 1e-3),
         f"with eps = 0, at the old policy, it is {numbers(knees)}",
     )
-    yield Property("its entries add up to zero", close(there.sum(), 0.0), f"they add up to {there.sum():.3g}")
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         size = rng.integers(2, 6)
@@ -247,16 +224,9 @@ def three_actions(answer: Answer) -> Findings:
         bool(1.205 < last[0] < 1.225 and (path[:, 0] > 1.2).sum() > 3),
         said,
     )
-    yield Property("it ends where both are past their knees", last[0] > 1.2 and 0.79 < last[2] < 0.8, said)
     yield Property("the second loses, though its advantage is zero", 0.98 < last[1] < 0.99, said)
     far = climb(EVEN, WORTH, 10.0, 5000)[-1]
     yield Property("a long step overshoots more", far[0] > 2, f"with steps of 10 you end at {numbers(far)}")
-    alone = climb(np.log([0.25, 0.25, 0.5]), np.array([1.0, 0.0, 0.0]), 0.005, 5000)[-1]
-    yield Property(
-        "from another old policy, a good action alone stops at its knee",
-        bool(1.2 < alone[0] < 1.203),
-        f"from (0.25, 0.25, 0.5), with the advantages 1, 0, 0, you end at {numbers(alone, 5)}",
-    )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         size, scale = rng.integers(2, 6), rng.choice([1e-3, 1, 10])
