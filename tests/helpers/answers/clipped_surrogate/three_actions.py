@@ -195,7 +195,11 @@ WRONG["three-actions"] = {
     ],
     "it stops when the first action falls silent": climber(stop=lambda s, r: bool((r > 1.2).any())),
     "the policy is put back into the box": climber(end=lambda path: np.clip(np.array(path), 0.8, 1.2)),
-    "most is not the number of steps": climber(extra=-1),
+    "most is not the number of steps": [
+        climber(extra=-1),
+        lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, step, min(most, 500), eps),
+    ],
+    "one entry of the slope decides when it stops": climber(stop=lambda s, r: s[0] == 0),
     "eps is not used": [
         climber(slope=lambda z, old, a, eps: slope_of()(z, old, a, 0.2)),
         lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, step, most),

@@ -321,4 +321,5 @@ WRONG["inside-the-box"] = {
 UNNAMED["inside-the-box"] = [
     brought_back(measure=lambda change: (change[:, :3].exp() - 1).abs()),
     brought_back(measure=lambda change: (change[..., -4:].exp() - 1).abs()),
+    brought_back(measure=lambda change: (change[:, :10].exp() - 1).abs()),
 ]

@@ -189,7 +189,13 @@ def three_actions(answer: Answer) -> Findings:
         first=first,
     )
     tilted = climb(TILTED, WORTH, 0.005, 3)[0]
-    short, small = len(climb(EVEN, WORTH, 0.005, 7)), len(climb(EVEN, WORTH * 1e-4, 0.005, 7))
+    endless = np.log([0.45, 0.45, 0.1]), np.array([1.0, 1.0, -9.0])  # here something always pushes
+    lengths = [
+        len(climb(*endless, 0.01, 700)) - 700,
+        len(climb(EVEN, WORTH, 0.005, 7)) - 7,
+        len(climb(EVEN, WORTH * 1e-4, 0.005, 7)) - 7,
+        len(climb(EVEN, np.array([0.0, 1.0, -1.0]), 0.005, 7)) - 7,
+    ]
     narrow = climb(EVEN, WORTH, 0.005, 5000, 0.05)[-1]
     at_end = abs(last[0] - 1.2) < 1e-6 or abs(last[2] - 0.8) < 1e-6
     yield from recognise(
@@ -202,15 +208,18 @@ def three_actions(answer: Answer) -> Findings:
             "the policy is put back into the box": last[0] <= 1.2 + 1e-9 and last[2] >= 0.8 - 1e-9 and at_end,
             "it goes on when nothing pushes": steps > 100 and close(path[-1], path[-2], 1e-12),
             "it does not begin at the old policy": not close(tilted, np.ones(3)),
-            "most is not the number of steps": short != 8,
-            "it stops while something still pushes a little": small != 8,
+            "most is not the number of steps": lengths[0] != 1 or lengths[1] != 1,
+            "it stops while something still pushes a little": lengths[2] != 1,
+            "one entry of the slope decides when it stops": lengths[3] != 1,
             "eps is not used": close(narrow, last, 1e-3),
         },
         steps=steps,
         sum=np.mean(last),
         tilted=tilted,
-        short=short,
-        small=small - 1,
+        long=lengths[0] + 700,
+        short=lengths[1] + 7,
+        small=lengths[2] + 6,
+        other=lengths[3] + 6,
     )
     said = f"with steps of 0.005 you end at {numbers(last, 5)} after {steps} steps"
     single = np.log(climb(EVEN, WORTH, 0.3, 1)[-1])

@@ -291,7 +291,7 @@ def inside_the_box(answer: Answer) -> Findings:
     failed = dict.fromkeys(("inside", "reported", "gained"), "")
     for trial in range(20):
         eps, rate, scale = (0.2, 0.05, 0.4)[trial % 3], (1.0, 0.1, 300.0)[trial % 3], (0.1, 1.0)[trial % 2]
-        learners, states, arms, pulls = 1 + trial % 3, 1 + trial % 4, 2 + trial % 5, 1 + 5 * (trial % 4)
+        learners, states, arms, pulls = 1 + trial % 3, 1 + trial % 4, 2 + trial % 5, (1, 6, 11, 90)[trial % 4]
         world = _World(rate)
         world.begin(torch.randn(learners, states, arms, generator=rng), rate)
         world.states = torch.randint(states, (learners, pulls), generator=rng)
