@@ -345,9 +345,9 @@ def test_bad_input_is_refused(kind, settings, error, message):
 
 
 class Fails(PPO):
-    """Its loss becomes NaN in the second update, when what it returns is no longer validated."""
+    """Its loss is no number in the second update, when what it returns is no longer validated."""
 
-    updates = 0
+    updates, times = 0, math.nan
 
     def update(self, rollout):
         self.updates += 1
@@ -355,13 +355,26 @@ class Fails(PPO):
 
     def loss(self, batch):
         found, diagnostics = super().loss(batch)
-        return found * (math.nan if self.updates > 1 else 1), diagnostics
+        return found * (self.times if self.updates > 1 else 1), diagnostics
+
+
+@pytest.mark.parametrize("times", [math.nan, math.inf])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fast, times):
+    kind = type("Fails", (Fails,), {"times": times})
+    with pytest.raises(FloatingPointError, match=r"loss returned by Fails.loss must be finite, got (nan|-?inf)$"):
+        train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_loss_that_becomes_nan_later_ends_the_run_and_leaves_the_weights(fast):
-    with pytest.raises(FloatingPointError, match=r"loss returned by Fails.loss must be finite, got nan"):
-        train(Fails, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
+def test_networks_in_bfloat16_are_trained(fast):
+    class Narrow(PPO):
+        def networks(self, *given):
+            return tuple(network.bfloat16() for network in super().networks(*given))
+
+    run = train(Narrow, env="CartPole-v1", total_steps=64, progress=False, fast=fast, **SMALL)
+    assert {x.dtype for x in run.policy.parameters()} == {torch.bfloat16}
+    assert np.isfinite(run.history["value_loss"]).all()
 
 
 def test_a_loss_need_not_return_a_kl():

@@ -123,6 +123,8 @@ def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
     import torch
 
     try:
+        if isinstance(x, list | tuple) and any(isinstance(one, np.ndarray) for one in x):
+            x = np.stack(x)  # as_tensor warns that it is slow
         return torch.as_tensor(x, **kind)
     except (TypeError, ValueError, RuntimeError):
         if is_tensor(x):  # the device is at fault

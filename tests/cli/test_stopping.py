@@ -8,6 +8,7 @@ import pytest
 from warm import python
 
 from ppobook import load
+from ppobook.cli import main
 
 # In its step AT_STEP the environment does what AT_STEP_DO says; signals are as in a shell.
 MODULE = """
@@ -159,6 +160,36 @@ def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
         shown = python(*words, cwd=folder, IN_LOSS=what).stderr
         assert "Traceback" in shown
         assert f"line {PLACES[1]}, in loss" in shown
+
+
+EXITS = """
+import sys
+
+
+def ends(prompts, completions):
+    sys.exit(0)
+"""
+BASE = "sft --examples 8 --eval-examples 0 --batch-size 4 --layers 1 --width 8 --heads 2 --updates 1 --out base"
+
+
+REWARDED = {
+    "grpo base --reward exits:ends --quiet": "",
+    "grpo base --reward exits:ends --quiet --out run": (
+        r"; update 0 is saved; go on with --resume \S*run, and reward 'function ends' again"
+    ),
+    "evaluate base --reward-model exits:ends": "",
+}
+
+
+def test_a_reward_that_calls_sys_exit(tmp_path, monkeypatch, capsys):
+    (tmp_path / "exits.py").write_text(EXITS)
+    monkeypatch.chdir(tmp_path)
+    assert main(["language", *BASE.split(), "--quiet"]) == 0
+    for command, saved in REWARDED.items():
+        capsys.readouterr()
+        assert main(["language", *command.split()]) == 1
+        expected = rf"ppobook: sys.exit was called; exits\.py, line 6, in ends{saved}\n"
+        assert re.fullmatch(expected, capsys.readouterr().err)
 
 
 def test_what_is_not_saved_is_called_so(folder):

@@ -53,6 +53,7 @@ from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
         ),
         ([{"q": "the", "a": "sky"}], ValueError, r"data\[0\] must have '.*, got the columns 'q' and 'a'"),
         ([{"q": "the"}], ValueError, r"data\[0\] must have '.*, got the column 'q'"),
+        ([{"q": "the", "a": None}], ValueError, r"got the column 'q' \(and None in 'a'\)"),
         ([{}], ValueError, r"data\[0\] must have '.*, got no column with a value"),
         ([{"prompt": None}], ValueError, r"data\[0\] must have '.*, got no column with a value"),
     ],
@@ -242,7 +243,7 @@ def test_what_is_too_long_is_counted():
         ValueError,
         match=re.escape(
             "records must have at most max_length = 9 tokens, got more in 3 of 8. The longest, data[7], has "
-            "12 (3 of its prompt, 9 of its completion)"
+            "12 (3 of its prompt, 9 of its completion). In training, max_length is the model's context"
         ),
     ):
         examples_of(rows, WORDS, max_length=9)
@@ -345,6 +346,9 @@ def test_streams_tables_and_other_files_are_refused_with_a_hint(tmp_path):
         (tmp_path / name).write_bytes(b"PAR1")
         with pytest.raises(ValueError, match=rf"a JSONL file, got .*x\..*Dataset\.{reader} "):
             examples_of(tmp_path / name, WORDS)
+    (tmp_path / "x.jsonl.gz").write_bytes(b"\x1f\x8b")
+    with pytest.raises(ValueError, match=r"x\.jsonl\.gz', a compressed one: unpack it"):
+        examples_of(tmp_path / "x.jsonl.gz", WORDS)
     table.save_to_disk(tmp_path / "table")
     with pytest.raises(ValueError, match=r"a folder of datasets. Pass what datasets\.load_from_disk reads"):
         examples_of(tmp_path / "table", WORDS)

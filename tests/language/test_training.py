@@ -28,7 +28,7 @@ from small_stages import (
 )
 
 import ppobook
-from ppobook.language.evaluating import evaluate
+from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
 from ppobook.language.reward import held_out
 from ppobook.language.rewards import RewardModel
@@ -163,6 +163,8 @@ def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
     assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
     with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
         evaluate(run, n=8, reference=tmp_path / "judge")
+    with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
+        compare({"base": run}, n=8, reference=tmp_path / "judge")
     with pytest.raises(TypeError, match=r"model must be a language model, such as Run.model, got a Run"):
         generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
     with pytest.raises(ValueError, match=r"a language model's, for ppobook.language and `ppobook language`"):
@@ -387,6 +389,7 @@ UNFIT = [
         "model must be a run's folder.*'no/such/folder'",
     ),
     ("sft", {"lora": {"r": 2}}, "model must be .*got None: lora must be for a transformers model"),
+    ("sft", {"dtype": "bfloat16"}, "model must be .*got None: dtype must be for a transformers model"),
     (
         "sft, data in memory",
         {"model": decoder().requires_grad_(False)},

@@ -1,5 +1,7 @@
 """Bad input to policies, value functions, networks and normalizers: the exception and its message."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -92,7 +94,12 @@ BAD = [
     *(
         (lambda use=use, x=x: use(x), f"observations must be an array of numbers, got {got}", TypeError)
         for use in (categorical.sample, table.sample, norm, CategoricalPolicy(4, 2, network=Own(2)).sample)
-        for x, got in ((None, "NoneType"), ("abcd", "str"), (([0.0], {}), r"\(list, dict\)"))
+        for x, got in (
+            (None, "NoneType"),
+            ("abcd", "str"),
+            (([0.0], {}), r"\(list, dict\)"),
+            ((np.zeros(4), {}), r"\(ndarray, dict\)"),
+        )
     ),
     (lambda: norm.update(None), "batch must be an array of numbers, got NoneType", TypeError),
     (lambda: categorical.sample(FOUR, 42), "generator must be a torch.Generator or None, got 42", TypeError),
@@ -137,5 +144,6 @@ BAD = [
 
 @pytest.mark.parametrize(("call", "message", "error"), [(*row, ValueError)[:3] for row in BAD])
 def test_bad_input(call, message, error):
-    with pytest.raises(error, match=message):
+    with warnings.catch_warnings(), pytest.raises(error, match=message):
+        warnings.simplefilter("error")
         call()
