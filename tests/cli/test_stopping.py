@@ -169,7 +169,9 @@ import sys
 def ends(prompts, completions):
     sys.exit(0)
 """
-BASE = "sft --examples 8 --eval-examples 0 --batch-size 4 --layers 1 --width 8 --heads 2 --updates 1 --out base"
+BASE = (
+    "sft --examples 8 --eval-examples 0 --batch-size 4 --layers 1 --width 8 --heads 2 --updates 1 --out base"
+)
 
 
 REWARDED = {

@@ -275,7 +275,7 @@ def test_a_damaged_folder(transformers, tmp_path):
     with pytest.raises(ValueError, match="tokenizer must be a folder with a tokenizer's files"):
         hf.open_pretrained(net, tmp_path)
     net.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="tokenizer must be given with .*, which has none"):
+    with pytest.raises(ValueError, match=r"tokenizer must be given with .*, which has none"):
         hf.open_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-500])

@@ -144,6 +144,7 @@ BAD = [
 
 @pytest.mark.parametrize(("call", "message", "error"), [(*row, ValueError)[:3] for row in BAD])
 def test_bad_input(call, message, error):
-    with warnings.catch_warnings(), pytest.raises(error, match=message):
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        call()
+        with pytest.raises(error, match=message):
+            call()

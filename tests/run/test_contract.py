@@ -248,6 +248,14 @@ def test_damaged_runs(engine, folder, damage, way):
         engine.load(folder) if way == "load" else engine.train(resume=folder)
 
 
+def test_an_earlier_checkpoint_is_offered_only_where_there_is_one(engine, folder):
+    truncated(9)(folder)
+    for path in checkpoints(folder)[:-1]:
+        shutil.rmtree(path)
+    with pytest.raises(ValueError, match="got a truncated or damaged file$"):
+        engine.load(folder)
+
+
 def test_missing_parts(engine, folder):
     original, state = state_of(folder)
     for part in {engine.state, "collector" if engine is CONTROL else "architecture"}:
@@ -287,7 +295,9 @@ def test_runs_of_the_other_engine_are_told_apart(stored):
     for one, other in ((CONTROL, LANGUAGE), (LANGUAGE, CONTROL)):
         trainers = [re.escape(f"{x.train.__module__.removesuffix('.training')}.train") for x in (one, other)]
         theirs = "a policy's" if other is CONTROL else "a language model's"
-        message = rf"written by {trainers[0]}, .*got the format '{trainers[1]} 2' of ppobook .*: {theirs}, for"
+        message = (
+            rf"written by {trainers[0]}, .*got the format '{trainers[1]} 2' of ppobook .*: {theirs}, for"
+        )
         for read in (one.load, lambda folder, train=one.train: train(resume=folder)):
             with pytest.raises(ValueError, match=message):
                 read(stored[other.name][1])
