@@ -252,7 +252,7 @@ def test_an_earlier_checkpoint_is_offered_only_where_there_is_one(engine, folder
     truncated(9)(folder)
     for path in checkpoints(folder)[:-1]:
         shutil.rmtree(path)
-    with pytest.raises(ValueError, match="got a truncated or damaged file$"):
+    with pytest.raises(ValueError, match=r"got a truncated or damaged file$"):
         engine.load(folder)
 
 
