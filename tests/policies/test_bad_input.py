@@ -1,7 +1,5 @@
 """Bad input to policies, value functions, networks and normalizers: the exception and its message."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -142,9 +140,17 @@ BAD = [
 ]
 
 
+@pytest.fixture
+def all_warnings():
+    """Of torch as well, which gives some of its own once a process."""
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("all_warnings")
 @pytest.mark.parametrize(("call", "message", "error"), [(*row, ValueError)[:3] for row in BAD])
-def test_bad_input(call, message, error):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(error, match=message):
-            call()
+def test_bad_input(call, message, error, recwarn):
+    with pytest.raises(error, match=message):
+        call()
+    assert not recwarn.list
