@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -266,12 +266,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def choice(name: str, x: Any, known: Iterable[str]) -> str:
-    """x, which must be one of the known names. The error suggests close matches."""
+def choice(name: str, x: Any, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
+    """x, which must be one of the known names. The error suggests close matches of x, or of `others[x]`."""
     known = list(known)
     if isinstance(x, str) and x in known:
         return str(x)
-    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
+    meant = (others or {}).get(x, x) if isinstance(x, str) else x
+    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(meant, known)}")
 
 
 def each_once(name: str, given: Iterable[str]) -> None:

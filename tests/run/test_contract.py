@@ -404,7 +404,7 @@ def test_ctrl_c_finishes_the_update_and_loses_nothing(engine, run, tmp_path, mon
 
 def test_diverging_weights_end_the_run(engine, tmp_path):
     rate = {"control": r"1e\+37", "language": "1"}[engine.name]
-    message = rf"weights must stay finite, got diverged ones in update \d+: try a smaller lr \(now {rate}\)"
+    message = rf"has diverged in update \d+: weights must stay finite; try a smaller lr \(now {rate}\)"
     with pytest.raises(FloatingPointError, match=message):
         engine.diverges(out=tmp_path / "run", checkpoint_every=1)
     weights = getattr(engine.load(tmp_path / "run"), engine.module).state_dict().values()

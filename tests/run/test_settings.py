@@ -19,7 +19,8 @@ from ppobook.run.spellings import OTHER_NAMES
 def test_other_names_stand_for_names_that_there_are():
     kinds = [*control.SETTINGS.values(), *language.SETTINGS.values()]
     known = {name for kind in kinds for name in kind.__dataclass_fields__}
-    known |= {"env", "out", "total_steps", "reward", "reward_model"}  # arguments
+    known |= {name for kind in kinds for name in kind.arguments}
+    known |= {"reward_model", "quiet", "episodes"}  # of the command line, and of evaluate
     known |= set(training.COLUMNS)  # of a history, for --metric
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
