@@ -330,7 +330,8 @@ BAD = [
     ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite, got nan"),
     ("not one number", loss(lambda x, batch: (x, {"x": batch.returns})), {}, TypeError,
      r"'x' returned by Mine.loss must be a number, got shape \(16,\)"),
-    ("a column of the loop", loss(lambda x, batch: (x, {"steps": 3.0})), {}, ValueError, "'steps'"),
+    ("a column of the loop", loss(lambda x, batch: (x, {"return_mean": 3.0})), {}, ValueError,
+     "Mine.loss must not return a column that the loop fills, got 'return_mean'"),
     ("no KL", loss(lambda x, batch: (x, {})), {"max_kl": 0.1}, ValueError,
      "diagnostics returned by Mine.loss must contain 'approx_kl'"),
 ]  # fmt: skip

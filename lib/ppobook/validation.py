@@ -267,12 +267,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def choice(name: str, x: Any, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
-    """x, which must be one of the known names. The error suggests close matches of x, or of `others[x]`."""
+    """x, which must be one of the known names. The error suggests `others[x]`, or close matches."""
     known = list(known)
     if isinstance(x, str) and x in known:
         return str(x)
-    meant = (others or {}).get(x, x) if isinstance(x, str) else x
-    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(meant, known)}")
+    meant = (others or {}).get(str(x))
+    hint = f". Did you mean {meant!r}?" if meant in known else did_you_mean(x, known)
+    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{hint}")
 
 
 def each_once(name: str, given: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ from data_cases import (
     said,
 )
 
+from ppobook.language import train
 from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
 
 
@@ -311,7 +312,15 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
         ),
         (b'{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must not be empty, got ''"),
         (b'{"prompt": "the"}\n\n{"prompt": "foxes"}\n', ", line 3: text must be of known words"),
-        (b'{"prompt": "the"}\n\xff\xfe', " must be UTF-8"),
+        (b'{"prompt": "the"}\n\xff\xfe', ", line 2 must be UTF-8, got invalid start byte"),
+        (b'{"prompt": "caf\xe9"}\n', ", line 1 must be UTF-8, got invalid continuation byte"),
+        (b'{"prompt": "the"}\n' * 2000 + b"\xe9", ", line 2001 must be UTF-8, got unexpected end of data"),
+        (b'{"prompt": "the"}\n{"prompt": "t', ", line 2 must be a JSON object, got Unterminated string"),
+        (b'{"prompt":\n', ", line 1 must be a JSON object, got Expecting value at column 11"),
+        (
+            b'[{"prompt":\n\n',
+            ", line 1 must be part of a JSON list of objects, got Expecting value at column",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
@@ -321,6 +330,13 @@ def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
         with pytest.raises((ValueError, TypeError), match=re.escape(f"x.jsonl{sentence}")) as caught:
             prompts_of(given, WORDS)
         assert str(caught.value).startswith(str(path))
+
+
+def test_a_run_is_no_data(tmp_path):
+    (tmp_path / "base" / "checkpoint-000004").mkdir(parents=True)
+    said = re.escape(f"data must be a JSONL file, got {str(tmp_path / 'base')!r}, a run: pass it as model")
+    with pytest.raises(ValueError, match=said):
+        train("grpo", [{"prompt": "the"}], str(tmp_path / "base"))
 
 
 def test_a_folder_is_no_file(tmp_path):

@@ -208,6 +208,12 @@ def truncated(keep):
     return damage
 
 
+def test_a_checkpoint_in_the_place_of_its_run(engine, folder):
+    said = f"must be the folder of a run, got a checkpoint of one: pass {str(folder)!r}"
+    with pytest.raises(OSError, match=re.escape(said)):
+        engine.load(folder / "checkpoint-000007")
+
+
 HINT = r".*To go back to checkpoint-000006, remove checkpoint-000007"
 DAMAGES = {
     "no folder": (shutil.rmtree, OSError, "must be the folder of a run, got a folder that does not exist"),

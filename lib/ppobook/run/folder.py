@@ -98,7 +98,11 @@ def make_new(folder: RunFolder) -> None:
     if entries:
         run = checkpoints(folder.path)
         what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
-        hint = f". {named('resume', folder.path)} continues it" if run and folder.argument == "out" else ""
+        hint = (
+            f". Pass {named('resume', folder.path)} to continue it"
+            if run and folder.argument == "out"
+            else ""
+        )
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 
 

@@ -70,6 +70,8 @@ class TrainingLoop(abc.ABC):
         self.saved = -1
         self._saved_at = time.monotonic()
         self._unwritable = False
+        # The norm of the weights when training begins: steps that are too large change it.
+        self._norm = 0.0
         # The state before the update in progress; None between two updates.
         self._kept: Kept | None = None
         self._metrics_checked = False
@@ -269,7 +271,7 @@ class TrainingLoop(abc.ABC):
                     line.announce(self.announcement())
                 if self.saved < 0:
                     self.save(folder, due=True)
-                signal = 0
+                signal, self._norm = 0, norm_of(self.modules())
                 while self.position < total and not (signal := self.agree(int(interrupts.asked or 0))):
                     self._kept = None  # the one before need not stay beside it
                     self._kept = Kept(self.state())
@@ -343,7 +345,6 @@ class TrainingLoop(abc.ABC):
         FloatingPointError
             They are not, or another number was not.
         """
-        before = None if self.update else norm_of(self.modules())
         try:
             row = self.one_update()
             if not weights_are_finite(self.modules()):
@@ -358,10 +359,15 @@ class TrainingLoop(abc.ABC):
                 raise
             if overflowing := self.overflowing():
                 raise FloatingPointError(f"{what}: {overflowing}") from error
-            if before == norm_of(self.modules()):  # no step has been taken that could have been too large
+            norm = norm_of(self.modules())
+            if (
+                not self.update and norm == self._norm
+            ):  # no step has been taken that could have been too large
                 raise
             now = " or ".join(f"{name} (now {rate:g})" for name, rate in self.learning_rates().items())
+            less = ", or smaller rewards or coefficients" if norm < 2 * self._norm else ""
             raise FloatingPointError(
                 f"training has diverged in update {self.update + 1}: {what}; try a smaller {now or 'step'}"
+                f"{less}"
             ) from error
         return row

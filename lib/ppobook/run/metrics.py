@@ -16,7 +16,10 @@ def refuse_unless_finite(by: str, metrics: dict[str, Any]) -> None:
     """Raise FloatingPointError for a loss or a norm of a gradient that is not finite."""
     for name in FINITE:
         if name in metrics and not math.isfinite(metrics[name]):
-            raise FloatingPointError(f"{name} returned by {by} must be finite, got {float(metrics[name])}")
+            raise FloatingPointError(
+                f"{name} returned by {by} must be finite, got {float(metrics[name])}: rewards or "
+                "coefficients may be too large"
+            )
 
 
 def refuse_reserved(by: str, names: Iterable[Any], reserved: Iterable[str]) -> None:
