@@ -15,7 +15,7 @@ sys.path += [str(ROOT / "tools"), str(ROOT / "lib")]
 
 import ppobook  # noqa: E402
 
-# Forty grammars of addresses, for a check that notebooks do not ask for: half of a build with nothing changed.
+# Forty grammars of addresses, for a check that notebooks do not ask for: a fifth of a build with nothing new.
 sys.modules.setdefault("rfc3987_syntax", None)
 
 # --- the book -----------------------------------------------------------------------------------------------
