@@ -313,7 +313,7 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
         (b'{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must not be empty, got ''"),
         (b'{"prompt": "the"}\n\n{"prompt": "foxes"}\n', ", line 3: text must be of known words"),
         (b'{"prompt": "the"}\n\xff\xfe', ", line 2 must be UTF-8, got invalid start byte"),
-        (b'{"prompt": "caf\xe9"}\n', ", line 1 must be UTF-8, got invalid continuation byte"),
+        (b'{"prompt": "na\xe9"}\n', ", line 1 must be UTF-8, got invalid continuation byte"),
         (b'{"prompt": "the"}\n' * 2000 + b"\xe9", ", line 2001 must be UTF-8, got unexpected end of data"),
         (b'{"prompt": "the"}\n{"prompt": "t', ", line 2 must be a JSON object, got Unterminated string"),
         (b'{"prompt":\n', ", line 1 must be a JSON object, got Expecting value at column 11"),
