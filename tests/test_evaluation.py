@@ -3,6 +3,7 @@
 import itertools
 import math
 import threading
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -241,6 +242,11 @@ class Run:
         ),
         ({"env_kwargs": {"slip": 0}}, "env 'CartPole-v1' with {'slip': 0} cannot be made"),
         ({"fast": 1}, "fast must be True or False, got 1"),
+        (
+            {"policy": "CartPole-v1", "env": object()},
+            "policy must .* got 'CartPole-v1'. The policy comes before",
+        ),
+        ({"policy": Path("runs/a")}, r"got 'runs/a'\. .*; that of a run is load\(folder\)\.policy$"),
         ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],
 )

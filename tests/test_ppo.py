@@ -330,7 +330,8 @@ BAD = [
     ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite, got nan"),
     ("not one number", loss(lambda x, batch: (x, {"x": batch.returns})), {}, TypeError,
      r"'x' returned by Mine.loss must be a number, got shape \(16,\)"),
-    ("a column of the loop", loss(lambda x, batch: (x, {"steps": 3.0})), {}, ValueError, "'steps'"),
+    ("a column of the loop", loss(lambda x, batch: (x, {"return_mean": 3.0})), {}, ValueError,
+     "Mine.loss must not return a column that the loop fills, got 'return_mean'"),
     ("no KL", loss(lambda x, batch: (x, {})), {"max_kl": 0.1}, ValueError,
      "diagnostics returned by Mine.loss must contain 'approx_kl'"),
 ]  # fmt: skip
@@ -345,9 +346,9 @@ def test_bad_input_is_refused(kind, settings, error, message):
 
 
 class Fails(PPO):
-    """Its loss becomes NaN in the second update, when what it returns is no longer validated."""
+    """Its loss is no number in the second update, when what it returns is no longer validated."""
 
-    updates = 0
+    updates, times = 0, math.nan
 
     def update(self, rollout):
         self.updates += 1
@@ -355,13 +356,29 @@ class Fails(PPO):
 
     def loss(self, batch):
         found, diagnostics = super().loss(batch)
-        return found * (math.nan if self.updates > 1 else 1), diagnostics
+        return found * (self.times if self.updates > 1 else 1), diagnostics
+
+
+@pytest.mark.parametrize("times", [math.nan, math.inf])
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fast, times):
+    kind = type("Fails", (Fails,), {"times": times})
+    with pytest.raises(
+        FloatingPointError,
+        match=r"in update 2: the loss returned by Fails.loss must be finite, got (nan|-?inf);",
+    ):
+        train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_loss_that_becomes_nan_later_ends_the_run_and_leaves_the_weights(fast):
-    with pytest.raises(FloatingPointError, match=r"loss returned by Fails.loss must be finite, got nan"):
-        train(Fails, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
+def test_networks_in_bfloat16_are_trained(fast):
+    class Narrow(PPO):
+        def networks(self, *given):
+            return tuple(network.bfloat16() for network in super().networks(*given))
+
+    run = train(Narrow, env="CartPole-v1", total_steps=64, progress=False, fast=fast, **SMALL)
+    assert {x.dtype for x in run.policy.parameters()} == {torch.bfloat16}
+    assert np.isfinite(run.history["value_loss"]).all()
 
 
 def test_a_loss_need_not_return_a_kl():

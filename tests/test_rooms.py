@@ -35,7 +35,7 @@ MAY_USE = {
     "policies": {"returns", "fast"},
     "envs": {"fast"},
     "rollouts": {"returns", "policies", "envs", "fast"},
-    "evaluation": {"returns", "policies", "envs", "rollouts", "fast"},
+    "evaluation": {"returns", "policies", "envs", "rollouts", "fast", "run"},
     "episodes": {"returns", "rollouts", "run"},
     "spaces": {"run"},
     "batches": {"rollouts"},

@@ -230,7 +230,8 @@ def test_a_loss_that_is_not_finite_is_refused(column):
         return {**Vanilla.update(self, rollout), column: math.inf}
 
     with pytest.raises(
-        FloatingPointError, match=rf"{column} returned by Mine\.update must be finite, got inf$"
+        FloatingPointError,
+        match=rf"diverged in update 1: {column} returned by Mine\.update must be finite, got inf; try",
     ):
         small(algorithm=learner(update=update))
 
@@ -253,17 +254,27 @@ def test_a_reward_that_is_not_finite_is_refused(tmp_path):
         small(env="ppobook-test/Odd-v0", env_kwargs={"nan_at": 5}, out=tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("settings", "rate"),
-    [
-        ({"optimizer": "sgd", "lr": 1e37, "epochs": 20}, r"lr \(now 1e\+37\)"),
-        ({"value_lr": 1e20}, r"value_lr \(now 1e\+20\)"),
-        ({"env": "Pendulum-v1", "lr": 1e10}, r"lr \(now 1e\+10\)"),  # finite weights, and infinite spread
-    ],
-)
-def test_weights_that_diverge_name_the_learning_rate(tmp_path, settings, rate):
-    with pytest.raises(FloatingPointError, match=f"weights must stay finite, got diverged ones.*{rate}"):
-        small(**settings, out=tmp_path / "run", checkpoint_every=1, total_steps=10_000)
+# Finite weights may give an infinite spread, or a density of 0.
+DIVERGING = [
+    ("vanilla", {"optimizer": "sgd", "lr": 1e37, "epochs": 20}, "weights must stay finite", "lr (now 1e+37)"),
+    ("vanilla", {"value_lr": 1e20}, "weights must stay finite", "lr (now 0.003) or value_lr (now 1e+20)"),
+    ("vanilla", {"lr": 1e10}, "weights must stay finite", "lr (now 1e+10) or value_lr (now 0.003)"),
+    ("vanilla", {"lr": 1000}, "logp_p must be finite, got nan at index (0, 0)", "lr (now 1000) or value_lr"),
+    ("ppo", {"lr": 10, "fast": True}, "logp_p must be finite, got -inf at index 0", "lr (now 10)"),
+    ("ppo", {"lr": 10, "fast": False}, "logp must be finite, got -inf at index 0", "lr (now 10)"),
+    ("ppo", {"lr": 30}, "the norm of the gradient must be finite, got nan", "lr (now 30)"),
+    ("trpo", {"value_lr": 1e30}, "weights must stay finite", "value_lr (now 1e+30) or max_kl (now 0.05)"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "settings", "what", "names"), DIVERGING, ids=range(len(DIVERGING)))
+def test_training_that_diverges_names_the_learning_rate(tmp_path, algorithm, settings, what, names):
+    given = {"env": "Pendulum-v1", "num_envs": 4, "num_steps": 256, "total_steps": 5_000, "progress": False}
+    message = rf"^training has diverged in update \d+: {re.escape(what)}; try a smaller {re.escape(names)}"
+    with pytest.raises(FloatingPointError, match=message) as caught:
+        train(algorithm, **given, **settings, out=tmp_path / "run", checkpoint_every=1)
+    assert caught.value.__notes__[0].startswith("update")
+    assert "resume" not in caught.value.__notes__[0]
     kept = load(tmp_path / "run")
     assert all(torch.isfinite(p).all() for p in kept.policy.parameters())
 

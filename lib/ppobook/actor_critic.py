@@ -13,11 +13,12 @@ from ppobook import validation
 from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
 from ppobook.episodes import critic_values
-from ppobook.learner import Learner
+from ppobook.learner import RESERVED, Learner
 from ppobook.policies import RewardScale, RunningNorm, actor_critic_for
 from ppobook.returns import gae
 from ppobook.rollouts import Rollout
 from ppobook.run.machine import stream
+from ppobook.run.metrics import refuse_reserved
 
 
 class ActorCritic(Learner):
@@ -165,6 +166,7 @@ def validate_loss(learner: str, returned: Any) -> None:
         raise TypeError(f"the loss returned by {name} must be a scalar tensor with a gradient, got {got}")
     if not math.isfinite(loss.item()):
         raise FloatingPointError(f"the loss returned by {name} must be finite, got {loss.item()}")
+    refuse_reserved(name, diagnostics, RESERVED)
     for key, x in diagnostics.items():
         try:
             float(x)

@@ -16,7 +16,8 @@ from ppobook import validation
 from ppobook.envs import EnvLike, env_maker, env_seeds, make_env
 from ppobook.fast import choose
 from ppobook.policies import Policy
-from ppobook.rollouts import Collector
+from ppobook.rollouts import Collector, refuse_no_policy
+from ppobook.run.spellings import hinting
 
 # Episodes that are played side by side, and rows of every batch that the policy is given.
 _ROWS = 25
@@ -28,6 +29,7 @@ _BLOCK = 128
 _BOOTSTRAP_ENTRIES = 2_000_000
 
 
+@hinting
 @torch.no_grad()
 def evaluate(
     policy: Policy,
@@ -73,6 +75,7 @@ def evaluate(
         An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
         or an output of the policy that is not finite.
     """
+    refuse_no_policy(policy)
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
     deterministic = validation.flag("deterministic", deterministic)

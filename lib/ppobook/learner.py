@@ -24,6 +24,9 @@ from ppobook.settings import Settings
 AnyPolicy = Any
 AnyValue = nn.Module
 
+# Columns of the history that the loop fills, as patterns.
+RESERVED = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
+
 # Layers whose output depends on chance, or on the rest of the batch.
 _STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 

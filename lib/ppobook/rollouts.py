@@ -423,11 +423,22 @@ def _memory() -> float:
         return math.inf
 
 
+def refuse_no_policy(policy: Any) -> None:
+    """Raise unless this can be a policy."""
+    if callable(getattr(policy, "sample", None)):
+        return
+    got, hint = type(policy).__name__, ""
+    if hasattr(policy, "policy"):
+        hint = ". Use its attribute .policy"
+    elif isinstance(policy, str | os.PathLike):
+        got = repr(os.fspath(policy))
+        hint = ". The policy comes before the environment; that of a run is load(folder).policy"
+    raise TypeError(f"policy must have a method sample, got {got}{hint}")
+
+
 def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:
     """A policy with two actions would run in an environment with three, and never try the third."""
-    if not callable(getattr(policy, "sample", None)):
-        hint = ". Use its attribute .policy" if hasattr(policy, "policy") else ""
-        raise TypeError(f"policy must have a method sample, got {type(policy).__name__}{hint}")
+    refuse_no_policy(policy)
     space = envs.single_action_space
     expected: tuple[str, Any]
     if isinstance(space, spaces.Discrete):

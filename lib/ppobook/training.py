@@ -22,7 +22,7 @@ from ppobook import validation
 from ppobook.divergences import k3
 from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
 from ppobook.episodes import episode_totals, mean
-from ppobook.learner import AnyPolicy, AnyValue, Learner
+from ppobook.learner import RESERVED, AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
 from ppobook.rollouts import Collector, Rollout, refuse_unless_it_fits
 from ppobook.run.base import BaseRun
@@ -65,8 +65,7 @@ COLUMNS = (
 # These are integers; all others are floats.
 COUNTS = ("update", "steps", "episodes")
 
-# Columns that overflow where rewards are too large; and a reward from which on they may.
-_FINITE = {"policy_loss", "value_loss", "grad_norm"}
+# A reward from which on losses may overflow.
 _LARGE_REWARD = 1e15
 
 # A file beside the state, where environments can be saved.
@@ -278,11 +277,13 @@ class _Training(TrainingLoop):
 
     # The settings that neither the user nor the defaults have set, but the environment's preset.
     preset: Mapping[str, Any] = MappingProxyType({})
+    # The rewards of the last batch.
+    rewards: Tensor | None = None
     counter = "steps"
     unit = "step"
     limit = "total_steps"
     format = FORMAT
-    reserved = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
+    reserved = RESERVED
 
     def __init__(self, config: dict[str, Any], learner: Learner, envs: gym.vector.VectorEnv) -> None:
         super().__init__(config, History.empty(COLUMNS, COUNTS))
@@ -345,7 +346,7 @@ class _Training(TrainingLoop):
 
     def passed_again(self) -> list[str]:
         algorithm, env = self.config["algorithm"], self.config["env"]
-        own = {"algorithm": ":" in algorithm, "env": ":" in env or not has_id(env)}
+        own = {"algorithm": ":" in algorithm, "env": not has_id(env)}
         return [name for name in own if own[name]]
 
     def announcement(self) -> str:
@@ -386,6 +387,8 @@ class _Training(TrainingLoop):
         rates = super().learning_rates()
         if self.learner.value is None:
             rates.pop("value_lr", None)
+        if "lr" not in rates and self.config.get("max_kl"):  # what bounds TRPO's step
+            rates["max_kl"] = self.config["max_kl"]
         return rates
 
     def one_update(self) -> dict[str, Any]:
@@ -394,7 +397,9 @@ class _Training(TrainingLoop):
         begin = time.perf_counter()
         rollout = learner.collect(self.collector)
         between = time.perf_counter()
-        metrics = self._updated(rollout)
+        self.rewards = rollout.rewards
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+            metrics = self.metrics(f"{type(learner).__name__}.update", learner.update(rollout))
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= metrics.keys():
             metrics = _after_update(learner.policy, rollout, used) | metrics
@@ -410,35 +415,13 @@ class _Training(TrainingLoop):
             row["length_mean"] = lengths.mean()
         return row | {"seconds_rollout": between - begin, "seconds_update": time.perf_counter() - between}
 
-    def _updated(self, rollout: Rollout) -> dict[str, Any]:
-        """The learner's metrics after its update.
-
-        Raises
-        ------
-        FloatingPointError
-            A loss, or another number computed from rewards, is not finite.
-        """
-        learner = self.learner
-        name = type(learner).__name__
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
-                metrics = self.metrics(f"{name}.update", learner.update(rollout))
-            for column in _FINITE & metrics.keys():
-                if not math.isfinite(metrics[column]):
-                    raise FloatingPointError(
-                        f"{column} returned by {name}.update must be finite, got {float(metrics[column])}"
-                    )
-        except (FloatingPointError, validation.NotFiniteError) as error:
-            largest = rollout.rewards.abs().max().item()
-            if largest < _LARGE_REWARD:
-                raise
-            scaled = getattr(learner.settings, "normalize_rewards", True)
-            remedy = "Make them smaller" + ("" if scaled else ", or set normalize_rewards=True")
-            raise FloatingPointError(
-                f"{str(error).partition(':')[0]}: rewards of up to {largest:.2g} are too large for a "
-                f"float32. {remedy}"
-            ) from error
-        return metrics
+    def overflowing(self) -> str:
+        largest = 0.0 if self.rewards is None else self.rewards.abs().max().item()
+        if largest < _LARGE_REWARD:
+            return ""
+        scaled = getattr(self.learner.settings, "normalize_rewards", True)
+        remedy = "Make them smaller" + ("" if scaled else ", or set normalize_rewards=True")
+        return f"rewards of up to {largest:.2g} are too large for a float32. {remedy}"
 
     def before_checkpoint(self) -> None:
         if not self.saves_environments:

@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +123,8 @@ def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
     import torch
 
     try:
+        if isinstance(x, list | tuple) and any(isinstance(one, np.ndarray) for one in x):
+            x = np.stack(x)  # as_tensor warns that it is slow
         return torch.as_tensor(x, **kind)
     except (TypeError, ValueError, RuntimeError):
         if is_tensor(x):  # the device is at fault
@@ -264,12 +266,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def choice(name: str, x: Any, known: Iterable[str]) -> str:
-    """x, which must be one of the known names. The error suggests close matches."""
+def choice(name: str, x: Any, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
+    """x, which must be one of the known names. The error suggests `others[x]`, or close matches."""
     known = list(known)
     if isinstance(x, str) and x in known:
         return str(x)
-    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
+    meant = (others or {}).get(str(x))
+    hint = f". Did you mean {meant!r}?" if meant in known else did_you_mean(x, known)
+    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{hint}")
 
 
 def each_once(name: str, given: Iterable[str]) -> None:

@@ -364,7 +364,7 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
         ("ppo BASE --judge x", "Did you mean --reward?"),
         ("ppo BASE --reward BASE", "'sft'"),
         ("ppo REWARD_MODEL --reward gold", "a reward model"),
-        ("ppo BASE --reward gold --world nouns=3,places=2", "data must have the model's"),
+        ("ppo BASE --reward gold --world nouns=3,places=2", "16 tokens, got 25: words differ"),
         ("ppo BASE --reward gold --seed x", "seed must be an integer of at least 0, got 'x'"),
         ("iterative_ppo BASE --reward gold", "gold"),
         ("sft BASE --data nowhere.jsonl", "nowhere.jsonl"),

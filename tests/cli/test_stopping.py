@@ -8,6 +8,7 @@ import pytest
 from warm import python
 
 from ppobook import load
+from ppobook.cli import main
 
 # In its step AT_STEP the environment does what AT_STEP_DO says; signals are as in a shell.
 MODULE = """
@@ -76,9 +77,9 @@ class Mine(PPO):
 PLACES = [number for number, line in enumerate(MODULE.splitlines(), 1) if line.endswith("# fails")]
 TRAIN = "-m ppobook train ppo --env mine:Mine-v0 --num-envs 1 --num-steps 20 --hidden 8, --num-minibatches 1"
 TRAIN += " --epochs 1 --total-steps 100 --out run --quiet"
-ON = "-m ppobook train --resume run --env mine:Mine-v0 --quiet"
+ON = "-m ppobook train --resume run --quiet"
 ANSWER = "stopping after this update; press Ctrl-C again to stop at once without it"
-GO_ON = r"go on with --resume \S*run, and env 'mine:Mine-v0' again"
+GO_ON = r"go on with --resume \S*run"
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
     done = python(*words, cwd=folder, IN_LOSS=what)
     assert done.returncode == code
     place = rf"mine\.py, line {PLACES[1]}, in loss"
-    go_on = GO_ON.replace("env", "algorithm 'mine:Mine' and env")
+    go_on = f"{GO_ON}, and algorithm 'mine:Mine' again"
     assert re.fullmatch(rf"ppobook: {said}; {place}; update 3 is saved; {go_on}\n", done.stderr), done.stderr
     if "KeyError" in said:
         words[2:2] = ["--traceback"]
@@ -159,6 +160,38 @@ def test_an_error_in_ones_own_loss_has_its_place(folder, what, code, said):
         shown = python(*words, cwd=folder, IN_LOSS=what).stderr
         assert "Traceback" in shown
         assert f"line {PLACES[1]}, in loss" in shown
+
+
+EXITS = """
+import sys
+
+
+def ends(prompts, completions):
+    sys.exit(0)
+"""
+BASE = (
+    "sft --examples 8 --eval-examples 0 --batch-size 4 --layers 1 --width 8 --heads 2 --updates 1 --out base"
+)
+
+
+REWARDED = {
+    "grpo base --reward exits:ends --quiet": "",
+    "grpo base --reward exits:ends --quiet --out run": (
+        r"; update 0 is saved; go on with --resume \S*run, and reward 'function ends' again"
+    ),
+    "evaluate base --reward-model exits:ends": "",
+}
+
+
+def test_a_reward_that_calls_sys_exit(tmp_path, monkeypatch, capsys):
+    (tmp_path / "exits.py").write_text(EXITS)
+    monkeypatch.chdir(tmp_path)
+    assert main(["language", *BASE.split(), "--quiet"]) == 0
+    for command, saved in REWARDED.items():
+        capsys.readouterr()
+        assert main(["language", *command.split()]) == 1
+        expected = rf"ppobook: sys.exit was called; exits\.py, line 6, in ends{saved}\n"
+        assert re.fullmatch(expected, capsys.readouterr().err)
 
 
 def test_what_is_not_saved_is_called_so(folder):

@@ -5,9 +5,11 @@ with the tests or with other commands. What importing costs or brings in needs a
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,9 @@ import pytest
 
 SERVER = """
 import json, os, runpy, sys, traceback
-import numpy, pandas, scipy.signal, scipy.special, torch, yaml, gymnasium, tyro
-import ppobook.cli.main, ppobook.training, ppobook.language, ppobook.vanilla, ppobook.trpo, ppobook.ppo
+import gymnasium.envs.classic_control, numpy, pandas, scipy.signal, scipy.special, torch, tyro, yaml
+import ppobook.cli.main, ppobook.training, ppobook.vanilla, ppobook.trpo, ppobook.ppo
+import ppobook.language.training, ppobook.fast.actor, ppobook.fast.classic, ppobook.fast.decoding
 torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 for line in sys.stdin:
     words, folder, environment, out = json.loads(line)
@@ -50,6 +53,7 @@ for line in sys.stdin:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+    print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
@@ -69,15 +73,46 @@ def _server():
     return server
 
 
-def python(*words, cwd, **environment):
-    """What ``python -P WORDS`` does in a folder: its `stdout`, `stderr` and `returncode`.
+class Process:
+    """A process that runs: its `pid`, and its `returncode` once it has ended."""
+
+    def __init__(self, request):
+        self.server, self.returncode = _server(), None
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        self.pid = int(self.server.stdout.readline())
+
+    def wait(self):
+        if self.returncode is None:
+            self.returncode = int(self.server.stdout.readline())
+        return self.returncode
+
+    def kill(self):
+        """kill -9; returns the exit code, minus the number of a signal."""
+        if self.returncode is None:
+            # One that has ended is waited for by the server, and may be gone.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
+
+
+@contextlib.contextmanager
+def started(*words, cwd, out=None, **environment):
+    """The `Process` of ``python -P WORDS`` in a folder; what still runs at the end is killed.
 
     The words are ``-m MODULE …`` or a script of the folder; the further arguments are environment variables.
+    Files in the folder `out` have what it prints.
     """
-    server = _server()
-    with tempfile.TemporaryDirectory() as out:
-        request = [list(words), str(cwd), {**os.environ, **environment}, out]
-        print(json.dumps(request), file=server.stdin, flush=True)
-        code = int(server.stdout.readline())
+    with tempfile.TemporaryDirectory() as own:
+        process = Process([list(words), str(cwd), {**os.environ, **environment}, str(out or own)])
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def python(*words, cwd, **environment):
+    """What such a process does, as `subprocess.run` gives it: `stdout`, `stderr` and `returncode`."""
+    with tempfile.TemporaryDirectory() as out, started(*words, cwd=cwd, out=out, **environment) as process:
+        code = process.wait()
         said = (Path(out, name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(words, code, *said)

@@ -182,6 +182,16 @@ def test_what_is_read_has_the_tokens_of_the_whole_text():
             assert e.prompts[0].tolist() == alone[: e.prompts.shape[1]]  # as it will be read when it is asked
 
 
+@pytest.mark.parametrize("unread", ["text", "messages", "conversations"])
+def test_a_column_that_is_not_read_is_warned_of(unread):
+    record = {"prompt": "the sky", "completion": "is blue .", unread: "the sky is green ."}
+    with pytest.warns(UserWarning, match=f"data: '{unread}' is not read beside 'prompt'") as warned:
+        examples = examples_of([record], WORDS)
+    assert warned[0].filename == __file__
+    assert asked(examples, WORDS) == ["the sky"]
+    assert answered(examples, WORDS) == ["is blue . <eos>"]
+
+
 def test_a_prompt_that_is_tokenized_differently_alone_is_warned_of():
     t = PieceTokenizer()
     records = [

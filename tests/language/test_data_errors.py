@@ -18,6 +18,7 @@ from data_cases import (
     said,
 )
 
+from ppobook.language import train
 from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
 
 
@@ -53,6 +54,7 @@ from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
         ),
         ([{"q": "the", "a": "sky"}], ValueError, r"data\[0\] must have '.*, got the columns 'q' and 'a'"),
         ([{"q": "the"}], ValueError, r"data\[0\] must have '.*, got the column 'q'"),
+        ([{"q": "the", "a": None}], ValueError, r"got the column 'q' \(and None in 'a'\)"),
         ([{}], ValueError, r"data\[0\] must have '.*, got no column with a value"),
         ([{"prompt": None}], ValueError, r"data\[0\] must have '.*, got no column with a value"),
     ],
@@ -242,7 +244,7 @@ def test_what_is_too_long_is_counted():
         ValueError,
         match=re.escape(
             "records must have at most max_length = 9 tokens, got more in 3 of 8. The longest, data[7], has "
-            "12 (3 of its prompt, 9 of its completion)"
+            "12 (3 of its prompt, 9 of its completion). In training, max_length is the model's context"
         ),
     ):
         examples_of(rows, WORDS, max_length=9)
@@ -310,7 +312,15 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
         ),
         (b'{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must not be empty, got ''"),
         (b'{"prompt": "the"}\n\n{"prompt": "foxes"}\n', ", line 3: text must be of known words"),
-        (b'{"prompt": "the"}\n\xff\xfe', " must be UTF-8"),
+        (b'{"prompt": "the"}\n\xff\xfe', ", line 2 must be UTF-8, got invalid start byte"),
+        (b'{"prompt": "na\xe9"}\n', ", line 1 must be UTF-8, got invalid continuation byte"),
+        (b'{"prompt": "the"}\n' * 2000 + b"\xe9", ", line 2001 must be UTF-8, got unexpected end of data"),
+        (b'{"prompt": "the"}\n{"prompt": "t', ", line 2 must be a JSON object, got Unterminated string"),
+        (b'{"prompt":\n', ", line 1 must be a JSON object, got Expecting value at column 11"),
+        (
+            b'[{"prompt":\n\n',
+            ", line 1 must be part of a JSON list of objects, got Expecting value at column",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
@@ -320,6 +330,13 @@ def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
         with pytest.raises((ValueError, TypeError), match=re.escape(f"x.jsonl{sentence}")) as caught:
             prompts_of(given, WORDS)
         assert str(caught.value).startswith(str(path))
+
+
+def test_a_run_is_no_data(tmp_path):
+    (tmp_path / "base" / "checkpoint-000004").mkdir(parents=True)
+    said = re.escape(f"data must be a JSONL file, got {str(tmp_path / 'base')!r}, a run: pass it as model")
+    with pytest.raises(ValueError, match=said):
+        train("grpo", [{"prompt": "the"}], str(tmp_path / "base"))
 
 
 def test_a_folder_is_no_file(tmp_path):
@@ -345,6 +362,9 @@ def test_streams_tables_and_other_files_are_refused_with_a_hint(tmp_path):
         (tmp_path / name).write_bytes(b"PAR1")
         with pytest.raises(ValueError, match=rf"a JSONL file, got .*x\..*Dataset\.{reader} "):
             examples_of(tmp_path / name, WORDS)
+    (tmp_path / "x.jsonl.gz").write_bytes(b"\x1f\x8b")
+    with pytest.raises(ValueError, match=r"x\.jsonl\.gz', a compressed one: unpack it"):
+        examples_of(tmp_path / "x.jsonl.gz", WORDS)
     table.save_to_disk(tmp_path / "table")
     with pytest.raises(ValueError, match=r"a folder of datasets. Pass what datasets\.load_from_disk reads"):
         examples_of(tmp_path / "table", WORDS)

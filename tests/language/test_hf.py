@@ -275,6 +275,8 @@ def test_a_damaged_folder(transformers, tmp_path):
     with pytest.raises(ValueError, match="tokenizer must be a folder with a tokenizer's files"):
         hf.open_pretrained(net, tmp_path)
     net.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"tokenizer must be given with .*, which has none"):
+        hf.open_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-500])
     with pytest.raises(ValueError, match=NO_MODEL):
@@ -310,6 +312,8 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
         hf.save_pretrained(torch.nn.Linear(2, 2), tmp_path / "other")
     with pytest.raises(ValueError, match="merge must be True for a model without LoRA"):
         hf.save_pretrained(model, tmp_path / "other", merge=False)
+    with pytest.raises(OSError, match="must be the folder of a run, got a folder that does not exist"):
+        hf.save_pretrained(str(tmp_path / "nowhere"), tmp_path / "other")
 
 
 def test_a_world_goes_to_transformers(transformers, tmp_path):

@@ -180,6 +180,12 @@ def angry(prompts, completions):
     return [0.0] * len(completions)
 
 
+def leaving(prompts, completions):
+    if parallel.rank() == 1:
+        sys.exit(3)
+    return [0.0] * len(completions)
+
+
 def stopped(folder):
     """Ctrl-C in one of the two, in the second update."""
     seen = []
@@ -222,6 +228,11 @@ def work(rank, port, folder):
         except ValueError as error:
             sentence = str(error)
             found["angry"] = parallel.gather(lambda: [sentence])
+        try:
+            fit("grpo, a function", reward=lambda: leaving)
+        except (RuntimeError, SystemExit) as error:
+            sentence = repr(error)
+            found["left"] = parallel.gather(lambda: [sentence])
         kept, Stage.learn = Stage.learn, as_if_alone
         for case in PLANTED:
             found[f"planted, {case}"] = outcome(fit(case))
@@ -307,6 +318,10 @@ def test_ctrl_c_in_one_process_stops_both_at_the_same_update(two):
 
 def test_an_error_in_one_process_is_raised_in_both(two):
     assert two["angry"] == ["reward angry wants kinder words"] * 2
+
+
+def test_sys_exit_in_one_process_ends_both(two):
+    assert two["left"] == ["RuntimeError('SystemExit in process 1: 3')", "SystemExit(3)"]
 
 
 def test_torchrun_and_the_command_line(tmp_path):

@@ -28,7 +28,7 @@ from small_stages import (
 )
 
 import ppobook
-from ppobook.language.evaluating import evaluate
+from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
 from ppobook.language.reward import held_out
 from ppobook.language.rewards import RewardModel
@@ -121,9 +121,9 @@ BAD_ROWS = [
     (
         {"grad_norm": torch.tensor(torch.inf)},
         FloatingPointError,
-        "grad_norm must stay finite, got inf in update 1",
+        r"diverged in update 1: grad_norm returned by Mine.step must be finite, got inf; try a smaller lr",
     ),
-    ({"loss": float("nan")}, FloatingPointError, "loss must stay finite, got nan"),
+    ({"loss": float("nan")}, FloatingPointError, "loss returned by Mine.step must be finite, got nan"),
     ({"tokens": 1.5}, ValueError, "must return an integer of at least 0 for 'tokens', got 1.5"),
     ({"tokens": -5}, ValueError, "must return an integer of at least 0 for 'tokens', got -5"),
 ]
@@ -136,8 +136,13 @@ def test_rows_that_are_refused(row, kind, message):
 
 
 SCALED = [
-    ("dpo", {"beta": 1e20}, "must stay finite"),
-    ("grpo", {"kl_coef": 1e30, "reward": "gold"}, "must stay finite"),
+    ("dpo", {"beta": 1e20}, "must be finite, got inf.* coefficients"),
+    ("grpo", {"kl_coef": 1e30, "reward": "gold"}, "must be finite, got inf.* coefficients"),
+    (
+        "grpo",
+        {"lr": 1000.0, "epochs": 3, "reward": "gold"},
+        r"diverged in update \d: .*smaller lr \(now 1000\)$",
+    ),
     (
         "grpo",
         {"reward": lambda prompts, completions: [1e38 * (i % 2) for i in range(len(prompts))]},
@@ -153,7 +158,8 @@ SCALED = [
 
 @pytest.mark.parametrize(("stage", "given", "message"), SCALED, ids=lambda x: str(x)[:12].split(" at ")[0])
 def test_numbers_too_large_for_float32(stage, given, message):
-    with pytest.raises(FloatingPointError, match=message):
+    kind = ValueError if "rewards must" in message else FloatingPointError
+    with pytest.raises(kind, match=message):
         train(stage, decoder(), WORLD, updates=3, batch_size=16, progress=False, **given)
 
 
@@ -163,6 +169,8 @@ def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
     assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
     with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
         evaluate(run, n=8, reference=tmp_path / "judge")
+    with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
+        compare({"base": run}, n=8, reference=tmp_path / "judge")
     with pytest.raises(TypeError, match=r"model must be a language model, such as Run.model, got a Run"):
         generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
     with pytest.raises(ValueError, match=r"a language model's, for ppobook.language and `ppobook language`"):
@@ -387,6 +395,7 @@ UNFIT = [
         "model must be a run's folder.*'no/such/folder'",
     ),
     ("sft", {"lora": {"r": 2}}, "model must be .*got None: lora must be for a transformers model"),
+    ("sft", {"dtype": "bfloat16"}, "model must be .*got None: dtype must be for a transformers model"),
     (
         "sft, data in memory",
         {"model": decoder().requires_grad_(False)},

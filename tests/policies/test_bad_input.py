@@ -92,7 +92,12 @@ BAD = [
     *(
         (lambda use=use, x=x: use(x), f"observations must be an array of numbers, got {got}", TypeError)
         for use in (categorical.sample, table.sample, norm, CategoricalPolicy(4, 2, network=Own(2)).sample)
-        for x, got in ((None, "NoneType"), ("abcd", "str"), (([0.0], {}), r"\(list, dict\)"))
+        for x, got in (
+            (None, "NoneType"),
+            ("abcd", "str"),
+            (([0.0], {}), r"\(list, dict\)"),
+            ((np.zeros(4), {}), r"\(ndarray, dict\)"),
+        )
     ),
     (lambda: norm.update(None), "batch must be an array of numbers, got NoneType", TypeError),
     (lambda: categorical.sample(FOUR, 42), "generator must be a torch.Generator or None, got 42", TypeError),
@@ -135,7 +140,17 @@ BAD = [
 ]
 
 
+@pytest.fixture
+def all_warnings():
+    """Of torch as well, which gives some of its own once a process."""
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.usefixtures("all_warnings")
 @pytest.mark.parametrize(("call", "message", "error"), [(*row, ValueError)[:3] for row in BAD])
-def test_bad_input(call, message, error):
+def test_bad_input(call, message, error, recwarn):
     with pytest.raises(error, match=message):
         call()
+    assert not recwarn.list

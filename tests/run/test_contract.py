@@ -208,6 +208,12 @@ def truncated(keep):
     return damage
 
 
+def test_a_checkpoint_in_the_place_of_its_run(engine, folder):
+    said = f"must be the folder of a run, got a checkpoint of one: pass {str(folder)!r}"
+    with pytest.raises(OSError, match=re.escape(said)):
+        engine.load(folder / "checkpoint-000007")
+
+
 HINT = r".*To go back to checkpoint-000006, remove checkpoint-000007"
 DAMAGES = {
     "no folder": (shutil.rmtree, OSError, "must be the folder of a run, got a folder that does not exist"),
@@ -248,6 +254,14 @@ def test_damaged_runs(engine, folder, damage, way):
         engine.load(folder) if way == "load" else engine.train(resume=folder)
 
 
+def test_an_earlier_checkpoint_is_offered_only_where_there_is_one(engine, folder):
+    truncated(9)(folder)
+    for path in checkpoints(folder)[:-1]:
+        shutil.rmtree(path)
+    with pytest.raises(ValueError, match=r"got a truncated or damaged file$"):
+        engine.load(folder)
+
+
 def test_missing_parts(engine, folder):
     original, state = state_of(folder)
     for part in {engine.state, "collector" if engine is CONTROL else "architecture"}:
@@ -286,7 +300,10 @@ def test_code_in_a_checkpoint_is_not_run(engine, folder, tmp_path, monkeypatch):
 def test_runs_of_the_other_engine_are_told_apart(stored):
     for one, other in ((CONTROL, LANGUAGE), (LANGUAGE, CONTROL)):
         trainers = [re.escape(f"{x.train.__module__.removesuffix('.training')}.train") for x in (one, other)]
-        message = rf"must be written by {trainers[0]}, .*got the format '{trainers[1]} 2' of ppobook"
+        theirs = "a policy's" if other is CONTROL else "a language model's"
+        message = (
+            rf"written by {trainers[0]}, .*got the format '{trainers[1]} 2' of ppobook .*: {theirs}, for"
+        )
         for read in (one.load, lambda folder, train=one.train: train(resume=folder)):
             with pytest.raises(ValueError, match=message):
                 read(stored[other.name][1])
@@ -393,7 +410,7 @@ def test_ctrl_c_finishes_the_update_and_loses_nothing(engine, run, tmp_path, mon
 
 def test_diverging_weights_end_the_run(engine, tmp_path):
     rate = {"control": r"1e\+37", "language": "1"}[engine.name]
-    message = rf"weights must stay finite, got diverged ones in update \d+: try a smaller lr \(now {rate}\)"
+    message = rf"has diverged in update \d+: weights must stay finite; try a smaller lr \(now {rate}\)"
     with pytest.raises(FloatingPointError, match=message):
         engine.diverges(out=tmp_path / "run", checkpoint_every=1)
     weights = getattr(engine.load(tmp_path / "run"), engine.module).state_dict().values()

@@ -127,7 +127,7 @@ def test_files_beside_the_state_are_read_and_not_opened(tmp_path):
 
 
 def test_weights_that_diverge_leave_the_checkpoint_before(tmp_path):
-    message = r"weights must stay finite, got diverged ones in update 2: try a smaller lr \(now 1e\+37"
+    message = r"training has diverged in update 2: weights must stay finite; try a smaller lr \(now 1e\+37"
     with pytest.raises(FloatingPointError, match=message):
         fit(lr=1e37, out=tmp_path / "run")
     assert checkpoints(tmp_path / "run")[-1].name == "checkpoint-000001"

@@ -14,12 +14,14 @@ import small_language
 import small_stages
 from engines import ENGINES
 from small_runs import SMALL, same_run, small, timeless
+from warm import started
 
 import ppobook.language
 from ppobook import load, train
 from ppobook.run.interrupts import Interrupted
 from ppobook.training import read_record
 
+HELPERS = str(Path(__file__).parents[1] / "helpers")
 EVERY = 3
 KILLED = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "checkpoint_every": EVERY}
 # Each algorithm, with all that it keeps from one update to the next.
@@ -49,89 +51,36 @@ def unscheduled(case):
     return {name: x for name, x in {**KILLED, **CASES[case]}.items() if not name.endswith("_final")}
 
 
-SERVER = f"""
-import os, sys, torch
-sys.path.insert(0, {str(Path(__file__).parents[1] / "helpers")!r})
-import small_runs, small_stages  # the first registers its environment
-from ppobook import train
-from ppobook.registry import ALGORITHMS
-from ppobook.run.loop import TrainingLoop
-for name in ALGORITHMS:
-    ALGORITHMS.find(name)
-# How far a process has come is one byte an update, in a file of its own.
-count = os.open(os.devnull, os.O_WRONLY)
-finite_update = TrainingLoop._finite_update
-def counted(self):
-    row = finite_update(self)
-    os.write(count, b".")
-    return row
-TrainingLoop._finite_update = counted
-# An optimizer's first step imports half of torch: better once, before the forks.
-torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
-small_stages.fit(updates=1)
-functions = dict(train=train, fit=small_stages.fit, go_on=small_stages.go_on)
-for line in sys.stdin:
-    function, how, file = eval(line)
-    pid = os.fork()
-    if pid == 0:
-        count = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        functions[function](**how)
-        os._exit(0)
-    print(pid, flush=True)
-    print(os.waitpid(pid, 0)[1], flush=True)
-"""
-
-
 @pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
 def engine(request):
     return request.param
 
 
-class Forks:
-    """Processes that train and can be killed, forked from one that has imported torch already."""
+def counted(function, arguments, count=os.devnull):
+    """A process that trains, and writes a byte into the file `count` after each update."""
+    words = "-m", "counted", repr((function, arguments)), str(count)
+    return started(*words, cwd=Path.cwd(), PYTHONPATH=HELPERS)
 
-    def __init__(self):
-        pipe = subprocess.PIPE
-        self.server = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdin=pipe, stdout=pipe, text=True, start_new_session=True
-        )
 
-    def start(self, function, how, count=os.devnull):
-        print(repr((function, how, str(count))), file=self.server.stdin, flush=True)
-        return int(self.server.stdout.readline())
-
-    def ended(self):
-        """The signal that ended the process, or 0."""
-        return int(self.server.stdout.readline()) & 0x7F
-
-    def kill_again_and_again(self, kills, start, resume, history, moments, count):
-        """Kill a run, and what resumes it; returns the length of the history each time."""
-        begun, lengths, (function, how) = 0, [], start
-        for _ in range(kills):
-            count.unlink(missing_ok=True)
-            process = self.start(function, how, count)
+def kill_again_and_again(kills, start, resume, history, moments, count):
+    """Kill a run, and what resumes it; returns the length of the history each time."""
+    begun, lengths, run = 0, [], start
+    for _ in range(kills):
+        count.unlink(missing_ok=True)
+        with counted(*run, count) as process:
             stop = moments.randint(1, 3 * EVERY)
             deadline = time.monotonic() + 60
             while (not count.exists() or count.stat().st_size < stop) and time.monotonic() < deadline:
                 time.sleep(0.0005)
             time.sleep(moments.uniform(0, 0.006))
-            os.kill(process, signal.SIGKILL)
-            assert self.ended() == signal.SIGKILL
-            came = begun + count.stat().st_size
-            begun = history()
-            assert came >= stop
-            assert 0 <= came - begun <= EVERY
-            lengths.append(begun)
-            function, how = resume
-        return lengths
-
-
-@pytest.fixture(scope="module")
-def forks():
-    made = Forks()
-    yield made
-    made.server.kill()
-    made.server.communicate()
+            assert process.kill() == -signal.SIGKILL
+        came = begun + count.stat().st_size
+        begun = history()
+        assert came >= stop
+        assert 0 <= came - begun <= EVERY
+        lengths.append(begun)
+        run = resume
+    return lengths
 
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
@@ -139,7 +88,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill 
 
 @posix
 @pytest.mark.parametrize("case", CASES)
-def test_kill_9_at_random_moments_control(tmp_path, forks, case):
+def test_kill_9_at_random_moments_control(tmp_path, case):
     """The moments have a seed, the machine's pace has none."""
     folder, kills = tmp_path / "run", 4
     given = {**KILLED, **CASES[case], "total_steps": 32 * 20 * kills}
@@ -151,11 +100,9 @@ def test_kill_9_at_random_moments_control(tmp_path, forks, case):
             assert timeless(kept).equals(timeless(unbroken.history).head(len(kept)))
         return len(kept)
 
-    start = "train", {**given, "out": str(folder)}
-    resume = "train", {"resume": str(folder)}
-    lengths = forks.kill_again_and_again(
-        kills, start, resume, history, random.Random(case), tmp_path / "count"
-    )
+    start = "small_runs:train", {**given, "out": str(folder)}
+    resume = "small_runs:train", {"resume": str(folder)}
+    lengths = kill_again_and_again(kills, start, resume, history, random.Random(case), tmp_path / "count")
     assert max(lengths) < len(unbroken.history)
     same_run(train(resume=folder), unbroken)
     same_run(load(folder), unbroken)
@@ -163,7 +110,7 @@ def test_kill_9_at_random_moments_control(tmp_path, forks, case):
 
 @posix
 @pytest.mark.parametrize("case", small_stages.CASES)
-def test_kill_9_at_random_moments_language(tmp_path, forks, case):
+def test_kill_9_at_random_moments_language(tmp_path, case):
     folder, kills, updates = tmp_path / "run", 2, 24
     unbroken = small_stages.fit(case, updates=updates)
 
@@ -174,11 +121,9 @@ def test_kill_9_at_random_moments_language(tmp_path, forks, case):
             assert small_language.timeless(kept).equals(expected)
         return len(kept)
 
-    start = "fit", {"case": case, "updates": updates, "out": str(folder)}
-    resume = "go_on", {"case": case, "folder": str(folder)}
-    lengths = forks.kill_again_and_again(
-        kills, start, resume, history, random.Random(case), tmp_path / "count"
-    )
+    start = "small_stages:fit", {"case": case, "updates": updates, "out": str(folder)}
+    resume = "small_stages:go_on", {"case": case, "folder": str(folder)}
+    lengths = kill_again_and_again(kills, start, resume, history, random.Random(case), tmp_path / "count")
     assert max(lengths) < updates
     small_language.same_run(small_stages.go_on(folder, case), unbroken)
     small_language.same_run(ppobook.language.load(folder), unbroken)
@@ -246,15 +191,14 @@ def test_an_edited_config_is_refused_on_resume(engine, tmp_path, capfd):
 @pytest.mark.parametrize(
     ("case", "wait"), [("vanilla", False), ("vanilla", True), ("trpo", True), ("ppo", True)]
 )
-def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_path, forks, case, wait):
+def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_path, case, wait):
     given = {**unscheduled(case), "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
     folder = tmp_path / "run"
-    process = forks.start("train", {**given, "total_steps": 10**7, "out": str(folder)})
-    wait_for_another(folder, "")
-    if wait:
-        wait_for_another(folder, "checkpoint-000000")
-    os.kill(process, signal.SIGKILL)
-    assert forks.ended() == signal.SIGKILL
+    with counted("small_runs:train", {**given, "total_steps": 10**7, "out": str(folder)}) as process:
+        wait_for_another(folder, "")
+        if wait:
+            wait_for_another(folder, "checkpoint-000000")
+        assert process.kill() == -signal.SIGKILL
     updates = len(load(folder).history)
     assert not list(folder.rglob("environments.pkl"))
     on = train(resume=folder, total_steps=32 * (updates + 5))

@@ -8,9 +8,10 @@ import pytest
 
 import ppobook.language.settings as language
 import ppobook.settings as control
-from ppobook import train, training
+from ppobook import evaluate, train, training
 from ppobook.language import train as train_language
 from ppobook.language.sft import SFT
+from ppobook.language.world import World
 from ppobook.ppo import PPO
 from ppobook.run.settings import Settings, setting
 from ppobook.run.spellings import OTHER_NAMES
@@ -19,7 +20,8 @@ from ppobook.run.spellings import OTHER_NAMES
 def test_other_names_stand_for_names_that_there_are():
     kinds = [*control.SETTINGS.values(), *language.SETTINGS.values()]
     known = {name for kind in kinds for name in kind.__dataclass_fields__}
-    known |= {"env", "out", "total_steps", "reward", "reward_model"}  # arguments
+    known |= {name for kind in kinds for name in kind.arguments}
+    known |= {"reward_model", "quiet", "episodes"}  # of the command line, and of evaluate
     known |= set(training.COLUMNS)  # of a history, for --metric
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
@@ -93,6 +95,19 @@ def test_other_libraries_names_in_python():
     """Those of arguments too; and the algorithm that has a setting is named."""
     cases = {
         (train, "ppo", "total_timesteps"): "Did you mean 'total_steps'?",
+        (train, "ppo", "verbose"): "Did you mean 'progress'?",
+        (train, "ppo", "save_path"): "Did you mean 'out'?",
+        (train, "ppo", "log_std_init"): "Did you mean 'initial_std'? initial_std is exp(log_std_init)",
+        (
+            train,
+            "ppo",
+            "callback",
+        ): "Override update, of a Learner, or step, of a Stage, in a class of your own",
+        (train_language, "dpo", "ref_model"): "Did you mean 'reference'?",
+        (train_language, "grpo", "max_length"): "Did you mean 'max_new_tokens'?",
+        (train_language, "sft", "train_dataset"): "Did you mean 'data'?",
+        (train_language, "sft", "peft_config"): "Did you mean 'lora'?",
+        (train_language, "sft", "bf16"): "Did you mean 'dtype'?",
         (train, "vanilla", "gae_lambda"): "Only trpo, ppo have it, as 'lam'",
         (train_language, "sft", "output_dir"): "Did you mean 'out'?",
         (train_language, "dpo", "clip_eps"): "Only ppo, grpo, iterative_ppo, lagged_grpo have it",
@@ -106,3 +121,18 @@ def test_other_libraries_names_in_python():
         own = {"env": "CartPole-v1"} if fit is train else {}
         with pytest.raises(ValueError, match=re.escape(f"{name} has no setting {given!r}. {sentence}") + "$"):
             fit(name, **own, **{given: 1})
+    with pytest.raises(ValueError, match=r"loss must be .*, got 'sigmoid'\. Did you mean 'dpo'\?$"):
+        train_language("dpo", loss="sigmoid")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "sentence"),
+    [
+        (evaluate, "n_eval_episodes", "evaluate has no argument 'n_eval_episodes'. Did you mean 'episodes'?"),
+        (World, "noun", "World has no argument 'noun'. Did you mean 'nouns'?"),
+        (World, "elephants", "World has no argument 'elephants'"),
+    ],
+)
+def test_unknown_arguments_of_functions(function, given, sentence):
+    with pytest.raises(TypeError, match=re.escape(sentence) + "$"):
+        function(**{given: 2})

@@ -234,7 +234,7 @@ def test_diverging_weights_leave_the_update_before(engine, tmp_path):
     with pytest.raises(FloatingPointError, match="weights must stay finite") as caught:
         engine.diverges(out=tmp_path / "run", checkpoint_every=1000)
     kept = engine.load(tmp_path / "run")
-    assert f"diverged ones in update {len(kept.history) + 1}" in str(caught.value)
+    assert f"training has diverged in update {len(kept.history) + 1}: " in str(caught.value)
     assert caught.value.__notes__ == [f"update {len(kept.history)} is saved"]
     assert all(torch.isfinite(x).all() for x in getattr(kept, engine.module).state_dict().values())
 

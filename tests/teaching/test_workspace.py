@@ -211,6 +211,8 @@ def test_a_wrong_destination_is_refused(book, tmp_path, monkeypatch):
         NotADirectoryError, match=r"destination must be a folder for your copies, got the file"
     ):
         workspace.sync(tmp_path / "file", book)
+    with pytest.raises(OSError, match=r"destination must be writable, got .*\(Not a directory\)"):
+        workspace.sync(tmp_path / "file" / "work", book)
     with pytest.raises(
         ValueError, match=r"destination must be a folder for your copies, .* got the book's own"
     ):

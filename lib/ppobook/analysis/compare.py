@@ -133,7 +133,7 @@ class Comparison:
         return figure
 
     def plot(self, out: str | Path) -> Path:
-        """Write `figure` to a file: SVG, PNG or PDF, by its extension.
+        """Write `figure` to a file, or replace it: SVG, PNG or PDF, by its extension.
 
         Raises
         ------

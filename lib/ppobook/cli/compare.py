@@ -26,7 +26,7 @@ def compare(
     Args:
         folders: the runs
         metric: a column of the histories
-        out: also draw the curves: .svg, .png or .pdf
+        out: also draw the curves, in a .svg, .png or .pdf to write or replace
     """
     import warnings
 

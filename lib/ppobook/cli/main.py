@@ -10,12 +10,12 @@ import contextlib
 import importlib
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 
 import ppobook
+from ppobook.run.naming import as_options
 
 COMMANDS = {
     "train": ("ppobook.cli.train:train", "train a policy, or resume a run"),
@@ -29,6 +29,9 @@ COMMANDS = {
     "reset": ("ppobook.cli.work:reset", "start an exercise over; your answers go into a backup"),
     "language": ("ppobook.cli.language:run", "train and evaluate small language models"),
 }
+
+# Those that `ppobook language` has not, and that read runs.
+OF_POLICIES = ("doctor", "watch")
 
 EXAMPLES = """\
   ppobook train ppo --env CartPole-v1 --seed 0 --total-steps 100000 --out RUN
@@ -55,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     traceback = words[:1] == ["--traceback"]
     try:
-        run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+        with as_options():
+            run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
     except KeyboardInterrupt as stopped:
         _say(_stopped(stopped))
         return 128 + getattr(stopped, "signal", signal.SIGINT)
@@ -78,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
         message = f"{error}" if usual else f"{type(error).__name__}: {error}"
-        _say(f"{_as_options(message)}{remedy}{place}{_notes(error)}")
+        _say(f"{message}{remedy}{place}{_notes(error)}")
         return 1 if isinstance(error, FloatingPointError) or not usual else 2
     return 0
 
@@ -92,14 +96,14 @@ def _stopped(error: BaseException | None) -> str:
     """What a KeyboardInterrupt says; a further Ctrl-C may have come while the first was on its way."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt) and (said := f"{error}{_notes(error)}"):
-            return _as_options(said).removeprefix("; ")
+            return said.removeprefix("; ")
         error = error.__context__
     return "stopped by Ctrl-C"
 
 
 def _notes(error: BaseException) -> str:
     """What was noted on an error: which update is saved, for one."""
-    return "".join(f"; {_as_options(note)}" for note in getattr(error, "__notes__", []))
+    return "".join(f"; {note}" for note in getattr(error, "__notes__", []))
 
 
 def _place(error: BaseException | None) -> str:
@@ -136,6 +140,8 @@ def run_command(
         from ppobook.run.spellings import did_you_mean
 
         hint = f": use ppobook {name}" if name in COMMANDS else used_elsewhere(name)
+        if commands is not COMMANDS and name in OF_POLICIES:
+            hint = f": ppobook {name} is for policies; language models have none"
         hint = hint or did_you_mean(name, commands)
         raise ValueError(f"the command must be {validation.one_of(list(commands))}, got {words[0]!r}{hint}")
     module, _, function = commands[name][0].partition(":")
@@ -145,12 +151,6 @@ def run_command(
 def _print_anything() -> None:
     """Let stdout and stderr replace characters that their encoding lacks, as γ in ASCII."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        # "surrogateescape", the default of the C locale, refuses such characters too.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
-
-
-def _as_options(message: str) -> str:
-    """A message of the library in the command line's words: resume='folder' is --resume folder."""
-    message = re.sub(r"\bresume='([^' ]+)'", r"--resume \1", message)
-    message = re.sub(r"\bfolder=('[^']+')", r"\1", message)
-    return message.replace(", kept only in .run", "; not saved: --out was not given")

@@ -59,6 +59,15 @@ def _one_word(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
     )
 
 
+class Typed(tuple[Any, ...]):
+    """A tuple that messages show as it was typed: 1,000 may have been meant as a number."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def literal(text: str) -> Any:
     """A number, a tuple, True, None, …, as Python reads it, with 1e5 as an integer; else the text itself."""
     if text.lower() in ("true", "false"):
@@ -67,6 +76,9 @@ def literal(text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
         return text
+    if isinstance(value, tuple):
+        value = Typed(value)
+        value.text = text
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -281,6 +293,8 @@ def _unknown(
     name = next((_named(word) for word in words if _named(word)), None)
     if name is None:
         takes = f": {prog} takes {' and '.join(f'one {place}' for place in places)}" if places else ""
+        if not places and re.fullmatch(r"[\d.]+", words[0]):
+            takes = ": several numbers are one word, as in --hidden 64,64"
         return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
     elsewhere = {other: [f.name for f in dataclasses.fields(kind)] for other, kind in others.items()}
     hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)

@@ -91,7 +91,7 @@ def train(words: Sequence[str], prog: str) -> None:
             refuse_to_import(file, "env", in_file.get("env"))
         known = {f.name for kind in kinds for f in fields(kind)}
         given, settings = merged(file, in_file, given, settings, ARGUMENTS, known, algorithm)
-    see_here(given.get("env"))
+    see_here(given.get("env", training.config_before().get("env")))
     if training.resume is None:
         if algorithm is None:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.cli.options import Default, MaybeFile, MaybeRun, literal
-from ppobook.run.settings import Settings, argument
+from ppobook.run.settings import NUMBERS, Settings, argument
 from ppobook.run.spellings import did_you_mean
 
 
@@ -66,6 +67,14 @@ class Training:
         progress = False if self.quiet else None
         return {"resume": self.resume, "progress": progress, "tensorboard": self.tensorboard}
 
+    def config_before(self) -> dict[str, Any]:
+        """The config.json of the run that is resumed; empty if it can't be read, which others report."""
+        try:
+            found = json.loads(Path(self.resume or "", "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if self.resume and isinstance(found, dict) else {}
+
     def updates(self) -> int:
         """How many updates the run has that is to be resumed; -1 for a new one."""
         from ppobook.run.folder import checkpoints, is_run, update_of
@@ -100,6 +109,8 @@ def merged(
                     f"config={file!r} has {name!r}, which no file can have: give {option} on the command line"
                 )
             hint = did_you_mean(name, [*arguments, *known])
+            if isinstance(in_file[name], dict):
+                hint = ": settings are not grouped"
             raise ValueError(f"config={file!r} has {name!r}, which is not a setting of {called}{hint}")
     first = {name: x for name, x in in_file.items() if name in arguments}
     return first | given, {name: x for name, x in in_file.items() if name not in arguments} | settings
@@ -118,14 +129,9 @@ def check_settings(
     `typed` are the settings of the command line. A run's config as FILE has some without effect; what is
     typed beside it must have one.
     """
-    for name in {
-        "seed",
-        "checkpoint_every",
-        "checkpoint_minutes",
-        "num_threads",
-        "total_steps",
-    } & given.keys():
-        argument(name, given[name])
+    for name in NUMBERS:
+        if name in given:
+            argument(name, given[name])
     made = kind.make(called.partition(":")[2] or called, settings, preset)
     if ":" not in called:  # a user's own may use any setting as it likes
         made.refuse_without_effect(typed)
@@ -197,11 +203,9 @@ def read_settings(file: str) -> dict[str, Any]:
         raise ValueError(f"config must be a YAML file with lines such as 'lr: 0.001', got {file!r}")
     if repeated:
         raise ValueError(f"config must have each setting once, got {repeated!r} twice in {file!r}")
-    # YAML reads 1e-3 as text.
-    return {
-        name.replace("-", "_"): literal(value) if isinstance(value, str) else value
-        for name, value in found.items()
-    }
+    # YAML reads 1e-3 as text. The names of settings are in lower case.
+    names = {name: name.replace("-", "_") if name.islower() else name for name in found}
+    return {names[name]: literal(x) if isinstance(x, str) else x for name, x in found.items()}
 
 
 def _repeated(node: Any) -> str | None:

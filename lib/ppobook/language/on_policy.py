@@ -152,7 +152,7 @@ class Sampling(Stage):
         rewards = torch.cat(self.map_rows(n, score_rows, at_once=at_once, together=self.rows_per_prompt))
         if not math.isfinite(rewards.square().sum().item()):
             largest = float(rewards.abs().max())
-            raise FloatingPointError(
+            raise ValueError(
                 f"rewards must have squares that a float32 can hold, got {largest:g}: make them smaller"
             )
         return rewards

@@ -29,8 +29,13 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from ppobook import validation
+
 # Exceptions of another process that are raised by their own type.
-_KINDS = (ValueError, TypeError, KeyError, FloatingPointError, RuntimeError, NotImplementedError, OSError)
+_KINDS = (
+    *(ValueError, TypeError, KeyError, FloatingPointError, RuntimeError, NotImplementedError, OSError),
+    validation.NotFiniteError,
+)
 
 
 def begin() -> None:
@@ -92,10 +97,10 @@ def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
     if world_size() == 1:
         return function()
     mine: list[Any] = []
-    error: Exception | None = None
+    error: Exception | SystemExit | None = None
     try:
         mine = function()
-    except Exception as caught:
+    except (Exception, SystemExit) as caught:  # of sys.exit in a reward function
         error = caught
     gathered: list[Any] = [None] * world_size()
     failed = None if error is None else (type(error).__name__, str(error))

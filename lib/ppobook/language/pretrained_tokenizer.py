@@ -117,9 +117,13 @@ def open_tokenizer(tokenizer: Any) -> Tokenizer:
             raise ValueError(f"{must} {error}") from None
         try:
             auto = library().AutoTokenizer
-            tokenizer = auto.from_pretrained(tokenizer, trust_remote_code=False, local_files_only=stored)
+            found = auto.from_pretrained(tokenizer, trust_remote_code=False, local_files_only=stored)
+            # Some kinds are made, with no words, from a folder without a tokenizer's files.
+            if not found.get_vocab().keys() - found.all_special_tokens:
+                raise ValueError("no vocabulary")
         except Exception as error:  # of many types
             raise ValueError(f"{must} {str(tokenizer)!r} ({validation.reason(error)})") from None
+        tokenizer = found
     if hasattr(tokenizer, "eos_token_id"):
         return PretrainedTokenizer(tokenizer)
     for name in ("vocab_size", "eos", "pad", "encode", "decode"):

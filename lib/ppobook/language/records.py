@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ppobook import validation
 from ppobook.language.world import World
+from ppobook.run.folder import is_run
 
 Record = Mapping[str, Any]
 T = TypeVar("T")
@@ -174,6 +175,8 @@ def _read_file(path: Path) -> Records:
             f"data must be a JSONL file, got {str(path)!r}, a folder of datasets. Pass what "
             "datasets.load_from_disk reads, or write it by its to_json(…)"
         )
+    if is_run(path):
+        raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a run: pass it as model")
     if not path.is_file():
         raise FileNotFoundError(
             f"data must be a JSONL file, got {str(path)!r}, where there is none. What datasets.load_dataset "
@@ -190,7 +193,7 @@ def _read_file(path: Path) -> Records:
                 if not rows and line.lstrip().startswith("["):
                     return _read_list(path, line + file.read(), number)
                 if line.strip():
-                    rows.append(_DECODER.decode(line))
+                    rows.append(_DECODER.decode(line.rstrip()))
                     lines.append(number)
     except json.JSONDecodeError as error:
         raise ValueError(
@@ -198,12 +201,23 @@ def _read_file(path: Path) -> Records:
         ) from None
     except _RepeatedKeyError as error:
         raise ValueError(f"{path}, line {number} must have each key once, got {error}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8, got {error.reason} after line {number}") from None
+    except UnicodeDecodeError as error:  # it counts from the beginning of the block that was read
+        raise ValueError(f"{path}, line {_line_that_fails(path)} must be UTF-8, got {error.reason}") from None
     return Records(rows, str(path), lines)
 
 
+def _line_that_fails(path: Path) -> int:
+    """The first line of a file that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        content = content[: error.start]
+    return 1 + content.count(b"\n")
+
+
 def _read_list(path: Path, text: str, number: int) -> Records:
+    text = text.rstrip()
     try:
         rows = _DECODER.decode(text)
     except _RepeatedKeyError as error:

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.rewards import Reward
@@ -158,7 +157,7 @@ class Stage(Stateful):
 
         Raises
         ------
-        FloatingPointError
+        ValueError
             The loss is of numbers that are not finite.
         """
         self.optimizer.zero_grad()
@@ -167,14 +166,8 @@ class Stage(Stateful):
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
             mine = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
-            try:
-                outputs = forward(mine)
-                value, metrics = loss(mine, outputs)
-            except validation.NotFiniteError as error:
-                raise FloatingPointError(
-                    f"the loss must stay finite, got one that is not ({error}): try a smaller lr (now "
-                    f"{self.settings.lr:g})"
-                ) from error
+            outputs = forward(mine)
+            value, metrics = loss(mine, outputs)
             (value * (float(weight(mine)) / total)).backward()
             detached = {name: x.detach() for name, x in outputs.items()}
             return detached, value.item(), {name: float(x) for name, x in metrics.items()}

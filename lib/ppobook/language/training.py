@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -33,9 +32,6 @@ from ppobook.run.training import run_training
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
 _GIVEN = ("model", "reference", "reward_model")
-
-# Metrics that are finite, or training is at its end.
-_FINITE = {"loss", "policy_loss", "value_loss", "grad_norm"}
 
 
 def train(
@@ -267,13 +263,6 @@ class _Training(TrainingLoop):
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
-        # With an infinite norm, gradient clipping would leave no step.
-        for name in sorted(_FINITE & metrics.keys()):
-            if not math.isfinite(metrics[name]):
-                raise FloatingPointError(
-                    f"{name} must stay finite, got {float(metrics[name])} in update {self.update + 1}: "
-                    "rewards, coefficients or learning rate may be too large"
-                )
         past = int(self.history.last("tokens")) if self.history else 0
         return {
             "tokens": past + tokens,

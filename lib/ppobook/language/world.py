@@ -29,6 +29,7 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, right_pad
+from ppobook.run.spellings import hinting
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -115,6 +116,7 @@ class World:
         A number out of range; clauses that are not probabilities; a length too short for any text.
     """
 
+    @hinting
     def __init__(
         self,
         *,

@@ -165,7 +165,10 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
             got = f"{what}{folders_like(folder.path)}"
         raise OSError(f"{folder} must be the folder of a run, got {got}") from None
     if not complete:
-        raise FileNotFoundError(f"{folder} must be the folder of a run, got one without a checkpoint")
+        got = "one without a checkpoint"
+        if folder.path.absolute() in checkpoints(folder.path.absolute().parent):
+            got = f"a checkpoint of one: pass {str(folder.path.parent)!r}"
+        raise FileNotFoundError(f"{folder} must be the folder of a run, got {got}")
     last = checkpoint or complete[-1]
     hint = f". To go back to {complete[-2].name}, remove {last.name}" if len(complete) > 1 else ""
     where = f"{folder}: {last.name}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from ppobook import validation
+from ppobook.run.naming import named
 
 
 class RunFolder(NamedTuple):
@@ -26,7 +27,7 @@ class RunFolder(NamedTuple):
         return self._replace(path=self.path.absolute())
 
     def __str__(self) -> str:
-        return f"{self.argument}={str(self.path)!r}"
+        return named(self.argument, self.path)
 
 
 def checkpoints(path: Path) -> list[Path]:
@@ -98,7 +99,9 @@ def make_new(folder: RunFolder) -> None:
         run = checkpoints(folder.path)
         what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
         hint = (
-            f". Pass resume={str(folder.path)!r} to continue it" if run and folder.argument == "out" else ""
+            f". Pass {named('resume', folder.path)} to continue it"
+            if run and folder.argument == "out"
+            else ""
         )
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 

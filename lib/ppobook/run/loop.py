@@ -17,11 +17,12 @@ from ppobook.run.checkpoint import Checkpoint, Format, delete_later, write_check
 from ppobook.run.folder import RunFolder, holds, refuse_unless_writable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
-from ppobook.run.metrics import check_metrics
+from ppobook.run.metrics import check_metrics, refuse_unless_finite
+from ppobook.run.naming import in_shell, named
 from ppobook.run.progress import Progress, events, say
 from ppobook.run.state import Kept
-from ppobook.run.weights import weights_are_finite, weights_diverged
-from ppobook.validation import counted, reason
+from ppobook.run.weights import norm_of, weights_are_finite, weights_diverged
+from ppobook.validation import NotFiniteError, counted, reason
 
 
 class TrainingLoop(abc.ABC):
@@ -69,6 +70,8 @@ class TrainingLoop(abc.ABC):
         self.saved = -1
         self._saved_at = time.monotonic()
         self._unwritable = False
+        # The norm of the weights when training begins: steps that are too large change it.
+        self._norm = 0.0
         # The state before the update in progress; None between two updates.
         self._kept: Kept | None = None
         self._metrics_checked = False
@@ -112,12 +115,16 @@ class TrainingLoop(abc.ABC):
         return {}
 
     def learning_rates(self) -> dict[str, float]:
-        """Learning rates by name, for the message that weights have diverged."""
+        """Learning rates by name, for the message that training has diverged."""
         return {
             name: rate
             for name, rate in self.config.items()
             if f"_{name}".endswith("_lr") and isinstance(rate, int | float)
         }
+
+    def overflowing(self) -> str:
+        """What makes numbers overflow whatever the learning rate, and a remedy; empty if nothing is known."""
+        return ""
 
     @property
     def saves_anywhere(self) -> bool:
@@ -169,16 +176,17 @@ class TrainingLoop(abc.ABC):
         return min(1.0, self.position / self.config[self.limit])
 
     def metrics(self, by: str, returned: Any) -> dict[str, Any]:
-        """What a learner's update returned; checked in the first update."""
+        """What a learner's update returned: its kind checked in the first update, its losses in each."""
         if not self._metrics_checked:
             check_metrics(by, returned, self.reserved)
             self._metrics_checked = True
+        refuse_unless_finite(by, returned)
         return dict(returned)
 
     def how_to_resume(self, folder: Path) -> str:
         """For the message of a run that ended early."""
         again = " and ".join(f"{name} {self.config[name]!r}" for name in self.passed_again())
-        return f"go on with resume={str(folder)!r}" + (f", and {again} again" if again else "")
+        return f"go on with {named('resume', folder)}" + (f", and {again} again" if again else "")
 
     def checkpoint(self) -> Checkpoint:
         """Everything needed to resume from here."""
@@ -263,7 +271,7 @@ class TrainingLoop(abc.ABC):
                     line.announce(self.announcement())
                 if self.saved < 0:
                     self.save(folder, due=True)
-                signal = 0
+                signal, self._norm = 0, norm_of(self.modules())
                 while self.position < total and not (signal := self.agree(int(interrupts.asked or 0))):
                     self._kept = None  # the one before need not stay beside it
                     self._kept = Kept(self.state())
@@ -324,22 +332,42 @@ class TrainingLoop(abc.ABC):
     def _interrupted(self, signal: int, path: Path | None) -> Interrupted:
         by = "Ctrl-C" if signal == SIGINT else Signals(signal).name
         place = "" if self.counter == "update" else f", {counted(self.position, self.unit)}"
-        kept = f"; {self.how_to_resume(path)}" if path is not None else ", kept only in .run"
+        kept = "; not saved: --out was not given" if in_shell() else ", kept only in .run"
+        if path is not None:
+            kept = f"; {self.how_to_resume(path)}"
         return Interrupted(f"stopped by {by} after update {self.update}{place}{kept}", self.run(), signal)
 
     def _finite_update(self) -> dict[str, Any]:
-        """An update after which the weights are finite."""
+        """An update after which the weights are finite.
+
+        Raises
+        ------
+        FloatingPointError
+            They are not, or another number was not.
+        """
         try:
             row = self.one_update()
             if not weights_are_finite(self.modules()):
                 raise FloatingPointError
         except Exception as error:
             # Diverged weights can make anything fail; then they are what to report.
-            if not weights_diverged(self.modules()):
+            if weights_diverged(self.modules()):
+                what = "weights must stay finite"
+            elif isinstance(error, FloatingPointError | NotFiniteError):
+                what = str(error).partition(":")[0]
+            else:
+                raise
+            if overflowing := self.overflowing():
+                raise FloatingPointError(f"{what}: {overflowing}") from error
+            norm = norm_of(self.modules())
+            if (
+                not self.update and norm == self._norm
+            ):  # no step has been taken that could have been too large
                 raise
             now = " or ".join(f"{name} (now {rate:g})" for name, rate in self.learning_rates().items())
+            less = ", or smaller rewards or coefficients" if norm < 2 * self._norm else ""
             raise FloatingPointError(
-                f"weights must stay finite, got diverged ones in update {self.update + 1}: try a smaller "
-                f"{now or 'step'}"
+                f"training has diverged in update {self.update + 1}: {what}; try a smaller {now or 'step'}"
+                f"{less}"
             ) from error
         return row

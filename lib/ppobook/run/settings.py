@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ppobook import validation
-from ppobook.run.spellings import did_you_mean
+from ppobook.run.spellings import OTHER_VALUES, did_you_mean
 
 # What a setting needs of others to have an effect: one of these values, or a number above this one.
 Needs = Mapping[str, tuple[Any, ...] | float]
@@ -162,7 +163,7 @@ class Settings:
                 return None
             kind = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:
-            return validation.choice(name, value, choices)
+            return validation.choice(name, value, choices, OTHER_VALUES)
         if kind is bool:
             return validation.flag(name, value)
         if kind is int:
@@ -198,18 +199,27 @@ def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
     return value in wanted if isinstance(wanted, tuple) else value is not None and value > wanted
 
 
+def _total_steps(name: str, value: Any) -> int:
+    steps = whole(name, value)
+    if steps > 10**12:
+        raise ValueError(f"{name} must be an integer of at most 10**12, got {value!r}")
+    return steps
+
+
+# The arguments of `train` that are numbers, and what checks them.
+NUMBERS: dict[str, Callable[[str, Any], Any]] = {
+    "seed": functools.partial(validation.count, low=0),
+    "total_steps": _total_steps,
+    "checkpoint_every": validation.count,
+    "checkpoint_minutes": functools.partial(validation.number, above=0),
+    # With more threads than this the system may refuse one in the middle, which ends the process.
+    "num_threads": functools.partial(validation.count, high=256),
+}
+
+
 def argument(name: str, value: Any) -> Any:
     """An argument of `train` that is a number, checked."""
-    if name == "checkpoint_minutes":
-        return validation.number(name, value, above=0)
-    if name == "total_steps":
-        steps = whole(name, value)
-        if steps > 10**12:
-            raise ValueError(f"{name} must be an integer of at most 10**12, got {value!r}")
-        return steps
-    limits = {"seed": {"low": 0}, "num_threads": {"high": 256}}
-    # With more threads than this the system may refuse one in the middle, which ends the process.
-    return validation.count(name, value, **limits.get(name, {}))
+    return NUMBERS[name](name, value)
 
 
 def settings_class_of(kind: Any) -> type[Settings]:

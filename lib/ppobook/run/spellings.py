@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Stable-Baselines3, CleanRL, TRL, and earlier versions of this library. Of several names here, a suggestion
 # has those that the algorithm knows.
 OTHER_NAMES = {
     "adam_epsilon": ("adam_eps",),
     "anneal_lr": ("lr_final",),
+    "bf16": ("dtype",),
     "batch_size": ("num_minibatches", "value_minibatches"),
     "beta": ("kl_coef",),
     "cg_max_steps": ("cg_iterations",),
@@ -34,14 +41,17 @@ OTHER_NAMES = {
     "judge": ("reward_model", "reward"),
     "kl_coef_target": ("kl_target",),
     "learning_rate": ("lr",),
+    "log_std_init": ("initial_std",),
     "loss_type": ("reduction", "loss"),
     "max_completion_length": ("max_new_tokens",),
+    "max_length": ("max_new_tokens",),
     "max_steps": ("updates", "total_steps"),
     "minibatch_size": ("num_minibatches",),
     "mean_return": ("return_mean",),
     "mean_reward": ("return_mean",),
     "mini_batch_size": ("num_minibatches",),
     "n_envs": ("num_envs",),
+    "n_eval_episodes": ("episodes",),
     "n_epochs": ("epochs",),
     "n_steps": ("num_steps",),
     "net_arch": ("hidden",),
@@ -53,25 +63,43 @@ OTHER_NAMES = {
     "num_ppo_epochs": ("epochs",),
     "num_train_epochs": ("epochs", "updates"),
     "output_dir": ("out",),
+    "peft_config": ("lora",),
     "per_device_train_batch_size": ("batch_size",),
     "policy_kwargs": ("hidden", "activation"),
+    "ref_model": ("reference",),
+    "resume_from_checkpoint": ("resume",),
     "response_length": ("max_new_tokens",),
     "return": ("return_mean",),
     "returns": ("return_mean",),
     "reward": ("reward_model", "return_mean"),
     "reward_model": ("reward",),
+    "save_path": ("out",),
+    "save_steps": ("checkpoint_every",),
     "scale_rewards": ("scale",),
     "steps": ("updates", "total_steps"),
     "target_kl": ("max_kl", "kl_target"),
+    "tensorboard_log": ("tensorboard",),
     "total_timesteps": ("total_steps",),
+    "train_dataset": ("data",),
     "update_epochs": ("epochs",),
+    "verbose": ("progress", "quiet"),
     "vf_coef": ("value_coef",),
     "warmup_steps": ("warmup",),
 }
 
+# What other libraries call the value of a setting.
+OTHER_VALUES = {"sigmoid": "dpo"}
+
+# What takes the place of something that this library does without.
+INSTEAD = dict.fromkeys(
+    ("callback", "callbacks"),
+    "Override update, of a Learner, or step, of a Stage, in a class of your own",
+)
+
 # Where a number cannot be taken over as it is.
 CONVERSIONS = {
     "batch_size": "num_minibatches is a count: num_envs · num_steps / batch_size.",
+    "log_std_init": "initial_std is exp(log_std_init).",
     "minibatch_size": "num_minibatches is a count: num_envs · num_steps / minibatch_size.",
     "vf_coef": "value_coef weighs half the squared error: it is twice Stable-Baselines3's vf_coef.",
 }
@@ -79,7 +107,9 @@ CONVERSIONS = {
 
 def meant(name: str, known: Collection[str]) -> list[str]:
     """Those of the known names that `name` may stand for: another library's spelling, or a near miss."""
-    return _other_names(name, known) or difflib.get_close_matches(name, known, n=2)
+    if name in OTHER_NAMES:
+        return _other_names(name, known)
+    return difflib.get_close_matches(name, known, n=2)
 
 
 def did_you_mean(
@@ -99,6 +129,8 @@ def did_you_mean(
     elsewhere : mapping, optional
         What other algorithms know: without another library's spelling, the message says which have the name.
     """
+    if name in INSTEAD:
+        return f". {INSTEAD[name]}."
     others = {} if _other_names(name, known) else elsewhere or {}
     for one in (name, *OTHER_NAMES.get(name, ())):
         having = [other for other, names in others.items() if one in names]
@@ -110,6 +142,21 @@ def did_you_mean(
         return ""
     conversion = CONVERSIONS[name] if name in CONVERSIONS and OTHER_NAMES[name][0] in found else ""
     return f". Did you mean {' or '.join(map(shown.format, found))}? {conversion}".rstrip()
+
+
+def hinting(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that suggests a name where it is given an unknown keyword argument."""
+    known = list(inspect.signature(function).parameters)
+    called = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def call(*args: P.args, **given: P.kwargs) -> T:
+        for name in given:
+            if name not in known:
+                raise TypeError(f"{called} has no argument {name!r}{did_you_mean(name, known)}")
+        return function(*args, **given)
+
+    return call
 
 
 def _other_names(name: str, known: Collection[str]) -> list[str]:

@@ -74,13 +74,12 @@ def run_training(
             if writes:
                 held.enter_context(locked(folder))
             loop = resumed(folder)
-            loop.refuse_unless_finite()
         else:
             loop = new()
-            loop.refuse_unless_finite()
-            if folder is not None and writes:
-                make_new(folder)
-                held.enter_context(locked(folder))
+        loop.refuse_unless_finite()
+        if folder is not None and resume is None and writes:
+            make_new(folder)
+            held.enter_context(locked(folder))
         held.enter_context(threads(num_threads))
         interrupts = held.enter_context(Interrupts(answers=writes))
         loop.go(folder if writes else None, interrupts, progress, tensorboard, checkpoint_minutes)

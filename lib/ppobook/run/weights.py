@@ -14,11 +14,17 @@ LARGEST = 1e6
 
 def weights_are_finite(modules: Iterable[nn.Module]) -> bool:
     """Whether all weights are finite."""
-    weights = [p.detach() for module in modules for p in module.parameters()]
+    modules = list(modules)
     # A finite norm has finite terms, and is computed in one go. An infinite one may have overflowed.
-    if math.isfinite(torch.nn.utils.get_total_norm(weights).item()):
+    if math.isfinite(norm_of(modules)):
         return True
-    return all(torch.isfinite(p).all() for p in weights)
+    return all(torch.isfinite(p).all() for module in modules for p in module.parameters())
+
+
+def norm_of(modules: Iterable[nn.Module]) -> float:
+    """The norm of all weights."""
+    weights = [p.detach() for module in modules for p in module.parameters()]
+    return float(torch.nn.utils.get_total_norm(weights))
 
 
 @torch.no_grad()

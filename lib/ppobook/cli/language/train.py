@@ -151,7 +151,7 @@ def _train(
 
     no_progress_bars(training.quiet)
     if resume is not None:
-        _refuse_without_function(resume, given)
+        _refuse_without_function(training, given)
     else:
         for option in ("model", "reference"):
             refuse_nowhere(option, given.get(option))
@@ -225,15 +225,12 @@ def _read_config(file: str, stage: str) -> dict[str, Any]:
     return found
 
 
-def _refuse_without_function(folder: str, given: dict[str, Any]) -> None:
+def _refuse_without_function(training: Training, given: dict[str, Any]) -> None:
     """Raise if a run had a function as its reward, which no folder holds, and none is given."""
-    try:
-        named = json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))["reward"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # not a run; whatever reads it says so
+    named = training.config_before().get("reward")
     if "reward" not in given and isinstance(named, str) and named.startswith("function "):
         raise ValueError(
-            f"--resume {folder}: the run was made with a {named}, which is not in its folder: give "
+            f"--resume {training.resume}: the run was made with a {named}, which is not in its folder: give "
             f"--reward MODULE:{named.removeprefix('function ')} too"
         )
 
