@@ -1,0 +1,59 @@
+"""Checks of chapter 2's exercises, trust regions and TRPO.
+
+Each probe is small enough to be worked out by hand. Where a number must be known exactly it comes from a
+definition that is slow and of no use to a reader in a hurry: a sum over every trajectory, finite differences,
+a world whose tables are made up, a matrix written out. A mistake is recognised by what it does to the probe.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import Chapter, Stop
+from ..probes import finite_differences
+
+CHAPTER = Chapter(
+    2,
+    "Trust regions and TRPO",
+    {
+        "sec-ratios": "Weighing the past",
+        "sec-ess": "How many samples are left?",
+        "sec-difference": "The performance-difference lemma",
+        "sec-surrogate": "What the ratio leaves out",
+        "sec-bound": "How far does the theory let us go?",
+        "sec-mean-kl": "A leash in place of a guarantee",
+        "sec-natural-gradient": "The natural gradient",
+        "sec-line-search": "Trying the step before taking it",
+        "sec-trpo": "TRPO, in a page",
+    },
+)
+
+
+def two(value: Any, expected: str) -> tuple[Any, Any]:
+    """The two results of the reader's function."""
+    if value is None:
+        raise Stop("returned", "nothing came back", f"It is to return {expected}. Is there a `return`?")
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        results = isinstance(value, tuple | list)
+        came = f"{len(value)} results" if results else f"one thing, a {type(value).__name__}"
+        raise Stop("returned", "not two results", f"It is to return {expected}; what came back is {came}.")
+    return value[0], value[1]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    raised = np.exp(logits - logits.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def divergence(q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """KL(q, p) of each row."""
+    return (q * np.log(q / p)).sum(-1)
+
+
+def score_table(logits: np.ndarray) -> np.ndarray:
+    """Row a: the slopes of log π(a) by each logit, from central differences and nothing else."""
+    return np.array(
+        [finite_differences(lambda z, a=a: np.log(softmax(z)[a]), logits) for a in range(len(logits))]
+    )

@@ -1,0 +1,1 @@
+"""Answers to chapter 2's exercises."""
