@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from checks import Right, Unnamed, Wrong
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ppobook.trpo import conjugate_gradient, fisher_vector_product
-
-from checks import Right, Unnamed, Wrong
 
 RIGHT: Right = {}
 WRONG: Wrong = {}
@@ -134,7 +133,9 @@ UNNAMED["fisher-softmax"] = [
     product(scale=lambda x, weights: 0.25),
     lambda weights, x, v: product()(weights, x[:4], v),
     lambda weights, x, v: product()(weights, x, v) / v.norm() * 26**0.5,
-    lambda weights, x, v: product(push=lambda p, u: p * (u - (p[:1] * u).sum(1, keepdim=True)))(weights, x, v),
+    lambda weights, x, v: product(push=lambda p, u: p * (u - (p[:1] * u).sum(1, keepdim=True)))(
+        weights, x, v
+    ),
     product(push=lambda p, u: p**2 * (u - (p * u).sum(1, keepdim=True))),
 ]
 
@@ -406,6 +407,8 @@ RIGHT["hunt-fisher"] = [
     the_librarys_product,
     by_scores,
 ]
+
+
 def by_backward(policy, observations, v, damping, *, clean=False):
     """Two calls of backward(), which adds to what is in .grad already."""
     if clean:
@@ -434,10 +437,11 @@ def by_distributions(policy, observations, v, damping):
     p = torch.distributions.Categorical(logits=policy(observations).detach())
     q = torch.distributions.Categorical(logits=policy(observations))
     parameters = list(policy.parameters())
-    slope = torch.autograd.grad(
-        torch.distributions.kl_divergence(p, q).mean(), parameters, create_graph=True
+    slope = torch.autograd.grad(torch.distributions.kl_divergence(p, q).mean(), parameters, create_graph=True)
+    dot = sum(
+        (s * part.view_as(s)).sum()
+        for s, part in zip(slope, v.split([s.numel() for s in slope]), strict=True)
     )
-    dot = sum((s * part.view_as(s)).sum() for s, part in zip(slope, v.split([s.numel() for s in slope]), strict=True))
     return torch.cat([g.reshape(-1) for g in torch.autograd.grad(dot, parameters)]) + damping * v
 
 
@@ -451,7 +455,6 @@ UNNAMED["hunt-fisher"] = [
     lambda policy, x, v, damping: curvature()(policy, x[:1], v, damping),
     curvature(damped=lambda v, damping: min(damping, 1.0) * v),
     curvature(damped=lambda v, damping: damping * v.sign()),
-    lambda policy, x, v, damping: curvature(states=lambda kl: kl.max())(policy, x, v, damping),
     curvature(damped=lambda v, damping: damping**2 * v),
     lambda policy, x, v, damping: curvature()(policy, x, v, damping).abs(),
 ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from checks import Right, Unnamed, Wrong
 
 RIGHT: Right = {}
@@ -78,6 +77,7 @@ WRONG["per-step-ratio"] = {
     "the ratio is upside down": ratios(step=lambda new, old: (old - new).exp()),
     "a difference of probabilities, not a ratio": ratios(step=lambda new, old: new.exp() - old.exp()),
     "padding gets a ratio of its own": [
+        lambda new, old, mask: by_where(new, old, mask[:1].expand_as(mask)),
         ratios(masked=False),
         lambda new, old, mask: ((new - old).exp() * mask, ((new - old) * mask).sum(1).exp()),
     ],
@@ -92,9 +92,7 @@ WRONG["per-step-ratio"] = {
     "the logarithms are averaged, not added": ratios(
         whole=lambda logs, mask: ((logs * mask).sum(1) / mask.sum(1)).exp()
     ),
-    "the product runs out of numbers": ratios(
-        whole=lambda logs, mask: (logs * mask).exp().prod(1)
-    ),
+    "the product runs out of numbers": ratios(whole=lambda logs, mask: (logs * mask).exp().prod(1)),
     "cut off from autograd": [
         lambda new, old, mask: tuple(x.detach() for x in by_where(new, old, mask)),
         lambda new, old, mask: (by_where(new, old, mask)[0], by_where(new, old, mask)[1].detach()),
@@ -122,20 +120,20 @@ WRONG["per-step-ratio"] = {
             torch.where(mask, new.exp() / old.detach().exp(), 1.0),
             by_where(new, old, mask)[1],
         ),
-        lambda new, old, mask: (
-            ((new - old.detach()).clamp(max=80) * mask).exp() + 0 * (new - old.detach()).exp() * ~mask,
-            by_where(new, old, mask)[1],
-        ),
     ],
 }
 UNNAMED["per-step-ratio"] = [
-    lambda new, old, mask: by_where(new, old, mask[:1].expand_as(mask) & mask[-1:].expand_as(mask) | mask[0]),
     lambda new, old, mask: (by_where(new, old, mask)[0], by_where(new, old, mask)[1].clamp(max=100.0)),
     lambda new, old, mask: tuple(x.clamp(0.1, 10.0) for x in by_where(new, old, mask)),
-    lambda new, old, mask: (by_where(new, old, mask)[0], by_where(new, old, mask)[0].cumprod(1)[:, 2]),
+    lambda new, old, mask: (
+        by_where(new, old, mask)[0],
+        by_where(new, old, mask)[0].cumprod(1)[:, :3][:, -1],
+    ),
     ratios(whole=lambda logs, mask: (logs * mask).sum(1).clamp(-20, 20).exp()),
     ratios(whole=lambda logs, mask: logs[:, 0].exp()),
-    lambda new, old, mask: tuple(x.detach() + y - y.detach() for x, y in zip(by_where(new, old, mask), (new, new.sum(1)), strict=True)),
+    lambda new, old, mask: tuple(
+        x.detach() + y - y.detach() for x, y in zip(by_where(new, old, mask), (new, new.sum(1)), strict=True)
+    ),
     lambda new, old, mask: by_where(new.clamp(min=-10), old.clamp(min=-10), mask),
 ]
 

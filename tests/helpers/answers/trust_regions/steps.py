@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from checks import Right, Unnamed, Wrong
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ppobook.trpo import conjugate_gradient, line_search
-
-from checks import Right, Unnamed, Wrong
 
 RIGHT: Right = {}
 WRONG: Wrong = {}
@@ -132,7 +131,7 @@ RIGHT["hunt-line-search"] = [
     the_librarys,
     picky(),
     with_nan_named,
-    picky(good=lambda gain, kl, m: 0 < gain and kl < m),
+    picky(good=lambda gain, kl, m: gain > 0 and kl < m),
 ]
 UNNAMED["hunt-line-search"] = [
     with_its_own(tries=6),

@@ -20,6 +20,9 @@ class _Made:
 
     allowed = ""
 
+    def __init_subclass__(cls) -> None:
+        cls.__name__ = "world"  # as a message calls it: “It was called with (a world, …)”
+
     def __init__(self, gamma: float, old: np.ndarray, new: np.ndarray) -> None:
         self.gamma, self.old, self.new = gamma, old, new
         self.n_states, self.n_actions = old.shape
@@ -41,9 +44,6 @@ class _Made:
 
 def _like(table: np.ndarray, probs: Any) -> Any:
     return torch.tensor(table) if isinstance(probs, Tensor) else table.copy()
-
-
-_Made.__name__ = "world"  # as a message calls it: “It was called with (a world, …)”
 
 
 # --- measured
@@ -103,12 +103,12 @@ def _two_plays() -> _Plays:
     return _Plays(
         0.25,
         np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]),
-        np.array([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]),
+        np.array([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]]),
         # Both average to zero under their own policy, as advantages do.
-        {"old": np.array([[2.0, -2], [6, -6], [0, 0]]), "new": np.array([[3.0, -1], [1, -3], [0, 0]])},
+        {"old": np.array([[2.0, -2], [7, -7], [0, 0]]), "new": np.array([[4.0, -1], [2, -3], [0, 0]])},
         {
             "old": (states, np.array([[0, 1, 0], [0, 0, 0]])),
-            "new": (states, np.array([[1, 0, 1], [1, 0, 0]])),
+            "new": (states, np.array([[1, 0, 0], [1, 0, 0]])),
         },
         mask,
     )
@@ -119,21 +119,23 @@ def performance_difference(answer: Answer) -> Findings:
     script = _two_plays()
     back = answer(script, script.old.copy(), script.new.copy(), 2, 0)
     got = float(as_array(back, (), "the estimate"))
-    played, judged = set(script.played), script.judged()
+    sides = set(script.played), script.judged()
     form = next((i for i, value in enumerate(script.estimates()) if close(got, value)), None)
     if form is None:
         yield from recognise(
             got,
             {
-                "no advantage is asked for": not judged,
-                "the roles are swapped": script.sums("old", "new"),
-                "advantages of the new policy": judged == {"new"} and played == {"new"},
+                "no advantage is asked for": not sides[1],
+                "the roles are swapped": sides == ({"old"}, {"new"})
+                and close(got, script.sums("old", "new")),
+                "advantages of the new policy": sides == ({"new"}, {"new"}),
                 "only the step's own ratio": script.sums("old", "old", weighed="step"),
-                "episodes of the old policy": script.sums("old", "old"),
+                "episodes of the old policy": sides == ({"old"}, {"old"})
+                and close(got, script.sums("old", "old")),
             },
         )
     if form is None and len(script.played) == 2:
-        swapped, mask = (played, judged) == ({"old"}, {"new"}), script.mask
+        swapped, mask = sides == ({"old"}, {"new"}), script.mask
         player, judge, sign = ("old", "new", -1.0) if swapped else ("new", "old", 1.0)
         terms, powers = sign * script.worth[judge][script.plays[player]], 0.25 ** np.arange(3)
         kept, wanted = terms * mask, float((terms * mask * powers).sum())
@@ -203,7 +205,11 @@ def performance_difference(answer: Answer) -> Findings:
         f"it finds {np.mean(tries):.3f} ± {error:.3f}, and the truth is {truth:.3f}",
     )
     same = as_array(answer(real, even, firm, 200, 0), (), "the estimate")
-    yield Property("the same seed gives the same estimate", close(tries[0], same, 1e-9))
+    yield Property(
+        "the same seed gives the same estimate",
+        close(tries[0], same, 1e-9),
+        f"it gives {tries[0]:.4f} and then {same:.4f}",
+    )
     yield Property("another seed gives another estimate", error > 1e-9, f"twelve times {tries[0]:.3f}")
 
 
@@ -218,7 +224,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
 
     def ask(policy: np.ndarray) -> float:
         pair = (torch.tensor(table, dtype=torch.float64) for table in (old, policy))
-        return float(as_array(answer(world, *pair), (), "the surrogate"))
+        return float(as_array(answer(world, *pair), (), "the surrogate").round(12)) + 0.0
 
     def line(world: TabularMDP, old: np.ndarray, new: np.ndarray) -> float:
         """The line that touches J at the old policy: known from J alone, by finite differences."""
@@ -242,6 +248,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
             "it forecasts no change, ever": close(there, here),
             "what an action is worth, not how much better than usual": close(here, before + visits @ values),
         },
+        tolerance=1e-5,
         before=before,
         after=after,
     )
@@ -255,6 +262,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
             "the ratio is upside down": visits @ (old * (old / new) * worth).sum(1),
             "the logarithm of the ratio": visits @ (old * np.log(new / old) * worth).sum(1),
         },
+        tolerance=1e-5,
         before=before,
         after=after,
         here=here,
@@ -275,6 +283,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
         close(middle, (here + there) / 2),
         f"it is {numbers(middle)} between {numbers(here)} and {numbers(there)}",
     )
+
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         states, actions = rng.integers((1, 2), (5, 5))
         terminal = rng.random(states) < 0.3
@@ -295,13 +304,9 @@ def surrogate_gradient(answer: Answer) -> Findings:
         return line(TabularMDP(p.P, p.R, p.gamma, p.start, p.terminal), p.old, softmax(p.logits))
 
     def of_logits(P: Any, R: Any, gamma: Any, start: Any, terminal: Any, old: Any, logits: Any) -> Any:  # noqa: N803
-        return answer(
-            TabularMDP(P, R, gamma, start, terminal), old.double(), logits.double().softmax(-1)
-        )
+        return answer(TabularMDP(P, R, gamma, start, terminal), old.double(), logits.double().softmax(-1))
 
-    yield agrees(
-        of_logits, slow, random_problems(draw), what="your surrogate", by=("logits",), held=("old",)
-    )
+    yield agrees(of_logits, slow, random_problems(draw), what="your surrogate", by=("logits",), held=("old",))
 
 
 # --- guaranteed
@@ -337,23 +342,23 @@ def bound_size(answer: Answer) -> Findings:
         back = answer(made, made.old.copy(), made.new.copy())
         if any(who == "new" for _, who in made.asked):
             raise Mistake("the new policy is asked")
-        return as_array(back, (), "the promised gain", finite=False)
+        return as_array(back, (), "the promised gain")
 
     # Every part of the bound has another size, so that it shows which one is wrong.
     probe = Problem(
-        gamma=0.6,
+        gamma=0.7,
         terminal=[False, False, True],
         visits=[1.5, 0.5, 0.0],
         old=[[0.75, 0.25], [0.5, 0.5], [0.5, 0.5]],
         new=[[0.5, 0.5], [0.4, 0.6], [0.999, 0.001]],
-        advantages=[[1.0, -3.0], [1.0, -1.0], [0.0, 0.0]],
+        advantages=[[1.0, -3.0], [1.2, -1.2], [0.0, 0.0]],
     )
     old, new, worth = (np.array(x) for x in (probe.old, probe.new, probe.advantages))
     visits = np.array(probe.visits)
     kls, wide = divergence(old, new), np.abs(new - old).sum(1)[0] / 2
     by_state = (new * worth).sum(1)
     forecast, kl = float(visits @ by_state), float(kls[0])
-    price = 4 * 3 * 0.6 / 0.16  # of one nat
+    price = 4 * 3 * 0.7 / 0.09  # of one nat
     bill, sharper = price * kl, float(np.abs(by_state).max()) / 3
     got = float(ask(*vars(probe).values()))
 
@@ -369,11 +374,13 @@ def bound_size(answer: Answer) -> Findings:
             "a forecast of nothing": -bill,
             "the sign of the forecast is turned round": -forecast - bill,
             "the new return, not the gain": either(7.0 + forecast - bill, 7.0 - bill),
-            "every state counts alike": either(*(f - bill for f in (by_state.sum(), by_state.mean(), -0.6))),
-            "the visits are made a distribution": either(forecast * 0.4 - bill, forecast / 2 - bill),
+            "every state counts alike": either(
+                *(f - bill for f in (by_state.sum(), by_state.mean(), by_state[:2].mean()))
+            ),
+            "the visits are made a distribution": either(forecast * 0.3 - bill, forecast / 2 - bill),
             "a mean KL, not the largest": less(
                 *(price * k for k in (kls[:2].mean(), kls[:2].sum(), kls.mean(), kls.sum())),
-                *(price * float(visits @ kls) / total for total in (1, 2, 2.5)),
+                *(price * float(visits @ kls) / total for total in (1, 2, 1 / 0.3)),
             ),
             "the KL the other way round": less(price * divergence(new, old)[0]),
             "the KL below zero": less(-price * kls[1]),
@@ -381,14 +388,14 @@ def bound_size(answer: Answer) -> Findings:
             "the total variation, not the KL": less(
                 *(price * w for w in (wide, wide**2, 2 * wide, 4 * wide**2))
             ),
-            "1 − γ is not squared": less(bill * 0.4),
-            "the square stands in the wrong place": less(bill * 0.6, bill * 0.16 / 0.64),
-            "γ is missing above": less(bill / 0.6),
+            "1 − γ is not squared": less(bill * 0.3),
+            "the square stands in the wrong place": less(bill * 0.7, bill * 0.09 / 0.51),
+            "γ is missing above": less(bill / 0.7),
             "the 4 is missing": less(bill / 4),
             "the 4 is a 2": less(bill / 2),
-            "the largest advantage, not the largest in size": less(bill / 3),
+            "the largest advantage, not the largest in size": less(bill * 1.2 / 3),
             "a mean advantage, not the largest": less(
-                bill * 1.5 / 3, bill * 1 / 3, bill * sharper, bill * np.abs(visits @ by_state) / 3
+                bill * 1.6 / 3, bill * 6.4 / 18, bill * sharper, bill * np.abs(visits @ by_state) / 3
             ),
         },
         forecast=forecast,

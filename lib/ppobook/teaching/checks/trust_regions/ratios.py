@@ -62,7 +62,9 @@ def per_step_ratio(answer: Answer) -> Findings:
             name = "the wrong policy is held still" if still else "the old policy can move"
             yield Mistake(name, what=what, slopes=by_old[0])
     logp = leaf(np.log(new) + np.where(mask, 0.0, 1000.0))
-    for what, result in zip(("steps", "trajectories"), ask(logp, leaf(np.log(old)), torch.tensor(mask)), strict=True):
+    for what, result in zip(
+        ("steps", "trajectories"), ask(logp, leaf(np.log(old)), torch.tensor(mask)), strict=True
+    ):
         (slopes,) = gradients(result.sum(), logp, what=f"the ratios of the {what}")
         if not np.isfinite(slopes).all():
             yield Mistake("padding makes the gradient nan", what=what, slopes=slopes[1])
@@ -73,7 +75,7 @@ def per_step_ratio(answer: Answer) -> Findings:
         change = np.where(np.arange(1024) % group < group // 2, -1.0, 1.0)[None]
         back = ask(leaf(change - 2.0), torch.full((1, 1024), -2.0), every)[1]
         one = as_array(back, (1,), "the second result", finite=False)
-        if close(whole, [3.0, 0.5]) and not close(one, [1.0], 1e-2):
+        if one[0] == 0 or not np.isfinite(one[0]):
             yield Mistake("the product runs out of numbers", got=one)
     large = torch.zeros(2, 40) + torch.tensor([[1.0], [-1.0]])
     back = ask(leaf(large - 2.0), torch.full((2, 40), -2.0), every[:, :40].expand(2, 40))[1]
@@ -142,9 +144,7 @@ def ess(answer: Answer) -> Findings:
             "a square is missing": either(first / second, first),
             "the weights do not add up to one": 1 / second,
             "the weights make no difference": either(1.0, 4.0),
-            "the mean weight is taken to be 1": either(
-                *(4 / (1 + weights.var(0, ddof=d)) for d in (0, 1))
-            ),
+            "the mean weight is taken to be 1": either(*(4 / (1 + weights.var(0, ddof=d)) for d in (0, 1))),
             "one step too few": size(weights[:, [1, 0]] * [0, 1] + [1, 0]),
             "weighed from the end, not from the start": size(np.cumprod(ratios[:, ::-1], 1)[:, ::-1]),
             "each trajectory is scaled by itself": either(
@@ -202,7 +202,7 @@ def ratio_variance(answer: Answer) -> Findings:
             mean, square = mean + chance * ratio, square + chance * ratio**2
         return square - mean**2
 
-    one, three = slow(Problem(old=old[:1], new=new[:1])), slow(Problem(old=old, new=new))
+    one = slow(Problem(old=old[:1], new=new[:1]))
     got, many = ask(old[:1], new[:1]), ask(old, new)
     (o, *_), (n, *_) = old, new
     r, back, drift = n / o, o / n, float(divergence(o, n))
@@ -216,13 +216,12 @@ def ratio_variance(answer: Answer) -> Findings:
                 o @ back**2 - (o @ back) ** 2, o @ back**2 - 1, n @ back**2 - 1
             ),
             "averaged under the new policy": either(n @ r**2 - (n @ r) ** 2, n @ r**2 - 1),
-            "every action counted alike": either(
-                r.var(), r.var(ddof=1), (r**2).mean() - 1, (r**2).sum() - 1
-            ),
+            "every action counted alike": either(r.var(), r.var(ddof=1), (r**2).mean() - 1, (r**2).sum() - 1),
             "summed over time, not over actions": np.prod(n**2 / o) - 1,
             "the approximation for small steps": either(2 * drift, np.expm1(2 * drift), np.expm1(one)),
             "the variance of the logarithm": o @ np.log(r) ** 2 - (o @ np.log(r)) ** 2,
         },
+        tolerance=1e-4,
     )
     yield from recognise(
         [got, many],

@@ -100,7 +100,7 @@ def hunt_line_search(answer: Answer) -> Findings:
     def judged(p: Problem, share: float) -> tuple[float, float]:
         far = share > p.edge
         gain = nan if far and p.spoilt == "nan" else -share if far and p.spoilt == "gain" else share
-        return gain, p.max_kl * (1.5 if far and p.spoilt == "kl" else 0.9)
+        return gain, p.max_kl * (1.02 if far and p.spoilt == "kl" else 0.98)
 
     def search(start: Tensor, step: Tensor, max_kl: float, tries: int, shrink: float, *rest: Any) -> Any:
         p = Problem(**dict(zip(vars(problems[0]), (start, step, max_kl, tries, shrink, *rest), strict=True)))
@@ -252,9 +252,9 @@ def _alike(left: np.ndarray, right: np.ndarray) -> float:
 def trust_step(answer: Answer) -> Findings:
     # Three states, one visited more often than the others.
     table = np.log(np.array([[1, 3, 4], [2, 2, 4], [1, 5, 2]]) / 8)
-    states = [0] * 6 + [1] * 3 + [2] * 3
-    actions = [0, 1, 2, 1, 2, 2, 0, 1, 2, 0, 1, 1]
-    worth = [-3.0, 1.0, 0.5, 1.0, 0.5, 0.5, 1.0, -1.0, 0.0, -4.0, 1.0, 1.0]
+    states = [2] * 3 + [1] * 3 + [0] * 6
+    actions = [0, 1, 1, 0, 1, 2, 0, 1, 2, 1, 2, 2]
+    worth = [-4.0, 1.0, 1.0, 1.0, -1.0, 0.0, -3.0, 1.0, 0.5, 1.0, 0.5, 0.5]
     batch = (states, actions, worth)
     plain = _Step(answer, table, batch, 0.01, 1e-3)
     slope, natural = plain.gradient(), plain.natural(1e-3)
@@ -266,7 +266,7 @@ def trust_step(answer: Answer) -> Findings:
             "the policy does not move": not plain.moved,
             "it goes downhill": plain.gain < 0,
         },
-        **{**said, "gain": plain.gain},
+        **said,
     )
     # One state, two even actions, and policies that do not follow their parameters in a straight line: the
     # whole step changes each logit by 0.2.
@@ -283,7 +283,7 @@ def trust_step(answer: Answer) -> Findings:
     wavy = try_on(lambda d: turn * torch.sin(d / turn))  # it stays near and turns round: the whole step loses
     cliff = try_on(lambda d: d + 1e3 * torch.sign(d).detach())  # any change at all is too much
     # In a single state the mean and the largest KL are one, so the first length that is tried shows.
-    single = _Step(answer, table[:1], tuple(x[:6] for x in batch), 0.01, 1e-6)
+    single = _Step(answer, table[:1], tuple(x[6:] for x in batch), 0.01, 1e-6)
     tried, far = single.judge(single.table + single.first)[2], plain.kl > 0.0101
     # A damping that is large enough to show in the direction; and one policy with a second parameter.
     heavy = _Step(answer, table, batch, 0.01, 0.5)
@@ -299,6 +299,7 @@ def trust_step(answer: Answer) -> Findings:
             "the mean KL, not the largest": far and plain.mean_kl <= 0.0101 and held,
             "it leaves the trust region": far and single.kl > 0.0101,
             "the plain gradient": _alike(plain.first, slope) > 0.999 > _alike(natural, slope),
+            "a step that goes too far is taken": not held,
             "the damping is not the one that was given": max(aims.values()) > max(0.9999, aims[0.5]),
             "the whole step is never tried": 0.0052 < tried < 0.0068,
             "the first try is longer than it should be": 0.014 < tried < 0.03
@@ -308,7 +309,6 @@ def trust_step(answer: Answer) -> Findings:
             "the 2 is missing under the root": single.kl < 0.0058 and 0.0042 < tried < 0.0058,
             "the step is not scaled to the KL": single.kl < 0.0058,
             "a step that loses is taken": wavy.gain < -1e-6,
-            "a step that goes too far is taken": not held,
             "after a failed search the policy is not what it was": cliff.moved,
             "advantages of zero are no reason to move": idle.broken
             or np.abs(idle.row).max() > 1e-6
@@ -323,12 +323,14 @@ def trust_step(answer: Answer) -> Findings:
     )
     yield Property("in every state it stays in the trust region", not far, f"one moved by {plain.kl:.4f}")
     short = float(np.abs(sound_up_to(0.7).change).max() / 0.2)
-    if plain.moved and not close(short, 0.64, 0.02):
+    if plain.moved and not close(short, 0.64, 5e-3):
         yield Mistake("the lengths shrink by another factor", short=short)
     last, beyond = sound_up_to(0.8**28.5), sound_up_to(0.8**29.5)
     if beyond.moved:
         yield Mistake("there are more tries than thirty")
-    yield Property("where only the thirtieth try is near enough, it is taken", last.moved)
+    yield Property(
+        "where only the thirtieth try is near enough, it is taken", last.moved, "the policy did not move"
+    )
     yield from recognise(
         [plain.said_gain, plain.said_kl],
         {
@@ -340,7 +342,7 @@ def trust_step(answer: Answer) -> Findings:
     yield Property(
         "the gain and the KL that it reports are those of the step it took",
         close([plain.said_gain, plain.said_kl], [plain.gain, plain.kl], 1e-3),
-        f"it says {plain.said_gain:.4f} and {plain.said_kl:.4f}, and they are {plain.gain:.4f} and {plain.kl:.4f}",
+        f"it says {numbers([plain.said_gain, plain.said_kl])} of {numbers([plain.gain, plain.kl])}",
     )
     yield Property(
         "where no step is taken it reports 0 and 0",
@@ -371,8 +373,7 @@ def trust_step(answer: Answer) -> Findings:
                 return problem
 
     def slow(p: Problem) -> np.ndarray:
-        change, gain, kl, _ = step(*vars(p).values()).wanted()
-        return change
+        return step(*vars(p).values()).wanted()[0]
 
     def taken(table: Tensor, bias: Tensor, *batch: Any) -> np.ndarray:
         *samples, max_kl, damping = batch
