@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from .. import Chapter, Stop
-from ..probes import finite_differences
 
 CHAPTER = Chapter(
     2,
@@ -54,6 +53,6 @@ def divergence(q: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def score_table(logits: np.ndarray) -> np.ndarray:
     """Row a: the slopes of log π(a) by each logit, from central differences and nothing else."""
-    return np.array(
-        [finite_differences(lambda z, a=a: np.log(softmax(z)[a]), logits) for a in range(len(logits))]
-    )
+    bumps = 1e-5 * np.eye(len(logits))
+    rises = [np.log(softmax(logits + bump)) - np.log(softmax(logits - bump)) for bump in bumps]
+    return np.array(rises).T / 2e-5

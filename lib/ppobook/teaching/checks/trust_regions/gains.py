@@ -172,7 +172,7 @@ def performance_difference(answer: Answer) -> Findings:
         shape = (states, actions)
         mask = np.arange(steps) < rng.integers(1, steps + 1, size=(count, 1))
         mask[rng.integers(count)] = True
-        found = {"gamma": float(rng.choice([0.0, 0.3, 0.9, 1.0]))}
+        found: dict[str, Any] = {"gamma": float(rng.choice([0.0, 0.3, 0.9, 1.0]))}
         for who in ("old", "new"):
             found[f"{who}_plays"] = [
                 rng.integers(size, size=mask.shape).tolist() for size in (states, actions)
@@ -184,8 +184,8 @@ def performance_difference(answer: Answer) -> Findings:
 
     def world(p: Problem) -> _Plays:
         t = {name: np.array(value) for name, value in vars(p).items()}
-        pairs = [{who: t[f"{who}_{what}"] for who in ("old", "new")} for what in ("worth", "plays")]
-        return _Plays(p.gamma, t["old"], t["new"], *pairs, t["mask"])
+        worth, plays = ({who: t[f"{who}_{what}"] for who in ("old", "new")} for what in ("worth", "plays"))
+        return _Plays(p.gamma, t["old"], t["new"], worth, plays, t["mask"])
 
     def play(*values: Any) -> Any:
         made = world(Problem(**dict(zip(vars(problems[0]), values, strict=True))))

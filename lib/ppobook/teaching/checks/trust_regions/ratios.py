@@ -90,8 +90,8 @@ def per_step_ratio(answer: Answer) -> Findings:
         shape = rng.integers(1, 6, size=2)
         old_logp = -rng.choice([0.5, 3, 20]) * rng.random(shape)
         mask = np.arange(shape[1]) < rng.integers(1, shape[1] + 1, size=(shape[0], 1))
-        rubbish = rng.choice([0.5, 30]) * rng.normal(size=shape)
-        change = np.where(mask, rng.choice([0.01, 0.3, 2]) * rng.normal(size=shape), rubbish)
+        padding = rng.choice([0.5, 30]) * rng.normal(size=shape)
+        change = np.where(mask, rng.choice([0.01, 0.3, 2]) * rng.normal(size=shape), padding)
         return {"logp": old_logp + change, "old_logp": old_logp, "mask": mask}
 
     def of_steps(p: Problem) -> list[list[float]]:
@@ -240,7 +240,7 @@ def ratio_variance(answer: Answer) -> Findings:
         old = softmax(rng.normal(size=shape))
         new = softmax(np.log(old) + rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=shape))
         if rng.random() < 0.3:
-            new[rng.integers(shape[0])] = np.eye(shape[1])[rng.integers(shape[1])]
+            new[rng.integers(shape[0])] = np.eye(int(shape[1]))[rng.integers(shape[1])]
         return {"old": old, "new": new}
 
     yield agrees(lambda o, n: ask(o, n, finite=False), slow, random_problems(draw), what="the variance")
