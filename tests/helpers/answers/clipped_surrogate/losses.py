@@ -137,6 +137,7 @@ UNNAMED["clipped-loss"] = [
     in_torch(ratio=lambda new, old: 1 + (new - old)),
     in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.clamp(1 - eps, 1 / (1 - eps)) * a)),
     in_torch(reduce=lambda x: x.mean(1).median()),
+    in_torch(reduce=lambda x: x.sum() / (x != 0).sum()),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a.clamp(-10, 10), eps),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a, min(eps, 0.4)),
 ]
@@ -299,6 +300,7 @@ WRONG["clip-diagnostics"] = {
 }
 UNNAMED["clip-diagnostics"] = [
     gauges(ratio_std=lambda r, a, eps: (r - 1).abs().mean()),
+    gauges(clip_fraction=lambda r, a, eps: (((r - 1).abs() > eps) & (a != 0)).float().mean()),
     gauges(ratio_std=lambda r, a, eps: ((r - 1) ** 2).mean().sqrt()),
     gauges(ratio_mean=lambda r, a, eps: r.median()),
     gauges(flat_fraction=lambda r, a, eps: ((r - 1) * a > eps).float().mean()),

@@ -150,6 +150,7 @@ UNNAMED["adaptive-beta"] = [
     lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, kl, target),
     lambda beta, kl, target, lowest=1e-4, highest=1e4: max(rule()(beta, kl, target), lowest),
     rule(above=1.55),
+    rule(below=0.68),
     lambda beta, kl, target, lowest=1e-4, highest=1e4: (
         beta if kl == 0 else rule()(beta, kl, target, lowest, highest)
     ),

@@ -210,10 +210,12 @@ UNNAMED["three-actions"] = [
     climber(slope=slope_of(flat=lambda r, a, eps: abs(r - 1) > eps)),
     climber(slope=slope_of(through_softmax=False)),
     climber(slope=lambda z, old, a, eps: slope_of()(z, old, np.clip(a, -2, 2), eps)),
+    climber(end=lambda path: np.round(path, 3)),
     lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, min(step, 10), most, eps),
 ]
 UNNAMED["three-actions-target"] = [
     lambda z, a: softmax(z + np.clip(a, -2, 2)),
     lambda z, a: softmax(z + a - (a.mean() > 1) * np.arange(len(a))),
     lambda z, a: tilted(np.clip(z, -2, 2), a),
+    lambda z, a: 0.999 * softmax(z + a) + 0.001 / len(a),
 ]

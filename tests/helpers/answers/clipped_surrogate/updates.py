@@ -157,7 +157,13 @@ WRONG["hunt-stale"] = {
         of_another_loss(lambda r, a, eps: torch.maximum(r * a, r.clamp(1 - eps, 1 + eps) * a)),
     ],
     "the steps are taken by another optimizer": with_adam,
-    "epochs is not the number of steps": [more_epochs(1), more_epochs(-1), more_epochs(0, 2), steps(most=20)],
+    "epochs is not the number of steps": [
+        more_epochs(1),
+        lambda *batch, epochs=20, eps=0.2: steps()(*batch, min(epochs, 100), eps),
+        more_epochs(-1),
+        more_epochs(0, 2),
+        steps(most=20),
+    ],
     "the advantages are normalised again": [normalised(0), normalised(1)],
     "only the first learner learns": first_learner,
     "it goes downhill": steps(sign=-1.0),
@@ -307,6 +313,7 @@ WRONG["inside-the-box"] = {
     "inside at one end of the box only": brought_back(measure=lambda change: change.exp() - 1),
     "a ratio is outside the box": [
         brought_back(share=0.5, halvings=5),
+        brought_back(share=0.5, halvings=15),
         brought_back(leave=True),
         brought_back(clamp_only=True),
     ],

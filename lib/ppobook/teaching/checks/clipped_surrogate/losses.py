@@ -37,7 +37,6 @@ def loss_findings(call: Loss) -> Findings:
     """The findings about a clipped loss in torch: who feels it, then what it is at single samples."""
     given = tensors([1.1, 0.9, 1.05, 0.95], [2.0, 2.0, -1.0, -1.0], 2)
     by_logp, by_old, by_worth = slopes(call(*given, 0.2), *given)
-    moved = {"old": by_old.ravel(), "worth": by_worth.ravel()}
     yield from recognise(
         by_logp,
         {
@@ -45,7 +44,8 @@ def loss_findings(call: Loss) -> Findings:
             "old_logp is not detached": np.abs(by_old).max() > 1e-7,
             "the advantages are not detached": np.abs(by_worth).max() > 1e-7,
         },
-        **moved,
+        old=by_old.ravel(),
+        worth=by_worth.ravel(),
     )
 
     def objective(ratios: Any, advantages: Any, eps: float = 0.2) -> float:
@@ -179,10 +179,11 @@ def loss_findings(call: Loss) -> Findings:
 def draw(rng: np.random.Generator) -> dict[str, Any]:
     shape = tuple(rng.integers(1, 5, 2))
     old = -rng.choice([0.1, 1, 5]) * rng.exponential(size=shape)
+    worth = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=shape)
     return {
         "logp": old + rng.choice([0.1, 0.5, 1.5]) * rng.normal(size=shape),
         "old_logp": old,
-        "advantages": rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=shape),
+        "advantages": worth * (rng.random(shape) < 0.8),
         "eps": float(rng.choice([0.05, 0.2, 0.3, 0.7])),
     }
 

@@ -172,15 +172,15 @@ def adaptive_beta(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         target = float(rng.choice([1e-3, 0.02, 1.0]))
-        lowest = float(rng.choice([1e-4, 0.5, 2.0]))
-        near = rng.choice([1 / 1.5, 1.0, 1.5]) * rng.uniform(0.97, 1.03)
-        factor = rng.choice([0.0, rng.uniform(0, 3), rng.uniform(3, 99), near, near])
+        lowest, width = ((1e-4, 1e8), (0.5, 3.0), (2.0, 1.0))[rng.choice(3, p=[0.6, 0.2, 0.2])]
+        near = rng.choice([1 / 1.5, 1.5]) * rng.uniform(0.97, 1.03)
+        factor = rng.choice([0.0, rng.uniform(0, 3), rng.uniform(3, 99), near, near, near, near])
         return {
             "beta": float(np.exp(rng.uniform(-3, 3))),
             "kl": target * float(factor),
             "target": target,
             "lowest": lowest,
-            "highest": lowest * float(rng.choice([1.0, 3.0, 1e6])),
+            "highest": lowest * width,
         }
 
     def slow(p: Problem) -> float:
@@ -189,4 +189,4 @@ def adaptive_beta(answer: Answer) -> Findings:
         moved = p.beta * {(True, False): 2.0, (False, True): 0.5, (False, False): 1.0}[too_far, too_near]
         return float(sorted([p.lowest, moved, p.highest])[1])
 
-    yield agrees(answer, slow, random_problems(draw, 40), what="the new β")
+    yield agrees(answer, slow, random_problems(draw, 80), what="the new β")

@@ -34,7 +34,7 @@ def _rows(back: Any, keys: tuple[Any, ...], entries: int, name: str = "r") -> di
     if back is None:
         raise Stop("returned", "nothing came back", f"{expected}. Is the last line `return table`?")
     if isinstance(back, dict):
-        found = {
+        found: dict[Any, Any] = {
             key: next((row for given, row in back.items() if _same_key(given, key)), None) for key in keys
         }
     elif isinstance(back, list | tuple | np.ndarray):

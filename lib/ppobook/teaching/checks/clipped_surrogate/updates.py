@@ -128,16 +128,19 @@ def hunt_stale(answer: Answer) -> Findings:
             else "old_logp is not detached"
         )
     three.run(answer, epochs=3)
-    taken = len(three.optimizer.felt)
+    long = _World(rate=1e-3)
+    long.run(answer, epochs=150)
+    taken, all_taken = len(three.optimizer.felt), len(long.optimizer.felt)
     yield from recognise(
         once.ratios,
         {
             "one step, whatever epochs says": taken == 1 == len(felt),
-            "epochs is not the number of steps": taken not in (0, 3),
+            "epochs is not the number of steps": taken not in (0, 3) or all_taken not in (0, 150),
             "the steps are taken by another optimizer": not felt and once.furthest > 1e-7,
             "the optimizer takes no step": not felt,
         },
         taken=taken,
+        all=all_taken,
     )
     twice = _World(rate=0.1)
     twice.run(answer, epochs=2)
@@ -241,7 +244,7 @@ def hunt_stale(answer: Answer) -> Findings:
 
 @CHAPTER.check("inside-the-box", section="sec-box")
 def inside_the_box(answer: Answer) -> Findings:
-    for rate in (0.5, 30.0, 1000.0):
+    for rate in (0.5, 30.0, 1e5):
         world = _World(rate, learners=2)
         shown, now = world.run(answer), world.ratios
         yield from recognise(
@@ -253,7 +256,7 @@ def inside_the_box(answer: Answer) -> Findings:
                 "the ratios, not their logarithms": close(shown, now, 1e-3),
                 "what it reports is not what happened": not close(np.exp(shown), now, 1e-3),
             },
-            ratios=now[0],
+            ratios=now[0].round(4),
             rate=rate,
             past="a little" if world.furthest < 0.3 else "far",
             shown=np.exp(shown[0]),
