@@ -235,15 +235,12 @@ OURS = [
 ]
 
 
-TABLES = {"trust_regions", "clipped_surrogate"}  # the checks of two chapters, and their tests
-
-
 @pytest.mark.parametrize("folder", ["lib", "tests", "benchmarks", "tools", "results"])
 def test_files_are_short(folder):
     lines = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
         for path in OURS
-        if path.is_relative_to(ROOT / folder) and path.stem.removeprefix("test_") not in TABLES
+        if path.is_relative_to(ROOT / folder)
     }
     assert not {path: n for path, n in lines.items() if n >= 600}
 

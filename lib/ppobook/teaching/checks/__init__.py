@@ -301,7 +301,7 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
             f"{type(error).__name__}: {error}".rstrip(": "),
         )
     if mistake is not None:
-        seen, think, section = mistake.message(entry.messages.get(mistake.name, {}), entry.section)
+        seen, think, section = mistake.message(entry.messages[mistake.name], entry.section)
         read = f"Read: {entry.chapter.where(section)}."
         return _verdict("mistake", mistake.name, f"Seen: {seen}", f"Think: {think}", read)
     failed = [finding for finding in held if not finding.holds]

@@ -20,14 +20,12 @@ class Mistake(Exception):  # noqa: N818
     names in braces: numbers and arrays are shown rounded, and a format of their own is obeyed ({share:.0%}).
     """
 
-    def __init__(self, name: str, seen: str = "", think: str = "", section: str = "", **values: Any) -> None:
+    def __init__(self, name: str, *, section: str = "", **values: Any) -> None:
         super().__init__(name)
-        self.name, self.seen, self.think, self.section, self.values = name, seen, think, section, values
+        self.name, self.section, self.values = name, section, values
 
     def message(self, row: Mapping[str, str], section: str) -> tuple[str, str, str]:
         """What was seen, what to think about, and which section to read, from a row of the data."""
-        if self.think:  # a message in the code: on its way into the data
-            return self.seen, self.think, self.section or section
         values = {key: _Shown(value) for key, value in self.values.items()}
         seen, think = (row[key].format_map(values) for key in ("seen", "think"))
         return seen, think, self.section or row.get("section", section)
