@@ -41,12 +41,22 @@ UNNAMED["hunt-division"] = [
     with_price(price=lambda kl, beta: beta * kl.abs().sqrt() * 0.1**0.5),
     with_price(price=lambda kl, beta: beta * kl.clamp(max=0.5)),
     with_price(price=lambda kl, beta: min(beta, 3.0) * kl),
+    with_price(price=lambda kl, beta: beta * kl.max()),
     with_price(ratio=lambda new, old: (new - old).clamp(max=1.2).exp()),
 ]
 WRONG["hunt-division"] = {
     "the ratio is still a division": with_price(ratio=lambda new, old: new / old),
     "the ratio is upside down": with_price(ratio=lambda new, old: (old - new).exp()),
     "the logarithm of the ratio, not the ratio": with_price(ratio=lambda new, old: new - old),
+    "the KL that was given does not come in": lambda logp, old, a, kl, beta: with_price()(
+        logp, old, a, old - logp, beta
+    ),
+    "the advantages are centred inside the loss": [
+        lambda logp, old, a, kl, beta: with_price()(logp, old, a - a.mean(), kl, beta),
+        lambda logp, old, a, kl, beta: with_price()(
+            logp, old, (a - a.mean()) / (a.std(correction=0) + 1e-8), kl, beta
+        ),
+    ],
     "a clip has come in": with_price(ratio=lambda new, old: (new - old).exp().clamp(0.8, 1.2)),
     "the penalty is a bonus": with_price(price=lambda kl, beta: -beta * kl),
     "the penalty is gone": with_price(price=lambda kl, beta: 0 * kl),

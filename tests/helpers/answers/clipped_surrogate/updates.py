@@ -147,6 +147,7 @@ def more_epochs(by, scale=1):
 
 
 WRONG["hunt-stale"] = {
+    "the ratios, not their logarithms": steps(report=lambda z, now, then: (now - then).exp()),
     "the old policy still moves along": [
         steps(old=lambda logits: logits.detach()),
         steps(old=lambda logits: logits.data),

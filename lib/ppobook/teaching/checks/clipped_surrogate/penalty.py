@@ -22,7 +22,8 @@ def hunt_division(answer: Answer) -> Findings:
         return leaf(np.log(OLD * np.array(ratios))), leaf([np.log(OLD)] * len(ratios)), leaf(worth)
 
     def value(ratios: list[float], worth: list[float], kl: list[float], beta: float) -> float:
-        return -float(as_array(answer(*tensors(ratios, worth), leaf(kl), beta), (), "your loss"))
+        back = answer(*tensors(ratios, worth), leaf(kl), beta)
+        return -float(as_array(back, (), "your loss", finite=False))
 
     got = np.array([value([r], [a], [kl], b) for r, a, kl, b in GRID])
     r, a, kl, beta = GRID.T
@@ -45,8 +46,12 @@ def hunt_division(answer: Answer) -> Findings:
             ),
             "the penalty is a bonus": r * a + price,
             "the penalty is gone": r * a,
+            "the KL that was given does not come in": close(priced, still),
             "beta is not used": close(priced, cheap),
             "the penalty is multiplied with the advantage": (r - price) * a,
+            "the advantages are centred inside the loss": not np.nan_to_num(
+                got[(price == 0) & (r != 1)]
+            ).any(),
             "a sum, not a mean": close(two[0], 2 * still) or close(two[1] - two[0], 2 * (priced - still)),
             "no gradient reaches logp": close(by_logp, 0 * by_logp),
             "old_logp is not detached": np.abs(by_old).max() > 1e-7,
@@ -72,7 +77,8 @@ def hunt_division(answer: Answer) -> Findings:
     yield Property(
         "distance costs β times the KL, averaged",
         close([priced, cheap], [0.7, 0.9]) and close(by_kl, [1.5, 1.5]),
-        f"at r = 1 and KL = 0.1 it leaves {priced:.4g} of 1 for β = 3, and {cheap:.4g} for β = 1",
+        f"at r = 1 and KL = 0.1 it leaves {priced:.4g} of 1 for β = 3, and {cheap:.4g} for β = 1; with β = 3 "
+        f"the gradient of the loss by the KLs of two samples is {numbers(by_kl)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

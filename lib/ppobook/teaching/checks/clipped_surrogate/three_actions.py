@@ -226,7 +226,7 @@ def three_actions(answer: Answer) -> Findings:
     yield Property(
         "the first step moves the logits by `step` times (1/3, 0, −1/3)",
         close(single - single.mean(), [0.1, 0.0, -0.1], 1e-3),
-        f"with a step of 0.3 they move by {numbers(single - single.mean())}",
+        f"with a step of 0.3 they move by {numbers((single - single.mean()).round(6))}",
     )
     yield Property(
         "the first action passes its knee, and the third still carries it on",

@@ -181,11 +181,13 @@ def hunt_stale(answer: Answer) -> Findings:
         {
             "the old policy still moves along": _ends(lambda r, a: a),
             "the ratios are right, and nothing stops them": _ends(lambda r, a: r * a),
+            "the ratios, not their logarithms": close(shown[0], ratios, 1e-3),
             "what it reports is not what happened": not close(np.exp(shown[0]), ratios, 1e-3),
             "the log ratios of before the last step": not close(np.exp(first), once.ratios, 1e-3),
             "eps is not used": close(narrow.ratios, many.ratios, 1e-3),
         },
         tolerance=1e-2,
+        ratios=ratios,
         shown=np.exp(shown[0]),
         first=np.exp(first[0]),
         single=once.ratios[0],
