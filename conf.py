@@ -13,6 +13,8 @@ from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferen
 ROOT = Path(__file__).parent
 sys.path += [str(ROOT / "tools"), str(ROOT / "lib")]
 
+import repository  # noqa: E402
+
 import ppobook  # noqa: E402
 
 # Forty grammars of addresses, for a check that notebooks do not ask for: a fifth of a build with nothing new.
@@ -21,6 +23,7 @@ sys.modules.setdefault("rfc3987_syntax", None)
 # --- the book -----------------------------------------------------------------------------------------------
 
 book_meta = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))["meta"]
+book_repository = repository.address(ROOT, book_meta.get("repository"))
 book_solutions = book_meta["solutions"] and os.environ.get("PPOBOOK_SOLUTIONS", "1") != "0"
 
 project = book_meta["title"]
@@ -38,7 +41,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
     "sphinx-mathjax-offline",
-    "sphinx.ext.extlinks",
     "sphinx.ext.napoleon",
     "autoapi.extension",
     "ppobook.teaching.site",
@@ -66,7 +68,6 @@ myst_heading_anchors = 3
 numfig = True
 numfig_format = {"figure": "Figure %s", "table": "Table %s", "code-block": "Listing %s"}
 math_eqref_format = "({number})"
-extlinks = {"source": (f"{book_meta['repository']}/blob/{book_meta['branch']}/%s", "%s")}
 copybutton_exclude = ".linenos, .gp, .go"
 
 
@@ -109,13 +110,13 @@ html_show_sphinx = False
 html_last_updated_fmt = None
 html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "repository_url": book_meta["repository"],
+    "repository_url": book_repository,
     "repository_branch": book_meta["branch"],
     "navbar_start": [],
     "navbar_center": [],
     "navbar_end": [],
     "navbar_persistent": [],
-    "use_repository_button": True,
+    "use_repository_button": bool(book_repository),
     "use_fullscreen_button": False,
     "home_page_in_toc": True,
     "show_navbar_depth": 1,

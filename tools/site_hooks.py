@@ -3,7 +3,8 @@
 - Solutions stand folded below each blank of an exercise page, read from the executed master. One setting
   leaves them out.
 - Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
-- Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake.
+- Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake; where the book's
+  repository has no known address, they are left out.
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
 - The settings of an algorithm stand on its page with their defaults and what they mean.
 - Of the types of arguments, classes are links and other words are words.
@@ -113,10 +114,9 @@ def count_by_chapter(_app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def add_links(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], doctree: object) -> None:
     """Give the page what `page-links.html` shows at its end."""
-    if doctree is None:
+    meta, repository = app.config.book_meta, app.config.book_repository
+    if doctree is None or not repository:
         return
-    meta = app.config.book_meta
-    repository = meta["repository"].rstrip("/")
     context["edit_url"] = f"{repository}/edit/{meta['branch']}/{source_of(app, pagename)}"
     title = re.sub(r"<[^>]+>", "", context.get("title", pagename))
     report = {
@@ -132,11 +132,10 @@ def add_launch_buttons(
     app: Sphinx, pagename: str, _template: str, context: dict[str, Any], doctree: object
 ) -> None:
     """Give a notebook's page its way to Binder and Colab, beside the theme's own buttons."""
-    if doctree is None or not pagename.startswith(RUNNABLE):
-        return
-    meta = app.config.book_meta
-    slug = meta["repository"].rstrip("/").split("://", 1)[-1].split("/", 1)[-1]
-    branch = meta["branch"]
+    host, _, slug = app.config.book_repository.partition("://")[2].partition("/")
+    if doctree is None or not pagename.startswith(RUNNABLE) or host != "github.com":
+        return  # Colab reads notebooks from GitHub only
+    branch = app.config.book_meta["branch"]
     places = {
         "Binder": f"https://mybinder.org/v2/gh/{slug}/{branch}?urlpath=lab/tree/{pagename}.ipynb",
         "Colab": f"https://colab.research.google.com/github/{slug}/blob/{COLAB_BRANCH}/{pagename}.ipynb",
@@ -169,14 +168,26 @@ def source_of(app: Sphinx, docname: str) -> str:
     return Path(app.env.doc2path(docname, base=False)).as_posix()
 
 
+def source_role(
+    _name: str, rawtext: str, text: str, _line: int, inliner: Any, *_: object
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """`{source}`: a file or folder of the repository, linked where its address is known."""
+    title, path = (found[1], found[2]) if (found := re.fullmatch(r"(.+) <(.+)>", text)) else (text, text)
+    config = inliner.document.settings.env.config
+    name = nodes.literal(rawtext, title)
+    if not config.book_repository:
+        return [name], []
+    url = f"{config.book_repository}/blob/{config.book_meta['branch']}/{path}"
+    return [nodes.reference(rawtext, "", name, refuri=url)], []
+
+
 # --- copies for Colab ---------------------------------------------------------------------------------------
 
 
 def write_colab_copies(app: Sphinx, exception: Exception | None) -> None:
     """Write a copy of each notebook that installs the book's library before anything else."""
-    if exception is not None or app.builder.name != "html":
+    if exception is not None or app.builder.name != "html" or not app.config.book_repository:
         return
-    meta = app.config.book_meta
     project = tomllib.loads((Path(app.srcdir) / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # Colab brings the rest of what a chapter needs, and would not like its Jupyter replaced.
     widgets = next(need for need in project["optional-dependencies"]["lab"] if need.startswith("anywidget"))
@@ -187,7 +198,7 @@ def write_colab_copies(app: Sphinx, exception: Exception | None) -> None:
         "metadata": {},
         "outputs": [],
         "source": "# The book's library, and what its figures need on Colab. It takes a minute, once.\n"
-        f'%pip install -q "ppobook @ git+{meta["repository"]}@{meta["branch"]}" "{widgets}"\n'
+        f'%pip install -q "ppobook @ git+{app.config.book_repository}@{app.config.book_meta["branch"]}" "{widgets}"\n'
         "from google.colab import output\n\n"
         "output.enable_custom_widget_manager()",
     }
@@ -350,6 +361,8 @@ class Source:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("book_meta", {}, "env")
+    app.add_config_value("book_repository", "", "env")
+    app.add_role("source", source_role)
     app.add_config_value("book_solutions", True, "env")
     app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", fold_in_solutions)
