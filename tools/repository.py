@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 # The forms of `git remote` in which a site serves a repository: https://…, ssh://git@…, git@…:…
-_REMOTE = re.compile(r"(?:https?://|ssh://)?(?:[^@/\s]+@)?([\w-]+(?:\.[\w-]+)+)(?::\d+)?[/:]([\w.~/-]+?)(?:\.git)?/?")
+_REMOTE = re.compile(
+    r"(?:https?://|ssh://)?(?:[^@/\s]+@)?([\w-]+(?:\.[\w-]+)+)(?::\d+)?[/:]([\w.~/-]+?)(?:\.git)?/?"
+)
 
 
 def address(root: Path, override: str | None = None, environ: Mapping[str, str] = os.environ) -> str:

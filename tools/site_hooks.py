@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
+from notebook_builder import references
 from ppobook.course import masters
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,17 @@ RUNNABLE = ("chapters/", "exercises/")
 # Colab opens notebooks from GitHub only, so the workflow that publishes the site puts the copies on a branch.
 COLAB_BRANCH = "colab"
 COLAB_FOLDER = "colab"
+
+
+# --- references ---------------------------------------------------------------------------------------------
+
+
+def take_roles(_app: Sphinx, docname: str, source: list[str]) -> None:
+    """Read a notebook's citations and references as its author wrote them, not as JupyterLab shows them."""
+    if docname.startswith(RUNNABLE):
+        notebook = json.loads(source[0])
+        references.as_roles(notebook)
+        source[0] = json.dumps(notebook)
 
 
 # --- solutions ----------------------------------------------------------------------------------------------
@@ -188,6 +201,7 @@ def write_colab_copies(app: Sphinx, exception: Exception | None) -> None:
     """Write a copy of each notebook that installs the book's library before anything else."""
     if exception is not None or app.builder.name != "html" or not app.config.book_repository:
         return
+    address = f"{app.config.book_repository}@{app.config.book_meta['branch']}"
     project = tomllib.loads((Path(app.srcdir) / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # Colab brings the rest of what a chapter needs, and would not like its Jupyter replaced.
     widgets = next(need for need in project["optional-dependencies"]["lab"] if need.startswith("anywidget"))
@@ -198,7 +212,7 @@ def write_colab_copies(app: Sphinx, exception: Exception | None) -> None:
         "metadata": {},
         "outputs": [],
         "source": "# The book's library, and what its figures need on Colab. It takes a minute, once.\n"
-        f'%pip install -q "ppobook @ git+{app.config.book_repository}@{app.config.book_meta["branch"]}" "{widgets}"\n'
+        f'%pip install -q "ppobook @ git+{address}" "{widgets}"\n'
         "from google.colab import output\n\n"
         "output.enable_custom_widget_manager()",
     }
@@ -365,6 +379,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("source", source_role)
     app.add_config_value("book_solutions", True, "env")
     app.add_post_transform(LinkClassesOnly)
+    app.connect("source-read", take_roles)
     app.connect("source-read", fold_in_solutions)
     # Before Sphinx numbers and after it, at 500; and after the theme has made its own buttons.
     app.connect("env-get-updated", count_running, priority=100)

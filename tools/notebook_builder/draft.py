@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 import minutes
+from notebook_builder import references
 from notebook_builder.digests import digest
 from notebook_builder.targets import BuildError, Target
 from ppobook.course import masters
@@ -47,7 +48,10 @@ def draft(target: Target) -> Notebook:
         except masters.MasterError as error:
             relative = target.source.relative_to(target.root)
             raise BuildError("\n".join(f"{relative}: {line}" for line in str(error).splitlines())) from None
-    return masters.reader(notebook) if target.kind == "reader" else notebook
+        if target.kind == "reader":
+            notebook = masters.reader(notebook)
+    references.as_text(notebook["cells"], target.source, target.root)
+    return notebook
 
 
 def _fold_code(cells: list[Cell]) -> None:

@@ -1,0 +1,74 @@
+"""Citations and references in the notebooks, which JupyterLab shows as they stand there."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from notebook_builder import references
+from notebook_builder.targets import ROOT, BuildError, targets
+from ppobook.course import masters
+from ppobook.teaching.tags import Cell
+
+SOURCE = ROOT / "chapters" / "02_trust_regions.md"
+
+
+def text(source: str, path: Path = SOURCE) -> str:
+    cells: list[Cell] = [{"cell_type": "markdown", "metadata": {}, "source": source}]
+    references.as_text(cells, path, ROOT)
+    changed = cells[0]["source"]
+    references.as_roles({"cells": cells})
+    assert cells == [{"cell_type": "markdown", "metadata": {}, "source": source}]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("as in {cite}`kakade2002`", "as in (Kakade and Langford, 2002)"),
+        ("as {cite:t}`williams1992` does", "as [Williams (1992)]("),
+        (
+            "DQN {cite}`mnih2015,haarnoja2018`",
+            "DQN ([Mnih et al., 2015](https://doi.org/10.1038/nature14236); [",
+        ),
+        ("{cite:t}`hsu2020`", "[Hsu et al. (2020)]("),
+        ("see {ref}`sec-surrogate`", "see {ref}`sec-surrogate`"),  # in the same notebook
+        ("see {ref}`here <sec-clip-learns>`", "see [here](../chapters/03_the_clipped_surrogate.ipynb)"),
+        ("see {ref}`sec-clip-learns`", "see [“Clip, price, constraint”](../chapters/03_the_clipped_surrogate.ipynb)"),
+        ("{eq}`score-mean`", "[the equation in “"),
+        ("{ref}`ex-trust`", "](../exercises/01_vanilla_policy_gradient.ipynb)"),
+    ],
+)
+def test_the_text_of_a_reference(source: str, expected: str) -> None:
+    assert expected in text(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [("{cite}`nobody1900`", "no entry 'nobody1900'"), ("{ref}`sec-nowhere`", "labelled 'sec-nowhere'")],
+)
+def test_what_refers_to_nothing_is_refused(source: str, problem: str) -> None:
+    with pytest.raises(BuildError, match=problem):
+        text(source)
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: f"{target.kind}-{target.source.stem}")
+def test_no_notebook_leaves_a_reference_to_the_site(target) -> None:
+    notebook = json.loads(target.notebook.read_text(encoding="utf-8"))
+    before = copy.deepcopy(notebook)
+    references.as_roles(notebook)
+    own = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
+    for cell in before["cells"]:
+        if cell["cell_type"] == "markdown":
+            shown = "".join(cell["source"])
+            assert "{cite" not in shown
+            for body in re.findall(r"\{(?:ref|eq|numref)\}`([^`]+)`", shown):
+                label = re.sub(r".*<(.*)>", r"\1", body)
+                assert re.search(rf"(\({label}\)|(label|name): *{label}\b)", own), body
+        if target.kind == "reader" and masters.part(cell):
+            # What is kept for the site must not hold what the reader is not to see.
+            assert "<!-- solution -->" not in str(cell["metadata"])
