@@ -66,9 +66,10 @@ ifneq ($(SERVE),0)
 	$(BIN)/python tools/serve.py
 endif
 
+# (JupyterLab would ask whether to fetch news; a reader's own settings still go before ours.)
 lab: $(VENV)/.lab
 	$(BIN)/ppobook work
-	cd work && PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
+	cd work && JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)" PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
 
 notebooks: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(NAME)

@@ -63,13 +63,13 @@ def jupyterlab(folder: Path) -> Iterator[str]:
     environment = {name: value for name, value in os.environ.items() if name != "PPOBOOK_BUILD"}
     environment |= {
         "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "jupyter"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "spaces"),
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}"]
     command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", f"--ServerApp.root_dir={folder}"]
-    command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None"]
     with open(home / "log.txt", "w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
         address = f"http://127.0.0.1:{port}"

@@ -96,6 +96,7 @@ def test_a_chapter_runs_top_to_bottom(open_page: OpenPage, lab: str, work: Path)
     errors = [o for cell in cells for o in cell["outputs"] if o["output_type"] == "error"]
     assert not errors, errors[0]["evalue"]
     assert all(cell["execution_count"] for cell in cells)
+    expect(page.get_by_text("Jupyter news")).to_have_count(0)  # nobody is asked whether to fetch them
 
 
 def write(page: Page, cell: Locator, text: str) -> None:

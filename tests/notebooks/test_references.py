@@ -38,7 +38,10 @@ def text(source: str, path: Path = SOURCE) -> str:
         ("{cite:t}`hsu2020`", "[Hsu et al. (2020)]("),
         ("see {ref}`sec-surrogate`", "see {ref}`sec-surrogate`"),  # in the same notebook
         ("see {ref}`here <sec-clip-learns>`", "see [here](../chapters/03_the_clipped_surrogate.ipynb)"),
-        ("see {ref}`sec-clip-learns`", "see [“Clip, price, constraint”](../chapters/03_the_clipped_surrogate.ipynb)"),
+        (
+            "see {ref}`sec-clip-learns`",
+            "see [“Clip, price, constraint”](../chapters/03_the_clipped_surrogate.ipynb)",
+        ),
         ("{eq}`score-mean`", "[the equation in “"),
         ("{ref}`ex-trust`", "](../exercises/01_vanilla_policy_gradient.ipynb)"),
     ],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 import repository
 
@@ -84,3 +88,45 @@ def test_binder_and_colab_read_from_github_only() -> None:
     context = page("https://git.example.org/group/book")
     assert "edit_url" in context
     assert context["header_buttons"] == []
+
+
+# --- what a checkout installs, and when it publishes --------------------------------------------------------
+
+
+def test_condas_environment_names_everything_that_a_command_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
+    lines = next(entry["pip"] for entry in environment if isinstance(entry, dict))
+    extras = re.fullmatch(r"-e \.\[(.+)\]", next(line for line in lines if line.startswith("-e")))
+    assert extras is not None
+    assert set(extras[1].split(",")) == set(project["project"]["optional-dependencies"])
+
+    def names(group: str) -> set[str]:
+        entries = project["dependency-groups"][group]
+        own = {re.split(r"[<>=]", entry)[0] for entry in entries if isinstance(entry, str)}
+        return own.union(*(names(entry["include-group"]) for entry in entries if not isinstance(entry, str)))
+
+    named = {line for line in lines if not line.startswith("-")}
+    assert named == {"gymnasium", "jupyterlab", "matplotlib", "torch"}.union(
+        *(names(group) for group in ("site", "test", "browser"))
+    )
+
+
+def test_the_site_is_published_only_after_the_tests() -> None:
+    folder = ROOT / ".github" / "workflows"
+    jobs = {
+        name: job
+        for path in folder.glob("*.yml")
+        for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items()
+    }
+    assert ".ci/run" in [step.get("run") for step in jobs["everything"]["steps"]]
+    publishing = [name for name, job in jobs.items() if "deploy-pages" in str(job)]
+    assert publishing == ["publish"]
+    assert jobs["publish"]["needs"] == "everything"
+
+
+def test_jupyterlab_asks_nobody_about_news() -> None:
+    settings = ROOT / "tools" / "jupyter" / "labconfig" / "default_setting_overrides.json"
+    chosen = json.loads(settings.read_text(encoding="utf-8"))["@jupyterlab/apputils-extension:notification"]
+    assert chosen["fetchNews"] == "false"
+    assert 'JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)"' in (ROOT / "Makefile").read_text(encoding="utf-8")
