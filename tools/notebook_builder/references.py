@@ -29,25 +29,32 @@ _EXERCISE = re.compile(r"^:{3,}\{exercise\} (.+)$")
 def as_text(cells: list[Cell], source: Path, root: Path) -> None:
     """Put text in the place of citations and of references to other notebooks, cell by cell."""
     places = _places(root)
+    figures = {
+        cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"): i for i, cell in enumerate(cells)
+    }
 
-    def words(found: re.Match[str]) -> str:
+    def words(found: re.Match[str], here: int) -> str:
         kind, body = found.groups()
         if kind.startswith("cite"):
             return _citation(kind, body, root)
         title, label = m.groups() if (m := re.fullmatch(r"(.+?) *<(.+)>", body)) else ("", body)
+        if label in figures:  # the option of a cell, which only the site reads
+            begins = found.string[: found.start()].rstrip().endswith((".", "!", "?")) or not found.start()
+            return f"{'The' if begins else 'the'} figure {'above' if figures[label] < here else 'below'}"
         if label not in places:
             raise BuildError(f"{source.name}: no section, exercise or equation is labelled {label!r}.")
-        page, heading = places[label]
-        if page == source.stem:
+        path, heading = places[label]
+        if path == source:
             return found[0]  # JupyterLab resolves what is in the same notebook
-        folder = "exercises" if label.startswith("ex-") else "chapters"
         if not title:
             title = f"the equation in “{heading}”" if kind == "eq" else f"“{heading}”"
-        return f"[{title}](../{folder}/{page}.ipynb)"
+        return (
+            f"[{title}](../{'exercises' if path.parent.name == 'masters' else 'chapters'}/{path.stem}.ipynb)"
+        )
 
-    for cell in cells:
+    for i, cell in enumerate(cells):
         if cell["cell_type"] == "markdown":
-            text = _ROLE.sub(words, cell["source"])
+            text = _ROLE.sub(lambda found, i=i: words(found, i), cell["source"])
             if text != cell["source"]:
                 cell["metadata"][PAGE] = cell["source"]
                 cell["source"] = text
@@ -62,12 +69,12 @@ def as_roles(notebook: dict[str, Any]) -> None:
 
 
 @cache
-def _places(root: Path) -> Mapping[str, tuple[str, str]]:
-    """Of each label, the name of its file and the title of its section or exercise."""
+def _places(root: Path) -> Mapping[str, tuple[Path, str]]:
+    """Of each label, its file and the title of its section or exercise."""
     found = {}
     for path in [*root.glob("chapters/*.md"), *root.glob("exercises/masters/*.md")]:
         for label, title in _labels(path.read_text(encoding="utf-8").splitlines()):
-            found[label] = path.stem, title
+            found[label] = path, title
     return found
 
 
