@@ -73,6 +73,14 @@ def test_a_box_says_in_one_line_of_italics_what_is_inside(path: Path) -> None:
 
 
 @each_chapter
+def test_a_place_to_stop_is_on_the_road(path: Path) -> None:
+    """A box ends only at the next title, so a mark below its text would be folded with it."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    marked = [part for part in re.split(r"^#+ ", prose, flags=re.M) if ":class: sitting" in part]
+    assert [part.splitlines()[0] for part in marked if part.startswith(minutes.DEEPER)] == []
+
+
+@each_chapter
 def test_the_road_uses_nothing_that_only_a_box_defines(path: Path) -> None:
     cells = code_and_place(path)
     sources, where = [cell["source"] for cell, _, _ in cells], [place for _, place, _ in cells]
