@@ -61,8 +61,8 @@ suppress_warnings = ["etoc.toctree", "ref.python"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True
-nb_code_prompt_show = "Show the {type}"
-nb_code_prompt_hide = "Hide the {type}"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 numfig = True

@@ -6,6 +6,7 @@ an assertion in the claims that holds the right name and says something else of 
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -109,7 +110,9 @@ def test_a_cell_that_only_draws_is_folded(path: Path) -> None:
     for index, (cell, _, _) in enumerate(cells):
         later = set().union(*(names_of(other["source"]).reads for other, _, _ in cells[index + 1 :]))
         draws = "figure" in cell["metadata"].get("mystnb", {}) and not names_of(cell["source"]).binds & later
-        if draws and len(cell["source"].splitlines()) > 2 and not minutes.HIDDEN & set(tags(cell)):
+        # One call, such as that of an interactive figure, may be seen.
+        more = len(ast.parse(cell["source"]).body) > 1
+        if draws and more and not minutes.HIDDEN & set(tags(cell)):
             found.append(start_of(cell))
     assert not found, "\n".join(found)
 
