@@ -13,9 +13,8 @@ from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferen
 ROOT = Path(__file__).parent
 sys.path += [str(ROOT / "tools"), str(ROOT / "lib")]
 
-import repository  # noqa: E402
-
 import ppobook  # noqa: E402
+import repository  # noqa: E402
 
 # Forty grammars of addresses, for a check that notebooks do not ask for: a fifth of a build with nothing new.
 sys.modules.setdefault("rfc3987_syntax", None)

@@ -48,10 +48,10 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
     if not games:
         raise ValueError("games must hold at least one game, got none")
     shown = [_game(name, observations, limit) for name, observations in games.items()]
-    told = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
+    ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
     alt = f"""
         A film of {len(shown)} game{"s" * (len(shown) > 1)} of CartPole, each a cart on a rail with a pole
-        hinged on top. {told}
+        hinged on top. {ends}
     """
     state = {"games": shown, "rate": _RATE, "rail": _RAIL, "pole": _POLE}
     return Figure("film", state, alt=alt, still=lambda: _still(shown))
