@@ -93,6 +93,13 @@ def row_by_row(weights, observations, v):
     return total
 
 
+def action_by_action(weights, observations, v):
+    p, u = (observations @ weights).softmax(1), observations @ v
+    mean = sum(p[:, a] * u[:, a] for a in range(p.shape[1]))
+    columns = [observations.T @ (p[:, a] * (u[:, a] - mean)) for a in range(p.shape[1])]
+    return torch.stack(columns, dim=1) / len(p)
+
+
 def by_a_forward_derivative(weights, observations, v):
     _, turned = torch.func.jvp(lambda w: (observations @ w).softmax(-1), (weights,), (v,))
     return observations.T @ turned / len(observations)
@@ -106,7 +113,13 @@ def by_torch_func(weights, observations, v):
     return torch.func.jvp(torch.func.grad(kl), (weights,), (v,))[1]
 
 
-RIGHT["fisher-softmax"] = [product(), in_numpy, in_einsum, a_matrix_for_each_observation]
+RIGHT["fisher-softmax"] = [
+    product(),
+    in_numpy,
+    in_einsum,
+    a_matrix_for_each_observation,
+    lambda weights, x, v: product()(weights + torch.zeros(weights.shape[1]), x, v).double(),
+]
 WRONG["fisher-softmax"] = {
     "the outer product is not subtracted": product(push=lambda p, u: p * u),
     "only the diagonal": product(push=lambda p, u: p * (1 - p) * u),
@@ -125,7 +138,7 @@ WRONG["fisher-softmax"] = {
     "a softmax over the observations": along_the_wrong_axis,
     "the matrix is written out": with_the_matrix,
     "derivatives are asked of autograd": [by_derivatives, by_a_forward_derivative, by_torch_func],
-    "a loop over the observations": row_by_row,
+    "a loop where one product would do": [row_by_row, action_by_action],
 }
 UNNAMED["fisher-softmax"] = [
     product(push=lambda p, u: p * (u - (p * u).sum(1, keepdim=True)).clamp(-5, 5)),

@@ -334,6 +334,8 @@ UNNAMED["trust-step"] = [
     trpo(length=lambda x, fx, d: (2 * min(d, 0.03) / (x @ fx).clamp(min=1e-30)).sqrt()),
     trpo(report=False),
     trpo(tell=lambda kl: kl.sum()),
+    trpo(tell=lambda kl: kl[0]),
+    trpo(tell=lambda kl: kl.sort().values[-2]),
     trpo(restore=True, tell=lambda kl: torch.tensor(0.01)),
     told_of_the_last_try,
 ]
