@@ -458,7 +458,24 @@ def by_distributions(policy, observations, v, damping):
     return torch.cat([g.reshape(-1) for g in torch.autograd.grad(dot, parameters)]) + damping * v
 
 
+def forward_and_backward(policy, observations, v, damping):
+    """v through the network, F of the softmax, and back through the network."""
+    named = {name: p.detach() for name, p in policy.named_parameters()}
+    parts = zip(named.items(), v.split([p.numel() for p in named.values()]), strict=True)
+    change = {name: part.view_as(p) for (name, p), part in parts}
+
+    def logits(parameters):
+        return torch.func.functional_call(policy, parameters, (observations,))
+
+    out, push = torch.func.jvp(logits, (named,), (change,))
+    probs = out.softmax(-1)
+    push = probs * (push - (probs * push).sum(-1, keepdim=True)) / len(observations)
+    back = torch.func.vjp(logits, named)[1](push)[0]
+    return torch.cat([back[name].reshape(-1) for name in named]) + damping * v
+
+
 RIGHT["hunt-fisher"] += [
+    forward_and_backward,
     lambda *a: by_backward(*a, clean=True),
     by_finite_differences,
     by_distributions,

@@ -403,8 +403,8 @@ def hunt_fisher(answer: Answer) -> Findings:
         first, second = (hidden, features + 1), (actions, hidden + 1)
         parameters = hidden * (features + 1) + actions * (hidden + 1)
         return {
-            "first": rng.normal(size=first).tolist(),
-            "second": (rng.choice([0.3, 2]) * rng.normal(size=second)).tolist(),
+            "first_layer": rng.normal(size=first).tolist(),
+            "second_layer": (rng.choice([0.3, 2]) * rng.normal(size=second)).tolist(),
             "observations": rng.normal(size=(count, features)),
             "v": rng.choice([0.01, 1, 100]) * rng.normal(size=parameters),
             "damping": float(rng.choice([0.0, 0.01, 2])),
@@ -414,7 +414,7 @@ def hunt_fisher(answer: Answer) -> Findings:
         return answer(_Network(first, second).module(), observations.double(), v.double(), damping)
 
     def slow(p: Problem) -> np.ndarray:
-        fisher, _, _ = _Network(p.first, p.second).matrices(p.observations)
+        fisher, _, _ = _Network(p.first_layer, p.second_layer).matrices(p.observations)
         return fisher @ p.v + p.damping * p.v
 
     yield agrees(product, slow, random_problems(draw), what="your product")

@@ -174,17 +174,19 @@ def performance_difference(answer: Answer) -> Findings:
         mask[rng.integers(count)] = True
         found: dict[str, Any] = {"gamma": float(rng.choice([0.0, 0.3, 0.9, 1.0]))}
         for who in ("old", "new"):
-            found[f"{who}_plays"] = [
+            found[f"{who}_states_actions"] = [
                 rng.integers(size, size=mask.shape).tolist() for size in (states, actions)
             ]
             found[who] = (p := softmax(rng.normal(size=shape))).tolist()
             worth = rng.choice([0.1, 1, 50]) * rng.normal(size=shape)
-            found[f"{who}_worth"] = (worth - (p * worth).sum(1, keepdims=True)).tolist()
+            found[f"{who}_advantages"] = (worth - (p * worth).sum(1, keepdims=True)).tolist()
         return {**found, "mask": mask.tolist()}
 
     def world(p: Problem) -> _Plays:
         t = {name: np.array(value) for name, value in vars(p).items()}
-        worth, plays = ({who: t[f"{who}_{what}"] for who in ("old", "new")} for what in ("worth", "plays"))
+        worth, plays = (
+            {who: t[f"{who}_{what}"] for who in ("old", "new")} for what in ("advantages", "states_actions")
+        )
         return _Plays(p.gamma, t["old"], t["new"], worth, plays, t["mask"])
 
     def play(*values: Any) -> Any:

@@ -95,14 +95,15 @@ def hunt_line_search(answer: Answer) -> Findings:
             "max_kl": float(rng.choice([0.001, 0.05, 1.5])),
             "tries": tries,
             "shrink": float(shrink),
-            "edge": edge,
-            "spoilt": str(rng.choice(["gain", "kl", "nan"])),
+            "good_up_to": edge,
+            "beyond": str(rng.choice(["it loses", "the KL is too large", "gain and KL are nan"])),
         }
 
     def judged(p: Problem, share: float) -> tuple[float, float]:
-        far = share > p.edge
-        gain = nan if far and p.spoilt == "nan" else -share if far and p.spoilt == "gain" else share
-        return gain, p.max_kl * (1.02 if far and p.spoilt == "kl" else 0.98)
+        if share <= p.good_up_to:
+            return share, 0.98 * p.max_kl
+        bad = {"it loses": (-share, 0.0), "the KL is too large": (share, 1.02 * p.max_kl)}
+        return bad.get(p.beyond, (nan, nan))
 
     def search(start: Tensor, step: Tensor, max_kl: float, tries: int, shrink: float, *rest: Any) -> Any:
         p = Problem(**dict(zip(vars(problems[0]), (start, step, max_kl, tries, shrink, *rest), strict=True)))
@@ -117,7 +118,7 @@ def hunt_line_search(answer: Answer) -> Findings:
         return np.append(row, as_array(flag, (), "the second result"))
 
     def slow(p: Problem) -> np.ndarray:
-        good = [s for s in p.shrink ** np.arange(p.tries) if s <= p.edge]
+        good = [s for s in p.shrink ** np.arange(p.tries) if s <= p.good_up_to]
         return np.append(p.start + max(good, default=0.0) * p.step, float(bool(good)))
 
     problems = random_problems(draw)
