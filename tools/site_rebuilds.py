@@ -46,7 +46,9 @@ def note_code_and_assets(app: Sphinx, config: Config) -> None:
     """Make the code and the assets settings, which Sphinx compares with those of the last build."""
     root = Path(app.srcdir)
     ours = [
-        module for name, module in sys.modules.items() if name.startswith(("ppobook", "site_", "minutes"))
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("ppobook", "site_", "minutes", "notebook_"))
     ]
     code = {Path(module.__file__ or "") for module in ours}
     config.book_code = digest(code | {root / "conf.py", root / "constraints.txt"})

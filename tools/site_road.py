@@ -21,6 +21,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import minutes
+from notebook_builder import references
 from ppobook.teaching import tags
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,10 @@ log = logging.getLogger(__name__)
 
 
 def chapter_at(path: Path) -> minutes.Chapter:
-    """The counted chapter that a notebook holds."""
-    return minutes.count(tags.read(path)["cells"])
+    """The chapter that a notebook holds, counted with its references as they are written in its source."""
+    notebook = tags.read(path)
+    references.as_roles(notebook)
+    return minutes.count(notebook["cells"])
 
 
 def show_minutes(app: Sphinx, doctree: nodes.document) -> None:
