@@ -275,6 +275,8 @@ RIGHT["natural-step"] = [
     own_loop(),
     own_loop(sign=-1.0),  # F x − g, and back along it
 ]
+
+
 UNNAMED["natural-step"] = [
     stepper(extra=1),
     own_loop(alpha=lambda r, p, fp: (p @ p) / (p @ fp)),
@@ -483,6 +485,7 @@ RIGHT["hunt-fisher"] += [
 UNNAMED["hunt-fisher"] = [
     lambda policy, x, v, damping: curvature()(policy, x, v, damping) * v.norm().clamp(max=1),
     lambda policy, x, v, damping: curvature()(policy, x[:1], v, damping),
+    lambda policy, x, v, damping: curvature()(policy, x[x.any(1)], v, damping),
     curvature(damped=lambda v, damping: min(damping, 1.0) * v),
     curvature(damped=lambda v, damping: damping * v.sign()),
     curvature(damped=lambda v, damping: damping**2 * v),

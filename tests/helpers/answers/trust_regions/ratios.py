@@ -285,6 +285,7 @@ WRONG["ratio-variance"] = {
 }
 UNNAMED["ratio-variance"] = [
     lambda o, n: (n**2 / o).sum(1)[:3].prod() - 1,
+    lambda o, n: ((n**2 / o).sum(1).prod() - 1).clamp(max=100),
     lambda o, n: (n**2 / (o + 1e-2)).sum(1).prod() - 1,
     lambda o, n: (n[:, :3] ** 2 / o[:, :3]).sum(1).prod() - 1,
     lambda o, n: (n.clamp(min=0.05) ** 2 / o).sum(1).prod() - 1,

@@ -280,7 +280,7 @@ def natural_step(answer: Answer) -> Findings:
         turned, _ = np.linalg.qr(rng.normal(size=(size, size)))
         matrix = turned @ np.diag(rng.uniform(0.2, 5, size=size)) @ turned.T
         gradient = rng.choice([0.001, 1, 10]) * rng.normal(size=size)
-        begin = np.linalg.solve(matrix, gradient) * rng.choice([0.0, 0.5, 2])
+        begin = np.linalg.solve(matrix, gradient) * rng.choice([0.0, 0.5, 2, -3])
         begin = begin + (np.abs(begin).max() * rng.normal(size=size) if rng.random() < 0.7 else 0)
         return {
             "F": matrix.tolist(),
@@ -405,7 +405,7 @@ def hunt_fisher(answer: Answer) -> Findings:
         return {
             "first_layer": rng.normal(size=first).tolist(),
             "second_layer": (rng.choice([0.3, 2]) * rng.normal(size=second)).tolist(),
-            "observations": rng.normal(size=(count, features)),
+            "observations": rng.normal(size=(count, features)) * (rng.random((count, 1)) < 0.8),
             "v": rng.choice([0.01, 1, 100]) * rng.normal(size=parameters),
             "damping": float(rng.choice([0.0, 0.01, 2])),
         }

@@ -238,7 +238,7 @@ def ratio_variance(answer: Answer) -> Findings:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         shape = rng.integers(1, 6), rng.integers(2, 5)
         old = softmax(rng.normal(size=shape))
-        new = softmax(np.log(old) + rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=shape))
+        new = softmax(np.log(old) + rng.choice([0.0, 0.1, 1.0, 3.0]) * rng.normal(size=shape))
         if rng.random() < 0.3:
             new[rng.integers(shape[0])] = np.eye(int(shape[1]))[rng.integers(shape[1])]
         return {"old": old, "new": new}
