@@ -256,6 +256,8 @@ WRONG["surrogate-gradient"] = {
     "a ratio, and no weight for how often": forecast(choice=lambda old, new: new / old - 1),
 }
 UNNAMED["surrogate-gradient"] = [
+    forecast(visits=lambda world, old, new: world.state_occupancy(old) * (torch.arange(len(old)) == 0)),
+    forecast(visits=lambda world, old, new: world.state_occupancy(old) * (torch.arange(len(old)) == 1)),
     forecast(choice=lambda old, new: new.clamp(min=0.1)),
     forecast(choice=lambda old, new: old * (new / old).clamp(0.8, 1.2)),
     lambda world, old, new: (
