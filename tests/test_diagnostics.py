@@ -99,6 +99,21 @@ def test_normalize_at_any_scale(dtype, scale, keep):
         torch.testing.assert_close(one.double(), expected, rtol=2 * torch.finfo(dtype).eps, atol=1e-7)
 
 
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+@pytest.mark.parametrize("shift_mean", [True, False])
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("keep", [None, [True, True, False, True, True]], ids=["all", "masked"])
+def test_normalize_far_from_zero(keep, ddof, shift_mean, spread):
+    """Float32 holds these numbers exactly, but not their sum or mean."""
+    x = 1e7 + spread * np.array([0.0, 1, 7, 2, 3])
+    keep = None if keep is None else np.array(keep)
+    expected = normalize(x, keep, ddof=ddof, shift_mean=shift_mean)
+    for kind in KINDS:
+        mask = None if keep is None else kind(keep)
+        found = normalize(kind(x.astype(np.float32)), mask, ddof=ddof, shift_mean=shift_mean)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_normalize_has_the_gradient_of_its_scale():
     ordinary = torch.tensor([1.0, -1.0, 2.0, 2.0], requires_grad=True)
     tiny = (1e-25 * ordinary).detach().requires_grad_()

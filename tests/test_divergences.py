@@ -214,6 +214,22 @@ def test_numpy_and_torch_agree(function, dtype):
     np.testing.assert_allclose(from_numpy, wide, rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [torch.Tensor.half, torch.Tensor.bfloat16, lambda x: x.half().numpy()],
+    ids=["float16", "bfloat16", "NumPy's float16"],
+)
+def test_kl_of_half_precision_is_summed_and_returned_in_float32(kind):
+    """In half precision, the KL of logits this close would often be negative."""
+    logits = torch.randn(2, 100, 50, generator=torch.Generator().manual_seed(0))
+    q, p = kind(logits[0]), kind(logits[0] + 0.01 * logits[1])
+    found = kl_categorical(q, p)
+    wide = [x.astype("f") if isinstance(x, np.ndarray) else x.float() for x in (q, p)]
+    np.testing.assert_array_equal(found, kl_categorical(*wide))
+    assert found.dtype == wide[0].dtype
+    assert found.min() > 0
+
+
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
 @pytest.mark.parametrize("function", PAIRS)
 def test_bad_pairs(function, kind):

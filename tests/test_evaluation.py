@@ -222,6 +222,13 @@ class Run:
     policy = CategoricalPolicy(4, 2)
 
 
+class Some:
+    """A user's policy with some of the methods."""
+
+    def __init__(self, *names, **methods):
+        vars(self).update({name: getattr(Run.policy, name) for name in names} | methods)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -247,6 +254,16 @@ class Run:
             "policy must .* got 'CartPole-v1'. The policy comes before",
         ),
         ({"policy": Path("runs/a")}, r"got 'runs/a'\. .*; that of a run is load\(folder\)\.policy$"),
+        ({"policy": Some("in_bounds")}, "policy must have a method sample, got Some$"),
+        ({"policy": Some("sample")}, "policy must have a method in_bounds, got Some$"),
+        (
+            {"policy": Some("sample", "in_bounds"), "deterministic": True},
+            "policy must have a method mode, got Some$",
+        ),
+        (
+            {"policy": Some("in_bounds", sample=lambda observations: None)},
+            r"policy must have a method sample\(observations, generator\), got sample\(observations\)$",
+        ),
         ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ppobook import validation
+from ppobook.divergences import at_least_float32
 from ppobook.validation import ArrayT
 
 
@@ -76,8 +77,15 @@ def normalize(
     mean = x.sum() / number
     centred = x - mean if keep is None else library.where(keep, x - mean, 0.0)
     std = ((centred * centred).sum() / (number - ddof)) ** 0.5
-    # The standard deviation of equal numbers is a few rounding errors, not 0: do not divide by it.
-    if float(_detached(std)) <= 8 * library.finfo(x.dtype).eps * largest:
+    equal = False
+    if float(_detached(std)) <= library.finfo(x.dtype).eps ** 0.5 * largest:
+        # A mean this far from 0 has rounding errors that count. That of equal numbers has nothing else.
+        counted = _detached(x if keep is None else x[keep])
+        equal = bool(counted.max() == counted.min())
+        centred = centred - centred.sum() / number
+        centred = centred if keep is None else library.where(keep, centred, 0.0)
+        std = ((centred * centred).sum() / (number - ddof)) ** 0.5
+    if equal:
         scaled = library.zeros_like(x) if shift_mean else x * unit
     else:
         scaled = centred / std
@@ -155,7 +163,7 @@ def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
     validation.not_empty("log_ratio", log_w)
     validation.finite("log_ratio", log_w)
     # A common factor of all weights cancels, so the largest may be 1: exp never overflows.
-    w = library.exp(_at_least_float32(library, log_w - log_w.max()))
+    w = library.exp(at_least_float32(library, log_w - log_w.max()))
     return _as(log_w.dtype, w.sum() ** 2 / (w**2).sum())
 
 
@@ -269,7 +277,7 @@ def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: 
 
     dtype = log_ratio.dtype
     if dtype.itemsize < 4:
-        log_r, a = (_at_least_float32(library, x) for x in (log_ratio, advantages))
+        log_r, a = (at_least_float32(library, x) for x in (log_ratio, advantages))
         means = ratio_means(log_r, a, low, high, keep)
         return {name: _as(dtype, x) for name, x in means.items()}
     ratio = library.exp(log_ratio)
@@ -329,7 +337,7 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
         shape = tuple(g.shape)
         raise ValueError(f"gradients must have at least 2 samples along the first axis, got shape {shape}")
     validation.finite("gradients", g)
-    x = _at_least_float32(library, g)
+    x = at_least_float32(library, g)
     return _as(g.dtype, ((x - x.mean(0)) ** 2).sum() / (len(g) - 1))
 
 
@@ -360,17 +368,12 @@ def _with_squares_in_range(library: Any, x: Any) -> tuple[Any, float, float]:
 
     The unit is 1 where the squares fit into the dtype, else a power of 2, which changes no digit.
     """
-    x = _at_least_float32(library, x)
+    x = at_least_float32(library, x)
     largest, info = float(abs(_detached(x)).max()), library.finfo(x.dtype)
     if largest == 0 or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
         return x, largest, 1.0
     unit = 2.0 ** (math.frexp(largest)[1] - 1)
     return x / library.full_like(x, unit), largest / unit, unit
-
-
-def _at_least_float32(library: Any, x: Any) -> Any:
-    """x, in float32 if its dtype has half precision, in which a sum loses digits or leaves the range."""
-    return x if x.dtype.itemsize >= 4 else x.astype(np.float32) if library is np else x.float()
 
 
 def _as(dtype: Any, x: Any) -> Any:

@@ -34,6 +34,7 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
     Returns
     -------
     shape (...), in nats
+        In the dtype of the logits, but at least float32.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
             raise ValueError(
                 f"{name} must have a finite logit in each distribution, got -inf for all actions"
             )
-    log_q, log_p = _log_softmax(library, logits_q), _log_softmax(library, logits_p)
+    log_q, log_p = (_log_softmax(library, at_least_float32(library, x)) for x in logits.values())
     q = library.exp(log_q)
     # Where q is 0 the difference may be ∞ − ∞: choose before multiplying, for 0 · NaN is NaN.
     possible = q > 0
@@ -167,6 +168,11 @@ def _pair(**arrays: Any) -> list[Any]:
     first, second = arrays
     validation.shape(second, y, x.shape, f"the shape of {first}")
     return [x, y]
+
+
+def at_least_float32(library: Any, x: Any) -> Any:
+    """x, in float32 if its dtype has half precision, in which a sum loses digits or leaves the range."""
+    return x if x.dtype.itemsize >= 4 else x.astype(np.float32) if library is np else x.float()
 
 
 def _log_softmax(library: Any, logits: Any) -> Any:

@@ -75,10 +75,10 @@ def evaluate(
         An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
         or an output of the policy that is not finite.
     """
-    refuse_no_policy(policy)
+    deterministic = validation.flag("deterministic", deterministic)
+    refuse_no_policy(policy, "in_bounds", *["mode"] * deterministic)
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
-    deterministic = validation.flag("deterministic", deterministic)
     fast = validation.flag("fast", fast)
     with _opened(env, min(episodes, _ROWS), env_kwargs, fast) as envs:
         collector = Collector(envs, policy)

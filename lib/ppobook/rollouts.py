@@ -7,6 +7,7 @@ environment, by the first step of the next one; the last observation of a trunca
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -423,22 +424,31 @@ def _memory() -> float:
         return math.inf
 
 
-def refuse_no_policy(policy: Any) -> None:
-    """Raise unless this can be a policy."""
-    if callable(getattr(policy, "sample", None)):
+def refuse_no_policy(policy: Any, *methods: str) -> None:
+    """Raise unless this can be a policy: it has `sample`, which takes a generator, and these methods."""
+    if missing := [name for name in ("sample", *methods) if not callable(getattr(policy, name, None))]:
+        got, hint = type(policy).__name__, ""
+        if hasattr(policy, "policy"):
+            hint = ". Use its attribute .policy"
+        elif isinstance(policy, str | os.PathLike):
+            got = repr(os.fspath(policy))
+            hint = ". The policy comes before the environment; that of a run is load(folder).policy"
+        raise TypeError(f"policy must have a method {missing[0]}, got {got}{hint}")
+    try:
+        signature = inspect.signature(policy.sample)
+    except (TypeError, ValueError):  # one that is not written in Python
         return
-    got, hint = type(policy).__name__, ""
-    if hasattr(policy, "policy"):
-        hint = ". Use its attribute .policy"
-    elif isinstance(policy, str | os.PathLike):
-        got = repr(os.fspath(policy))
-        hint = ". The policy comes before the environment; that of a run is load(folder).policy"
-    raise TypeError(f"policy must have a method sample, got {got}{hint}")
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(
+            f"policy must have a method sample(observations, generator), got sample{signature}"
+        ) from None
 
 
 def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:
     """A policy with two actions would run in an environment with three, and never try the third."""
-    refuse_no_policy(policy)
+    refuse_no_policy(policy, "in_bounds")
     space = envs.single_action_space
     expected: tuple[str, Any]
     if isinstance(space, spaces.Discrete):

@@ -66,6 +66,14 @@ def test_what_adds_to_all_rewards_changes_nothing(how):
     close(group_advantages(rewards + 8, 3, **named(how)), group_advantages(rewards, 3, **named(how)))
 
 
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_rewards_far_from_zero(how):
+    """Float32 holds these rewards exactly, but not their mean."""
+    rewards = 1e7 + torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 7.0])
+    expected = group_advantages(rewards.double(), 3, **named(how))
+    torch.testing.assert_close(group_advantages(rewards, 3, **named(how)), expected.float())
+
+
 def test_groups_know_nothing_of_each_other_unless_the_batch_is_asked():
     rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
     other = rewards.clone()

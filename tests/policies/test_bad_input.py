@@ -62,6 +62,13 @@ BAD = [
         lambda: CategoricalPolicy(4, 2, network=Own(3)).logits(FOUR),
         r"network must return shape \(5, 2\) for observations of shape \(5, 4\), got \(5, 3\)",
     ),
+    *(
+        (
+            lambda network=network: CategoricalPolicy(4, 2, network=network).logits(FOUR),
+            r"network must take observations of shape \(5, 4\), got: .*(shape|size)",
+        )
+        for network in (torch.nn.Linear(5, 2), torch.nn.LayerNorm(5), torch.nn.Unflatten(-1, (3, 2)))
+    ),
     (lambda: ValueFunction(4, network=Own(1))(FOUR[:, :3]), "observations must have a last axis of 4"),
     (lambda: RunningNorm((4,), clip=0), "clip must be a number above 0, got 0"),
     (lambda: CategoricalPolicy(3, 2, normalizer=norm), r"normalizer must have shape \(3,\).*, got \(4,\)"),

@@ -88,7 +88,7 @@ def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
         return None
     import torch
 
-    if next(policy.parameters()).dtype == torch.bfloat16:  # which NumPy has not
+    if any(p.dtype == torch.bfloat16 for p in policy.parameters()):  # which NumPy has not
         return None
     from ppobook.fast.actor import FORMS
 

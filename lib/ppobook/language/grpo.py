@@ -146,10 +146,9 @@ def group_advantages(
     if len(rewards) == 1:
         raise ValueError("rewards must have at least 2 entries, got 1")
 
-    groups = rewards.view(-1, group_size)
-    whole = rewards.expand(1, -1)
-    means = (whole if baseline == "batch" else groups).mean(dim=1, keepdim=True)
-    advantages = groups - means
+    groups, whole = _near_zero(rewards.view(-1, group_size)), _near_zero(rewards.expand(1, -1))
+    rows = whole if baseline == "batch" else groups
+    advantages = (rows - rows.mean(dim=1, keepdim=True)).view(-1, group_size)
     if baseline == "leave_one_out":
         # R_i − Σ_{j ≠ i} R_j / (G − 1), without taking each one out of the sum.
         advantages = advantages * (group_size / (group_size - 1))
@@ -157,6 +156,13 @@ def group_advantages(
         advantages = advantages / ((whole if scale == "batch" else groups).std(dim=1, keepdim=True) + eps)
     compared = whole if baseline == "batch" and scale != "group" else groups
     return advantages.masked_fill(_all_equal(compared), 0.0).view(-1)
+
+
+def _near_zero(rows: Tensor) -> Tensor:
+    """The rows, less their mean where its rounding errors would count beside their spread."""
+    centred = rows - rows.mean(dim=1, keepdim=True)
+    spread, largest = (x.abs().amax(dim=1, keepdim=True) for x in (centred, rows))
+    return torch.where(spread <= torch.finfo(rows.dtype).eps ** 0.5 * largest, centred, rows)
 
 
 def _all_equal(rows: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,7 +164,14 @@ def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
     # A network of the user's own, of which neither input nor output has been validated.
     like = next(network.parameters(), None)
     x = as_vectors(observations, module.obs_dim, torch.empty(0) if like is None else like)
-    y = network(x if normalizer is None else normalizer(x))
+    try:
+        y = network(x if normalizer is None else normalizer(x))
+    except RuntimeError as error:
+        if not re.search("shape|size of|of size", str(error)):
+            raise
+        raise ValueError(
+            f"network must take observations of shape {tuple(x.shape)}, got: {str(error).splitlines()[0]}"
+        ) from error
     if y.shape != (*x.shape[:-1], outputs):
         raise ValueError(
             f"network must return shape {(*x.shape[:-1], outputs)} for observations of shape "
