@@ -1,5 +1,6 @@
 """What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, bad input."""
 
+import copy
 import functools
 import math
 import os
@@ -374,6 +375,33 @@ def test_bad_input_of_both_is_refused(kind, methods, settings, error, message):
         run(own(kind, **methods), **settings)
 
 
+class FirstTwo(torch.nn.Module):
+    """A network without parameters."""
+
+    def forward(self, observations):
+        return observations[..., :2]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_policy_without_parameters_may_be_evaluated_by_a_critic(fast):
+    policy = CategoricalPolicy(4, 2, network=FirstTwo())
+    history = run(own_networks(PPO, policy=policy), total_steps=128, fast=fast).history
+    assert (history["approx_kl"] == 0).all()
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_policy_that_is_replaced_in_update_is_refused(fast):
+    """Rollouts would be of the old one, and so would the optimizer's steps."""
+
+    class Mine(PPO):
+        def update(self, rollout):
+            self.policy = copy.deepcopy(self.policy)
+            return super().update(rollout)
+
+    with pytest.raises(ValueError, match=r"Mine.update must change the policy in place, got another module"):
+        run(Mine, total_steps=128, fast=fast)
+
+
 @LEARNERS
 @pytest.mark.parametrize(
     ("made", "settings", "message"),
@@ -384,7 +412,11 @@ def test_bad_input_of_both_is_refused(kind, methods, settings, error, message):
             r"made by Mine.networks must have a .normalizer",
         ),
         ({"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(4, 3))}, {}, "."),
-        ({"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(5, 2))}, {}, "."),
+        (
+            {"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(5, 2))},
+            {},
+            r"network must take observations of shape \(2, 4\), got: ",
+        ),
         ({"value": torch.nn.Linear(4, 1)}, {}, r"got \(2, 32, 1\)"),
         ({"value": DROPOUT}, {}, "Dropout"),
         ({"policy": 1.0}, {}, "policy returned by Mine.networks must be a torch.nn.Module, got float"),

@@ -400,6 +400,11 @@ class _Training(TrainingLoop):
         self.rewards = rollout.rewards
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
             metrics = self.metrics(f"{type(learner).__name__}.update", learner.update(rollout))
+        if learner.policy is not self.collector.policy:  # nor are the new one's parameters the optimizer's
+            raise ValueError(
+                f"{type(learner).__name__}.update must change the policy in place, got another module as "
+                "self.policy. Use load_state_dict"
+            )
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= metrics.keys():
             metrics = _after_update(learner.policy, rollout, used) | metrics

@@ -34,7 +34,7 @@ def ppo_gradient(learner: Any) -> Callable[[Any], dict[str, Any]]:
         learner.settings.fast
         and learner.settings.objective == "clip"
         and declared(step) == declared(learner.loss) == declared(learner.coefficients) == "ppo_clip"
-        and getattr(learner.optimizer, "flat", False)
+        and _flat(learner.optimizer, learner.policy, learner.value)
     ):
         return step
     from ppobook.fast.closed_form import ClosedForm, PPOStep
@@ -48,12 +48,19 @@ def critic_gradient(learner: Any) -> Callable[[Any], float]:
     if not (
         learner.settings.fast
         and declared(step) == "value_loss"
-        and getattr(learner.value_optimizer, "flat", False)
+        and _flat(learner.value_optimizer, learner.value)
     ):
         return step
     from ppobook.fast.closed_form import ClosedFormValue, CriticStep
 
     return CriticStep(learner) if ClosedFormValue.fits(learner.value) else step
+
+
+def _flat(optimizer: Any, *networks: Any) -> bool:
+    """Whether a flat optimizer has made the gradients of these: a network put in another's place has none."""
+    return getattr(optimizer, "flat", False) and all(
+        p.grad is not None for network in networks for p in network.parameters()
+    )
 
 
 def optimizer(
@@ -88,7 +95,8 @@ def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
         return None
     import torch
 
-    if any(p.dtype == torch.bfloat16 for p in policy.parameters()):  # which NumPy has not
+    parameter = next(policy.parameters(), None)
+    if parameter is None or parameter.dtype == torch.bfloat16:  # which NumPy has not
         return None
     from ppobook.fast.actor import FORMS
 
