@@ -18,7 +18,7 @@ CONTINUOUS = "continuous actions"
 class ControlSettings(Settings):
     """The settings that every algorithm has."""
 
-    arguments = Settings.arguments | {"env": {}, "total_steps": {}}
+    arguments = Settings.arguments | {"algorithm": {}, "env": {}, "total_steps": {}}
 
     num_envs: int = setting(8, "environments stepped side by side", low=1, high=10_000)
     num_steps: int = setting(128, "steps that each environment takes in one update", low=1, high=1_000_000)

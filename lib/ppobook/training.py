@@ -32,6 +32,7 @@ from ppobook.run.folder import RunFolder, checkpoints, update_of
 from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import checked_device, stream
+from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument
 from ppobook.run.state import check_state
@@ -247,8 +248,9 @@ def train(
     the bit, where the environments can be pickled. Where they can't, they are reset at every checkpoint that
     is due by `checkpoint_every`, by the unbroken run and by the one that resumes, so that the two agree
     again. A run that stopped between two of those, by a signal, an error or at its end, is resumed from the
-    last one that was due, and repeats the few updates after it. Only one written by `Run.save` then has no
-    such checkpoint, and goes on with new episodes.
+    last one that was due, and repeats the few updates after it. One that has no such checkpoint goes on with
+    new episodes where it stopped, and so does one whose repeated updates would differ, as a schedule goes by
+    another `total_steps` now. Both are said.
     """
     given = {
         "algorithm": algorithm,
@@ -331,7 +333,10 @@ class _Training(TrainingLoop):
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
         steps = checkpoint.state["history"]["steps"]
         if checkpoint.update and steps[-1] < config["total_steps"] and not checkpoint.files:
-            checkpoint = _last_due(folder, checkpoint)
+            if not checkpoint.state.get("environments_saved", True) and _same_updates(checkpoint, config):
+                checkpoint = _last_due(folder, checkpoint)
+            if checkpoint.state["collector"]["steps"]:
+                say(f"{checkpoint.where} has no {_ENVIRONMENTS}: the run goes on with new episodes")
         learner = _learner_of(checkpoint, kind, config["device"])
         envs = _make_envs(maker, config)
         spaces = envs.single_observation_space, envs.single_action_space
@@ -451,7 +456,9 @@ class _Training(TrainingLoop):
         state = self.state()
         environments = state["collector"].pop("environments")
         spaces = [describe_space(space) for space in self.learner.spaces]
-        return {"spaces": spaces, **state}, {} if environments is None else {_ENVIRONMENTS: environments}
+        saved = environments is not None
+        parts = {"spaces": spaces, "environments_saved": saved, **state}
+        return parts, {_ENVIRONMENTS: environments} if saved else {}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         super().restore(checkpoint)
@@ -476,14 +483,31 @@ class _Training(TrainingLoop):
         self.learner.reset_episodes()
 
 
+def _same_updates(checkpoint: Checkpoint, config: dict[str, Any]) -> bool:
+    """Whether updates that are repeated are as before: schedules go by `total_steps`."""
+    scheduled = ":" in config["algorithm"] or any(
+        name.endswith("_final") and x is not None for name, x in config.items()
+    )
+    return not scheduled or config["total_steps"] == checkpoint.config["total_steps"]
+
+
 def _last_due(folder: RunFolder, last: Checkpoint) -> Checkpoint:
-    """The last checkpoint at which environments that can't be saved were reset; `last` if there is none."""
+    """The last checkpoint at which environments that can't be saved were reset; `last` if there is none.
+
+    Going back is said: the updates after it are done again.
+    """
     for path in reversed(checkpoints(folder.path)):
         # Checkpoints with a pickle are passed over: whoever removed a stranger's pickle does not want an
         # earlier one read.
         if not (path / _ENVIRONMENTS).exists():
             checkpoint = last if update_of(path) == last.update else read_checkpoint(folder, FORMAT, path)
             if checkpoint.state["collector"]["steps"] == 0:  # since the reset
+                if checkpoint.update < last.update:
+                    say(
+                        f"{last.where}: environments that can't be pickled were last reset at update "
+                        f"{checkpoint.update}: the run goes back to it, and repeats "
+                        f"{counted(last.update - checkpoint.update, 'update')}"
+                    )
                 return checkpoint
     return last
 

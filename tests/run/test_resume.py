@@ -254,3 +254,38 @@ def test_ctrl_c_saves(tmp_path):
     kept = load(folder)
     assert len(kept.history) > 0
     same_run(kept, small(total_steps=int(kept.history["steps"].iloc[-1])))
+
+
+STOPPED = {**SMALL, "checkpoint_every": 4}
+LOCKED = {**STOPPED, "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
+SHORT_PPO = {**LOCKED, "algorithm": "ppo", "epochs": 2, "num_minibatches": 2, "lr_final": 0.0}
+del SHORT_PPO["value_epochs"]
+
+
+@pytest.mark.parametrize(
+    ("given", "longer", "kept", "said"),
+    [
+        # Whoever removes a stranger's pickles keeps the updates.
+        ({**STOPPED, "checkpoint_every": 100}, 12, 10, "-000010 has no environments.pkl: the run goes on"),
+        (STOPPED, 12, 10, "-000010 has no environments.pkl: the run goes on with new episodes"),
+        # A schedule would make other updates of those that are repeated.
+        (SHORT_PPO, 12, 10, "-000010 has no environments.pkl: the run goes on with new episodes"),
+        (LOCKED, 12, 8, "last reset at update 8: the run goes back to it, and repeats 2 updates"),
+        (LOCKED, 10, 10, ""),
+    ],
+    ids=["pickles removed, rarely saved", "pickles removed", "schedule", "the same updates", "finished"],
+)
+def test_updates_that_are_done_are_kept_or_repeated_aloud(tmp_path, capfd, given, longer, kept, said):
+    folder = tmp_path / "run"
+    given = {"algorithm": "vanilla", **given}
+    before = train(**given, total_steps=320, out=folder, progress=False).history
+    before = before["seconds"].tolist()
+    for pickle in folder.rglob("environments.pkl"):
+        pickle.unlink()
+    capfd.readouterr()
+    run = train(resume=folder, total_steps=32 * longer, progress=False)
+    assert len(run.history) == longer
+    assert [x in before for x in run.history["seconds"]] == [True] * kept + [False] * (longer - kept)
+    err = capfd.readouterr().err
+    assert said in err
+    assert bool(said) == bool(err)

@@ -61,10 +61,11 @@ def test_an_integer_without_limits_has_none():
         (0, {"above": 0}, "default must be a number above 0, got 0"),
         ((1, 9), {"high": 4}, "default must be a number of at most 4, got 9"),
         ("c", {"choices": ("a", "b")}, "default must be one of 'a', 'b', got 'c'"),
+        ("x", {"low": 0}, "default must be a number of at least 0, got 'x'"),
     ],
 )
 def test_a_default_is_within_its_limits(default, limits, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}$"):
         setting(default, "help", **limits)
 
 
@@ -136,3 +137,17 @@ def test_other_libraries_names_in_python():
 def test_unknown_arguments_of_functions(function, given, sentence):
     with pytest.raises(TypeError, match=re.escape(sentence) + "$"):
         function(**{given: 2})
+
+
+@pytest.mark.parametrize("name", ["algorithm", "env", "total_steps", "seed", "out", "checkpoint_every"])
+@pytest.mark.parametrize(("base", "fit"), [(PPO, train), (SFT, train_language)], ids=["control", "language"])
+def test_a_setting_has_another_name_than_an_argument(base, fit, name):
+    name = (
+        {"algorithm": "stage", "env": "model", "total_steps": "data"}.get(name, name) if base is SFT else name
+    )
+    own = dataclasses.make_dataclass(
+        "Own", [(name, int, setting(7, "help"))], bases=(base.settings_class,), frozen=True
+    )
+    kind = type("Mine", (base,), {"settings_class": own})
+    with pytest.raises(ValueError, match=rf"^the settings of Own must have other names .*, got '{name}'$"):
+        fit(kind)

@@ -471,3 +471,16 @@ def test_a_line_is_kept_whole_by_every_trainer(tmp_path, monkeypatch):
         fit(7, out=tmp_path / "run")
     assert names(tmp_path / "run") == ["2", "3"]
     assert fit(7, resume=Path(tmp_path / "run")).bits() == straight
+
+
+def test_a_network_that_grows_while_it_trains_is_not_saved_as_if_it_could_be_loaded(tmp_path, monkeypatch):
+    real, folder = CONTROL.kind.update, tmp_path / "run"
+
+    def grows(self, rollout):
+        self.policy.extra = torch.nn.Linear(1, 1)
+        return real(self, rollout)
+
+    monkeypatch.setattr(CONTROL.kind, "update", grows)
+    with pytest.raises(ValueError, match=r"must have the weights that it had before.*'extra\.bias' has come"):
+        CONTROL.new(out=folder)
+    assert len(load(folder).history) == 0

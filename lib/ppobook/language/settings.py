@@ -27,7 +27,7 @@ OF_MODELS = ("model", "data", "reward", "reference", "tokenizer", "lora", "dtype
 class StageSettings(Settings):
     """The settings that every stage has."""
 
-    arguments = Settings.arguments | {name: {} for name in OF_MODELS}
+    arguments = Settings.arguments | {name: {} for name in ("stage", *OF_MODELS)}
 
     updates: int = setting(100, "number of updates", low=1)
     lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)

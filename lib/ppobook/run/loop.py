@@ -75,6 +75,7 @@ class TrainingLoop(abc.ABC):
         # The state before the update in progress; None between two updates.
         self._kept: Kept | None = None
         self._metrics_checked = False
+        self._names: list[set[str]] = []
 
     # For a subclass to write.
 
@@ -213,6 +214,15 @@ class TrainingLoop(abc.ABC):
             say(f"{', '.join(asked)} is not saved: the run has its {done} already")
             self.config = before
 
+    def _refuse_grown(self) -> None:
+        """Raise ValueError if a module has other weights than when training began: no run could load them."""
+        for module, names in zip(self.modules(), self._names, strict=True):
+            if other := names ^ module.state_dict().keys():
+                raise ValueError(
+                    f"{type(module).__name__} must have the weights that it had before training, or its "
+                    f"checkpoints could not be loaded, got another set: {min(other)!r} has come or gone"
+                )
+
     def save(self, folder: RunFolder | None, *, due: bool) -> None:
         """Write a checkpoint after the present update."""
         if due:
@@ -222,6 +232,7 @@ class TrainingLoop(abc.ABC):
                 if not folder.path.exists():
                     folder.path.mkdir(parents=True)
                     say(f"{folder} was removed: written again, with update {self.update} alone")
+                self._refuse_grown()
                 write_checkpoint(folder.path, self.checkpoint())
             except OSError as error:
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -267,6 +278,7 @@ class TrainingLoop(abc.ABC):
             events(path if tensorboard else None, self.counter, self.position) as log,
         ):
             try:
+                self._names = [set(module.state_dict()) for module in self.modules()]
                 if self.position < total:
                     line.announce(self.announcement())
                 if self.saved < 0:

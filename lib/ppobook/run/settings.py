@@ -46,7 +46,7 @@ def setting(
     given = {"low": low, "high": high, "above": above}
     limits = {name: limit for name, limit in given.items() if limit is not None}
     for one in default if isinstance(default, tuple) else (default,):
-        if limits and isinstance(one, int | float):
+        if limits and one is not None:
             validation.number("default", one, **limits)
     if choices is not None and default is not None:
         validation.choice("default", default, choices)
@@ -229,6 +229,8 @@ def settings_class_of(kind: Any) -> type[Settings]:
     ------
     TypeError
         It is not a subclass of `Settings`.
+    ValueError
+        One of its settings has the name of an argument of `train`.
     """
     found = kind.settings_class
     if not (isinstance(found, type) and issubclass(found, Settings)):
@@ -236,6 +238,12 @@ def settings_class_of(kind: Any) -> type[Settings]:
             f"{kind.__name__}.settings_class must be a subclass of ppobook.run.settings.Settings, "
             f"got {found!r}"
         )
+    for f in fields(found):
+        if f.name in found.arguments:
+            raise ValueError(
+                f"the settings of {found.__name__} must have other names than the arguments of train, "
+                f"got {f.name!r}"
+            )
     return found
 
 
