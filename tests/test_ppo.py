@@ -387,6 +387,19 @@ def test_a_loss_need_not_return_a_kl():
     assert "minibatch_kl" not in metrics
 
 
+def test_metrics_of_some_minibatches():
+    calls = []
+
+    def sometimes(x, batch):
+        calls.append(0)
+        return x, {("odd", "even")[len(calls) % 2 == 0]: float(len(calls))}
+
+    settings = {**SMALL, "epochs": 2, "num_minibatches": 2, "total_steps": 128}
+    history = train(loss(sometimes), env="CartPole-v1", progress=False, **settings).history
+    assert history["even"].tolist() == [3.0, 7.0]
+    assert history["odd"].tolist() == [2.0, 6.0]
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_loss_may_call_zero_grad(fast):
     class Zeroing(PPO):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from ppobook import validation
 from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
 from ppobook.episodes import critic_values
-from ppobook.learner import RESERVED, Learner
+from ppobook.learner import Learner
 from ppobook.policies import RewardScale, RunningNorm, actor_critic_for
 from ppobook.returns import gae
 from ppobook.rollouts import Rollout
 from ppobook.run.machine import stream
-from ppobook.run.metrics import refuse_reserved
+from ppobook.run.metrics import validate_advantages
 
 
 class ActorCritic(Learner):
@@ -104,7 +102,13 @@ class ActorCritic(Learner):
         """`advantages(rollout)`, validated in the first update, since a subclass may have written it."""
         estimated = self.advantages(rollout)
         if not self.validated:
-            validate_advantages(type(self).__name__, estimated, tuple(rollout.rewards.shape))
+            validate_advantages(
+                f"{type(self).__name__}.advantages",
+                estimated,
+                ("advantages", "returns", "values"),
+                tuple(rollout.rewards.shape),
+                "environments by steps",
+            )
         return estimated
 
     def validate_minibatches(self, name: str, *, at_least: int = 1) -> None:
@@ -138,38 +142,3 @@ class ActorCritic(Learner):
         """Add a rollout's observations to the running mean and variance, for the next rollout on."""
         if self.settings.normalize_observations:
             self.policy.normalizer.update(rollout.observations)
-
-
-def validate_advantages(learner: str, estimated: Any, shape: tuple[int, ...]) -> None:
-    """Raise unless `advantages` returned three finite tensors of this shape."""
-    if not isinstance(estimated, tuple) or len(estimated) != 3:
-        got = f"{len(estimated)} values" if isinstance(estimated, tuple) else type(estimated).__name__
-        raise TypeError(f"{learner}.advantages must return a tuple (advantages, returns, values), got {got}")
-    for name, x in zip(("advantages", "returns", "values"), estimated, strict=True):
-        name = f"{name} returned by {learner}.advantages"
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
-        validation.shape(name, x, shape, "environments by steps")
-        validation.finite(name, x)
-
-
-def validate_loss(learner: str, returned: Any) -> None:
-    """Raise unless `loss` returned a finite scalar with a gradient, and a dict of numbers."""
-    name = f"{learner}.loss"
-    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
-        raise TypeError(f"{name} must return a pair (loss, dict), got {validation.kind_of(returned)}")
-    loss, diagnostics = returned
-    if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
-        got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
-        if isinstance(loss, Tensor) and not loss.requires_grad:
-            got += " without a gradient"
-        raise TypeError(f"the loss returned by {name} must be a scalar tensor with a gradient, got {got}")
-    if not math.isfinite(loss.item()):
-        raise FloatingPointError(f"the loss returned by {name} must be finite, got {loss.item()}")
-    refuse_reserved(name, diagnostics, RESERVED)
-    for key, x in diagnostics.items():
-        try:
-            float(x)
-        except (TypeError, ValueError, RuntimeError):
-            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x)
-            raise TypeError(f"{key!r} returned by {name} must be a number, got {got}") from None

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import copy
 import math
-from statistics import fmean
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -25,17 +24,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from ppobook.actor_critic import ActorCritic, validate_loss
+from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.fast import choose
 from ppobook.fast.declare import fast_form
-from ppobook.learner import finite_norm
+from ppobook.learner import RESERVED, finite_norm
 from ppobook.objectives import ppo_loss
 from ppobook.policies import together
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
+from ppobook.run.metrics import means, validate_loss
 from ppobook.settings import PPOSettings
 
 
@@ -128,7 +128,8 @@ class PPO(ActorCritic):
         try:
             grad_norm = finite_norm(clip_grad_norm_(parameters, self.settings.max_grad_norm or math.inf))
         except FloatingPointError:
-            validate_loss(type(self).__name__, (loss, diagnostics))  # it may be the loss that is not finite
+            # It may be the loss that is not finite.
+            validate_loss(f"{type(self).__name__}.loss", (loss, diagnostics))
             raise
         self.optimizer.step()
         return {**diagnostics, "grad_norm": grad_norm}
@@ -185,16 +186,11 @@ class PPO(ActorCritic):
 
     def validated_loss(self, minibatch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """`loss(minibatch)`, validated: a subclass may have written it."""
-        returned, name = self.loss(minibatch), type(self).__name__
-        validate_loss(name, returned)
+        returned, name = self.loss(minibatch), f"{type(self).__name__}.loss"
+        validate_loss(name, returned, RESERVED)
         if self.settings.max_kl is not None and "approx_kl" not in returned[1]:
             raise ValueError(
-                f"the diagnostics returned by {name}.loss must contain 'approx_kl', which max_kl="
+                f"the diagnostics returned by {name} must contain 'approx_kl', which max_kl="
                 f"{self.settings.max_kl} limits, got {sorted(returned[1])}"
             )
         return returned
-
-
-def means(steps: list[dict[str, Any]]) -> dict[str, float]:
-    """The mean of each entry over gradient steps."""
-    return {name: fmean(float(step[name]) for step in steps) for name in steps[0]}

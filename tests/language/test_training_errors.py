@@ -1,14 +1,13 @@
-"""What is wrong with a reward, with a tokenizer, and with data."""
+"""What is wrong with a reward, a tokenizer, data, and what one's own methods return."""
 
 import numpy as np
 import pytest
 import torch
 from small_language import same_run
-from small_stages import (
-    WORLD,
-    decoder,
-)
+from small_stages import WORLD, decoder
 
+from ppobook.language.grpo import GRPO
+from ppobook.language.ppo import PPO
 from ppobook.language.rewards import numbers_of
 from ppobook.language.run import load
 from ppobook.language.training import train
@@ -106,3 +105,73 @@ def test_one_pair_of_which_something_is_learned_is_enough():
     data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
     run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, batch_size=4)
     assert len(run.history) == 1
+
+
+# ----------------------------------------------------------------------------- what one's own methods return
+
+SMALL = {"model": decoder(), "data": WORLD, "reward": "gold", "batch_size": 8, "progress": False}
+
+
+def loss(make):
+    return type("Mine", (GRPO,), {"loss": lambda self, *given: make(*GRPO.loss(self, *given))})
+
+
+def advantages(make):
+    return type("Mine", (GRPO,), {"advantages": lambda self, *given: make(GRPO.advantages(self, *given))})
+
+
+class OneOfTwo(PPO):
+    def estimate_advantages(self, *given):
+        return super().estimate_advantages(*given)[0]
+
+
+BAD_RETURNS = [
+    ("nothing", loss(lambda x, row: None), TypeError, "Mine.loss must return a pair .*, got NoneType"),
+    ("no pair", loss(lambda x, row: x), TypeError, r"Mine.loss must .* pair \(loss, dict\), got Tensor"),
+    ("no tensor", loss(lambda x, row: (1.0, row)), TypeError, "loss returned by Mine.loss .* got 1.0"),
+    (
+        "not scalar",
+        loss(lambda x, row: (x.repeat(2), row)),
+        TypeError,
+        r"must be a scalar tensor .*\(2,",
+    ),
+    ("nan", loss(lambda x, row: (x * np.nan, row)), FloatingPointError, "Mine.loss must be finite, got nan"),
+    ("vector", loss(lambda x, row: (x, {"a": torch.ones(2)})), TypeError, "'a' returned by Mine.loss must"),
+    ("more rows", advantages(lambda x: x.repeat(2, 1)), ValueError, "Mine.advantages must have shape"),
+    ("fewer rows", advantages(lambda x: x[:-1]), ValueError, "Mine.advantages must have shape"),
+    ("more tokens", advantages(lambda x: x.repeat(1, 2)), ValueError, "completions by tokens, got"),
+    (
+        "nan advantages",
+        advantages(lambda x: x * np.nan),
+        ValueError,
+        "Mine.advantages must be finite",
+    ),
+    ("no advantages", advantages(lambda x: None), TypeError, "Mine.advantages must be a torch tensor"),
+    (
+        "one of two",
+        OneOfTwo,
+        TypeError,
+        r"OneOfTwo.estimate_advantages must .*, returns\), got Tensor",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "message"), [x[1:] for x in BAD_RETURNS], ids=[x[0] for x in BAD_RETURNS]
+)
+def test_what_ones_own_methods_return_is_validated(stage, error, message):
+    sizes = {} if issubclass(stage, PPO) else {"group_size": 2}
+    with pytest.raises(error, match=message):
+        train(stage, updates=1, epochs=1, **sizes, **SMALL)
+
+
+def test_metrics_of_some_minibatches():
+    calls = []
+
+    def sometimes(x, row):
+        calls.append(0)
+        return x, {**row, ("odd", "even")[len(calls) % 2 == 0]: float(len(calls))}
+
+    history = train(loss(sometimes), updates=2, epochs=2, num_minibatches=2, group_size=2, **SMALL).history
+    assert history["odd"].tolist() == [2.0, 6.0]
+    assert history["even"].tolist() == [3.0, 7.0]

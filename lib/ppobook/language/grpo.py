@@ -29,11 +29,12 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.diagnostics import clip_range, normalize, ratio_means
-from ppobook.language.on_policy import Experience, Sampling, average, kl_estimate
+from ppobook.language.on_policy import Experience, Sampling, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
 from ppobook.objectives import masked_mean
+from ppobook.run.metrics import means
 
 
 def variants() -> pd.DataFrame:
@@ -255,7 +256,7 @@ class GRPO(Sampling):
         for _ in range(s.epochs):
             for rows in self.minibatches(len(experience)):
                 steps.append(self.minibatch_step(experience.select(rows)))  # forward, loss, gradient step
-        return metrics | average(steps)
+        return metrics | means(steps)
 
     @torch.no_grad()
     def make_experience(self, number: int) -> tuple[Experience | None, dict[str, Any]]:
@@ -285,7 +286,9 @@ class GRPO(Sampling):
                 return None, metrics
             rows = self.rows_of((~dead).nonzero()[: self.groups, 0])
             completions, rewards, ref_logp = completions.select(rows), rewards[rows], ref_logp[rows]
-        return Experience(completions, ref_logp, self.advantages(completions, rewards, ref_logp)), metrics
+        advantages = self.advantages(completions, rewards, ref_logp)
+        self.validate_advantages("advantages", advantages, ("advantages",), completions)
+        return Experience(completions, ref_logp, advantages), metrics
 
     def advantages(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> Tensor:
         """The advantage of each token, [B, T], 0 at padding."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from statistics import fmean
 from typing import Any, Self
 
 import torch
@@ -33,6 +32,7 @@ from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import part_of, take_rows
 from ppobook.language.tokens import Completions, completion_logits, token_logp
+from ppobook.run.metrics import validate_advantages
 
 KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k3}
 
@@ -209,6 +209,15 @@ class Sampling(Stage):
             "ended": completions.ended.float().mean().item(),
         }
 
+    def validate_advantages(
+        self, method: str, returned: Any, names: Sequence[str], completions: Completions
+    ) -> None:
+        """Raise in the first update unless a method returned a finite number for each token."""
+        if not self.validated:
+            mask = completions.mask
+            by = f"{type(self).__name__}.{method}"
+            validate_advantages(by, returned, names, tuple(mask.shape), "completions by tokens", where=mask)
+
     # ------------------------------------------------------------------------------- the gradient step
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
@@ -235,11 +244,6 @@ class Sampling(Stage):
             loss=self.loss,
             weight=self.loss_weight,
         )
-
-
-def average(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the gradient steps of an update."""
-    return {name: fmean(step[name] for step in steps) for name in steps[0]}
 
 
 def default_max_new_tokens(prompts: Prompts, models: Mapping[str, Any]) -> int:

@@ -32,7 +32,7 @@ from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.language import on_policy
 from ppobook.language.model import Scalar
-from ppobook.language.on_policy import Sampling, average, kl_estimate
+from ppobook.language.on_policy import Sampling, kl_estimate
 from ppobook.language.rewards import RewardModel
 from ppobook.language.settings import PPOSettings
 from ppobook.language.stage import Task
@@ -45,6 +45,7 @@ from ppobook.language.tokens import (
 )
 from ppobook.objectives import masked_mean, ppo_loss
 from ppobook.returns import gae
+from ppobook.run.metrics import means
 
 
 @dataclass
@@ -128,7 +129,7 @@ class PPO(Sampling):
                 steps.append(self.minibatch_step(minibatch))  # forward, loss, gradient step
         metrics["kl_coef"] = self.kl_coef.value
         self.kl_coef.update(metrics["kl_reference"], len(experience))
-        return metrics | average(steps)
+        return metrics | means(steps)
 
     @torch.no_grad()
     def make_experience(self, number: int) -> tuple[Experience, dict[str, Any]]:
@@ -140,7 +141,9 @@ class PPO(Sampling):
         values = self.map_batches(lambda batch: completion_values(self.critic, batch), completions)
 
         token_rewards = self.token_rewards(completions, rewards, ref_logp)
-        advantages, returns = self.estimate_advantages(completions, token_rewards, values)
+        estimated = self.estimate_advantages(completions, token_rewards, values)
+        self.validate_advantages("estimate_advantages", estimated, ("advantages", "returns"), completions)
+        advantages, returns = estimated
 
         metrics, mask = self.metrics(completions, rewards, ref_logp), completions.mask
         metrics["explained_variance"] = float(explained_variance(values[:, :-1][mask], returns[mask]))

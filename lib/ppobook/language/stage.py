@@ -30,6 +30,7 @@ from ppobook.language.stored import join_rows, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
+from ppobook.run.metrics import validate_loss
 from ppobook.run.state import Stateful
 
 
@@ -90,6 +91,8 @@ class Stage(Stateful):
     wants_reference: ClassVar[bool] = False
     starts_from_scratch: ClassVar[bool] = False
     starts_from_reward_model: ClassVar[bool] = False
+    # Whether what the methods of a subclass return has been validated: after the first update.
+    validated = False
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         self.task = task
@@ -167,7 +170,10 @@ class Stage(Stateful):
         def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
             mine = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
             outputs = forward(mine)
-            value, metrics = loss(mine, outputs)
+            returned = loss(mine, outputs)
+            if not self.validated:
+                validate_loss(f"{type(self).__name__}.loss", returned)
+            value, metrics = returned
             (value * (float(weight(mine)) / total)).backward()
             detached = {name: x.detach() for name, x in outputs.items()}
             return detached, value.item(), {name: float(x) for name, x in metrics.items()}

@@ -1,15 +1,21 @@
-"""Checks of the metrics that an `update` or a `step` returns."""
+"""Checks of what the methods return that a user may write: metrics, losses, advantages; and means."""
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
+
+from torch import Tensor
+
+from ppobook import validation
 
 # Metrics that are finite, or training is at its end: with an infinite norm, gradient clipping would leave no
 # step.
 FINITE = ("loss", "policy_loss", "value_loss", "grad_norm")
+TOO_LARGE = "rewards or coefficients may be too large"
 
 
 def refuse_unless_finite(by: str, metrics: dict[str, Any]) -> None:
@@ -17,8 +23,7 @@ def refuse_unless_finite(by: str, metrics: dict[str, Any]) -> None:
     for name in FINITE:
         if name in metrics and not math.isfinite(metrics[name]):
             raise FloatingPointError(
-                f"{name} returned by {by} must be finite, got {float(metrics[name])}: rewards or "
-                "coefficients may be too large"
+                f"{name} returned by {by} must be finite, got {float(metrics[name])}: {TOO_LARGE}"
             )
 
 
@@ -54,3 +59,52 @@ def check_metrics(by: str, metrics: Any, reserved: Iterable[str]) -> None:
             raise TypeError(
                 f"{by} must return one number for {name!r}, got {type(number).__name__}"
             ) from None
+
+
+def validate_loss(by: str, returned: Any, reserved: Iterable[str] = ()) -> None:
+    """Raise unless `loss` returned a finite scalar with a gradient, and a dict of numbers."""
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
+        raise TypeError(f"{by} must return a pair (loss, dict), got {validation.kind_of(returned)}")
+    loss, metrics = returned
+    if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
+        got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        if isinstance(loss, Tensor) and not loss.requires_grad:
+            got += " without a gradient"
+        raise TypeError(f"the loss returned by {by} must be a scalar tensor with a gradient, got {got}")
+    if not math.isfinite(loss.item()):
+        raise FloatingPointError(f"the loss returned by {by} must be finite, got {loss.item()}: {TOO_LARGE}")
+    refuse_reserved(by, metrics, reserved)
+    for name, x in metrics.items():
+        try:
+            float(x)
+        except (TypeError, ValueError, RuntimeError):
+            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x)
+            raise TypeError(f"{name!r} returned by {by} must be a number, got {got}") from None
+
+
+def validate_advantages(
+    by: str,
+    returned: Any,
+    names: Sequence[str],
+    shape: tuple[int, ...],
+    axes: str,
+    where: Tensor | None = None,
+) -> None:
+    """Raise unless a method returned tensors of this shape, a tuple if there are several, finite `where`."""
+    if len(names) == 1:
+        returned = (returned,)
+    elif not isinstance(returned, tuple) or len(returned) != len(names):
+        got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise TypeError(f"{by} must return a tuple ({', '.join(names)}), got {got}")
+    for name, x in zip(names, returned, strict=True):
+        name = f"{name} returned by {by}"
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
+        validation.shape(name, x, shape, axes)
+        validation.finite(name, x, where=where)
+
+
+def means(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean of each entry over the gradient steps that have it."""
+    names = dict.fromkeys(name for step in steps for name in step)
+    return {name: fmean(float(step[name]) for step in steps if name in step) for name in names}
