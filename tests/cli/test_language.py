@@ -585,6 +585,7 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     assert "dead_groups" in said(capsys, *grpo)
     sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
     assert "function brief, which is not in its folder: give --reward MODULE:brief" in sentence
+    assert "stage must be 'grpo'" in refused(capsys, "sft", "--resume", "run", "--quiet")
     again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
     assert "3 updates" in said(capsys, "grpo", *again)
     # Its config has what the function was called, and not where it is.

@@ -6,6 +6,7 @@ import torch
 from small_language import same_run
 from small_stages import WORLD, decoder
 
+from ppobook.language.evaluating import evaluate
 from ppobook.language.grpo import GRPO
 from ppobook.language.ppo import PPO
 from ppobook.language.rewards import numbers_of
@@ -105,6 +106,30 @@ def test_one_pair_of_which_something_is_learned_is_enough():
     data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
     run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, batch_size=4)
     assert len(run.history) == 1
+
+
+def test_a_column_that_no_reward_is_passed():
+    def exact(completion):
+        return [1.0] * len(completion)
+
+    data = [{**row, "completion": "the fox sits"} for row in PROMPTS]
+    with pytest.raises(TypeError, match="got 'completion': the column is not passed, rename it"):
+        train("grpo", decoder(), data, reward=exact, updates=1, group_size=2, **SAMPLED)
+
+
+def test_what_is_passed_by_a_wrong_name(tmp_path):
+    with pytest.raises(TypeError, match=r"model must be .*, got a World: pass it as data"):
+        train("sft", WORLD)
+    (tmp_path / "exported").mkdir()
+    for name in ("policy", "reference", "reward_model"):
+        given = {
+            "policy": decoder(),
+            "data": WORLD,
+            "tokenizer": WORLD.tokenizer,
+            name: tmp_path / "exported",
+        }
+        with pytest.raises(FileNotFoundError, match=f"^{name}=.* must be the folder of a run"):
+            evaluate(**given | {name: tmp_path / "exported"})
 
 
 # ----------------------------------------------------------------------------- what one's own methods return

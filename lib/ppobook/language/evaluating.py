@@ -17,10 +17,11 @@ from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
-from ppobook.language.run import Run, load
+from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_STORED
 from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
+from ppobook.run.folder import RunFolder
 
 # Completions generated at a time.
 EVAL_BATCH_SIZE = 512
@@ -219,7 +220,7 @@ def _run(name: str, given: Any) -> Run | None:
     if isinstance(given, Run):
         return given
     if isinstance(given, str) or hasattr(given, "__fspath__"):
-        return load(given)
+        return load_from(RunFolder.at(name, given))
     if not isinstance(given, torch.nn.Module):
         raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}")
     return None

@@ -46,6 +46,8 @@ def open_task(
     if data is None:
         if given.model is None and not kind.starts_from_scratch:
             raise _missing_model(kind, how or {})
+        if isinstance(given.model, World):
+            raise TypeError("model must be a run, its folder or a model, got a World: pass it as data")
         if isinstance(given.model, str | Path) and origin is None:
             refuse_nowhere("model", str(given.model))
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")

@@ -136,9 +136,10 @@ class FunctionReward:
         }
         for name in self.needs:
             if name not in known:
+                hint = ": the column is not passed, rename it" if name in ("prompt", "completion") else ""
                 raise TypeError(
                     f"the parameters of reward {self.name}{self.place} must be columns of the data, "
-                    f"{', '.join(map(repr, sorted(known)))}, got {name!r}"
+                    f"{', '.join(map(repr, sorted(known)))}, got {name!r}{hint}"
                 )
         given = {name: x for name, x in known.items() if self.takes_all or name in self.takes}
         answer = self.function(**given)

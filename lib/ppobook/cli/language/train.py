@@ -33,6 +33,7 @@ from ppobook.cli.users import (
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
 from ppobook.run.folder import is_run
+from ppobook.run.registry import short_name
 from ppobook.run.settings import settings_class_of
 from ppobook.validation import counted
 
@@ -151,7 +152,7 @@ def _train(
 
     no_progress_bars(training.quiet)
     if resume is not None:
-        _refuse_without_function(training, given)
+        _refuse_without_function(training, given, stage)
     else:
         for option in ("model", "reference"):
             refuse_nowhere(option, given.get(option))
@@ -225,9 +226,12 @@ def _read_config(file: str, stage: str) -> dict[str, Any]:
     return found
 
 
-def _refuse_without_function(training: Training, given: dict[str, Any]) -> None:
-    """Raise if a run had a function as its reward, which no folder holds, and none is given."""
-    named = training.config_before().get("reward")
+def _refuse_without_function(training: Training, given: dict[str, Any], stage: str) -> None:
+    """Raise if a run of this stage had a function as its reward, which no folder holds, and none is given."""
+    before = training.config_before()
+    named = before.get("reward")
+    if short_name(str(before.get("stage"))) != short_name(stage):  # which is what is refused then
+        return
     if "reward" not in given and isinstance(named, str) and named.startswith("function "):
         raise ValueError(
             f"--resume {training.resume}: the run was made with a {named}, which is not in its folder: give "
