@@ -108,6 +108,15 @@ def test_one_pair_of_which_something_is_learned_is_enough():
     assert len(run.history) == 1
 
 
+def test_a_lambda_that_is_given_again_is_not_known_to_be_the_same(tmp_path, capsys):
+    given = {"group_size": 2, "out": tmp_path / "run", **SAMPLED}
+    train("grpo", decoder(), PROMPTS, reward=lambda completions: [1.0] * 8, updates=1, **given)
+    other = {"resume": tmp_path / "run", "data": PROMPTS, "progress": False}
+    assert "lambda" not in capsys.readouterr().err
+    train(reward=lambda completions: [-7.0] * 8, updates=2, **other)
+    assert "reward is taken to be the lambda of resume=" in capsys.readouterr().err
+
+
 def test_a_column_that_no_reward_is_passed():
     def exact(completion):
         return [1.0] * len(completion)
