@@ -350,6 +350,17 @@ def test_logp_keeps_its_digits():
     assert token_logp(logits, torch.tensor([2])).item() == pytest.approx(-230)
 
 
+def test_a_token_that_is_never_sampled_adds_nothing_to_the_entropy():
+    logits, _ = some_logits()
+    impossible = torch.full((*logits.shape[:-1], 1), -math.inf, dtype=logits.dtype)
+    masked = torch.cat([logits, impossible], dim=-1).requires_grad_()
+    entropy = token_entropy(masked)
+    torch.testing.assert_close(entropy, token_entropy(logits))
+    entropy.sum().backward()
+    assert torch.isfinite(masked.grad).all()
+    assert not masked.grad[..., -1].any()
+
+
 def test_half_precision_is_not_kept():
     logits, tokens = some_logits(torch.bfloat16)
     logp = token_logp(logits, tokens)

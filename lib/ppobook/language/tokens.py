@@ -489,7 +489,8 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
     Parameters
     ----------
-    logits : tensor, shape (..., V), finite
+    logits : tensor, shape (..., V)
+        −∞ is a token that is never sampled.
     temperature : float above 0
 
     Returns
@@ -497,7 +498,11 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     tensor, shape (...)
     """
     log_probs = _tempered(logits, temperature).log_softmax(dim=-1)
-    return -(log_probs.exp() * log_probs).sum(dim=-1)
+    entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
+    if entropy.isnan().any():  # of 0 · log 0, which is 0
+        log_probs = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
+        entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
+    return entropy
 
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
