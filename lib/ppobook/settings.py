@@ -182,7 +182,10 @@ class PPOSettings(ActorCriticSettings):
     max_grad_norm: float | None = setting(0.5, "gradient clipping: maximum norm; none: no clipping", above=0)
     value_coef: float = setting(0.5, "weight of the value loss, ½ (V − return)²", low=0)
     value_clip_eps: float | None = setting(
-        None, "value clipping: how far V may move from its old value; none: no clipping", above=0
+        None,
+        "value clipping: how far V may move from its old value; none: no clipping",
+        above=0,
+        needs={"value_coef": 0},
     )
     entropy_coef: float = setting(0.01, "weight of the entropy bonus", low=0)
     entropy_coef_final: float | None = setting(

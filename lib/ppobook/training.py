@@ -299,6 +299,9 @@ class _Training(TrainingLoop):
     def new(cls, asked: dict[str, Any]) -> _Training:
         """A run from its beginning."""
         kind, config = new_config(ALGORITHMS, asked, checkpoint_every=10)
+        if "env" not in asked:  # it may be here by a misspelt name
+            others = {name: x for name, x in asked.items() if name != "total_steps"}
+            kind.settings_class.make(short_name(config["algorithm"]), others, {})
         maker = _maker(asked.pop("env", None), asked)
         steps = argument("total_steps", asked.pop("total_steps", 100_000))
         config |= {"env": maker.name, "total_steps": steps}

@@ -173,6 +173,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         ("evaluate nowhere --learner mine", "--learner must be MODULE:CLASS"),
         ("train nowhere_at_all:Mine --env CartPole-v1", "there is no module 'nowhere_at_all'"),
         ("train mine.py:Mine --env CartPole-v1", "as in my_module:MyPPO for my_module.py"),
+        ("train :Mine --env CartPole-v1", "must be MODULE:NAME, as in my_module:MyPPO for my_module.py, got"),
         ("train json:Mine --env CartPole-v1", "must be a name in json, got 'Mine'"),
         ("train json:dumps --env CartPole-v1", "got 'json:dumps', of type function"),
         (
@@ -531,3 +532,8 @@ def test_names_of_trl(case, capsys):
     assert f"Did you mean --{ours.replace('_', '-')}" in capsys.readouterr().err
     with pytest.raises(ValueError, match=f"{stage} has no setting '{theirs}'. Did you mean '{ours}'"):
         LANGUAGE[stage].make(stage, {theirs: 1}, {})
+
+
+def test_a_return_that_no_episode_has_is_said(capsys):
+    assert main([*ON_CARTPOLE.split(), "--num-envs", "2", "--num-steps", "2", "--total-steps", "4"]) == 0
+    assert "mean return over the last 1 update: none, as no episode ended\n" in capsys.readouterr().out

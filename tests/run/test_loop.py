@@ -146,6 +146,12 @@ def test_an_update_may_not_fill_a_reserved_column(monkeypatch):
         fit()
 
 
+def test_a_metric_has_a_name(monkeypatch):
+    monkeypatch.setattr(Line, "step", lambda self: {3: 1.0})
+    with pytest.raises(TypeError, match=r"Line.step must return numbers by names, which are strings, got 3$"):
+        fit()
+
+
 def test_tensorboard_goes_by_the_counter(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -151,3 +151,9 @@ def test_a_setting_has_another_name_than_an_argument(base, fit, name):
     kind = type("Mine", (base,), {"settings_class": own})
     with pytest.raises(ValueError, match=rf"^the settings of Own must have other names .*, got '{name}'$"):
         fit(kind)
+
+
+@pytest.mark.parametrize("name", ["environment", "env_id", "envv"])
+def test_a_misspelt_env_is_named(name):
+    with pytest.raises(ValueError, match=rf"^ppo has no setting '{name}'\. Did you mean 'env'\?$"):
+        train("ppo", total_steps=16, **{name: "CartPole-v1"})

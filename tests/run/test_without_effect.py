@@ -26,6 +26,7 @@ CONTROL = [
     ("ppo", {"clip_eps_high": 0.1, "objective": "adaptive_kl"}, "clip_eps_high has no effect with objective"),
     ("ppo", {"clip_eps_final": 0.1, "objective": "kl"}, "clip_eps_final has no effect with objective='kl'"),
     ("ppo", {"epochs": 1, "max_kl": 0.1}, "max_kl has no effect with epochs=1"),
+    ("ppo", {"value_coef": 0, "value_clip_eps": 0.1}, "value_clip_eps has no effect with value_coef=0.0"),
     ("ppo", {"env": "ppobook/Chain-v0", "activation": "relu"}, "activation has no effect with states"),
 ]
 # Of a stage, with a World of `SIZES` as data.

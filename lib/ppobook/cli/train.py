@@ -121,5 +121,7 @@ def train(words: Sequence[str], prog: str) -> None:
     recent = run.history["return_mean"].tail(10).mean()
     print(f"{short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
     print(f"{steps}, {counted(int(last['update']), 'update')}, {last['seconds']:.1f} seconds")
-    print(f"mean return over the last {counted(min(10, len(run.history)), 'update')}: {recent:.4g}")
+    over = counted(min(10, len(run.history)), "update")
+    ended = f"{recent:.4g}" if recent == recent else "none, as no episode ended"
+    print(f"mean return over the last {over}: {ended}")
     print(training.saved_in(given.get("out")))

@@ -159,7 +159,7 @@ def imported(named: str, what: str, example: str) -> Any:
     """The object that my_module:MyPPO names."""
     see_here(named)
     module, _, name = named.partition(":")
-    if module.endswith(".py") or "/" in module:
+    if not module or module.endswith(".py") or "/" in module:
         raise ValueError(
             f"{what} must be MODULE:NAME, as in my_module:{example} for my_module.py, got {named!r}"
         )

@@ -53,6 +53,8 @@ def check_metrics(by: str, metrics: Any, reserved: Iterable[str]) -> None:
         raise TypeError(f"{by} must return a dict of numbers, got {type(metrics).__name__}")
     refuse_reserved(by, metrics, reserved)
     for name, number in metrics.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{by} must return numbers by names, which are strings, got {name!r}")
         try:
             float(number)
         except (TypeError, ValueError, RuntimeError):

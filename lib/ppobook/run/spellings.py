@@ -29,6 +29,7 @@ OTHER_NAMES = {
     "cut": ("truncation",),
     "ent_coef": ("entropy_coef",),
     "env_id": ("env",),
+    "environment": ("env",),
     "ep_len_mean": ("length_mean",),
     "ep_rew_mean": ("return_mean",),
     "epochs": ("value_epochs", "updates"),
