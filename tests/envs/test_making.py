@@ -228,3 +228,15 @@ ONE = Coin()
 def test_refused(env, num_envs, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make_env(env(), num_envs, **settings)
+
+
+def test_a_function_makes_environments_of_the_same_spaces():
+    ids = iter(["CartPole-v1", "Acrobot-v1"] * 2)
+
+    def either():
+        return gym.make(next(ids))
+
+    with pytest.raises(
+        ValueError, match=r"^env '.*either\(\)' must have the same spaces each time it is made$"
+    ):
+        make_env(either, 2)

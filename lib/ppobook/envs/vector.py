@@ -121,7 +121,10 @@ def make_env(
     if maker.own is None:
         envs = choose.vector_envs(first, num_envs, fast)
     if envs is None:
-        envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
+        try:
+            envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
+        except RuntimeError:  # Gymnasium compares the spaces; what an environment raises is a ValueError here
+            raise ValueError(f"env {maker.name!r} must have the same spaces each time it is made") from None
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 

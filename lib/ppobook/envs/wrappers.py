@@ -52,10 +52,10 @@ class CheckedEnv(gym.Wrapper):
             raise
         except BaseException as error:  # GeneratorExit and sys.exit, too
             raise self._error(f"raised {validation.reason(error)}") from error
-        try:
-            observation, info = returned
-        except (TypeError, ValueError):
-            raise self._error(f"must return observation and info, got {_short(returned)}") from None
+        pair = isinstance(returned, tuple | list) and len(returned) == 2
+        if not (pair and isinstance(returned[1], dict | None)):  # an observation alone may be two numbers
+            raise self._error(f"must return observation and info, got {_short(returned)}")
+        observation, info = returned
         return self._fitted(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
