@@ -69,6 +69,12 @@ def test_a_box_says_in_one_line_of_italics_what_is_inside(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     boxes = re.findall(r"^#+ Deeper:.*\n+(.*\n.*)", text, re.M)
     assert [below for below in boxes if not re.match(r"\*(?!\*)[^\n]*[^*\n]\*\n$", below + "\n")] == []
+    # The line is part of what opens the box, where a link can't be reached by keyboard.
+    assert [
+        below
+        for below in boxes
+        if re.search(r"\{(ref|eq|numref|cite|cite:t)\}`|\]\(|https?:", below.split("\n")[0])
+    ] == []
     # A title in lower case, or without the colon, would not be folded.
     assert re.findall(rf"^#+ (?!{minutes.DEEPER}\S)deeper\b.*", text, re.M | re.I) == []
 
