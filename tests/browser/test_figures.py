@@ -172,14 +172,14 @@ def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, addre
     expect(spread).to_have_text("7.89")
 
 
-def test_pulling_is_seeded_and_told(page: Page, address: str) -> None:
-    told = []
+def test_pulling_is_seeded_and_described(page: Page, address: str) -> None:
+    shown = []
     for _ in range(2):
         figure = live(page, address)
         figure.get_by_role("button", name="Pull 20 times").click()
         expect(figure.get_by_text(re.compile(r"Your 20 pulls: \("))).to_be_visible()
-        told.append(figure.locator("p").inner_text())
-    assert told[0] == told[1]
+        shown.append(figure.locator("p").inner_text())
+    assert shown[0] == shown[1]
     expect(figure.get_by_role("status")).to_contain_text(
         "Baseline 0.00: spread 7.89, mean (0.26, 0.09, −0.35)"
     )
@@ -190,11 +190,11 @@ def test_sampled_means_are_scattered_as_the_library_says(page: Page, http: str) 
     figure = live(page, http)
     for _ in range(60):  # the sixty learners that the figure keeps are then all of our asking
         figure.get_by_role("button", name="Pull 20 times").click()
-    told = re.search(
+    shown = re.search(
         r"lie ([\d.]+) from the exact gradient; expected: .* = (\d+\.\d+)", figure.locator("p").inner_text()
     )
-    assert told
-    seen, expected = map(float, told.groups())
+    assert shown
+    seen, expected = map(float, shown.groups())
     assert expected == pytest.approx(7.8912 / np.sqrt(20), abs=0.01)
     assert seen == pytest.approx(expected, rel=0.25)
 
@@ -308,7 +308,7 @@ def held(figure: Locator, name: str) -> Any:
 SETTINGS = ("ratio", "advantage", "clip_eps")
 
 # Where each setting of the sliders leads, in one go: one by one, each number takes a hundredth of a second.
-TOLD = """(figure, settings) => settings.map((setting) => {
+VALUES_AT = """(figure, settings) => settings.map((setting) => {
   for (const [name, value] of Object.entries(setting)) {
     const slider = figure.querySelector(`#${name}`);
     slider.value = value;
@@ -316,27 +316,27 @@ TOLD = """(figure, settings) => settings.map((setting) => {
     if (Number(slider.value) !== value) throw new Error(`${name} cannot be ${value}`);
   }
   const numbers = [...figure.querySelectorAll("[data-number]")];
-  const told = Object.fromEntries(numbers.map((n) => [n.dataset.number, JSON.parse(n.dataset.value)]));
-  return { ...told, says: figure.querySelector("p.says").textContent };
+  const shown = Object.fromEntries(numbers.map((n) => [n.dataset.number, JSON.parse(n.dataset.value)]));
+  return { ...shown, says: figure.querySelector("p.says").textContent };
 })"""
 
 
 def sample_agrees(figure: Locator) -> figures.ClipSample:
     at = [float(figure.locator(f"#{name}").input_value()) for name in SETTINGS]
-    return told_agrees(at, figure.evaluate(TOLD, [{}])[0])
+    return checked_sample(at, figure.evaluate(VALUES_AT, [{}])[0])
 
 
-def told_agrees(at: Sequence[float], told: dict[str, Any]) -> figures.ClipSample:
+def checked_sample(at: Sequence[float], shown: dict[str, Any]) -> figures.ClipSample:
     sample = figures.clip_sample(*at)
     for name, value in sample._asdict().items():
-        assert told[name] == value if value is None else told[name] == pytest.approx(value, abs=1e-8), at
+        assert shown[name] == value if value is None else shown[name] == pytest.approx(value, abs=1e-8), at
     counted = [
         "to neither",
         "to clip_fraction, not to flat_fraction",
         "to clip_fraction and to flat_fraction",
     ]
     if at[1]:
-        assert f"It counts {counted[sample.clip_fraction + sample.flat_fraction]}" in told["says"], at
+        assert f"It counts {counted[sample.clip_fraction + sample.flat_fraction]}" in shown["says"], at
     return sample
 
 
@@ -362,8 +362,8 @@ def test_clip_explorer_agrees_with_the_library_all_over(page: Page, http: str) -
     figure = live(page, http, "clip")
     ratios = (0.05, 0.5, 0.8, 0.95, 1, 1.05, 1.2, 1.5, 2.5)
     everywhere = list(product(ratios, (-2, -0.1, 0, 1, 1.7), (0.05, 0.2, 0.5)))
-    told = figure.evaluate(TOLD, [dict(zip(SETTINGS, at, strict=True)) for at in everywhere])
-    slopes = {told_agrees(at, there).slope for at, there in zip(everywhere, told, strict=True)}
+    shown = figure.evaluate(VALUES_AT, [dict(zip(SETTINGS, at, strict=True)) for at in everywhere])
+    slopes = {checked_sample(at, there).slope for at, there in zip(everywhere, shown, strict=True)}
     assert {None, 0.0} < slopes
 
 
@@ -410,9 +410,9 @@ def steps_agree(figure: Locator, old: Any, advantages: Any, tolerance: float = 1
         for name in READS.get(method, ("length",)):
             settings[name] = float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan")
         found[method] = step = library_step(method, tuple(old), tuple(advantages), **settings)
-        told = [held(figure, f"{method}-{name}") for name in ("r1", "r2", "r3", "kl")]
+        shown = [held(figure, f"{method}-{name}") for name in ("r1", "r2", "r3", "kl")]
         np.testing.assert_allclose(
-            told, [*step.ratios, step.kl], atol=tolerance, err_msg=f"{method} {settings}"
+            shown, [*step.ratios, step.kl], atol=tolerance, err_msg=f"{method} {settings}"
         )
     return found
 

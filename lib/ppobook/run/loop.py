@@ -372,10 +372,8 @@ class TrainingLoop(abc.ABC):
             if overflowing := self.overflowing():
                 raise FloatingPointError(f"{what}: {overflowing}") from error
             norm = norm_of(self.modules())
-            if (
-                not self.update and norm == self._norm
-            ):  # no step has been taken that could have been too large
-                raise
+            if self.update == 0 and norm == self._norm:
+                raise  # no step has been taken that could have been too large
             now = " or ".join(f"{name} (now {rate:g})" for name, rate in self.learning_rates().items())
             less = ", or smaller rewards or coefficients" if norm < 2 * self._norm else ""
             raise FloatingPointError(

@@ -474,8 +474,8 @@ function render({ model, el }) {
     }
     key.textContent = `Bold: outside ${clipping ? "the clip box (a ratio) or the ball (a KL)" : "the ball"}.${stepping ? " Thin lines: other lengths α." : ""}`;
 
-    const told = [];
-    const add = (text) => told.push(html("li", {}, text));
+    const lines = [];
+    const add = (text) => lines.push(html("li", {}, text));
     const { vanilla, natural, trpo, ppo_small: small, ppo_large: large } = all;
     if (trpo && advantages.some((a) => a)) {
       add(`TRPO takes natural gradient's direction, with the length that δ allows: ${trpo.steps === 1 ? "the first length was short enough" : `the line search cut it back to ${format(0.8 ** (trpo.steps - 1))} of that`}.`);
@@ -490,7 +490,7 @@ function render({ model, el }) {
     if (vanilla && natural && old.every((value) => Math.abs(value - 1 / 3) < 1e-9)) {
       add("From a uniform policy vanilla's step and natural gradient's go the same way; only their lengths differ.");
     }
-    notes.replaceChildren(...told);
+    notes.replaceChildren(...lines);
     say(methods.filter((method) => !hidden.has(method)).map((method) =>
       `${LOOKS_OF_METHODS[method].name}: ratios ${tripleText(all[method].ratios)}, KL ${format(all[method].kl, 4)}`).join(". "));
   }
