@@ -442,3 +442,15 @@ def test_the_cost_is_compared_with_what_book_yml_promises(made):
     notebook = masters.read(chapter(made).notebook)
     assert "of the 30 s that book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 8.0), chapter(made))
     assert "LONGER than book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 31.0), chapter(made))
+
+
+def test_what_half_of_all_printing_cells_print_is_compared():
+    printing = compared = 0
+    for path in (*REPOSITORY.glob("chapters/*.ipynb"), *REPOSITORY.glob("exercises/masters/*.ipynb")):
+        for cell in masters.read(path)["cells"]:
+            outputs = cell.get("outputs", [])
+            if any("text" in output or "text/plain" in output.get("data", {}) for output in outputs):
+                printing += 1
+                compared += "nbval-check-output" in masters.tags(cell)
+    assert printing > 0
+    assert compared / printing >= 0.5
