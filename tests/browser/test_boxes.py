@@ -76,6 +76,20 @@ def test_on_paper_everything_is_open(boxes: Locator) -> None:
     assert not any(is_open(box) for box in boxes.all())
 
 
+# What is wider than an A4 page between margins of 15 mm, or lies beyond its edge.
+TOO_WIDE = """() => [...document.querySelectorAll(".bd-article :is(pre, table, div.output, div.math)")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.textContent.trim().slice(0, 60))"""
+
+
+@pytest.mark.parametrize("path", [CHAPTER, "/exercises/03_the_clipped_surrogate.html"])
+def test_on_paper_nothing_is_cut(page: Page, site_url: str, path: str) -> None:
+    page.set_viewport_size({"width": 680, "height": 1000})
+    ready(page, site_url + path)
+    page.emulate_media(media="print")
+    assert page.evaluate(TOO_WIDE) == []
+
+
 def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> None:
     page = open_page(javascript=False)
     page.goto(site_url + CHAPTER)

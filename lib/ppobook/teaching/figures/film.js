@@ -5,6 +5,7 @@ const STYLE_OF_FILM = `
   .film .game { margin: 0 0 4px; }
   .film .game p { margin: 0; display: flex; justify-content: space-between; gap: 12px; font-size: 14px; }
   .film .game svg { max-height: 150px; }
+  @media print { .film button { display: none; } }
   .film .over { color: var(--muted-text); }
   .film .over svg { opacity: 0.55; }
 `;
