@@ -17,15 +17,15 @@ CHAPTER = Chapter(
     2,
     "Trust regions and TRPO",
     {
-        "sec-ratios": "Weighing the past",
-        "sec-ess": "How many samples are left?",
+        "sec-ratios": "Importance ratios: correcting for the old actions",
+        "sec-ess": "Effective sample size: how many samples are left?",
         "sec-difference": "The performance-difference lemma",
-        "sec-surrogate": "What the ratio leaves out",
-        "sec-bound": "How far does the theory let us go?",
-        "sec-mean-kl": "A leash in place of a guarantee",
+        "sec-surrogate": "The surrogate, and what it leaves out",
+        "sec-bound": "The bound: a guarantee for tiny steps",
+        "sec-mean-kl": "TRPO's problem: the best step within a mean KL",
         "sec-natural-gradient": "The natural gradient",
-        "sec-line-search": "Trying the step before taking it",
-        "sec-trpo": "TRPO, in a page",
+        "sec-line-search": "The line search: try the step before taking it",
+        "sec-trpo": "The whole of TRPO",
     },
 )
 
