@@ -157,6 +157,14 @@ def test_every_myth_is_asserted(path: Path) -> None:
     assert [myth for myth, own in myths.items() if not own & claimed] == []
 
 
+@each_chapter
+def test_a_myth_is_a_sentence_its_source_a_measurement_and_a_verdict(path: Path) -> None:
+    cells = "\n".join(cell["source"] for cell in read(path)["cells"] if cell["cell_type"] != "code")
+    parts = r"\*\*The sentence\.\*\*.+?\*\*Who says it\.\*\*.+?\{cite\}`.+?\*\*Measured.+?\*\*Verdict\.\*\*"
+    myths = re.findall(r"^#+ Myth: ([^\n]*)$(.*?)(?=^#+ |\Z)", cells, re.M | re.S)
+    assert [title for title, text in myths if '"' not in title or not re.search(parts, text, re.S)] == []
+
+
 # --- the tests themselves -----------------------------------------------------------------------------------
 
 

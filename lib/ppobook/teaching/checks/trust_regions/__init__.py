@@ -21,7 +21,7 @@ CHAPTER = Chapter(
         "sec-ess": "Effective sample size: how many samples are left?",
         "sec-difference": "The performance-difference lemma",
         "sec-surrogate": "The surrogate, and what it leaves out",
-        "sec-bound": "The bound: a guarantee for tiny steps",
+        "sec-bound": "The bound: a guarantee that allows only tiny steps",
         "sec-mean-kl": "TRPO's problem: the best step within a mean KL",
         "sec-natural-gradient": "The natural gradient",
         "sec-line-search": "The line search: try the step before taking it",
