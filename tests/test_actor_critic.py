@@ -16,6 +16,7 @@ from bands import seeds
 from ppobook import load, train
 from ppobook.batches import Batch
 from ppobook.envs import make_env
+from ppobook.evaluation import evaluate
 from ppobook.fast import choose
 from ppobook.fast.closed_form import CriticStep, PPOStep
 from ppobook.fast.declare import declared, fast_form
@@ -23,6 +24,7 @@ from ppobook.policies import CategoricalPolicy, ValueFunction, actor_critic_for
 from ppobook.ppo import PPO
 from ppobook.rollouts import Collector
 from ppobook.trpo import TRPO
+from ppobook.vanilla import Vanilla
 
 LEARNERS = pytest.mark.parametrize("kind", [PPO, TRPO])
 SMALL = {"num_envs": 2, "num_steps": 32, "hidden": (8,)}
@@ -389,17 +391,52 @@ def test_a_policy_without_parameters_may_be_evaluated_by_a_critic(fast):
     assert (history["approx_kl"] == 0).all()
 
 
+@pytest.mark.parametrize("what", ["policy", "value"])
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_policy_that_is_replaced_in_update_is_refused(fast):
-    """Rollouts would be of the old one, and so would the optimizer's steps."""
+def test_a_network_that_is_replaced_in_update_is_refused(what, fast):
+    """Rollouts would be of the old policy, and the optimizer's steps of the old network."""
 
     class Mine(PPO):
         def update(self, rollout):
-            self.policy = copy.deepcopy(self.policy)
+            setattr(self, what, copy.deepcopy(getattr(self, what)))
             return super().update(rollout)
 
-    with pytest.raises(ValueError, match=r"Mine.update must change the policy in place, got another module"):
+    with pytest.raises(ValueError, match=f"Mine.update must change the {what} in place, got another module"):
         run(Mine, total_steps=128, fast=fast)
+
+
+class Masked(torch.nn.Module):
+    """Allows the first action only where the first joint is to the left; or, by `allowed`, none anywhere."""
+
+    def __init__(self, allowed=True):
+        super().__init__()
+        self.out, self.allowed = torch.nn.Linear(6, 3), allowed
+
+    def forward(self, observations):
+        forbidden = (observations[..., 1:2] > 0) & torch.tensor([True, False, False])
+        return self.out(observations).masked_fill(forbidden | (not self.allowed), -math.inf)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (PPO, {"entropy_coef": 0.01}),
+        (PPO, {"objective": "adaptive_kl"}),
+        (TRPO, {}),
+        (Vanilla, {"entropy_coef": 0.01}),
+    ],
+)
+def test_minus_infinity_masks_actions(kind, settings, fast):
+    policy = CategoricalPolicy(6, 3, network=Masked())
+    merged = {"num_envs": 2, "num_steps": 32, "fast": fast, "progress": False, **settings}
+    made = train(own_networks(kind, policy=policy), env="Acrobot-v1", total_steps=192, **merged)
+    assert made.history[["entropy", "approx_kl", "grad_norm"]].notna().all(axis=None)
+    assert all(p.isfinite().all() for p in made.policy.parameters())
+    assert len(evaluate(made.policy, "Acrobot-v1", episodes=2, fast=fast)["returns"]) == 2
+    none = CategoricalPolicy(6, 3, network=Masked(allowed=False))
+    with pytest.raises(ValueError, match="got -inf for all actions"):
+        train(own_networks(kind, policy=none), env="Acrobot-v1", total_steps=64, **merged)
 
 
 @LEARNERS

@@ -76,6 +76,19 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_difference_of_a_rounding_has_no_scale_either(kind, dtype):
+    for near in ([0.1 + 0.2, 0.3], [1e7, np.nextafter(dtype(1e7), dtype(0)), 1e7]):
+        near = np.array(near, dtype)
+        np.testing.assert_array_equal(np.asarray(normalize(kind(near))), 0.0)
+        np.testing.assert_array_equal(np.asarray(normalize(kind(near), shift_mean=False)), near)
+    steps = kind(np.array([1e7, 1e7 + 1, 1e7 + 2, 1e7 + 3], dtype))
+    expected = np.array([-3, -1, 1, 3])
+    np.testing.assert_allclose(np.asarray(normalize(steps)), expected / 5**0.5, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(normalize(steps, ddof=1)), expected / (20 / 3) ** 0.5, rtol=1e-6)
+
+
 @pytest.mark.parametrize("keep", [None, torch.tensor([True, True, False, True])], ids=["all", "masked"])
 @pytest.mark.parametrize(
     ("dtype", "scale"),

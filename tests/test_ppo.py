@@ -337,6 +337,19 @@ BAD = [
 ]  # fmt: skip
 
 
+def test_a_loss_that_stops_returning_what_max_kl_limits():
+    class Mine(PPO):
+        calls = 0
+
+        def loss(self, batch):
+            Mine.calls += 1
+            loss, diagnostics = super().loss(batch)
+            return loss, diagnostics if Mine.calls == 1 else {"spread": 0.0}
+
+    with pytest.raises(ValueError, match=r"by Mine.loss must contain 'approx_kl', .*, got \['spread'\]"):
+        train(Mine, env="CartPole-v1", total_steps=64, progress=False, **{**SMALL, "max_kl": 0.1})
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "error", "message"), [x[1:] for x in BAD], ids=[x[0] for x in BAD]
 )

@@ -28,7 +28,8 @@ def normalize(
     whole batch all samples are scaled alike; minibatch by minibatch the same sample is scaled differently
     each time. Say in your code which of the two you do.
 
-    Advantages that are all equal become 0, or with shift_mean=False stay as they are.
+    Advantages that are all equal become 0, or with shift_mean=False stay as they are. So do those that
+    differ by no more than rounding: by 2 ε max |Â|, with the dtype's ε, two to four units in the last place.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def normalize(
     if float(_detached(std)) <= library.finfo(x.dtype).eps ** 0.5 * largest:
         # A mean this far from 0 has rounding errors that count. That of equal numbers has nothing else.
         counted = _detached(x if keep is None else x[keep])
-        equal = bool(counted.max() == counted.min())
+        equal = bool(counted.max() - counted.min() <= 2 * library.finfo(x.dtype).eps * largest)
         centred = centred - centred.sum() / number
         centred = centred if keep is None else library.where(keep, centred, 0.0)
         std = ((centred * centred).sum() / (number - ddof)) ** 0.5

@@ -52,12 +52,7 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
     for name, x in logits.items():
         validation.last_axis(name, x, "the actions")
         validation.not_empty(name, x)
-        impossible = x == -np.inf
-        validation.finite(name, x, where=~impossible)
-        if impossible.all(-1).any():
-            raise ValueError(
-                f"{name} must have a finite logit in each distribution, got -inf for all actions"
-            )
+        validation.logits(name, x)
     log_q, log_p = (_log_softmax(library, at_least_float32(library, x)) for x in logits.values())
     q = library.exp(log_q)
     # Where q is 0 the difference may be ∞ − ∞: choose before multiplying, for 0 · NaN is NaN.

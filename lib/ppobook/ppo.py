@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -96,7 +97,7 @@ class PPO(ActorCritic):
                 if s.normalize_advantages == "minibatch":
                     minibatch.advantages = normalize(minibatch.advantages)
                 steps.append(gradient_step(minibatch))
-            if s.max_kl is not None and means(steps[-s.num_minibatches :])["approx_kl"] > s.max_kl:
+            if s.max_kl is not None and self.approx_kl(means(steps[-s.num_minibatches :])) > s.max_kl:
                 break
         self.validated = True
 
@@ -186,11 +187,17 @@ class PPO(ActorCritic):
 
     def validated_loss(self, minibatch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """`loss(minibatch)`, validated: a subclass may have written it."""
-        returned, name = self.loss(minibatch), f"{type(self).__name__}.loss"
-        validate_loss(name, returned, RESERVED)
-        if self.settings.max_kl is not None and "approx_kl" not in returned[1]:
-            raise ValueError(
-                f"the diagnostics returned by {name} must contain 'approx_kl', which max_kl="
-                f"{self.settings.max_kl} limits, got {sorted(returned[1])}"
-            )
+        returned = self.loss(minibatch)
+        validate_loss(f"{type(self).__name__}.loss", returned, RESERVED)
+        if self.settings.max_kl is not None:
+            self.approx_kl(returned[1])
         return returned
+
+    def approx_kl(self, diagnostics: Mapping[str, Any]) -> Any:
+        """What `max_kl` limits, of the loss's diagnostics: a subclass's loss may have left it out."""
+        if "approx_kl" not in diagnostics:
+            raise ValueError(
+                f"the diagnostics returned by {type(self).__name__}.loss must contain 'approx_kl', which "
+                f"max_kl={self.settings.max_kl} limits, got {sorted({*diagnostics} - {'grad_norm'})}"
+            )
+        return diagnostics["approx_kl"]

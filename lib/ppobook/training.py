@@ -35,7 +35,7 @@ from ppobook.run.machine import checked_device, stream
 from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument
-from ppobook.run.state import check_state
+from ppobook.run.state import check_state, check_update
 from ppobook.run.training import run_training
 from ppobook.settings import CONTINUOUS, VECTORS
 from ppobook.spaces import describe_space, space_of
@@ -402,17 +402,20 @@ class _Training(TrainingLoop):
     def one_update(self) -> dict[str, Any]:
         learner = self.learner
         learner.progress = self.progress
+        before, networks = dict(vars(learner)), {"policy": self.collector.policy, "value": learner.value}
         begin = time.perf_counter()
         rollout = learner.collect(self.collector)
         between = time.perf_counter()
         self.rewards = rollout.rewards
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
             metrics = self.metrics(f"{type(learner).__name__}.update", learner.update(rollout))
-        if learner.policy is not self.collector.policy:  # nor are the new one's parameters the optimizer's
-            raise ValueError(
-                f"{type(learner).__name__}.update must change the policy in place, got another module as "
-                "self.policy. Use load_state_dict"
-            )
+        for name, network in networks.items():
+            if getattr(learner, name) is not network:  # nor are the new one's parameters the optimizer's
+                raise ValueError(
+                    f"{type(learner).__name__}.update must change the {name} in place, got another module as "
+                    f"self.{name}. Use load_state_dict"
+                )
+        check_update(learner, before)
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= metrics.keys():
             metrics = _after_update(learner.policy, rollout, used) | metrics

@@ -181,6 +181,16 @@ def finite(name: str, x: Any, *, where: Any = None) -> None:
         raise NotFiniteError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
+def logits(name: str, x: Any) -> None:
+    """Check that x holds no NaN and no +∞, and along its last axis an entry above −∞, which masks one."""
+    if is_tensor(x) and math.isfinite(x.detach().sum().item()):
+        return
+    masked = x == -np.inf
+    finite(name, x, where=~masked)
+    if masked.all(-1).any():
+        raise ValueError(f"{name} must have a finite logit in each distribution, got -inf for all actions")
+
+
 def positive(name: str, x: Any) -> None:
     """Check that all entries of x are finite and above 0."""
     finite(name, x)

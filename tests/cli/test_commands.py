@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -493,6 +494,21 @@ def test_the_command_itself_ends_without_a_traceback():
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("line", ["envs", "--version"])
+def test_a_full_stdout_is_named(line, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ppobook", line],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == 2
+    assert done.stderr == "ppobook: stdout must take what is printed, got: No space left on device\n"
 
 
 def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):

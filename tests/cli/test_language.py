@@ -278,6 +278,14 @@ def test_compare(runs, capsys):
     assert text.count("\n  tell ") == 4
 
 
+def test_a_language_run_in_the_compare_of_policies(runs, capsys):
+    assert main(["compare", str(runs / "base")]) == 2
+    said = capsys.readouterr().err
+    assert f"'{runs / 'base'}': checkpoint-" in said
+    assert "folders=" not in said
+    assert said.endswith(": a language model's, for ppobook.language and `ppobook language compare`\n")
+
+
 def test_best_of_n(runs, capsys):
     text = said(capsys, "best_of_n", runs / "base", "--n", "1,2,8", "--draws", 16)
     assert "best of n by gold, 16 draws of 4 prompts" in text

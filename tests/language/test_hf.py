@@ -29,6 +29,8 @@ from small_pretrained import (
 )
 
 from ppobook.language import hf, hub, pretrained
+from ppobook.language.evaluating import compare, evaluate
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import left_pad
 from ppobook.language.training import train
@@ -391,10 +393,27 @@ def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path)
     }
     run = train("grpo", folders["gpt2"], updates=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
-    with pytest.raises(ValueError, match="reward must have the vocabulary of the model"):
+    with pytest.raises(ValueError, match="reward must have the vocabulary of the policy"):
         train("grpo", folders["gpt2"], **how | {"tokenizer": words(vocabulary=[*WORDS[:-1], "!"])})
     with pytest.raises(ValueError, match="reward must be a sequence classifier with one label"):
         train("grpo", folders["gpt2"], **how | {"reward": folders["gpt2"]})
+
+
+def test_folders_of_transformers_are_evaluated(folders, tmp_path):
+    policy = folders["gpt2"]
+    reward_model, tokenizer = rough_reward_model(net_of("llama"), words(pad=None))
+    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
+    how = {"n": 8, "max_new_tokens": 4, "tokenizer": open_tokenizer(words(pad=None))}
+    found = evaluate(policy, ASKED, reward_model=tmp_path / "reward_model", reference=str(policy), **how)
+    model, _ = hf.open_pretrained(policy)
+    same = evaluate(model, ASKED, reward_model=reward_model, reference=model, **how)
+    assert found.numbers == pytest.approx(same.numbers)
+    assert found.numbers["kl_reference"] == 0
+    assert compare({"a": str(policy)}, ASKED, **how).loc["a", "length"] == found.numbers["length"]
+    with pytest.raises(ValueError, match="reward_model must be a sequence classifier with one label"):
+        evaluate(policy, ASKED, reward_model=policy, **how)
+    with pytest.raises(ValueError, match="policy must be a language model, got a reward model"):
+        evaluate(tmp_path / "reward_model", ASKED, **how)
 
 
 def test_the_reward_model_of_a_checkpoint_has_no_head(transformers):

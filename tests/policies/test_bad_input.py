@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
-from some_policies import Own, some_norm
+from some_policies import Constant, Own, some_norm
 
 from ppobook.policies import (
     MLP,
@@ -91,6 +91,18 @@ BAD = [
     (
         lambda: categorical.sample(FOUR * torch.nan),
         r"logits\(observations\) must be finite, got nan at index",
+    ),
+    (
+        lambda: CategoricalPolicy(4, 2, network=Constant(torch.inf, 0)).sample(FOUR),
+        r"logits\(observations\) must be finite, got inf at index \(0, 0\)",
+    ),
+    (
+        lambda: CategoricalPolicy(4, 2, network=Constant(-torch.inf, -torch.inf)).mode(FOUR),
+        r"logits\(observations\) must have a finite logit in each distribution, got -inf for all actions",
+    ),
+    (
+        lambda: MultiCategoricalPolicy(4, (1, 2), network=Constant(-torch.inf, 0, 1)).sample(FOUR),
+        r"logits\(observations\) must have a finite logit in each distribution, got -inf for all actions",
     ),
     (lambda: gaussian.sample(FOUR * torch.nan), "mean of the actions must be finite, got nan at index"),
     (lambda: categorical.mode(FOUR * torch.nan), r"logits\(observations\) must be finite, got nan at index"),

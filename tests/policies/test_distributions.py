@@ -70,6 +70,50 @@ def test_distributions_are_torchs(name, lead, seed, scale):
         assert p.mode().tolist() == torch.stack([part.probs.argmax(-1) for part in their_p], -1).tolist()
 
 
+def slow_masked(logits, allowed):
+    """The probabilities of the allowed actions; the others have no entry."""
+    weights = {a: np.exp(logits[a] - max(logits[list(allowed)])) for a in allowed}
+    return {a: weight / sum(weights.values()) for a, weight in weights.items()}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_masked_actions_are_as_if_they_did_not_exist(several):
+    here, there = (numbers_for("categorical", (), seed, 1.0) for seed in (1, 2))
+    few, more = (0, 2), (0, 2, 3)
+
+    def masked(logits, allowed):
+        kept = torch.isin(torch.arange(4), torch.tensor(allowed))
+        given = logits.where(kept, -torch.inf).requires_grad_()
+        return given, MultiCategorical(given, (4,)) if several else Categorical(given)
+
+    (x, p), (y, q) = masked(here, few), masked(there, more)
+    slow_p, slow_q = slow_masked(here.numpy(), few), slow_masked(there.numpy(), more)
+    entropy = -sum(w * np.log(w) for w in slow_p.values())
+    kl = sum(w * np.log(w / slow_q[a]) for a, w in slow_p.items())
+    assert p.entropy().item() == pytest.approx(entropy, rel=1e-12)
+    assert p.kl(q).item() == pytest.approx(kl, rel=1e-12)
+    assert p.kl(p).item() == 0
+    assert q.kl(p).item() == np.inf  # an action that p does not have
+    action = torch.tensor([2]) if several else torch.tensor(2)
+    assert p.logp(action).item() == pytest.approx(np.log(slow_p[2]), rel=1e-12)
+    assert {int(p.sample(seeded(seed))) for seed in range(50)} == set(few)
+    assert int(p.mode()) in few
+    (p.entropy() + p.kl(q) + p.logp(action)).sum().backward(retain_graph=True)
+
+    # The same by central differences, over the allowed logits only.
+    def total(z):
+        w = slow_masked(z, few)
+        of_q = sum(u * np.log(u / slow_q[a]) for a, u in w.items())
+        return of_q - sum(u * np.log(u) for u in w.values()) + np.log(w[2])
+
+    steps = 1e-6 * np.eye(4)
+    slopes = [(total(here.numpy() + h) - total(here.numpy() - h)) / 2e-6 for h in steps]
+    np.testing.assert_allclose(x.grad.numpy(), slopes, atol=1e-8)
+    assert torch.isfinite(y.grad).all()
+    curved = torch.autograd.grad(p.detach().kl(p), x, create_graph=True)[0]
+    assert torch.isfinite(torch.autograd.grad(curved[0], x)[0]).all()  # as TRPO needs it
+
+
 def test_a_standard_deviation_for_all_observations_at_once():
     mean, std = torch.randn(2, 5, 3, generator=seeded()).double(), torch.tensor([0.5, 1, 2]).double()
     one, each, other = Gaussian(mean, std), Gaussian(mean, std.expand_as(mean)), Gaussian(2 * mean, 3 * std)

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from engines import ENGINES
 from line import Line, LineSettings
 from torch import nn
 
 from ppobook.run.machine import stream
-from ppobook.run.state import Kept, check_state
+from ppobook.run.state import Kept, check_state, check_update
 from ppobook.run.weights import weights_are_finite, weights_diverged
 
 
@@ -50,6 +51,50 @@ def test_everything_that_changes_must_be_listed():
     del line.scale, line.dice
     with pytest.raises(ValueError, match=r"must list attributes that exist after __init__, got 'dice'"):
         check_state(line)
+
+
+def test_what_an_update_makes_must_be_listed():
+    line = Line(LineSettings(), 0)
+    before = dict(vars(line))
+    line.copied = nn.Linear(1, 1)  # made anew in each update, it leaves nothing
+    check_update(line, before)
+    line.lazy = torch.optim.SGD(line.model.parameters(), 0.1)
+    before, line.copied = dict(vars(line)), nn.Linear(1, 1)
+    with pytest.raises(
+        ValueError, match=r"state_attributes must list 'lazy', a SGD that its checkpoints would"
+    ):
+        check_update(line, before)
+    del line.lazy
+    line.nothing = torch.optim.SGD(line.model.parameters(), 0.1)
+    with pytest.raises(
+        ValueError, match=r"Line.__init__ must make 'nothing', .*, got a SGD made by an update"
+    ):
+        check_update(line, before)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_an_update_makes_and_keeps_must_be_in_its_checkpoints(engine, listed):
+    """An optimizer that is made when it is first needed: a run that is resumed would lose its moments."""
+
+    def init(self, *given, **named):
+        engine.own.__init__(self, *given, **named)
+        self.extra = None
+
+    def update(self, *given):
+        if self.extra is None:
+            self.extra = torch.optim.Adam(getattr(self, engine.module).parameters())
+        return getattr(engine.own, engine.method)(self, *given)
+
+    names = engine.own.state_attributes
+    names = (*names, "extra") if listed else names
+    members = {"__init__": init, "state_attributes": names, engine.method: update}
+    kind = type("Mine", (engine.own,), members)
+    message = "must list 'extra', a Adam that"
+    if listed:
+        message = "Mine.__init__ must make 'extra', one of its state_attributes, got a Adam made by an update"
+    with pytest.raises(ValueError, match=message):
+        engine.own_run(**{engine.argument: kind})
 
 
 def test_the_list_is_no_string():

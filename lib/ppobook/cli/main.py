@@ -53,18 +53,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _print_anything()
-    if words == ["--version"]:
-        print(f"ppobook {ppobook.__version__}")
-        return 0
     traceback = words[:1] == ["--traceback"]
     try:
-        with as_options():
-            run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+        if words == ["--version"]:
+            print(f"ppobook {ppobook.__version__}")
+        else:
+            with as_options():
+                run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+        sys.stdout.flush()
     except KeyboardInterrupt as stopped:
         _say(_stopped(stopped))
         return 128 + getattr(stopped, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+        _print_nothing()
         return 0
     except SystemExit as ended:
         place, notes = _place(ended), _notes(ended)
@@ -77,6 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:  # GeneratorExit, too
         usual = isinstance(error, ValueError | TypeError | OSError | ModuleNotFoundError | FloatingPointError)
         place = "" if isinstance(error, FloatingPointError) else _place(error)
+        if _from_stdout(error):
+            _print_nothing()
+            _say(f"stdout must take what is printed, got: {getattr(error, 'strerror', error)}")
+            return 2
         if traceback or not (usual or place):
             raise
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
@@ -85,6 +90,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"{message}{remedy}{place}{_notes(error)}")
         return 1 if isinstance(error, FloatingPointError) or not usual else 2
     return 0
+
+
+def _from_stdout(error: BaseException) -> bool:
+    """Whether an error is that nothing can be printed. Errors about files name these."""
+    if not isinstance(error, OSError) or error.errno is None or error.filename is not None:
+        return False
+    try:
+        print(flush=True)
+    except OSError:
+        return True
+    return False
+
+
+def _print_nothing() -> None:
+    """Print nothing from here on: the interpreter flushes stdout at exit."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _say(text: str) -> None:

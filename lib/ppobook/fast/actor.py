@@ -115,6 +115,10 @@ class CategoricalActor(NumpyActor):
         actions = (outputs + noise).argmax(1)
         return actions, actions
 
+    def finite(self, actions: np.ndarray) -> bool:
+        # A logit of −∞ masks an action; with all of them, so is the largest.
+        return super().finite(actions) or bool(np.isfinite(self.outputs[self.t - 1].max(1)).all())
+
 
 class TabularActor(CategoricalActor):
     @staticmethod

@@ -16,6 +16,7 @@ from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
+from ppobook.language.opening import errors_about, is_pretrained, open_model
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_STORED
@@ -83,6 +84,7 @@ def evaluate(
     Parameters
     ----------
     policy : Run, path, or LanguageModel
+        A path is the folder of a run or of a transformers model, here and below.
     data : World or data with prompts, optional
         Default: the world of the run.
     reward_model : Run, path, RewardModel or function, optional
@@ -100,7 +102,7 @@ def evaluate(
     seed : int
         Of the sampled tokens.
     tokenizer : optional
-        For a model that is not a run.
+        For a model that is not a run. Default: the one in a transformers model's folder.
 
     Returns
     -------
@@ -111,6 +113,9 @@ def evaluate(
     ValueError, TypeError
         An argument that cannot be used.
     """
+    if is_pretrained(policy):
+        with errors_about("policy"):
+            policy, tokenizer = open_model(policy, tokenizer, None)
     run = _run("policy", policy)
     model: Any = policy if run is None else run.model
     if isinstance(model, RewardModel):
@@ -124,6 +129,9 @@ def evaluate(
     if tokenizer is None:
         raise ValueError("tokenizer must be given with a model that is not a run, got None")
     score = None if reward_model is None else _score(reward_model, tokenizer)
+    if is_pretrained(reference):
+        with errors_about("reference"):
+            reference = open_model(reference, tokenizer, None)[0]
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
     if isinstance(base, RewardModel):
@@ -229,6 +237,11 @@ def _run(name: str, given: Any) -> Run | None:
 def _score(reward_model: Any, tokenizer: Tokenizer) -> Reward:
     if callable(reward_model) and not isinstance(reward_model, torch.nn.Module):
         return FunctionReward(reward_model, tokenizer)
+    if is_pretrained(reward_model):
+        from ppobook.language import hf
+
+        with errors_about("reward_model"):
+            reward_model = hf.open_reward_model(reward_model, tokenizer)
     run = _run("reward_model", reward_model)
     model = reward_model if run is None else run.model
     if not isinstance(model, RewardModel):

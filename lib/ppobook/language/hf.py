@@ -83,8 +83,7 @@ def open_pretrained(
         has no cache; a tokenizer without end-of-sequence, or with more tokens than the model; transformers or
         peft is not installed.
     """
-    if not isinstance(model, str | Path | nn.Module):
-        raise _not_a_model(type(model).__name__)
+    refuse_unless_model(model)
     if isinstance(model, nn.Module) and tokenizer is None:
         raise ValueError("tokenizer must be passed with a model in memory, got None")
     lora = None if lora is None else lora_settings(lora)
@@ -115,6 +114,15 @@ def open_pretrained(
     return opened, tokenizer
 
 
+def refuse_unless_model(model: Any) -> None:
+    """Raise TypeError for what `open_pretrained` can't open."""
+    if isinstance(model, str | Path) or isinstance(getattr(model, "body", model), Pretrained):
+        return
+    if not (isinstance(model, nn.Module) and isinstance(model, library().PreTrainedModel)):
+        merge = ". Call its merge_and_unload() first" if hasattr(model, "merge_and_unload") else ""
+        raise _not_a_model(type(model).__name__ + merge)
+
+
 def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
     """A sequence classifier of transformers as reward model, for completions by this tokenizer.
 
@@ -126,12 +134,12 @@ def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
     reward_model, own = open_pretrained(model)
     if not isinstance(reward_model, RewardModel):
         raise ValueError(
-            f"reward must be a sequence classifier with one label, got {str(model)!r}, a language model"
+            f"model must be a sequence classifier with one label, got {str(model)!r}, a language model"
         )
     words = getattr(tokenizer, "words", None)
     if words is None or own.words[: len(words)] != tuple(words):
         raise ValueError(
-            f"reward must have the vocabulary of the model, got {str(model)!r}, which has another"
+            f"model must have the vocabulary of the policy, got {str(model)!r}, which has another"
         )
     return reward_model
 
@@ -181,12 +189,9 @@ def _net_read(model: str | Path, weights: torch.dtype) -> Any:
     return _check_head(net)
 
 
-def _net_copied(model: nn.Module, weights: torch.dtype) -> Any:
+def _net_copied(model: Any, weights: torch.dtype) -> Any:
     """A copy of a model in memory, made from its config and its weights, as from a checkpoint."""
     transformers, name = library(), type(model).__name__
-    if not isinstance(model, transformers.PreTrainedModel):
-        merge = ". Call its merge_and_unload() first" if hasattr(model, "merge_and_unload") else ""
-        raise _not_a_model(name + merge)
     _check_causal(model.config)
     _check_head(model)
     auto = getattr(transformers, _auto(name.endswith(_SCORES)))

@@ -50,6 +50,8 @@ def open_task(
             raise TypeError("model must be a run, its folder or a model, got a World: pass it as data")
         if isinstance(given.model, str | Path) and origin is None:
             refuse_nowhere("model", str(given.model))
+        if origin is None and given.model is not None:
+            refuse_unless_model(given.model)
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
     if isinstance(data, str | Path) and not Path(data).is_file():
         records_of(data)  # says what is wrong, before models are opened
@@ -164,10 +166,15 @@ def _run_in(name: str, given: Any) -> Run | None:
     return None
 
 
+def is_pretrained(given: Any) -> bool:
+    """Whether this is the folder of a transformers model."""
+    return isinstance(given, str | Path) and not is_run(given) and Path(given, "config.json").is_file()
+
+
 def reward_model_in(reward: Any, tokenizer: Any) -> Any:
     """The reward model of a run or a folder; anything else as it is."""
     if isinstance(reward, str | Path) and reward != "gold":
-        if not is_run(reward) and Path(reward, "config.json").is_file():
+        if is_pretrained(reward):
             from ppobook.language import hf
 
             with errors_about("reward"):
@@ -210,6 +217,14 @@ def open_model(
     from ppobook.language import hf
 
     return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
+
+
+def refuse_unless_model(model: Any) -> None:
+    """Raise TypeError for what `open_model` can't open."""
+    if not isinstance(getattr(model, "body", model), Decoder):
+        from ppobook.language import hf
+
+        hf.refuse_unless_model(model)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import threads
-from ppobook.run.state import check_state
+from ppobook.run.state import check_state, check_update
 from ppobook.run.training import run_training
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
@@ -93,6 +93,8 @@ def train(
     resume : path, optional
         Resume from the last checkpoint in this folder. Data and rewards that were passed in memory are passed
         again; everything else stays as it was, except for `updates`, which may grow, and `checkpoint_every`.
+        Data are compared by their content, a reward function by its name alone: that it computes what it did
+        is up to you.
     device : str, default "cpu"
         Where the models are put.
     num_threads : int, default 1
@@ -260,9 +262,11 @@ class _Training(TrainingLoop):
 
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
+        before = dict(vars(self.stage))
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         self.stage.validated = True
+        check_update(self.stage, before)
         tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {

@@ -55,6 +55,8 @@ class Categorical(Distribution):
     """One of A discrete actions, by logits of shape [..., A]; actions are int64 of shape [...].
 
     π(a) = exp(z_a) / Σ_b exp(z_b)
+
+    A logit of −∞ masks an action: its probability is 0, and it adds nothing to entropy and KL.
     """
 
     def __init__(self, logits: Tensor) -> None:
@@ -68,10 +70,15 @@ class Categorical(Distribution):
         return _pick(self.log_probs, actions)
 
     def entropy(self) -> Tensor:
-        return -(self.log_probs.exp() * self.log_probs).sum(dim=-1)
+        return -self._mean(self.log_probs)
 
     def kl(self, other: Self) -> Tensor:
-        return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(dim=-1)
+        return self._mean(self.log_probs - other.log_probs)
+
+    def _mean(self, x: Tensor) -> Tensor:
+        """E_{a ~ self}[x_a], also where x is not finite for an action of probability 0."""
+        probs = self.log_probs.exp()
+        return (probs * torch.where(probs > 0, x, 0.0)).sum(dim=-1)
 
     @torch.no_grad()
     def noise(self, generator: torch.Generator | None = None) -> Tensor:

@@ -71,7 +71,8 @@ class _Policy(nn.Module, ABC):
         Raises
         ------
         ValueError, TypeError
-            Logits, means or standard deviations that are not finite; a generator that is none.
+            Means or standard deviations that are not finite; logits that are NaN or +∞, or −∞ for all
+            actions; a generator that is none.
         """
         if not isinstance(generator, torch.Generator | None):
             raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
@@ -103,17 +104,18 @@ class _Policy(nn.Module, ABC):
         Raises
         ------
         ValueError
-            Logits or means that are not finite.
+            As for `sample`.
         """
         return self._finite_distribution(observations).mode()
 
     def _finite_distribution(self, observations: Any) -> Any:
-        """`distribution`, whose logits or means must be finite."""
+        """`distribution`, whose means must be finite, and whose logits may be −∞ for masked actions."""
         distribution = self.distribution(observations)
         if isinstance(distribution, Gaussian):
             validation.finite("mean of the actions", distribution.mean)
         else:
-            validation.finite("logits(observations)", distribution.logits)
+            for part in getattr(distribution, "parts", [distribution]):
+                validation.logits("logits(observations)", part.logits)
         return distribution
 
     def in_bounds(self, actions: Tensor) -> Tensor:
@@ -165,7 +167,7 @@ class CategoricalPolicy(_Discrete):
         Applied to observations first.
     network : module, optional
         In place of the MLP: [..., obs_dim] to [..., n_actions], with any leading axes. `hidden`, `activation`
-        and `seed` are ignored then.
+        and `seed` are ignored then. An output of −∞ masks an action at this observation.
     """
 
     def __init__(

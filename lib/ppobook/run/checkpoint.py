@@ -195,7 +195,8 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         hint = ""
         if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
             of_policy = ": a policy's, for ppobook and its commands without `language`"
-            of_model = ": a language model's, for ppobook.language and `ppobook language`"
+            command = "ppobook language compare" if folder.argument == "folders" else "ppobook language"
+            of_model = f": a language model's, for ppobook.language and `{command}`"
             hint = of_model if language else of_policy
         raise ValueError(
             f"{where} must be written by {format.trainer}, in the format {str(format)!r} of ppobook "

@@ -28,7 +28,7 @@ def in_shell() -> bool:
 
 def named(argument: str, value: Any) -> str:
     """An argument and its value: resume='run', or in a shell --resume run."""
-    if in_shell() and argument == "folder":  # a word, and no option
+    if in_shell() and argument in ("folder", "folders"):  # a word, and no option
         return repr(str(value))
     if in_shell() and argument in ("out", "resume"):
         return f"--{argument} {shlex.quote(str(value))}"

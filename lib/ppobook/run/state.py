@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -160,23 +160,59 @@ def check_state(learner: Stateful) -> None:
             f"{kind}.state_attributes must list attributes that exist after __init__, got {absent[0]!r}. "
             "super().__init__ makes those of the class it extends"
         )
-    kept = [getattr(learner, name) for name in learner.state_attributes]
-    known = {
-        id(x)
-        for part in kept
-        if isinstance(part, nn.Module)
-        for x in part.state_dict(keep_vars=True).values()
-    }
-    for name, part in vars(learner).items():
-        if name in learner.state_attributes:
-            continue
-        if isinstance(part, nn.Module):
-            lost = any(id(x) not in known for x in part.state_dict(keep_vars=True).values())
-        else:
-            lost = isinstance(part, torch.Generator | np.random.Generator) or _has_state(part)
-        if lost:
-            raise ValueError(
-                f"{kind}.state_attributes must list {name!r}, a {type(part).__name__} that its checkpoints "
-                f"would lack, got {learner.state_attributes}"
-            )
+    _refuse_unlisted(learner, vars(learner))
     learner.state_dict()
+
+
+def check_update(learner: Stateful, before: Mapping[str, Any]) -> None:
+    """Check an update of a learner: what it leaves to the next update must be in a checkpoint.
+
+    An object that is made anew in each update leaves nothing.
+
+    Parameters
+    ----------
+    learner : Stateful
+    before : mapping
+        Its attributes before the update.
+
+    Raises
+    ------
+    ValueError
+        A module, an optimizer or a generator that was made in an earlier update is not listed; or it is
+        listed but was made in this update, so that a resumed learner has none to load its state into.
+    """
+    for name in learner.state_attributes:
+        part = getattr(learner, name)
+        if before.get(name) is None and _changes(part):
+            raise ValueError(
+                f"{type(learner).__name__}.__init__ must make {name!r}, one of its state_attributes, got a "
+                f"{type(part).__name__} made by an update: a resumed run would have none to load"
+            )
+    _refuse_unlisted(learner, {name: x for name, x in vars(learner).items() if before.get(name) is x})
+
+
+def _refuse_unlisted(learner: Stateful, attributes: Mapping[str, Any]) -> None:
+    """Raise ValueError for a module, an optimizer or a generator that checkpoints would lack."""
+    unlisted = {
+        name: x for name, x in attributes.items() if name not in learner.state_attributes and _changes(x)
+    }
+    if not unlisted:
+        return
+    modules = [getattr(learner, name) for name in learner.state_attributes]
+    known = {id(x) for part in modules if isinstance(part, nn.Module) for x in _weights(part)}
+    for name, part in unlisted.items():
+        if not isinstance(part, nn.Module) or any(id(x) not in known for x in _weights(part)):
+            raise ValueError(
+                f"{type(learner).__name__}.state_attributes must list {name!r}, a {type(part).__name__} that "
+                f"its checkpoints would lack, got {learner.state_attributes}"
+            )
+
+
+def _changes(x: Any) -> bool:
+    """Whether x is of a kind that changes during training and has a state: no number or tensor."""
+    return isinstance(x, torch.Generator | np.random.Generator) or _has_state(x)
+
+
+def _weights(module: nn.Module) -> Iterable[Tensor]:
+    weights: Iterable[Tensor] = module.state_dict(keep_vars=True).values()
+    return weights
