@@ -35,7 +35,7 @@ from ppobook.run.machine import checked_device, stream
 from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument
-from ppobook.run.state import check_state, check_update
+from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
 from ppobook.settings import CONTINUOUS, VECTORS
 from ppobook.spaces import describe_space, space_of
@@ -402,7 +402,7 @@ class _Training(TrainingLoop):
     def one_update(self) -> dict[str, Any]:
         learner = self.learner
         learner.progress = self.progress
-        before, networks = dict(vars(learner)), {"policy": self.collector.policy, "value": learner.value}
+        before, networks = attributes(learner), {"policy": self.collector.policy, "value": learner.value}
         begin = time.perf_counter()
         rollout = learner.collect(self.collector)
         between = time.perf_counter()

@@ -7,7 +7,7 @@ from line import Line, LineSettings
 from torch import nn
 
 from ppobook.run.machine import stream
-from ppobook.run.state import Kept, check_state, check_update
+from ppobook.run.state import Kept, attributes, check_state, check_update
 from ppobook.run.weights import weights_are_finite, weights_diverged
 
 
@@ -55,11 +55,11 @@ def test_everything_that_changes_must_be_listed():
 
 def test_what_an_update_makes_must_be_listed():
     line = Line(LineSettings(), 0)
-    before = dict(vars(line))
+    before = attributes(line)
     line.copied = nn.Linear(1, 1)  # made anew in each update, it leaves nothing
     check_update(line, before)
     line.lazy = torch.optim.SGD(line.model.parameters(), 0.1)
-    before, line.copied = dict(vars(line)), nn.Linear(1, 1)
+    before, line.copied = attributes(line), nn.Linear(1, 1)
     with pytest.raises(
         ValueError, match=r"state_attributes must list 'lazy', a SGD that its checkpoints would"
     ):
@@ -95,6 +95,21 @@ def test_what_an_update_makes_and_keeps_must_be_in_its_checkpoints(engine, liste
         message = "Mine.__init__ must make 'extra', one of its state_attributes, got a Adam made by an update"
     with pytest.raises(ValueError, match=message):
         engine.own_run(**{engine.argument: kind})
+
+
+def test_what_is_listed_may_be_of_the_class():
+    class Mine(Line):
+        state_attributes = (*Line.state_attributes, "layer", "later")
+        layer = property(lambda self: self.model)
+        later = None
+
+    line = Mine(LineSettings(), 0)
+    check_state(line)
+    before = attributes(line)
+    check_update(line, before)
+    line.later = torch.Generator()
+    with pytest.raises(ValueError, match=r"Mine.__init__ must make 'later', .*, got a Generator made by an"):
+        check_update(line, before)
 
 
 def test_the_list_is_no_string():

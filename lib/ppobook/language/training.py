@@ -27,7 +27,7 @@ from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import threads
-from ppobook.run.state import check_state, check_update
+from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
@@ -262,7 +262,7 @@ class _Training(TrainingLoop):
 
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
-        before = dict(vars(self.stage))
+        before = attributes(self.stage)
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         self.stage.validated = True

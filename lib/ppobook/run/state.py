@@ -164,6 +164,11 @@ def check_state(learner: Stateful) -> None:
     learner.state_dict()
 
 
+def attributes(learner: Stateful) -> dict[str, Any]:
+    """The attributes of a learner, and what the names in `state_attributes` are where the class has them."""
+    return {name: getattr(learner, name) for name in learner.state_attributes} | vars(learner)
+
+
 def check_update(learner: Stateful, before: Mapping[str, Any]) -> None:
     """Check an update of a learner: what it leaves to the next update must be in a checkpoint.
 
@@ -173,7 +178,7 @@ def check_update(learner: Stateful, before: Mapping[str, Any]) -> None:
     ----------
     learner : Stateful
     before : mapping
-        Its attributes before the update.
+        Its `attributes` before the update.
 
     Raises
     ------
@@ -183,7 +188,7 @@ def check_update(learner: Stateful, before: Mapping[str, Any]) -> None:
     """
     for name in learner.state_attributes:
         part = getattr(learner, name)
-        if before.get(name) is None and _changes(part):
+        if before[name] is None and _changes(part):
             raise ValueError(
                 f"{type(learner).__name__}.__init__ must make {name!r}, one of its state_attributes, got a "
                 f"{type(part).__name__} made by an update: a resumed run would have none to load"
