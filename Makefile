@@ -66,9 +66,11 @@ ifneq ($(SERVE),0)
 	$(BIN)/python tools/serve.py
 endif
 
-# (JupyterLab would ask whether to fetch news; a reader's own settings still go before ours.)
+# (JupyterLab shows the stored figures of notebooks that are trusted only. It would ask whether to fetch news; a
+# reader's own settings still go before ours.)
 lab: $(VENV)/.lab
 	$(BIN)/ppobook work
+	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb)) > /dev/null
 	cd work && JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)" PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
 
 notebooks: $(VENV)/.all

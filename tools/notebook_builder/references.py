@@ -1,7 +1,7 @@
 """References as text: what a notebook says where its cells are shown without the book's site.
 
-JupyterLab knows neither the bibliography nor the labels of other notebooks, and shows `{cite}` and such
-`{ref}` as errors. So a notebook carries author, year, title and link as Markdown, and keeps the text with
+JupyterLab knows neither the bibliography nor the labels of other notebooks, nor a label further down, and
+shows `{cite}` and such `{ref}` as errors. So a notebook carries author, year, title and link as Markdown, and keeps the text with
 its roles beside it, in the cell's metadata, for the site.
 """
 
@@ -27,7 +27,7 @@ _EXERCISE = re.compile(r"^:{3,}\{exercise\} (.+)$")
 
 
 def as_text(cells: list[Cell], source: Path, root: Path) -> None:
-    """Put text in the place of citations and of references to other notebooks, cell by cell."""
+    """Put text in the place of citations and references, cell by cell."""
     places = _places(root)
     figures = {
         cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"): i for i, cell in enumerate(cells)
@@ -44,10 +44,12 @@ def as_text(cells: list[Cell], source: Path, root: Path) -> None:
         if label not in places:
             raise BuildError(f"{source.name}: no section, exercise or equation is labelled {label!r}.")
         path, heading = places[label]
-        if path == source:
-            return found[0]  # JupyterLab resolves what is in the same notebook
+        if path == source and kind == "eq":
+            return found[0]  # JupyterLab numbers the equations of a notebook itself
         if not title:
             title = f"the equation in “{heading}”" if kind == "eq" else f"“{heading}”"
+        if path == source:  # a link, since JupyterLab resolves a role only once its target was on the screen
+            return f"[{title}](#{label})"
         return (
             f"[{title}](../{'exercises' if path.parent.name == 'masters' else 'chapters'}/{path.stem}.ipynb)"
         )
