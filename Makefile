@@ -70,7 +70,7 @@ endif
 # reader's own settings still go before ours.)
 lab: $(VENV)/.lab
 	$(BIN)/ppobook work
-	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb)) > /dev/null
+	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb)) > /dev/null || true
 	cd work && JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)" PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
 
 notebooks: $(VENV)/.all
