@@ -287,6 +287,16 @@ def test_what_a_resumed_run_has_may_be_passed_again(tmp_path):
     same_run(go_on(tmp_path / "run", updates=8, **given), fit(updates=8))
 
 
+def test_a_reward_function_is_compared_by_its_name_alone(tmp_path):
+    def short(prompts, completions):
+        return [100.0] * len(completions)
+
+    fit("own, a function", updates=1, out=tmp_path / "run")
+    went_on = go_on(tmp_path / "run", "own, a function", updates=2, reward=short)
+    assert len(went_on.history) == 2
+    assert "a reward function by its name alone" in " ".join(train.__doc__.split())
+
+
 def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path, monkeypatch):
     file = tmp_path / "data.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in RECORDS))
