@@ -100,6 +100,50 @@ def test_the_line_that_failed_is_shown_for_whatever_can_be_called(answer: Any) -
     assert "len(args) + undefined_name" in checks.run("softmax-score", answer).message
 
 
+def doubled(x: Any) -> Any:
+    x *= 2
+    return x
+
+
+def detached(x: Any) -> Any:
+    return x.detach_()
+
+
+def stumbling_late(x: Any) -> Any:
+    return doubled(x) + undefined_name  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "what"),
+    [
+        (doubled, np.ones(2), "an argument is overwritten"),
+        (doubled, torch.ones(2), "an argument is overwritten"),
+        (stumbling_late, np.ones(2), "NameError"),
+        (detached, probes.leaf([1.0]), "an argument is detached in place"),
+    ],
+)
+def test_an_argument_that_is_changed_in_place_is_named_and_spoils_no_other_call(
+    change: Any, value: Any, what: str
+) -> None:
+    with pytest.raises((Mistake, Stop)) as raised:
+        checks.Answer("toy", change)(value)
+    assert raised.value.name == what
+    assert float(value[0]) == 1
+
+
+def test_a_number_is_pythons_own_and_a_leaf_stays_itself() -> None:
+    seen = checks.Answer("toy", lambda *args: args)(
+        np.float64(0.5), np.bool_(True), leaf := probes.leaf([1.0])
+    )
+    assert [type(one) for one in seen[:2]] == [float, bool]
+    assert seen[2] is leaf
+
+
+def test_a_result_is_read_in_any_dtype() -> None:
+    for dtype in (torch.bfloat16, torch.float64, torch.int32, torch.bool):
+        assert checks.as_array(torch.ones(2, dtype=dtype), (2,)).tolist() == [1, 1]
+
+
 def test_the_messages_count_as_something_that_outputs_depend_on() -> None:
     checks.run("softmax-score", lambda *args: None)
     assert {Path(path).name for path in _reads.paths} >= {"common.toml"}

@@ -120,13 +120,19 @@ class _TooSlow(BaseException):
 
 
 class Answer:
-    """The reader's function, watched: what it raises, and whether it writes into its arguments."""
+    """The reader's function, watched: what it raises, and whether it changes its arguments.
+
+    It gets copies, so that one that writes into its arguments spoils no other call.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        before = [_copy(value) for value in (*args, *kwargs.values())]
+        args, kwargs = tuple(map(_own, args)), {key: _own(value) for key, value in kwargs.items()}
+        given = (*args, *kwargs.values())
+        before = [_copy(value) for value in given]
+        leaves = [getattr(value, "requires_grad", False) for value in given]
         call = ", ".join([*map(words, args), *(f"{key}={words(value)}" for key, value in kwargs.items())])
         try:
             result = self._function(*args, **kwargs)
@@ -138,7 +144,9 @@ class Answer:
             raise
         except (Exception, SystemExit) as error:
             raise self._raised(error, call) from error
-        for position, (old, new) in enumerate(zip(before, (*args, *kwargs.values()), strict=True), start=1):
+        for position, (leaf, old, new) in enumerate(zip(leaves, before, given, strict=True), start=1):
+            if leaf and not new.requires_grad:
+                raise Mistake("an argument is detached in place", position=position)
             if old is not None and not _same(old, new):
                 raise Mistake("an argument is overwritten", position=position)
         return result
@@ -354,6 +362,17 @@ def _verdict(kind: str, name: str, *paragraphs: str) -> Verdict:
                 line, 92, initial_indent="  ", subsequent_indent=hang, break_on_hyphens=False
             )
     return Verdict(kind, name, "\n".join(lines))
+
+
+def _own(value: Any) -> Any:
+    """An argument for one call: a copy, or a leaf itself, whose gradient the check asks for.
+
+    One number is Python's own, as it is in a notebook.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    copied = None if getattr(value, "requires_grad", False) else _copy(value)
+    return value if copied is None else copied
 
 
 def _copy(value: Any) -> Any:

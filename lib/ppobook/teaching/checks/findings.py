@@ -104,7 +104,7 @@ def as_array(value: Any, shape: tuple[int, ...], what: str = "it", *, finite: bo
     if value is None:
         raise Stop("returned", "nothing came back", f"{wanted} must come back. Is there a `return`?")
     try:
-        plain = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        plain = value.detach().cpu().double().numpy() if hasattr(value, "detach") else value
         array = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
         raise Stop("returned", "wrong type", f"{what}: wanted {wanted}, got {words(value)}.") from None

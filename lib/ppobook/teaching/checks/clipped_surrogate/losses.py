@@ -27,16 +27,10 @@ def tensors(ratios: Any, advantages: Any, columns: int = 1) -> tuple[Tensor, Ten
     return leaf(logp), leaf(np.full_like(logp, np.log(OLD))), leaf(np.reshape(advantages, shape))
 
 
-def slopes(loss: Any, *leaves: Tensor) -> list[np.ndarray]:
-    if not all(one.requires_grad for one in leaves):
-        raise Mistake("an argument is detached in place")
-    return gradients(loss, *leaves)
-
-
 def loss_findings(call: Loss) -> Findings:
     """The findings about a clipped loss in torch: who feels it, then what it is at single samples."""
     given = tensors([1.1, 0.9, 1.05, 0.95], [2.0, 2.0, -1.0, -1.0], 2)
-    by_logp, by_old, by_worth = slopes(call(*given, 0.2), *given)
+    by_logp, by_old, by_worth = gradients(call(*given, 0.2), *given)
     yield from recognise(
         by_logp,
         {
@@ -154,7 +148,7 @@ def loss_findings(call: Loss) -> Findings:
     def pull(ratio: float, advantage: float) -> float:
         """The slope of the objective by log π, of one sample."""
         given = tensors([ratio], [advantage])
-        return -float(slopes(call(*given, 0.2), given[0])[0].sum())
+        return -float(gradients(call(*given, 0.2), given[0])[0].sum())
 
     first = [pull(1.0, 1.0), pull(1.0, -2.0)]
     yield Property(
