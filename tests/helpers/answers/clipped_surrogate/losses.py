@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from checks import Right, Unnamed, Wrong
 
+from ppobook.objectives import clipped_surrogate_loss
+
 RIGHT: Right = {}
 WRONG: Wrong = {}
 UNNAMED: Unnamed = {}
@@ -140,6 +142,8 @@ UNNAMED["clipped-loss"] = [
     in_torch(reduce=lambda x: x.sum() / (x != 0).sum()),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a.clamp(-10, 10), eps),
     lambda logp, old, a, eps=0.2: in_torch()(logp, old, a, min(eps, 0.4)),
+    in_torch(ratio=lambda new, old: (new - old).clamp(-20, 20).exp()),
+    in_torch(reduce=lambda x: x.mean() - x.mean().detach()),
 ]
 
 
@@ -162,13 +166,14 @@ WRONG["hunt-two-bugs"] |= {
         in_torch(ratio=upside_down, term=larger, sign=1.0),
         in_torch(ratio=lambda new, old: 1 / (new - old).exp(), term=larger, sign=1.0),
     ],
-    "only the ratio is mended": [in_torch(term=larger, sign=1.0), in_torch(sign=1.0), in_torch(term=larger)],
+    "only the ratio is mended": in_torch(term=larger, sign=1.0),
     "only the maximum is mended": in_torch(ratio=upside_down),
     "the ratio is upside down": in_torch(ratio=upside_down, term=lambda r, a, eps: r * a),
 }
-for name in ("min and max swapped", "a reward, not a loss"):
-    del WRONG["hunt-two-bugs"][name]
-UNNAMED["hunt-two-bugs"] = [*UNNAMED["clipped-loss"][1:]]
+UNNAMED["hunt-two-bugs"] = [
+    *UNNAMED["clipped-loss"][1:],
+    lambda logp, old, a, eps=0.1: in_torch()(logp, old, a, eps),
+]
 
 
 # --- clip-diagnostics
@@ -217,7 +222,12 @@ def with_graphs(logp, old_logp, advantages, eps=0.2):
     return {**gauges()(logp, old_logp, advantages, eps), "ratio_mean": r.mean()}
 
 
-RIGHT["clip-diagnostics"] = [gauges(), in_plain_numbers, with_more_than_was_asked]
+RIGHT["clip-diagnostics"] = [
+    gauges(),
+    gauges(loss=clipped_surrogate_loss),
+    in_plain_numbers,
+    with_more_than_was_asked,
+]
 WRONG["clip-diagnostics"] = {
     "a count, not a share": gauges(clip_fraction=lambda r, a, eps: ((r - 1).abs() > eps).sum()),
     "clip_fraction counts one side only": [
@@ -299,6 +309,15 @@ WRONG["clip-diagnostics"] = {
     "a gauge is still on the graph": with_graphs,
 }
 UNNAMED["clip-diagnostics"] = [
+    lambda logp, old, a, eps=0.1: gauges()(logp, old, a, eps),
+    gauges(clip_fraction=lambda r, a, eps: ((r >= 1 + eps) | (r <= 1 - eps)).float().mean()),
+    gauges(flat_fraction=lambda r, a, eps: flat_where(r * (1 + 1e-6 * a.sign()), a, eps).float().mean()),
+    gauges(flat_fraction=lambda r, a, eps: (r.clamp(1 - eps, 1 + eps) * a <= r * a).float().mean()),
+    gauges(
+        flat_fraction=lambda r, a, eps: flat_where(torch.where(a > 0, 1 + r.log(), r), a, eps).float().mean()
+    ),
+    gauges(clip_fraction=lambda r, a, eps: ((1 / r - 1).abs() > eps).float().mean()),
+    gauges(approx_kl=lambda r, a, eps: r.log().clamp(-20, 20).expm1().mean() - r.log().clamp(-20, 20).mean()),
     gauges(ratio_std=lambda r, a, eps: (r - 1).abs().mean()),
     gauges(clip_fraction=lambda r, a, eps: (((r - 1).abs() > eps) & (a != 0)).float().mean()),
     gauges(ratio_std=lambda r, a, eps: ((r - 1) ** 2).mean().sqrt()),

@@ -42,6 +42,11 @@ UNNAMED["hunt-division"] = [
     with_price(price=lambda kl, beta: beta * kl.clamp(max=0.5)),
     with_price(price=lambda kl, beta: min(beta, 3.0) * kl),
     with_price(price=lambda kl, beta: beta * kl.max()),
+    with_price(reduce=lambda x: x.sum(0).mean()),
+    with_price(ratio=lambda new, old: (new - old).clamp(-10, 10).exp()),
+    with_price(ratio=lambda new, old: (new - old).expm1()),
+    with_price(price=lambda kl, beta: kl / beta),
+    lambda logp, old, a, kl, beta: beta * with_price(price=lambda kl, _: kl)(logp, old, a, kl, beta),
     with_price(ratio=lambda new, old: (new - old).clamp(max=1.2).exp()),
 ]
 WRONG["hunt-division"] = {
@@ -109,7 +114,16 @@ def target_of_its_own(beta, kl, target, lowest=1e-4, highest=1e4):
     return rule()(beta, kl, 0.03, lowest, highest)
 
 
-RIGHT["adaptive-beta"] = [rule(), by_powers, as_a_tensor]
+def by_logarithms(beta, kl, target, lowest=1e-4, highest=1e4):
+    far = np.log(kl / target) if kl else -np.inf
+    return min(max(beta * 2.0 ** (np.sign(far) * (abs(far) > np.log(1.5))), lowest), highest)
+
+
+def by_bools(beta, kl, target, lowest=1e-4, highest=1e4):
+    return min(max(beta * 2.0 ** ((kl > 1.5 * target) - (kl < target / 1.5)), lowest), highest)
+
+
+RIGHT["adaptive-beta"] = [rule(), by_powers, as_a_tensor, by_logarithms, by_bools]
 WRONG["adaptive-beta"] = {
     "the thresholds are a distance from the target, not a factor": (
         lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, 1 + (kl - target) / 3, 1.0)
@@ -160,6 +174,14 @@ UNNAMED["adaptive-beta"] = [
     lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(beta, kl, target),
     lambda beta, kl, target, lowest=1e-4, highest=1e4: max(rule()(beta, kl, target), lowest),
     rule(above=1.55),
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: rule()(
+        beta, kl * (1 + 1e-12) if kl > target else kl * (1 - 1e-12), target, lowest, highest
+    ),
+    lambda beta, kl, target, lowest=1e-3, highest=1e4: rule()(beta, kl, target, lowest, highest),
+    lambda beta, kl, target, lowest=1e-4, highest=1e3: rule()(beta, kl, target, lowest, highest),
+    lambda beta, kl, target, lowest=1e-4, highest=1e4: min(
+        max(beta**2 if kl > 1.5 * target else beta**0.5 if kl < target / 1.5 else beta, lowest), highest
+    ),
     rule(below=0.68),
     lambda beta, kl, target, lowest=1e-4, highest=1e4: (
         beta if kl == 0 else rule()(beta, kl, target, lowest, highest)

@@ -57,6 +57,7 @@ for name, ratios, advantage in (("clip-table-up", UP, 1.0), ("clip-table-down", 
         },
         lambda made=made: {r: (*row[:4], "y" if row[4] else "n") for r, row in made().items()},
         lambda made=made: {r: (*row[:4], torch.tensor(row[4])) for r, row in made().items()},
+        lambda made=made: {r: torch.tensor(row) for r, row in made().items()},
         lambda made=made: {r: (*row[:4], np.bool_(row[4])) for r, row in made().items()},
     ]
     WRONG[name] = {
@@ -115,6 +116,8 @@ RIGHT["hunt-minmax"] = [
     columns((0, 1, -1, 0), (1, 0, 0, -1)),
     lambda: [(0.0, 1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, -1.0)],
     lambda: np.array([[0, 1], [1, 0], [-1, 0], [0, -1]]),
+    lambda: torch.tensor([[0, 1], [1, 0], [-1, 0], [0, -1]]),
+    lambda: {k: torch.tensor(row) for k, row in columns((0, 1, -1, 0), (1, 0, 0, -1))().items()},
 ]
 WRONG["hunt-minmax"] = {
     "the two columns are exchanged": columns((1, 0, 0, -1), (0, 1, -1, 0)),
@@ -135,6 +138,7 @@ WRONG["hunt-minmax"] = {
 UNNAMED["hunt-minmax"] = [
     columns((0, 1, -1, 0), (1, 0, 0, -1.5)),
     columns((0, 1, 0, 0), (1, 0, 0, -1)),
+    columns((0, -1, 1, 0), (1, 0, 0, -1)),
     columns((0, 1, -1, 0), (0, 0, 0, -1)),
 ]
 
@@ -189,4 +193,13 @@ UNNAMED["ratio-one"] = [
     lambda r, a, eps: torch.where((r - 1) * a > eps, 0.0, r * a),
     lambda r, a, eps: torch.where(flat_where(r, a, eps), 0.0, r.clamp(max=3.5) * a),
     lambda r, a, eps: torch.where(flat_where(r, a, eps), 0.0, r**0.99 * a),
+    lambda r, a, eps: torch.where(flat_where(r, a, eps), 0.0, r.clamp(max=20) * a),
+    lambda r, a, eps: torch.where(flat_where(r, a, eps + 0.003), 0.0, r * a),
+    lambda r, a, eps: torch.where(flat_where(r, a, eps) | (a.abs() < 1e-3), 0.0, r * a),
+    *(
+        lambda r, a, eps, low=low: torch.where(
+            ((a > 0) & (r > 1 + eps)) | ((a < 0) & (r < low(eps))), 0.0, r * a
+        )
+        for low in (lambda eps: 1 / (1 + eps), lambda eps: np.exp(-eps), lambda eps: max(1 - eps, 0.5))
+    ),
 ]

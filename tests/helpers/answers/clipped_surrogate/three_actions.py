@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ def softmax(logits):
 
 
 def tilted(old_logits, advantages):
-    weights = np.exp(old_logits) * np.exp(advantages)
+    weights = np.exp(old_logits - old_logits.max()) * np.exp(advantages)
     return weights / weights.sum()
 
 
@@ -65,6 +66,14 @@ WRONG["three-actions-target"] = {
 
 def flat_by_case(r, a, eps):
     return ((a > 0) & (r > 1 + eps)) | ((a < 0) & (r < 1 - eps))
+
+
+def knee_is_flat(r, a, eps):
+    return ((a > 0) & (r >= 1 + eps)) | ((a < 0) & (r <= 1 - eps))
+
+
+def ends(low, high):
+    return lambda r, a, eps: ((a > 0) & (r > high(eps))) | ((a < 0) & (r < low(eps)))
 
 
 def slope_of(
@@ -123,15 +132,21 @@ WRONG["three-actions-slope"] = {
     "the ratio is left out of the slope": slope_of(by_ratio=lambda r: 1.0),
     "nothing is clipped": slope_of(flat=lambda r, a, eps: r < 0),
     "flat is not the same as outside the box": slope_of(flat=lambda r, a, eps: abs(r - 1) > eps),
-    "the knee itself is called flat": slope_of(
-        flat=lambda r, a, eps: ((a > 0) & (r >= 1 + eps)) | ((a < 0) & (r <= 1 - eps))
-    ),
+    "the knee itself is called flat": slope_of(flat=knee_is_flat),
 }
 UNNAMED["three-actions-slope"] = [
     lambda z, old, a, eps: slope_of(
         weight=lambda *_: softmax(old), by_ratio=lambda r: softmax(z) / softmax(old)
     )(z, 0 * old, a, eps),
     slope_of(flat=lambda r, a, eps: (r - 1) * a > eps),
+    slope_of(flat=ends(lambda eps: 1 - eps, np.exp)),
+    slope_of(flat=ends(lambda eps: np.exp(-eps), lambda eps: 1 + eps)),
+    slope_of(flat=ends(lambda eps: 1 / (1 + eps), lambda eps: 1 + eps)),
+    slope_of(flat=ends(lambda eps: 1 - eps, lambda eps: 1 / (1 - eps))),
+    lambda z, old, a, eps: slope_of()(z, old, a, eps) * (softmax(z).max() < 0.99),
+    lambda z, old, a, eps: slope_of(
+        weight=lambda *_: np.exp(old), by_ratio=lambda r: np.exp(z) / np.exp(old)
+    )(z, old, a, eps),
     lambda z, old, a, eps: slope_of()(z, old, np.clip(a, -5, 5), eps),
     lambda z, old, a, eps: slope_of()(z, old, a, max(eps, 0.2)) if eps else slope_of()(z, old, a, eps),
 ]
@@ -170,7 +185,7 @@ def a_while_loop(old_logits, advantages, step, most=20_000, eps=0.2):
         leaf = z.clone().requires_grad_()
         gain = (old * by_cases(leaf.softmax(0) / old, a, eps)).sum()
         (slope,) = torch.autograd.grad(gain, leaf)
-        if slope.abs().max() < 1e-12:
+        if not slope.any():
             break
         z = z + step * slope
         path.append(z.softmax(0) / old)
@@ -189,7 +204,7 @@ WRONG["three-actions"] = {
     "logarithms, not ratios": climber(show=lambda new, old: np.log(new / old) - np.log(new / old).mean()),
     "the start is missing": climber(end=lambda path: np.array(path[1:])),
     "downhill": climber(slope=slope_of(sign=-1.0)),
-    "the anchor moves along": [
+    "no action ever falls silent": [
         climber(anchor_moves=True),
         climber(slope=slope_of(flat=lambda r, a, eps: r < 0)),
     ],
@@ -204,17 +219,26 @@ WRONG["three-actions"] = {
         climber(slope=lambda z, old, a, eps: slope_of()(z, old, a, 0.2)),
         lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, step, most),
     ],
-    "it stops while something still pushes a little": climber(stop=lambda s, r: abs(s).max() < 1e-3),
+    "it stops while something still pushes a little": [
+        climber(stop=lambda s, r: abs(s).max() < 1e-12),
+        climber(stop=lambda s, r: np.allclose(s, 0)),
+    ],
 }
 UNNAMED["three-actions"] = [
     climber(slope=slope_of(flat=lambda r, a, eps: abs(r - 1) > eps)),
     climber(slope=slope_of(through_softmax=False)),
     climber(slope=lambda z, old, a, eps: slope_of()(z, old, np.clip(a, -2, 2), eps)),
     climber(end=lambda path: np.round(path, 3)),
+    climber(slope=slope_of(flat=knee_is_flat)),
+    lambda z, a, step, most=1000, eps=0.2: climber()(z, a, step, most, eps),
+    # Ratios to the step before; logits kept inside the box.
+    climber(end=lambda path: np.array([path[0], *(x / y for x, y in itertools.pairwise(path))])),
+    climber(back=lambda r: np.clip(r, 0.83, 1.2)),
     lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, min(step, 10), most, eps),
 ]
 UNNAMED["three-actions-target"] = [
     lambda z, a: softmax(z + np.clip(a, -2, 2)),
+    lambda z, a: np.exp(z + a) / np.exp(z + a).sum(),
     lambda z, a: softmax(z + a - (a.mean() > 1) * np.arange(len(a))),
     lambda z, a: tilted(np.clip(z, -2, 2), a),
     lambda z, a: 0.999 * softmax(z + a) + 0.001 / len(a),

@@ -104,7 +104,21 @@ def on_the_same_graph(logits, optimizer, states, actions, advantages, epochs=20,
     return (logp_of(logits, states, actions) - first).detach()
 
 
-RIGHT["hunt-stale"] = [steps(), with_cases, all_log_probabilities_kept]
+def with_closures(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
+    first = logp_of(logits, states, actions).detach()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = in_torch()(logp_of(logits, states, actions), first, advantages, eps)
+        loss.backward()
+        return loss
+
+    for _ in range(epochs):
+        float(optimizer.step(closure))
+    return logp_of(logits, states, actions).detach() - first
+
+
+RIGHT["hunt-stale"] = [steps(), with_cases, all_log_probabilities_kept, with_closures]
 
 
 def with_adam(logits, optimizer, *batch, **settings):
@@ -148,10 +162,11 @@ def more_epochs(by, scale=1):
 
 WRONG["hunt-stale"] = {
     "the ratios, not their logarithms": steps(report=lambda z, now, then: (now - then).exp()),
-    "the old policy still moves along": [
+    "each step takes every ratio for 1": [
         steps(old=lambda logits: logits.detach()),
         steps(old=lambda logits: logits.data),
         anew_in_every_epoch,
+        of_another_loss(lambda r, a, eps: r.log() * a),
     ],
     "the ratios are right, and nothing stops them": [
         of_another_loss(lambda r, a, eps: r * a),
@@ -182,6 +197,7 @@ WRONG["hunt-stale"] = {
     "old_logp is not detached": on_the_same_graph,
 }
 UNNAMED["hunt-stale"] = [
+    lambda *batch, epochs=10, eps=0.2: steps()(*batch, epochs, eps),
     of_another_loss(lambda r, a, eps: r.clamp(1 - eps, 1 + eps) * a),
     lambda *batch, epochs=20, eps=0.2: steps()(*batch, epochs, min(eps, 0.2)),
     lambda z, optimizer, states, actions, a, epochs=20, eps=0.2: steps()(
@@ -290,6 +306,15 @@ def one_step_of_the_mean(logits, optimizer, states, actions, advantages, epochs=
     return shown
 
 
+def ten_halvings_or_the_old_one(logits, optimizer, *batch, epochs=20, eps=0.2):
+    before = logits.detach().clone()
+    shown = brought_back(share=0.5, halvings=10)(logits, optimizer, *batch, epochs, eps)
+    out = ((shown.exp() - 1).abs() > eps).any(1, keepdim=True)
+    with torch.no_grad():
+        logits.copy_(torch.where(out[..., None], before, logits))
+    return shown * ~out
+
+
 def reports_the_optimizer(logits, optimizer, states, actions, advantages, epochs=20, eps=0.2):
     brought_back()(logits, optimizer, states, actions, advantages, epochs, eps)
     return torch.zeros(states.shape)
@@ -306,6 +331,7 @@ RIGHT["inside-the-box"] = [
     epoch_by_epoch,
     mixed_with_the_old_one,
     one_step_of_the_mean,
+    ten_halvings_or_the_old_one,
 ]
 WRONG["inside-the-box"] = {
     "the logarithm is compared with the box, not the ratio": brought_back(
@@ -327,6 +353,7 @@ WRONG["inside-the-box"] = {
     "what comes back is still on the graph": reports_with_a_graph,
 }
 UNNAMED["inside-the-box"] = [
+    brought_back(measure=lambda change: (change.exp() - 1).abs() - 1e-3),
     brought_back(measure=lambda change: (change[:, :3].exp() - 1).abs()),
     brought_back(measure=lambda change: (change[..., -4:].exp() - 1).abs()),
     brought_back(measure=lambda change: (change[:, :10].exp() - 1).abs()),

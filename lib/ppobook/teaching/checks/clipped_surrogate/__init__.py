@@ -7,6 +7,8 @@ pencil.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import Chapter
@@ -28,6 +30,11 @@ CHAPTER = Chapter(
         "sec-diagnostics": "What to log, and how to read it",
     },
 )
+
+
+def near_the_ends(rng: np.random.Generator, eps: float, size: Any) -> np.ndarray:
+    """Ratios just inside and just outside the box, where e^±ε or 1/(1 ± ε) are other ends."""
+    return (1 + rng.choice([-eps, eps], size)) * (1 + rng.uniform(-1, 1, size) * eps**2 / 2)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, gradients, leaf, random_problems
-from . import CHAPTER
+from . import CHAPTER, near_the_ends
 
 OLD = 0.25  # the old probability of every sample: ratios up to 4 are possible, and its logarithm is not 0
 RATIOS = (0.5, 0.9, 1.0, 1.1, 1.5, 2.0)
 GRID = np.array([(r, a, eps) for eps in (0.2, 0.4) for a in (1.0, -1.0, 3.0) for r in RATIOS])
 
-Loss = Callable[[Tensor, Tensor, Tensor, float], Any]
+Loss = Callable[..., Any]
 
 
 def tensors(ratios: Any, advantages: Any, columns: int = 1) -> tuple[Tensor, Tensor, Tensor]:
@@ -27,8 +27,12 @@ def tensors(ratios: Any, advantages: Any, columns: int = 1) -> tuple[Tensor, Ten
     return leaf(logp), leaf(np.full_like(logp, np.log(OLD))), leaf(np.reshape(advantages, shape))
 
 
-def loss_findings(call: Loss) -> Findings:
-    """The findings about a clipped loss in torch: who feels it, then what it is at single samples."""
+def loss_findings(call: Loss, dims: tuple[int, ...] = (2,), default: bool = True) -> Findings:
+    """The findings about a clipped loss in torch: who feels it, then what it is at single samples.
+
+    dims : of the tensors in the random problems
+    default : whether eps may be left out
+    """
     given = tensors([1.1, 0.9, 1.05, 0.95], [2.0, 2.0, -1.0, -1.0], 2)
     by_logp, by_old, by_worth = gradients(call(*given, 0.2), *given)
     yield from recognise(
@@ -42,12 +46,13 @@ def loss_findings(call: Loss) -> Findings:
         worth=by_worth.ravel(),
     )
 
-    def objective(ratios: Any, advantages: Any, eps: float = 0.2) -> float:
-        back = call(*tensors(ratios, advantages, 2), eps)
+    def objective(ratios: Any, advantages: Any, *eps: float) -> float:
+        back = call(*tensors(ratios, advantages, 2), *eps)
         return -float(as_array(back, (), "your loss", finite=False))
 
     got = np.array([objective([r], [a], eps) for r, a, eps in GRID])
-    pair, four = objective([1, 1], [1, 3]), objective([1] * 4, [1] * 4)
+    pair, four = objective([1, 1], [1, 3], 0.2), objective([1] * 4, [1] * 4, 0.2)
+    apart = objective([2, 1], [1, 3], 0.2)
     n = len(RATIOS)
     good, bad, triple = got[:n], got[n : 2 * n], got[2 * n : 3 * n]
     plain, grown = good[2], good[3]
@@ -58,9 +63,8 @@ def loss_findings(call: Loss) -> Findings:
     yield from recognise(
         got,
         {
-            "the advantages are centred inside the loss": close(
-                [pair, *np.nan_to_num(good)], np.zeros(n + 1)
-            ),
+            "the advantages are centred inside the loss": abs(apart) > 0.1
+            and close([pair, *np.nan_to_num(good)], np.zeros(n + 1)),
             "a reward, not a loss": close(plain, -1.0) and grown < plain - 1e-4,
             "the ratio is upside down": close(grown, 1 / 1.1, 1e-3),
             "ratio by division": either(
@@ -115,9 +119,9 @@ def loss_findings(call: Loss) -> Findings:
             "clipped on one side only": either(
                 np.minimum(r * a, np.minimum(r, 1 + eps) * a), np.minimum(r * a, np.maximum(r, 1 - eps) * a)
             ),
-            "the sign of the advantage is lost": close(good, bad),
-            "the size of the advantage makes no difference": close(good, triple),
-            "eps is not used": close(got[: 3 * n], got[3 * n :]),
+            "the sign of the advantage is lost": grown > 0.1 and close(good, bad),
+            "the size of the advantage makes no difference": grown > 0.1 and close(good, triple),
+            "eps is not used": grown > 0.1 and close(got[: 3 * n], got[3 * n :]),
         },
         good=good,
         bad=bad,
@@ -127,8 +131,8 @@ def loss_findings(call: Loss) -> Findings:
         wide=got[4 + 3 * n],
         triple=triple[2],
     )
-    worth = (3.0, 0.1, -0.5)
-    even = [objective([1], [a]) for a in worth]
+    worth, far = (3.0, 0.1, -0.5), objective([1e9], [-1], 0.2)
+    even = [objective([1], [a], 0.2) for a in worth]
     yield Property(
         "at r = 1 the objective is the advantage, whatever it is",
         close(even, worth),
@@ -141,9 +145,14 @@ def loss_findings(call: Loss) -> Findings:
     )
     yield Property(
         "a bad action counts at least 1 − ε, and in full above",
-        close(bad, [-0.8, -0.9, -1.0, -1.1, -1.5, -2.0]),
-        f"for A = −1 and r = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(bad, 4)}",
+        close(bad, [-0.8, -0.9, -1.0, -1.1, -1.5, -2.0]) and close(far / 1e9, -1.0),
+        f"for A = −1 and r = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(bad, 4)}, at 10⁹ {far:.4g}",
     )
+
+    if default:
+        left_out = objective([1.5], [1.0])
+        said = f"without it your objective at r = 1.5 and A = 1 is {left_out:.4g}"
+        yield Property("eps is 0.2 where it is left out", close(left_out, 1.2), said)
 
     def pull(ratio: float, advantage: float) -> float:
         """The slope of the objective by log π, of one sample."""
@@ -165,21 +174,25 @@ def loss_findings(call: Loss) -> Findings:
             terms.append(sorted([r * a, nearest * a])[0])
         return -sum(terms) / len(terms)
 
-    yield agrees(
-        call, slow, random_problems(draw), what="your loss", by=("logp",), held=("old_logp", "advantages")
-    )
+    held = ("old_logp", "advantages")
+    yield agrees(call, slow, _problems(dims), what="your loss", by=("logp",), held=held)
 
 
-def draw(rng: np.random.Generator) -> dict[str, Any]:
-    shape = tuple(rng.integers(1, 5, 2))
-    old = -rng.choice([0.1, 1, 5]) * rng.exponential(size=shape)
-    worth = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=shape)
-    return {
-        "logp": old + rng.choice([0.1, 0.5, 1.5]) * rng.normal(size=shape),
-        "old_logp": old,
-        "advantages": worth * (rng.random(shape) < 0.8),
-        "eps": float(rng.choice([0.05, 0.2, 0.3, 0.7])),
-    }
+def _problems(dims: tuple[int, ...]) -> list[Problem]:
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        shape = tuple(rng.integers(1, 5, rng.choice(dims)))
+        eps = float(rng.choice([0.05, 0.2, 0.3, 0.7]))
+        old = -rng.choice([0.1, 1, 5]) * rng.exponential(size=shape)
+        change = rng.choice([0.1, 0.5, 1.5]) * rng.normal(size=shape)
+        worth = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=shape)
+        return {
+            "logp": old + np.where(rng.random(shape) < 0.3, np.log(near_the_ends(rng, eps, shape)), change),
+            "old_logp": old,
+            "advantages": worth * (rng.random(shape) < 0.8),
+            "eps": eps,
+        }
+
+    return random_problems(draw)
 
 
 @CHAPTER.check("clipped-loss", section="sec-clip")
@@ -187,7 +200,7 @@ def clipped_loss(answer: Answer) -> Findings:
     back = answer(leaf([[-1.0, -1.1], [-1.2, -1.3]]), torch.full((2, 2), -1.1), torch.ones(2, 2), 0.2)
     if isinstance(back, Tensor) and back.shape in ((2, 2), (2,)):
         yield Mistake("not averaged over all entries", shape=str(list(back.shape)))
-    yield from loss_findings(answer)
+    yield from loss_findings(answer, default=False)
     back = answer(torch.tensor([[-2000.0]]), torch.tensor([[-2000.125]]), torch.ones(1, 1), 0.2)
     tiny = as_array(back, (), "your loss", finite=False)
     yield Property(
@@ -209,9 +222,7 @@ def hunt_two_bugs(answer: Answer) -> Findings:
         got,
         {
             "both bugs are still there": -np.maximum(turned * a, upside * a),
-            "only the ratio is mended": either(
-                -np.maximum(r * a, box * a), -np.minimum(r * a, box * a), np.maximum(r * a, box * a)
-            ),
+            "only the ratio is mended": -np.maximum(r * a, box * a),
             "only the maximum is mended": np.minimum(turned * a, upside * a),
         },
         first=got[2:4],
@@ -274,17 +285,19 @@ def clip_diagnostics(answer: Answer) -> Findings:
     )
     for name, share in (("clip_fraction", outside), ("flat_fraction", flat)):
         # The ends of the box are not alike for log r: ln 0.81 = −0.21, ln 1.21 = 0.19.
-        low, high = gauge(name, [0.81] * 2, [-1.0] * 2), gauge(name, [1.21] * 2, [1.0] * 2)
+        near = [gauge(name, [r] * 2, [np.sign(r - 1)] * 2) for r in (0.81, 0.83, 1.1, 1.21, 1.23)]
+        wide = gauge(name, [1.3, 1.3], [1.0, 1.0], 0.4)
         yield from recognise(
             share,
             {
-                "eps is not used in a gauge": share > 0.5 and gauge(name, [1.3, 1.3], [1.0, 1.0], 0.4) > 0,
-                "the logarithm is compared with the box, not the ratio": share > 0.5 and low > high,
+                "eps is not used in a gauge": share > 0.5 and wide > 0 and near[2] == 0,
+                "the logarithm is compared with the box, not the ratio": close(near, [1, 0, 0, 0, 1]),
             },
             gauge=name,
         )
     two, half = (gauge("approx_kl", [r, r], [1.0, 1.0]) for r in (2.0, 0.5))
     both, zero = gauge("approx_kl", [2.0, 0.5], [1.0, 1.0]), gauge("approx_kl", [1.0, 1.0], [1.0, 1.0])
+    tiny, huge = (gauge("approx_kl", [r, r], [1.0, 1.0]) for r in (1e-12, 1e12))
     ln2 = float(np.log(2))
     right = np.array([1 - ln2, ln2 - 0.5, 0.25])
     yield from recognise(
@@ -313,17 +326,27 @@ def clip_diagnostics(answer: Answer) -> Findings:
         },
     )
     yield from recognise(mean, {"the mean of the logarithms": either(np.log(0.64) / 3, 0.64 ** (1 / 3))})
-    yield from loss_findings(lambda *given: _entries(answer(*given))["loss"])
+    yield from loss_findings(lambda *given: _entries(answer(*given))["loss"], (1, 2, 3))
     said = (
         "of eight samples four are below the box and three above it, and five of these seven are flat; your "
         f"clip_fraction is {outside:.3g} and your flat_fraction {flat:.3g}"
     )
     yield Property("clip_fraction: outside the box, on either side", close(outside, 7 / 8), said)
     yield Property("flat_fraction: silenced by the clip", close(flat, 5 / 8), said)
+    try:
+        ends = [gauge(name, [1.0, 1.0], [1.0, -1.0], 0.0) for name in KEYS[1:3]]
+    except Stop:  # a loss may refuse a box without width, as the library's does
+        ends = [0.0, 0.0]
     yield Property(
-        "approx_kl: zero at r = 1, above zero on both sides",
-        close([two, half, both, zero], [*right, 0.0]),
-        f"at r = 2 it is {two:.4g}, at 0.5 {half:.4g}, for the two together {both:.4g}, at 1 {zero:.4g}",
+        "exactly at an end of the box a sample is neither outside nor flat",
+        close(ends, [0.0, 0.0]),
+        f"with eps = 0 and r = 1 your clip_fraction is {ends[0]:.3g} and your flat_fraction {ends[1]:.3g}",
+    )
+    yield Property(
+        "approx_kl: zero at r = 1, above zero on both sides, however far",
+        close([two, half, both, zero, tiny, huge / 1e12], [*right, 0.0, -1 - np.log(1e-12), 1.0]),
+        f"at r = 2 it is {two:.4g}, at 0.5 {half:.4g}, for the two together {both:.4g}, at 1 {zero:.4g}, at "
+        f"10⁻¹² {tiny:.4g}, at 10¹² {huge:.4g}",
     )
     yield Property(
         "ratio_mean and ratio_std",
@@ -336,15 +359,22 @@ def clip_diagnostics(answer: Answer) -> Findings:
         rows = []
         for new, old, a in zip(p.logp.flat, p.old_logp.flat, p.advantages.flat, strict=True):
             r = np.exp(new - old)
-            ends = [sorted([x * a, sorted([1 - p.eps, x, 1 + p.eps])[1] * a])[0] for x in (r, r * 1.0001)]
+            ends = [sorted([x * a, sorted([1 - p.eps, x, 1 + p.eps])[1] * a])[0] for x in (r, r * (1 + 1e-9))]
             nearest = sorted([1 - p.eps, r, 1 + p.eps])[1]
             rows.append((nearest != r, a != 0 and ends[0] == ends[1], r - 1 - (new - old), r))
         size = len(rows)
         gone, silent, far, mean = (sum(column) / size for column in zip(*rows, strict=True))
         return [gone, silent, far, mean, (sum((row[3] - mean) ** 2 for row in rows) / size) ** 0.5]
 
-    def gauges(*given: Any) -> np.ndarray:
-        found = _entries(answer(*given))
-        return np.array([float(as_array(found[key], (), key)) for key in KEYS[1:]])
+    def part(which: slice) -> Property:
+        keys = KEYS[1:][which]
 
-    yield agrees(gauges, slow, random_problems(draw), what=f"({', '.join(KEYS[1:])})")
+        def gauges(*given: Any) -> np.ndarray:
+            found = _entries(answer(*given))
+            return np.array([float(as_array(found[key], (), key)) for key in keys])
+
+        problems = _problems((1, 2, 3))
+        return agrees(gauges, lambda p: slow(p)[which], problems, what=f"({', '.join(keys)})")
+
+    yield part(slice(2))  # apart from the others, where a large ratio would hide a wrong share
+    yield part(slice(2, 5))

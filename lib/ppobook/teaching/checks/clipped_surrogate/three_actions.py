@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import Answer, Findings, Property, Stop, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, finite_differences, random_problems
-from . import CHAPTER, probabilities
+from . import CHAPTER, near_the_ends, probabilities
 
 WORTH = np.array([1.0, 0.0, -1.0])
 EVEN, TILTED = np.zeros(3), np.log([0.2, 0.5, 0.3])
@@ -54,14 +54,14 @@ def three_actions_target(answer: Answer) -> Findings:
         size = rng.integers(2, 7)
         scale = rng.choice([0.01, 1, 5])
         return {
-            "old_logits": rng.choice([0.1, 1, 3]) * rng.normal(rng.choice([-3, 0, 3]), size=size),
+            "old_logits": rng.choice([0.1, 1, 3]) * rng.normal(rng.choice([-3, 0, 3]), size=size)
+            + rng.choice([0, 0, 0, 800]),
             "advantages": scale * rng.normal(rng.choice([-3, 0, 3]), size=size),
         }
 
     def slow(p: Problem) -> np.ndarray:
         """Walk, each time half of the way that still pays, until nothing does."""
-        old = np.exp(p.old_logits) / sum(np.exp(p.old_logits))
-        new = old
+        new = old = probabilities(p.old_logits)
         for _ in range(60):
             pays = p.advantages - np.log(new / old)
             new = new * np.exp((pays - pays.max()) / 2)
@@ -112,7 +112,10 @@ def three_actions_slope(answer: Answer) -> Findings:
             "downhill": close(start, -WORTH / 3, 1e-3),
             "the gradient by the probabilities, not by the logits": [WORTH, lopsided],
             "a mean over the actions, on top of the expectation": close(start, WORTH / 9, 1e-3),
-            "a sum over the actions, not an expectation": close(start, WORTH, 1e-3),
+            "a sum over the actions, not an expectation": [
+                WORTH,
+                either(centred(new / old * lopsided), 3 * exact),
+            ],
             "one sample, not the expectation": close(start, [2 / 3, -1 / 3, -1 / 3], 1e-3),
             "the softmax is forgotten": [start, either(new * lopsided, old * lopsided)],
             "the expectation is taken under the new policy": [start, centred(new * new / old * lopsided)],
@@ -140,19 +143,23 @@ def three_actions_slope(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        size = rng.integers(2, 6)
-        old = rng.choice([0.1, 1, 2]) * rng.normal(size=size)
+        size, eps = rng.integers(2, 6), float(rng.choice([0.05, 0.2, 0.5]))
+        old = rng.choice([0.1, 1, 4]) * rng.normal(size=size)
+        logits = old + rng.choice([0.1, 0.3, 1]) * rng.normal(size=size)
+        first, ratio = probabilities(old)[0], float(near_the_ends(rng, eps, ()))
+        if rng.random() < 0.5 and first * ratio < 0.9:  # the others share what the first one leaves
+            logits = old + np.log([ratio, *[(1 - first * ratio) / (1 - first)] * (size - 1)])
         return {
-            "logits": old + rng.choice([0.1, 0.3, 1]) * rng.normal(size=size),
+            "logits": logits,
             "old_logits": old,
             "advantages": rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=size),
-            "eps": float(rng.choice([0.05, 0.2, 0.5])),
+            "eps": eps,
         }
 
     def slow(p: Problem) -> np.ndarray:
         return differences(p.logits, p.old_logits, p.advantages, p.eps)
 
-    yield agrees(as_arrays(answer), slow, random_problems(draw), what="the gradient")
+    yield agrees(as_arrays(answer), slow, random_problems(draw, 60), what="the gradient")
 
 
 @CHAPTER.check("three-actions", section="sec-three-actions")
@@ -176,6 +183,10 @@ def three_actions(answer: Answer) -> Findings:
             raise Stop("returned", "not finite", "a ratio that is not finite came back.")
         return path
 
+    def at_rest(ratios: np.ndarray) -> bool:
+        """Whether nothing pushes, at these ratios to three equal probabilities."""
+        return bool(np.abs(differences(np.log(np.abs(ratios)), EVEN, WORTH, 0.2)).max() < 1e-6)
+
     path = climb(EVEN, WORTH, 0.005, 5000)
     first, last, steps = path[0], path[-1], len(path) - 1
     yield from recognise(
@@ -193,25 +204,28 @@ def three_actions(answer: Answer) -> Findings:
     lengths = [
         len(climb(*endless, 0.01, 700)) - 700,
         len(climb(EVEN, WORTH, 0.005, 7)) - 7,
-        len(climb(EVEN, WORTH * 1e-4, 0.005, 7)) - 7,
+        len(climb(EVEN, WORTH * 1e-12, 0.005, 7)) - 7,
         len(climb(EVEN, np.array([0.0, 1.0, -1.0]), 0.005, 7)) - 7,
     ]
     narrow = climb(EVEN, WORTH, 0.005, 5000, 0.05)[-1]
+    ended, unasked = (at_rest(end) for end in (last, climb(EVEN, WORTH, 0.0005)[-1]))
     at_end = abs(last[0] - 1.2) < 1e-6 or abs(last[2] - 0.8) < 1e-6
     yield from recognise(
         last,
         {
             "the ratio is upside down": close(np.mean(1 / last), 1.0) and not close(np.mean(last), 1.0),
-            "downhill": last[0] < 1,
-            "the anchor moves along": last[0] > 1.3 and steps > 100,
-            "it stops when the first action falls silent": 1.195 < last[0] < 1.2035 and last[2] > 0.805,
+            "downhill": last[0] < 0.9,
+            "no action ever falls silent": last[0] > 1.3 and steps > 100,
+            "it stops when the first action falls silent": 1.195 < last[0] < 1.2035
+            and last[2] > 0.805
+            and steps < 1000,
             "the policy is put back into the box": last[0] <= 1.2 + 1e-9 and last[2] >= 0.8 - 1e-9 and at_end,
-            "it goes on when nothing pushes": steps > 100 and close(path[-1], path[-2], 1e-12),
+            "it goes on when nothing pushes": ended and steps > 100 and close(path[-1], path[-2], 1e-12),
             "it does not begin at the old policy": not close(tilted, np.ones(3)),
             "most is not the number of steps": lengths[0] != 1 or lengths[1] != 1,
             "it stops while something still pushes a little": lengths[2] != 1,
             "one entry of the slope decides when it stops": lengths[3] != 1,
-            "eps is not used": close(narrow, last, 1e-3),
+            "eps is not used": ended and close(narrow, last, 1e-3),
         },
         steps=steps,
         sum=np.mean(last),
@@ -222,11 +236,11 @@ def three_actions(answer: Answer) -> Findings:
         other=lengths[3] + 6,
     )
     said = f"with steps of 0.005 you end at {numbers(last, 5)} after {steps} steps"
-    single = np.log(climb(EVEN, WORTH, 0.3, 1)[-1])
+    single = np.log(climb(EVEN, WORTH, 0.3, 1, 0.0)[-1])
     yield Property(
         "the first step moves the logits by `step` times (1/3, 0, −1/3)",
         close(single - single.mean(), [0.1, 0.0, -0.1], 1e-3),
-        f"with a step of 0.3 they move by {numbers((single - single.mean()).round(6))}",
+        f"with a step of 0.3, and eps = 0, they move by {numbers((single - single.mean()).round(6))}",
     )
     yield Property(
         "the first action passes its knee, and the third still carries it on",
@@ -236,6 +250,8 @@ def three_actions(answer: Answer) -> Findings:
     yield Property("the second loses, though its advantage is zero", 0.98 < last[1] < 0.99, said)
     far = climb(EVEN, WORTH, 10.0, 5000)[-1]
     yield Property("a long step overshoots more", far[0] > 2, f"with steps of 10 you end at {numbers(far)}")
+    words = "without most and eps it climbs until nothing pushes at eps = 0.2"
+    yield Property(words, unasked, "with steps of 0.0005 something still pushes where it ends")
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         size, scale = rng.integers(2, 6), rng.choice([1e-3, 1, 10])
