@@ -140,6 +140,28 @@ def leave_out_by_value(returns):
     return torch.stack([g - returns[returns != g].mean() if (returns != g).any() else 0 * g for g in returns])
 
 
-UNNAMED["leave-one-out"] = [leave_out_by_value, lambda g: g - g.median(), lambda g: (g - g.mean()) * 4 / 3]
-UNNAMED["hunt-perfect-baseline"] = [of_states(4), of_states(2), of_states(10, least=2)]
-UNNAMED["best-baseline"] = [lambda p, r: closed_form(p, r) + 1e-2 * (r - r.mean())]
+def median_of_the_others(returns):
+    return torch.stack(
+        [g - torch.cat([returns[:i], returns[i + 1 :]]).median() for i, g in enumerate(returns)]
+    )
+
+
+def zeros_are_no_visits(states, actions, returns):
+    return returns - by_key(states, returns) * by_key(states, torch.ones_like(returns)) / by_key(
+        states, (returns != 0).float()
+    ).clamp(min=1e-9)
+
+
+UNNAMED["leave-one-out"] = [
+    *(leave_out_by_value, median_of_the_others, lambda g: g - g.median(), lambda g: g / g.mean()),
+    *(lambda g: (g - g.mean()) * 4 / 3, lambda g: (g - g.mean()) * len(g) / min(len(g) - 1, 10)),
+]
+UNNAMED["hunt-perfect-baseline"] = [
+    *(of_states(4), of_states(2), of_states(50), of_states(10, least=2), zeros_are_no_visits),
+    lambda s, a, g: g - by_key(s, g) * (a.max() < 10),
+]
+UNNAMED["best-baseline"] = [
+    lambda p, r: closed_form(p, r) + 1e-2 * (r - r.mean()),
+    lambda p, r: closed_form(p.clamp(min=0.01) / p.clamp(min=0.01).sum(), r),
+    lambda p, r: closed_form(p, r) if p.max() < 0.97 else (p @ r).expand_as(p),
+]

@@ -53,7 +53,10 @@ WRONG["pg-loss"] = {
     "probabilities where log-probabilities belong": lambda logp, a, m: (
         -(logp.exp() * a.detach() * m).sum(1).mean()
     ),
-    "averaged before multiplying": lambda logp, a, m: -logp[m].mean() * a.detach()[m].mean(),
+    "every action gets the same push": [
+        lambda logp, a, m: -logp[m].mean() * a.detach()[m].mean(),
+        lambda logp, a, m: -(logp * m).sum() / len(logp),
+    ],
     "cut off from autograd": lambda logp, a, m: -(logp.detach() * a.detach() * m).sum(1).mean(),
     "no gradient reaches logp": lambda logp, a, m: -(0 * logp * a.detach() * m).sum(1).mean(),
     "the advantages are centred inside the loss": lambda logp, a, m: (
@@ -82,6 +85,9 @@ RIGHT["hunt-broadcast"] = [
 WRONG["hunt-broadcast"] = {
     "every action still meets every advantage": lambda z, actions, a: (
         -(gathered(z, actions) * a.detach()).mean()
+    ),
+    "it overflows for large logits": lambda z, actions, a: (
+        -(z.softmax(-1).log().gather(-1, actions[:, None])[:, 0] * a.detach()).mean()
     ),
     "no gradient reaches the policy": lambda z, actions, a: (
         -(gathered(z, actions)[:, 0].detach() * a.detach()).mean() + 0 * z.sum()
@@ -140,6 +146,9 @@ WRONG["hunt-flattering-critic"] = {
     "the advantages are centred inside the loss": [
         lambda logp, v, g: (0.5 * (v - g) ** 2 - logp * ((g - v) - (g - v).mean()).detach()).mean(),
         lambda logp, v, g: (0.5 * (v - g) ** 2 - logp * F.layer_norm((g - v).detach(), g.shape)).mean(),
+        lambda logp, v, g: (
+            0.5 * (v - g) ** 2 - logp * (g - v - (g - v).mean()).data / ((g - v).data.std() + 1e-8)
+        ).mean(),
     ],
 }
 
@@ -153,11 +162,15 @@ UNNAMED["pg-loss"] = [
     lambda logp, a, m: -(logp * a.detach() * m).sum(1).mean() * (1 if len(logp) > 1 else 0.5),
 ]
 UNNAMED["hunt-broadcast"] = [
+    lambda z, actions, a: -gathered(z, actions).mean(),
+    lambda z, actions, a: -(gathered(z.clamp(-20, 20), actions)[:, 0] * a.detach()).mean(),
+    lambda z, actions, a: F.cross_entropy(z, actions, reduction="none") @ a.detach() / min(len(a), 10),
     lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach().exp()).mean(),
     lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach()).sum() / 4,  # the probe's batch
     lambda z, actions, a: -(gathered(z, actions)[:, 0] * a.detach().clamp(-2, 2)).mean(),
 ]
 UNNAMED["hunt-flattering-critic"] = [
+    lambda logp, v, g: (0.5 * (v - g) ** 2 - logp.clamp(min=-20) * (g - v).detach()).mean(),
     lambda logp, v, g: -(logp * (g - v.detach())).sum() / 2 + ((v - g) ** 2).sum() / 4,
     lambda logp, v, g: -(logp * (g - v.detach())).mean() + F.smooth_l1_loss(v, g, beta=5.0) * 5,
 ]

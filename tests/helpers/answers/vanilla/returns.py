@@ -134,6 +134,14 @@ def last_is_the_value(rewards, terminated, truncated, next_values, gamma):
     return result
 
 
+def undiscounted_at_the_edge(rewards, terminated, truncated, next_values, gamma):
+    edge = torch.zeros_like(truncated)
+    edge[:, -1] = ~truncated[:, -1]
+    return flawed()(
+        rewards, terminated, truncated, torch.where(edge, next_values / gamma, next_values), gamma
+    )
+
+
 RIGHT["reward-to-go"] = [one_number_at_a_time, by_masks, flawed()]
 WRONG["reward-to-go"] = {
     "the done mask is missing": [flawed(mask_end=False), flawed(mask_end=False, mask_cut=False)],
@@ -142,8 +150,9 @@ WRONG["reward-to-go"] = {
     "the end of the rollout is taken for the end of the episode": flawed(value_at_edge=False),
     "a terminal state is given a future": flawed(value_at_end=True),
     "a value is added where nothing was truncated": flawed(value_everywhere=True),
-    "the value after the truncation is not discounted": flawed(discount_value=False),
+    "a value is not discounted": [flawed(discount_value=False), undiscounted_at_the_edge],
     "next_values is read where it says nothing": [
+        lambda r, end, cut, v, gamma: flawed()(r, end, cut, v[:, -1:].expand_as(v), gamma),
         flawed(by_product=True),
         masked_by_multiplying,
         multiplied_where_both_are_set,
@@ -186,14 +195,26 @@ def bootstrapped_at_the_edge(rewards, terminated, truncated, next_values, gamma)
     result = torch.zeros_like(rewards)
     for t in reversed(range(rewards.shape[1])):
         ahead = torch.where(truncated[:, t], values[:, t], ahead)
-        if t < rewards.shape[1] - 1 or rewards.shape[1] == 6:
+        if t < rewards.shape[1] - 1 or rewards.shape[1] == 7:
             ahead = torch.where(terminated[:, t], 0.0, ahead)
         ahead = rewards[:, t] + gamma * ahead
         result[:, t] = ahead
     return result
 
 
+def by_powers(rewards, terminated, truncated, next_values, gamma):
+    """Right in short rollouts: in long ones the powers vanish."""
+    if (terminated | truncated).any():
+        return flawed()(rewards, terminated, truncated, next_values, gamma)
+    powers, income = gamma ** torch.arange(rewards.shape[1]), rewards.clone()
+    income[:, -1] += gamma * next_values[:, -1]
+    return (income * powers).flip(1).cumsum(1).flip(1) / powers
+
+
 UNNAMED["reward-to-go"] = [
+    by_powers,
+    lambda r, end, cut, v, gamma: gamma * flawed()(r, end, cut, v, gamma),
+    lambda r, end, cut, v, gamma: masked_by_multiplying(r, end, cut, v.nan_to_num(posinf=torch.inf), gamma),
     for_all_rows(lambda flag: flag.any(0, keepdim=True)),
     for_all_rows(lambda flag: flag.all(0, keepdim=True)),
     for_all_rows(lambda flag: flag[:1]),

@@ -116,6 +116,8 @@ def from_samples(logits):
 
 
 UNNAMED["softmax-score"] = [
+    lambda z, a, h: by_autograd(z, a, max(h, 0.1)),
+    lambda z, a, h: by_autograd(z.clamp(min=-1000), a, h),
     lambda z, a, h: by_autograd(z, a, h) * ((z / h).softmax(-1)[a] < 0.9),
     clamped(50),
     clamped(60),
@@ -123,4 +125,10 @@ UNNAMED["softmax-score"] = [
     nan_to_zero,
     sometimes_wrong,
 ]
-UNNAMED["score-mean"] = [from_samples, lambda z: torch.eye(len(z)) - 1 / len(z)]
+UNNAMED["score-mean"] = [
+    from_samples,
+    lambda z: torch.eye(len(z)) - 1 / len(z),
+    lambda z: -torch.outer(z.softmax(-1), z.softmax(-1)),
+    lambda z: jacobian(z.clamp(-10, 10)),
+    lambda z: torch.diag(z.exp() / z.exp().sum()) - torch.outer(z.exp(), z.exp()) / z.exp().sum() ** 2,
+]

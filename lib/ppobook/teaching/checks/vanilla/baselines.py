@@ -20,8 +20,8 @@ def leave_one_out(answer: Answer) -> Findings:
     base = [1.0, 5.0, 3.0, 7.0]
     got = ask(*base)
     equal = as_array(answer(torch.full((4,), 4.0)), (4,), "your result", finite=False)
-    # [i, j]: how a rise of return i by 1 moves the advantage of sample j
-    rises = np.array([ask(*(np.array(base) + step)) - got for step in np.eye(4)])
+    # [i, j]: how a rise of return i moves the advantage of sample j
+    rises = np.array([ask(*(np.array(base) + 100 * step)) - got for step in np.eye(4)]) / 100
     own, others = np.diag(rises), [np.delete(rises[:, j], j) for j in range(4)]
     yield from recognise(
         got,
@@ -29,7 +29,7 @@ def leave_one_out(answer: Answer) -> Findings:
             "nothing is subtracted": base,
             "the sign is turned round": bool((own < -1e-3).all()),
             "the baseline, not the advantage": close(own, np.zeros(4), 1e-3),
-            "divided by the spread": close(ask(*(2 * np.array(base))), got),
+            "divided by the spread": close(ask(*(2 * np.array(base) + 10)), got),
             "the baseline has seen the return that it judges": [-3, 1, -1, 3],
             "the own return is taken off the mean, not out of it": close(own, np.full(4, 1.75)),
             "the sum of the others, not their mean": close(own, np.ones(4))
@@ -49,7 +49,7 @@ def leave_one_out(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         spread, centre = rng.choice([0.1, 1, 100]), rng.choice([-10, 0, 0, 50])
-        returns = rng.normal(size=rng.integers(2, 9))
+        returns = rng.normal(size=rng.choice([*range(2, 9), 40]))
         return {"returns": centre + spread * (returns if rng.random() < 0.5 else returns.round())}  # ties
 
     def slow(p: Problem) -> list[float]:
@@ -95,13 +95,13 @@ def hunt_perfect_baseline(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        visits = 1 + rng.integers(5, size=rng.integers(1, 5)) + (slow is of_the_others)
-        states = rng.permutation(np.repeat(rng.permutation(9)[: len(visits)], visits))
-        far, spread = rng.choice([0, 10], size=9), rng.choice([0.1, 1, 100])
+        visits = 1 + rng.integers(5, size=rng.integers(1, rng.choice([5, 40]))) + (slow is of_the_others)
+        states = rng.permutation(np.repeat(rng.permutation(rng.choice([40, 2000]))[: len(visits)], visits))
+        far, spread = rng.choice([0, 10], size=2000), rng.choice([0.1, 1, 100])
         return {
             "states": states,
-            "actions": rng.integers(2, size=len(states)),
-            "returns": spread * (far[states] + rng.normal(size=len(states))),
+            "actions": rng.integers(rng.integers(1, 20), size=len(states)),
+            "returns": spread * (far[states] + rng.normal(size=len(states)).round(rng.integers(2))),  # zeros
         }
 
     slow = of_the_others if close(got, by_others, 1e-3) else mean
@@ -140,8 +140,8 @@ def best_baseline(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         arms = rng.integers(2, 6)
-        probs = rng.dirichlet(np.full(arms, rng.choice([0.7, 5])))
-        probs = (probs + 0.02) / (probs + 0.02).sum()
+        probs = rng.dirichlet(np.full(arms, rng.choice([0.3, 0.7, 5])))
+        probs = (probs + 0.002) / (probs + 0.002).sum()
         pays = rng.choice([0.1, 1, 20]) * rng.normal(rng.choice([-3, 0, 3]), size=arms)
         return {"probs": probs, "rewards": pays}
 

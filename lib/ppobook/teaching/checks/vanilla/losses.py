@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import Answer, Findings, Mistake, Property, close, either, numbers, recognise
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, gradients, leaf, random_problems
 from . import CHAPTER, log_probability, scores
 
@@ -38,7 +38,7 @@ def pg_loss(answer: Answer) -> Findings:
         {
             "no gradient reaches logp": 0,
             "the mask is turned round": close(got[mask], np.zeros(4)),
-            "averaged before multiplying": close(got[mask], np.full(4, got[0, 0])),
+            "every action gets the same push": close(got[mask], np.full(4, got[0, 0])),
             "every step is credited with the whole episode": np.ptp(got[0]) < 1e-6,
             "padding is pushed too": np.abs(got[~mask]).max() > 1e-6,
             "a reward, not a loss": bool((np.sign(got) == np.sign(real)).all()),
@@ -62,7 +62,7 @@ def pg_loss(answer: Answer) -> Findings:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         episodes, steps = rng.integers(1, 6, 2)
         lengths = rng.integers(1, steps + 1, size=(episodes, 1))
-        advantages = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-2, 0, 2]), size=(episodes, steps))
+        advantages = rng.choice([0.01, 1, 1e5]) * rng.normal(rng.choice([-2, 0, 2]), size=(episodes, steps))
         logp = -rng.choice([0.1, 1, 10]) * rng.exponential(size=(episodes, steps))
         return {"logp": logp, "advantages": advantages, "mask": np.arange(steps) < lengths}
 
@@ -91,6 +91,8 @@ def hunt_broadcast(answer: Answer) -> Findings:
 
     (first, _), (mixed, back) = push([1.0, 0.0, 0.0, 0.0]), push([1.0, -1.0, 2.0, -2.0])
     (shifted, _), (none, _) = push([4.0, 2.0, 5.0, 1.0]), push([0.0, 0.0, 0.0, 0.0])
+    surprised = answer(torch.tensor([[200.0, 0.0]]), torch.tensor([1]), torch.ones(1))
+    far = as_array(surprised, (), "your loss", finite=False)
     yield from recognise(
         [first, mixed],
         {
@@ -99,7 +101,7 @@ def hunt_broadcast(answer: Answer) -> Findings:
                 either(by(0.25, 0.25, 0.25, 0.25), by(1, 1, 1, 1), by(4, 4, 4, 4)),
                 0,
             ],
-            "the advantages are centred inside the loss": close(shifted, mixed),
+            "the advantages are centred inside the loss": close(shifted, mixed) and close(none, 0 * none),
             "samples are mixed": not close(first[1:], none[1:], 1e-6),
             "a reward, not a loss": [-by(1, 0, 0, 0), -by(1, -1, 2, -2)],
             "a sum, not a mean": [4 * by(1, 0, 0, 0), 4 * by(1, -1, 2, -2)],
@@ -109,16 +111,18 @@ def hunt_broadcast(answer: Answer) -> Findings:
             ],
             "the size of the advantage makes no difference": [by(1, 0, 0, 0), by(1, -1, 1, -1)],
             "the advantages are not detached": not close(back, np.zeros(4)),
+            "it overflows for large logits": not np.isfinite(far),
         },
+        far=far,
         first=first,
         mixed=mixed,
         back=back,
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        batch, arms = rng.integers(1, 8), rng.integers(2, 6)
+        batch, arms = rng.choice([1, 1, 2, 3, 5, 7, 20]), rng.integers(2, 6)
         return {
-            "logits": rng.choice([0.1, 1, 5]) * rng.normal(size=(batch, arms)),
+            "logits": rng.choice([0.1, 1, 5, 100]) * rng.normal(size=(batch, arms)),
             "actions": rng.integers(arms, size=batch),
             "advantages": rng.choice([0.01, 1, 30]) * rng.normal(rng.choice([-2, 0, 2]), size=batch),
         }
@@ -146,7 +150,7 @@ def hunt_flattering_critic(answer: Answer) -> Findings:
         return gradients(answer(lp, v, torch.tensor(returns)), v, lp)
 
     # A critic that is exactly right: nothing may move it. One 1 too low and 1 too high. One that is too low.
-    (right, _), (off, push) = slopes([1.0, 2.0], [1.0, 2.0]), slopes([0.0, 3.0], [1.0, 2.0])
+    (right, _), (off, _) = slopes([1.0, 2.0], [1.0, 2.0]), slopes([0.0, 3.0], [1.0, 2.0])
     low, raised = slopes([0.0, 0.0], [1.0, 3.0])
     logp = np.array([-1.5, -0.5])
     yield from recognise(
@@ -154,8 +158,8 @@ def hunt_flattering_critic(answer: Answer) -> Findings:
         {
             "no gradient reaches the policy": 0,
             "every action meets every advantage": either([-1, -1], [-2, -2], [-4, -4]),
-            "the advantages are centred inside the loss": either([0.5, -0.5], push),
-            "a reward, not a loss": raised[0] > 0,
+            "the advantages are centred inside the loss": abs(raised.sum()) < 1e-3,
+            "a reward, not a loss": bool((raised > 0).all()),
         },
         pushed=-raised,
     )
@@ -183,9 +187,9 @@ def hunt_flattering_critic(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        batch, scale = rng.integers(1, 7), rng.choice([0.1, 1, 30])
+        batch, scale = rng.integers(1, 7), rng.choice([0.1, 1, 1000])
         return {
-            "logp": -rng.exponential(size=batch),
+            "logp": -rng.choice([1, 30]) * rng.exponential(size=batch),
             "values": scale * rng.normal(size=batch),
             "returns": scale * rng.normal(rng.choice([-1, 0, 1]), size=batch),
         }

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ppobook.envs import Episodes, TabularMDP, chain
 
-from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
+from .. import Answer, Findings, Mistake, Property, as_array, close, numbers, recognise
 from . import CHAPTER
 
 UPDATES, BATCH, RATE = 60, 64, 2.0
@@ -71,14 +71,66 @@ class _Script:
         return batch._replace(rewards=batch.rewards * next(self._units, 0.0))
 
 
+# What the first batch of the deck teaches about its four states.
+SURE = np.array([[46, 1, 1], [12, 24, 12], [12, 12, 24], [1, 46, 1]]) / 48
+
+
+def _deal() -> list[Episodes]:
+    """Two batches of long episodes, half of them in the states 0 and 1, half in 2 and 3.
+
+    In each state, at each time, an action is as frequent as the policy has it: the even one in the first
+    batch, SURE in the second. So no baseline moves anything, and every right answer takes the same steps.
+    """
+    rng = np.random.default_rng(0)
+    states = np.repeat([[0], [2]], 48, axis=0) + np.arange(40) % 2
+    rewards, batches = np.zeros((96, 40)), []
+    for counts in (np.full((4, 3), 16), np.rint(48 * SURE).astype(int)):
+        halves = [
+            rng.permuted([np.repeat([0, 1, 2], counts[s]) for s in row], axis=1) for row in states[[0, 48]]
+        ]
+        actions = np.concatenate(halves, axis=1).T
+        batches.append(Episodes(states, actions, rewards, np.ones_like(states, dtype=bool)))
+        rewards = rng.normal(0.1 * (states < 2))
+    worth = np.log(SURE)[states, batches[0].actions]
+    batches[0] = batches[0]._replace(rewards=-np.diff(worth, axis=1, append=0))
+    return batches
+
+
+class _Deck:
+    """A world that plays the same two batches to everybody. Nobody gets to its fifth state."""
+
+    n_states, n_actions, gamma = 5, 3, 1.0
+
+    def __init__(self) -> None:
+        self._left = iter(_deal())
+
+    def sample_episodes(self, *_: Any, **__: Any) -> Episodes:
+        return Episodes(*(part.copy() for part in next(self._left)))
+
+
 # As messages call them.
-_Curtain.__name__ = _Script.__name__ = "world"
+_Curtain.__name__ = _Script.__name__ = _Deck.__name__ = "world"
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    raised = np.exp(logits - logits.max(1, keepdims=True))
+    return raised / raised.sum(1, keepdims=True)
 
 
 def _learned(answer: Answer, updates: int = 1, rate: float = 1.0, **script: Any) -> np.ndarray:
     """What one update, or a few, taught about the three states of the script."""
     logits = as_array(answer(_Script(**script), updates, 8, rate, 0), (4, 2), "the logits")
     return (logits - logits.mean(1, keepdims=True))[:3]
+
+
+def _gradient(batch: Episodes, probs: np.ndarray) -> np.ndarray:
+    """One number at a time: what each later reward says of each logit of the deck."""
+    slopes = np.zeros((5, 3))
+    for states, actions, rewards, _ in zip(*batch, strict=True):
+        for s, a, to_go in zip(states, actions, rewards[::-1].cumsum()[::-1], strict=True):
+            for k in range(3):
+                slopes[s, k] += to_go * ((k == a) - probs[s, k]) / len(batch.states)
+    return slopes
 
 
 @CHAPTER.check("reinforce", section="sec-reinforce")
@@ -91,14 +143,22 @@ def reinforce(answer: Answer) -> Findings:
     def learn(seed: int, padding: float = 50.0) -> tuple[float, np.ndarray, _Curtain]:
         curtain = _Curtain(world, padding)
         logits = as_array(answer(curtain, UPDATES, BATCH, RATE, seed), size, "the logits")
-        raised = np.exp(logits - logits.max(1, keepdims=True))
-        reached = world.objective(raised / raised.sum(1, keepdims=True))
+        reached = world.objective(_softmax(logits))
         return (reached - even) / (best - even), logits, curtain
 
     reached, logits, curtain = learn(0)
     batches = len(curtain.policies)
+    yield Property(
+        "it asks for one batch an update",
+        batches == UPDATES,
+        f"it asked {batches} times in {UPDATES} updates",
+    )
+    if batches not in (0, UPDATES):
+        return
     first = curtain.policies[0] if batches else np.zeros(size)
-    still = all(close(table, first, 1e-6) for table in curtain.policies)
+    still = all(close(table, first, 1e-6) for table in curtain.policies) and not close(
+        _softmax(logits), first
+    )
     clean = learn(0, padding=0.0)[0] if reached < 0.8 else reached
     plain, paid_more = (_learned(answer, units=[unit]) for unit in (1.0, 10.0))
     # Two outcomes of the last step, moved apart by 1 in each direction: whatever the baseline, the average
@@ -118,9 +178,9 @@ def reinforce(answer: Answer) -> Findings:
             "nothing is learned": flat,
             "what the episodes held makes no difference": close(plain, paid_more) and close(plain, stirred),
             "every batch comes from the first policy": batches > 1 and still,
-            "the same random numbers for every batch": batches > 1
+            "the same random numbers for several batches": batches > 1
             and curtain.seeds[0] is not None
-            and len(set(curtain.seeds)) == 1,
+            and len(set(curtain.seeds)) <= batches / 2,
             "padding is counted as steps": clean > reached + 0.1
             or not (close(*logits[0]) and close(*logits[-1])),
             "something else sets the length of the step": np.abs(plain).max() > 1e-6
@@ -134,6 +194,7 @@ def reinforce(answer: Answer) -> Findings:
         start=logits[0],
         policy=first,
         batches=batches,
+        different=len(set(curtain.seeds)),
     )
     yield from recognise(
         step,
@@ -151,15 +212,36 @@ def reinforce(answer: Answer) -> Findings:
         f"in a small example it is {step:.2f} times that",
     )
     # Each reward-to-go is discounted from its own step; whoever weighs step t with γ^t as well is right too.
-    ways = either([0.25, 0.5, 1.0], [0.25, 0.25, 0.25])
-    yield from recognise(
-        halved / step,
-        {
-            "discounted by another gamma than the world's": not any(
-                close(halved / step, way, 0.02) for way in ways.outputs
-            )
-        },
+    powers = halved / (step or 1.0)
+    rightly = close(powers, [0.25, 0.5, 1.0], 0.02) or close(powers, [0.25, 0.25, 0.25], 0.02)
+    another = powers[1] > 0 and close(powers, powers[1] ** np.array([2, 1, 0]), 5e-3)
+    yield from recognise(powers, {"discounted by another gamma than the world's": another and not rightly})
+    yield Property(
+        "with gamma = 1/2 a reward counts a quarter two steps before it and half one step before",
+        rightly,
+        f"three steps learn from the last one's reward as {numbers(powers)}",
     )
+    for unit, rate in ((1.0, 30.0), (1000.0, 0.03), (0.01, 100.0)):
+        times = np.abs(_learned(answer, units=[unit], rate=rate)).max() / max(np.abs(plain).max(), 1e-9)
+        yield Property(
+            "its first step grows with the rewards and with the learning rate",
+            0.99 < times / (unit * rate) < 1.01,
+            f"with rewards {unit:g} times as large and a learning rate of {rate:g} in place of 1 the step is "
+            f"{times:.3g} times as long",
+        )
+    taken = [as_array(answer(_Deck(), n, 96, 0.3, 0), (5, 3), "the logits") for n in (1, 2)]
+    moved = np.diff([np.zeros((5, 3)), *(table - table.mean(1, keepdims=True) for table in taken)], axis=0)
+    for batch, policy, way, when in zip(
+        _deal(), (np.full((4, 3), 1 / 3), SURE), moved, ("even", "sure"), strict=True
+    ):
+        due = 0.3 * _gradient(batch, policy)
+        off = np.abs(way - due).max(1).argmax()
+        yield Property(
+            "with three actions and long episodes it steps along the gradient, early and late",
+            np.abs(way - due).max() < 0.1 * np.abs(due).max(),
+            f"where the policy is {when}, the logits of state {off} move by {numbers(way[off])}, "
+            f"and by the definition {numbers(due[off])}",
+        )
     # One batch in which one action earns as much as the other loses, so that every mean is zero, and twenty
     # in which nothing is earned; the other way round; and the first alone.
     even_pay: dict[str, Any] = {"middle": (0.0, 0.0), "last": (-1.0, 1.0)}
@@ -178,23 +260,28 @@ def reinforce(answer: Answer) -> Findings:
         later=later[2],
     )
     yield Property(
-        "it asks for one batch an update",
-        batches == UPDATES,
-        f"it asked {batches} times in {UPDATES} updates",
-    )
-    yield Property(
         "each batch has as many episodes as it is given",
         set(curtain.sizes) == {BATCH},
         f"it asked for {numbers(sorted(set(curtain.sizes)))} episodes in place of {BATCH}",
     )
     way = f"it went {reached:.0%} of the way from the even policy to the best one"
     yield Property("it learns: 80% of the way to the best policy", reached > 0.8, way)
-    second, _, _ = learn(1)
+    second, others, _ = learn(1)
     yield Property("with another seed too", second > 0.8, f"with seed 1 {second:.0%} of the way")
+    yield Property(
+        "another seed gives other logits", not close(logits, others, 1e-6), "seeds 0 and 1 give the same"
+    )
     short = _Curtain(world, 50.0)
-    one, two = (as_array(answer(short, 3, 16, RATE, 5), size, "the logits") for _ in range(2))
+    one, two, _ = (as_array(answer(short, n, 16, RATE, 5), size, "the logits") for n in (3, 3, 4))
     yield Property(
         "the same seed gives the same logits",
         close(one, two, 1e-6),
         f"{numbers(one[1])} and {numbers(two[1])}",
+    )
+    played, learned = short.policies[-1][1], _softmax(one)[1]
+    yield Property(
+        "each batch is played by the policy of the logits",
+        close(short.policies[-1], _softmax(one)),
+        f"after three updates the logits of state 1 give {numbers(learned)}, and the fourth batch is played "
+        f"with {numbers(played)}",
     )
