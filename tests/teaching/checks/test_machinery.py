@@ -51,7 +51,7 @@ def test_a_wrong_number_of_arguments_is_told() -> None:
     verdict = checks.run("reward-to-go", lambda rewards, gamma: rewards)
     assert verdict.kind == "raised"
     assert "positional arguments" in " ".join(verdict.message.split())
-    assert "It was called with (a tensor of shape [1, 6]" in verdict.message
+    assert "It was called with (a tensor of shape [1, 7]" in verdict.message
 
 
 def test_an_answer_that_exits_is_told() -> None:
