@@ -29,7 +29,7 @@ class TestChecks(CheckTests):
         (
             "per-step-ratio",
             ratios.ratios(whole=lambda logs, mask: (logs * mask).sum(1).clamp(-20, 20).exp()),
-            "forty steps with the ratio e, and forty with 1/e, give e to the power of 40 and of −40",
+            "eighty steps with the ratio e, and eighty with 1/e, give e to the power of 80 and of −80",
         ),
         (
             "ess",

@@ -54,7 +54,7 @@ def by_derivatives(weights, observations, v):
 
 def in_numpy(weights, observations, v):
     w, x, v = (t.numpy().astype(float) for t in (weights, observations, v))
-    p = np.exp(x @ w)
+    p = np.exp(x @ w - (x @ w).max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     blocks = np.einsum("na,ab->nab", p, np.eye(p.shape[1])) - np.einsum("na,nb->nab", p, p)
     return np.einsum("nk,nab,nb->ka", x, blocks, x @ v) / len(x)
@@ -70,6 +70,12 @@ def scores_unweighted(weights, observations, v):
 def along_the_wrong_axis(weights, observations, v):
     p, u = (observations @ weights).softmax(0), observations @ v
     return observations.T @ (p * (u - (p * u).sum(1, keepdim=True))) / len(observations)
+
+
+def with_exponentials_as_they_are(weights, observations, v):
+    p = (observations @ weights).exp()
+    p, u = p / p.sum(1, keepdim=True), observations @ v
+    return observations.T @ (p * (u - (p * u).sum(1, keepdim=True))) / len(p)
 
 
 def in_einsum(weights, observations, v):
@@ -150,6 +156,7 @@ UNNAMED["fisher-softmax"] = [
         weights, x, v
     ),
     product(push=lambda p, u: p**2 * (u - (p * u).sum(1, keepdim=True))),
+    with_exponentials_as_they_are,
 ]
 
 
@@ -240,6 +247,15 @@ def own_loop(
     return function
 
 
+def guarded(where: Callable[..., Any], instead: Callable[..., Any]) -> Callable[..., Any]:
+    def function(matvec, g, start, max_kl, iterations):
+        if where(g - matvec(start), g):
+            return instead(start)
+        return own_loop()(matvec, g, start, max_kl, iterations)
+
+    return function
+
+
 def the_whole_matrix(matvec, gradient, start, max_kl, iterations):
     matrix = torch.stack([matvec(e) for e in torch.eye(len(gradient), dtype=gradient.dtype)])
     x = torch.linalg.pinv(matrix) @ gradient
@@ -281,9 +297,8 @@ UNNAMED["natural-step"] = [
     stepper(extra=1),
     own_loop(alpha=lambda r, p, fp: (p @ p) / (p @ fp)),
     stepper(length=lambda x, fx, g, delta: (2 * delta / (x @ g).abs().clamp(min=1e-30)).sqrt()),
-    stepper(length=lambda x, fx, g, delta: (0.08 / (x @ fx)).sqrt()),
     lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, max_kl, min(n, 6)) * min(1, n / 2),
-    lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, min(max_kl, 0.04), n),
+    lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, min(max_kl, 0.2), n),
     lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, max_kl, max(n, 2)),
     lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start.clamp(0, 2), max_kl, n),
     lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, max_kl, n).abs(),
@@ -324,7 +339,21 @@ WRONG["natural-step"] = {
     ],
     "the unit of the reward matters": [
         stepper(length=lambda x, fx, g, delta: (2 * delta / (x @ fx + 1e-8)).sqrt()),
-        own_loop(tiny=lambda g: 1e-6),
+        stepper(length=lambda x, fx, g, delta: (2 * delta / (x @ fx).clamp(min=1e-8)).sqrt()),
+        *(own_loop(tiny=lambda g, tiny=tiny: tiny) for tiny in (1e-6, 1e-14, 1e-16, 1e-20)),
+        lambda matvec, g, *rest: 0 * g if g.norm() < 1e-6 else stepper()(matvec, g, *rest),
+    ],
+    "where nothing is missing there is no step": [
+        guarded(lambda missing, g: missing.norm() <= 1e-10 * g.norm(), lambda start: 0 * start),
+        guarded(lambda missing, g: not missing.any(), lambda start: 0 * start),
+    ],
+    "a start that is the solution is not scaled": guarded(
+        lambda missing, g: missing.norm() <= 1e-10 * g.norm(), lambda start: start
+    ),
+    "max_kl is not obeyed": [
+        lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, 0.01, n),
+        stepper(length=lambda x, fx, g, delta: (0.08 / (x @ fx)).sqrt()),
+        lambda matvec, g, start, max_kl, n: stepper()(matvec, g, start, min(max_kl, 0.04), n),
     ],
     "the start is not added again": own_loop(add=False),
     "what was accounted for is added, not taken off": own_loop(left=lambda r, alpha, fp: r + alpha * fp),
@@ -448,6 +477,25 @@ def by_finite_differences(policy, observations, v, damping):
     return (ends[0] - ends[1]) / (2 * step) + damping * v
 
 
+def with_an_action_sampled(policy, observations, v, damping):
+    logp = policy(observations).log_softmax(-1)
+    action = torch.multinomial(logp.exp(), 1)
+    total = torch.zeros_like(v)
+    for entry in logp.gather(1, action)[:, 0]:
+        slope = torch.autograd.grad(entry, list(policy.parameters()), retain_graph=True)
+        score = parameters_to_vector(slope)
+        total = total + (score @ v) * score / len(observations)
+    return total + damping * v
+
+
+def that_leaves_the_policy_moved(policy, observations, v, damping):
+    product = curvature()(policy, observations, v, damping)
+    with torch.no_grad():
+        moved = parameters_to_vector(policy.parameters()) + 1e-3 * v
+        vector_to_parameters(moved, policy.parameters())
+    return product
+
+
 def by_distributions(policy, observations, v, damping):
     p = torch.distributions.Categorical(logits=policy(observations).detach())
     q = torch.distributions.Categorical(logits=policy(observations))
@@ -490,6 +538,9 @@ UNNAMED["hunt-fisher"] = [
     curvature(damped=lambda v, damping: damping * v.sign()),
     curvature(damped=lambda v, damping: damping**2 * v),
     lambda policy, x, v, damping: curvature()(policy, x, v, damping).abs(),
+    with_an_action_sampled,
+    that_leaves_the_policy_moved,
+    lambda policy, x, v, damping: curvature()(policy, x, v + 0.01 * torch.randn_like(v), damping),
 ]
 WRONG["hunt-fisher"] = {
     "the gradients of earlier calls are added": by_backward,

@@ -179,6 +179,7 @@ UNNAMED["performance-difference"] = [
     lambda world, old, new, episodes, seed: estimator()(world, old, new, episodes, None),
     lambda world, old, new, episodes, seed: estimator(sign=3.0)(world, old, new, episodes, seed),
     first_rows_mask,
+    with_powers(lambda gamma, t: gamma**t * (t < 50)),
 ]
 
 
@@ -219,6 +220,9 @@ RIGHT["surrogate-gradient"] = [
     state_by_state,
 ]
 WRONG["surrogate-gradient"] = {
+    "an argument no longer asks for gradients": lambda world, old, new: forecast()(
+        world, old.requires_grad_(False), new
+    ),
     "J of the old policy is missing": forecast(start=False),
     "J itself, not its forecast": [
         lambda world, old, new: world.objective(new),
@@ -273,6 +277,7 @@ UNNAMED["surrogate-gradient"] = [
         world.objective(old.detach()) + (world.objective(new) - world.objective(old.detach())).tanh()
     ),
     forecast(choice=lambda old, new: (new + old) / 2),
+    lambda world, old, new: forecast()(world, old, new).bfloat16(),
 ]
 
 
@@ -325,6 +330,19 @@ def in_tensors(world, old, new):
 
 def variation(old: Any, new: Any) -> Any:
     return np.abs(old - new).sum(1) / 2
+
+
+def where_visited(share: float, *, worth: bool = False) -> Callable[..., Any]:
+    """The largest KL, or the largest advantage, of those states alone that are visited more often."""
+
+    def function(world, old, new):
+        often = world.state_occupancy(old) > share
+        kept = often if often.any() else ~world.terminal
+        if worth:
+            return bound(epsilon=lambda _: np.abs(world.advantages(old)[kept]).max())(world, old, new)
+        return bound(acting=False, largest=lambda kl: kl[kept].max())(world, old, new)
+
+    return function
 
 
 def weighed_by_visits(world, old, new):
@@ -401,4 +419,8 @@ UNNAMED["bound-size"] = [
     bound(epsilon=lambda worth: worth.max() - worth.min()),
     bound(distance=lambda old, new: ((new - old) ** 2 / old).sum(1) / 2),
     lambda world, old, new: bound()(world, old, new) * world.gamma**0.01,
+    *(bound(largest=lambda kl, most=most: min(kl.max(), most)) for most in (1.0, 2.0)),
+    bound(constant=lambda gamma: 4 * min(gamma, 0.99) / (1 - min(gamma, 0.99)) ** 2),
+    *(where_visited(share) for share in (0.0, 1e-3, 0.1)),
+    *(where_visited(share, worth=True) for share in (0.0, 1e-3, 0.1)),
 ]

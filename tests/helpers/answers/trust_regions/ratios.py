@@ -67,8 +67,6 @@ def ones_written_into_it(logp, old_logp, mask):
 RIGHT["per-step-ratio"] = [
     by_where,
     trajectory_by_trajectory,
-    a_product_in_double,
-    ratios(step=lambda new, old: new.exp() / old.exp()),
 ]
 WRONG["per-step-ratio"] = {
     "the logarithms are divided": ratios(step=lambda new, old: new / old),
@@ -92,7 +90,10 @@ WRONG["per-step-ratio"] = {
     "the logarithms are averaged, not added": ratios(
         whole=lambda logs, mask: ((logs * mask).sum(1) / mask.sum(1)).exp()
     ),
-    "the product runs out of numbers": ratios(whole=lambda logs, mask: (logs * mask).exp().prod(1)),
+    "the product runs out of numbers": [
+        ratios(whole=lambda logs, mask: (logs * mask).exp().prod(1)),
+        a_product_in_double,
+    ],
     "cut off from autograd": [
         lambda new, old, mask: tuple(x.detach() for x in by_where(new, old, mask)),
         lambda new, old, mask: (by_where(new, old, mask)[0], by_where(new, old, mask)[1].detach()),
@@ -135,6 +136,11 @@ UNNAMED["per-step-ratio"] = [
         x.detach() + y - y.detach() for x, y in zip(by_where(new, old, mask), (new, new.sum(1)), strict=True)
     ),
     lambda new, old, mask: by_where(new.clamp(min=-10), old.clamp(min=-10), mask),
+    ratios(step=lambda new, old: new.exp() / old.exp()),
+    ratios(step=lambda new, old: (new - old).clamp(-20, 20).exp()),
+    ratios(whole=lambda logs, mask: (logs * mask).clamp(-20, 20).sum(1).exp()),
+    ratios(whole=lambda logs, mask: (logs * mask).sum(1).clamp(-60, 60).exp()),
+    ratios(whole=lambda logs, mask: (logs * mask).exp().log().sum(1).exp()),
 ]
 
 
@@ -218,6 +224,9 @@ WRONG["ess"] = {
     "it overflows": [
         sizes(safe=False),
         lambda logs: sizes(weights=lambda x: x.cumsum(1).clamp(max=60), safe=False)(logs),
+        lambda logs: sizes(weights=lambda x: x - x.max(0).values.cummax(0).values, safe=False)(
+            logs.cumsum(1)
+        ),
     ],
     "one step too few": sizes(weights=lambda logs: logs.cumsum(1) - logs),
     "weighed from the end, not from the start": sizes(weights=lambda logs: logs.flip(1).cumsum(1).flip(1)),
@@ -234,6 +243,7 @@ UNNAMED["ess"] = [
     lambda logs: sizes()(logs[:, :2].repeat(1, 3)[:, : logs.shape[1]]),
     lambda logs: 1 / ((shares(logs.cumsum(1)) ** 2).sum(0) + 1e-2),
     lambda logs: sizes()(logs[:4]) * len(logs) / len(logs[:4]),
+    lambda logs: sizes()(torch.where(torch.arange(logs.shape[1]) < 50, logs, 0.0)),
 ]
 
 
@@ -291,4 +301,6 @@ UNNAMED["ratio-variance"] = [
     lambda o, n: (n.clamp(min=0.05) ** 2 / o).sum(1).prod() - 1,
     lambda o, n: (o * (n / o - 1).abs()).sum(1).sum(),
     lambda o, n: per_step(o, n).sum() + per_step(o, n).prod(),
+    lambda o, n: (1 + per_step(o, n)[:100]).prod() - 1,
+    lambda o, n: ((1 + per_step(o, n)).prod() - 1).clamp(max=1e4),
 ]

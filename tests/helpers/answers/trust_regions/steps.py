@@ -11,7 +11,7 @@ import torch
 from checks import Right, Unnamed, Wrong
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from ppobook.trpo import conjugate_gradient, line_search
+from ppobook.trpo import conjugate_gradient, fisher_vector_product, line_search
 
 RIGHT: Right = {}
 WRONG: Wrong = {}
@@ -96,6 +96,39 @@ def picky(
     return function
 
 
+def at_the_first_loss(evaluate, start, step, max_kl, tries, shrink):
+    for k in range(tries):
+        gain, kl = evaluate(start + shrink**k * step)
+        if not gain > 0:
+            break
+        if kl <= max_kl:
+            return start + shrink**k * step, True
+    return start, False
+
+
+def at_the_first_that_is_near(evaluate, start, step, max_kl, tries, shrink):
+    for k in range(tries):
+        gain, kl = evaluate(start + shrink**k * step)
+        if kl <= max_kl:
+            return (start + shrink**k * step, True) if gain > 0 else (start, False)
+    return start, False
+
+
+def with_much_of_the_first_gain(evaluate, start, step, max_kl, tries, shrink):
+    first = evaluate(start + step)[0]
+    good = picky(good=lambda gain, kl, m: gain > 0 and kl <= m and not gain < 0.1 * first)
+    return good(evaluate, start, step, max_kl, tries, shrink)
+
+
+def that_turns_round(evaluate, start, step, max_kl, tries, shrink):
+    for k in range(tries):
+        gain, kl = evaluate(start + shrink**k * step)
+        if gain > 0 and kl <= max_kl:
+            return start + shrink**k * step, True
+        step = -step if gain < 0 else step
+    return start, False
+
+
 def all_at_once(evaluate, start, step, max_kl, tries, shrink):
     rows = [start + shrink**k * step for k in range(tries)]
     good = [row for row in rows for gain, kl in [evaluate(row)] if gain > 0 and not kl > max_kl]
@@ -131,9 +164,9 @@ RIGHT["hunt-line-search"] = [
     the_librarys,
     picky(),
     with_nan_named,
-    picky(good=lambda gain, kl, m: gain > 0 and kl < m),
 ]
 UNNAMED["hunt-line-search"] = [
+    with_much_of_the_first_gain,
     with_its_own(tries=6),
     with_its_own(shrink=0.5),
     with_its_own(tries=6, shrink=0.5),
@@ -147,7 +180,6 @@ UNNAMED["hunt-line-search"] = [
     lambda evaluate, start, step, max_kl, tries, shrink: searcher()(
         evaluate, start, step, max_kl, tries - 1, shrink
     ),
-    picky(good=lambda gain, kl, m: gain > 0.01 and kl <= m),
     lambda evaluate, start, step, max_kl, tries, shrink: (
         searcher()(evaluate, start, step, max_kl, tries, shrink)[0],
         True and searcher()(evaluate, start, step, max_kl, 6, shrink)[1],
@@ -155,7 +187,7 @@ UNNAMED["hunt-line-search"] = [
 ]
 WRONG["hunt-line-search"] = {
     "each try begins where the last one ended": searcher(cumulative=True),
-    "it goes backwards": searcher(sign=-1.0),
+    "it goes backwards": [searcher(sign=-1.0), that_turns_round],
     "one of the two conditions is enough": searcher(either=True),
     "the KL is not asked": searcher(near=False),
     "the gain is not asked": searcher(gains=False),
@@ -177,7 +209,11 @@ WRONG["hunt-line-search"] = {
         picky(good=lambda gain, kl, m: gain > 0 and kl >= m),
         picky(good=lambda gain, kl, m: gain < 0 and kl <= m),
     ],
-    "it gives up too early": picky(once=True),
+    "it gives up too early": [picky(once=True), at_the_first_loss, at_the_first_that_is_near],
+    "a KL of just max_kl is refused": picky(good=lambda gain, kl, m: gain > 0 and kl < m),
+    "a small gain is refused": [
+        picky(good=lambda gain, kl, m, least=least: gain > least and kl <= m) for least in (1e-6, 1e-4, 0.01)
+    ],
 }
 
 
@@ -204,6 +240,12 @@ def trpo(
     backwards: bool = False,
     own_damping: float | None = None,
     tell: Callable[..., Any] = lambda kl: kl.max(),
+    iterations: int = 10,
+    tolerance: float = 0.0,
+    least: float = 0.0,
+    slack: float = 1.0,
+    noticed: bool = False,
+    once: bool = False,
 ) -> Callable[..., Any]:
     """TRPO's step in one piece, with one part left out."""
 
@@ -221,20 +263,24 @@ def trpo(
 
         gain, kl = measure()
         g = parameters_to_vector(torch.autograd.grad(gain, parameters, retain_graph=True))
-        slope = parameters_to_vector(torch.autograd.grad(kl.mean(), parameters, create_graph=True))
+        mean = kl[advantages != 0].mean() if noticed and advantages.any() else kl.mean()
+        if once:  # a state that was visited twice counts once
+            logp = policy(observations.unique(dim=0)).log_softmax(-1)
+            mean = (logp.detach().exp() * (logp.detach() - logp)).sum(-1).mean()
+        slope = parameters_to_vector(torch.autograd.grad(mean, parameters, create_graph=True))
 
         def fisher(v):
             again = torch.autograd.grad(slope @ v, parameters, retain_graph=True)
             return parameters_to_vector(again) + damping * v
 
-        x = g if plain else conjugate_gradient(fisher, g, iterations=20)
+        x = g if plain or g.norm() <= tolerance else conjugate_gradient(fisher, g, iterations=iterations)
         step = sign * length(x, fisher(x), max_kl) * x
         found, said = None, (0.0, 0.0)
         with torch.no_grad():
             for k in range(first, tries):
                 vector_to_parameters(start + shrink**k * step, parameters)
                 gain, kl = measure()
-                good = (gain > 0 or not gains) and (over(kl) <= max_kl or not near)
+                good = (gain > least or not gains) and (over(kl) <= slack * max_kl or not near)
                 if refuse:  # worded the other way round, which nan passes
                     good = not (gain <= 0 or over(kl) > max_kl)
                 if good:
@@ -272,7 +318,7 @@ def from_the_table_itself(policy, observations, actions, advantages, max_kl, dam
 
     g = torch.autograd.functional.jacobian(gain, start)
     fisher = torch.autograd.functional.hessian(lambda row: kl(row).mean(), start)
-    x = torch.linalg.solve((fisher + damping * torch.eye(len(g))).double(), g.double()).float()
+    x = conjugate_gradient(lambda v: fisher @ v + damping * v, g, iterations=10)
     size = x @ (fisher @ x + damping * x)
     if size > 0:
         for k in range(30):
@@ -316,8 +362,8 @@ def the_first_parameter_alone(policy, observations, actions, advantages, max_kl,
         policy.parameters = parameters
 
 
-def with_the_matrix_of_scores(policy, observations, actions, advantages, max_kl, damping):
-    """The Fisher matrix from its definition, one score a row, and solved exactly."""
+def with_the_matrix_of_scores(policy, observations, actions, advantages, max_kl, damping, *, exactly=False):
+    """The Fisher matrix from its definition, one score a row."""
     parameters, taken = list(policy.parameters()), actions[:, None]
     logp = policy(observations).log_softmax(-1)
     old, start = logp.detach(), parameters_to_vector(parameters).detach().clone()
@@ -328,7 +374,8 @@ def with_the_matrix_of_scores(policy, observations, actions, advantages, max_kl,
     fisher = (scores.T * old.double().exp().flatten()) @ scores / len(actions)
     fisher = fisher + damping * torch.eye(len(start))
     score = scores.reshape(*logp.shape, -1)[torch.arange(len(actions)), actions]
-    direction = torch.linalg.solve(fisher, score.T @ advantages.double() / len(actions))
+    g = score.T @ advantages.double() / len(actions)
+    direction = torch.linalg.solve(fisher, g) if exactly else conjugate_gradient(fisher.mv, g, iterations=10)
     curvature = direction @ fisher @ direction
     if curvature == 0:
         return 0.0, 0.0
@@ -345,12 +392,49 @@ def with_the_matrix_of_scores(policy, observations, actions, advantages, max_kl,
     return 0.0, 0.0
 
 
+def with_the_library(policy, observations, actions, advantages, max_kl, damping):
+    """With the three functions that the exercise's text names."""
+    parameters, taken = list(policy.parameters()), (torch.arange(len(actions)), actions)
+    old = policy(observations).log_softmax(-1).detach()
+    start = parameters_to_vector(parameters).detach().clone()
+
+    def fisher(v):
+        return fisher_vector_product(policy, observations, v, damping=damping)
+
+    def gain():
+        return (((policy(observations).log_softmax(-1) - old)[taken].exp() - 1) * advantages).mean()
+
+    @torch.no_grad()
+    def measure(row):
+        vector_to_parameters(row, parameters)
+        kl = (old.exp() * (old - policy(observations).log_softmax(-1))).sum(-1)
+        return gain().item(), kl.max().item()
+
+    x = conjugate_gradient(
+        fisher, parameters_to_vector(torch.autograd.grad(gain(), parameters)), iterations=10
+    )
+    curvature = x @ fisher(x)
+    if curvature <= 0:
+        return 0.0, 0.0
+    step = (2 * max_kl / curvature).sqrt() * x
+    found = line_search(measure, start, step, max_kl=max_kl, steps=30, backtrack=0.8)
+    vector_to_parameters(found.parameters, parameters)
+    return found.gain, found.kl
+
+
+def where_it_was_noticed(policy, observations, actions, advantages, max_kl, damping):
+    """The KL is limited only where the advantage is not 0."""
+    seen = advantages != 0 if advantages.any() else advantages == 0
+    return trpo(over=lambda kl: kl[seen].max())(policy, observations, actions, advantages, max_kl, damping)
+
+
 def that_says_the_limit(policy, observations, actions, advantages, max_kl, damping):
     gain, kl = trpo()(policy, observations, actions, advantages, max_kl, damping)
     return (gain, kl) if gain else (0.0, max_kl)
 
 
 RIGHT["trust-step"] = [
+    with_the_library,
     with_the_matrix_of_scores,
     trpo(),
     trpo(clone=True),
@@ -358,9 +442,13 @@ RIGHT["trust-step"] = [
     from_the_table_itself,
 ]
 UNNAMED["trust-step"] = [
+    trpo(once=True),
     trpo(tries=29),
     trpo(tries=10),
     trpo(over=lambda kl: kl[0]),
+    trpo(over=lambda kl: kl[:4].max()),
+    trpo(over=lambda kl: kl[:6].max()),
+    trpo(over=lambda kl: kl[:8].max()),
     trpo(length=lambda x, fx, d: (2 * min(d, 0.03) / (x @ fx).clamp(min=1e-30)).sqrt()),
     trpo(report=False),
     trpo(tell=lambda kl: kl.sum()),
@@ -368,6 +456,17 @@ UNNAMED["trust-step"] = [
     trpo(tell=lambda kl: kl.sort().values[-2]),
     trpo(restore=True, tell=lambda kl: torch.tensor(0.01)),
     that_says_the_limit,
+    where_it_was_noticed,
+    trpo(noticed=True),
+    trpo(slack=1.05),
+    trpo(slack=1.5),
+    trpo(over=lambda kl: kl[-6:].max()),
+    *(trpo(least=least) for least in (1e-3, 1e-4, 1e-8)),
+    trpo(tolerance=1e-6),
+    *(
+        trpo(length=lambda x, fx, d, more=more: (2 * d / (x @ fx + more)).sqrt())
+        for more in (1e-4, 1e-6, 1e-8)
+    ),
 ]
 WRONG["trust-step"] = {
     "the lengths shrink by another factor": [
@@ -381,9 +480,13 @@ WRONG["trust-step"] = {
     "it goes downhill": trpo(sign=-1.0, gains=False),
     "the plain gradient": trpo(plain=True),
     "the mean KL, not the largest": trpo(over=lambda kl: kl.mean()),
-    "it leaves the trust region": trpo(
-        near=False, length=lambda x, fx, delta: 2 * (2 * delta / (x @ fx).clamp(min=1e-30)).sqrt()
-    ),
+    "it leaves the trust region": [
+        trpo(near=False, length=lambda x, fx, delta: 2 * (2 * delta / (x @ fx).clamp(min=1e-30)).sqrt()),
+    ],
+    "the iterations are not ten": [
+        *(trpo(iterations=n) for n in (5, 6, 7, 8, 9, 11, 12, 20, 100)),
+        lambda *a: with_the_matrix_of_scores(*a, exactly=True),
+    ],
     "the 2 is missing under the root": trpo(
         length=lambda x, fx, delta: (delta / (x @ fx).clamp(min=1e-30)).sqrt()
     ),

@@ -53,6 +53,20 @@ def divergence(q: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def score_table(logits: np.ndarray) -> np.ndarray:
     """Row a: the slopes of log π(a) by each logit, from central differences and nothing else."""
-    bumps = 1e-5 * np.eye(len(logits))
-    rises = [np.log(softmax(logits + bump)) - np.log(softmax(logits - bump)) for bump in bumps]
-    return np.array(rises).T / 2e-5
+    bumped = logits - logits.max() + np.array([[1e-5], [-1e-5]])[:, :, None] * np.eye(len(logits))
+    up, down = bumped - np.log(np.exp(bumped).sum(-1, keepdims=True))
+    return (up - down).T / 2e-5
+
+
+def lowest(F: np.ndarray, b: np.ndarray, products: int) -> np.ndarray:  # noqa: N803
+    """The lowest point of ½ xᵀFx − bᵀx in the span of b, F b, F² b, …, one of them for each product."""
+    basis, fresh = np.zeros((len(b), 0)), b
+    for _ in range(products):
+        size = np.linalg.norm(fresh)
+        fresh = fresh - basis @ (basis.T @ fresh)
+        fresh = fresh - basis @ (basis.T @ fresh)  # once more, against rounding
+        if np.linalg.norm(fresh) <= 1e-9 * size:
+            break
+        fresh = fresh / np.linalg.norm(fresh)
+        basis, fresh = np.column_stack([basis, fresh]), F @ fresh
+    return basis @ np.linalg.solve(basis.T @ F @ basis, basis.T @ b)

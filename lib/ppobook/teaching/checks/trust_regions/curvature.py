@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, random_problems
-from . import CHAPTER, score_table, softmax
+from . import CHAPTER, lowest, score_table, softmax
 
 
 class _Watch(TorchDispatchMode):
@@ -113,7 +113,7 @@ def fisher_softmax(answer: Answer) -> Findings:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         count, features, actions = rng.integers((1, 1, 2), (6, 5, 6))
         return {
-            "weights": rng.choice([0.1, 1, 3]) * rng.normal(size=(features, actions)),
+            "weights": rng.choice([0.1, 1, 3, 300]) * rng.normal(size=(features, actions)),
             "observations": rng.choice([0.3, 1]) * rng.normal(size=(count, features)),
             "v": rng.choice([0.01, 1, 100]) * rng.normal(size=(features, actions)),
         }
@@ -176,6 +176,7 @@ def natural_step(answer: Answer) -> Findings:
     matrix, g, x = np.diag([1.0, 4.0]), np.array([2.0, 4.0]), np.array([2.0, 1.0])
     got, asked = ask(matrix, g.tolist(), 0.04, 2)
     more, _ = ask(matrix, g.tolist(), 0.04, 3)
+    wide, _ = ask(matrix, g.tolist(), 0.16, 2)
 
     def along(line: np.ndarray, step: np.ndarray = got) -> bool:
         size = np.linalg.norm(step) * np.linalg.norm(line)
@@ -222,6 +223,7 @@ def natural_step(answer: Answer) -> Findings:
         yield from recognise(
             length,
             {
+                "max_kl is not obeyed": close(wide, got) and not close(length, 1.0),
                 "the 2 is missing under the root": 0.005**0.5,
                 "the 2 stands in the wrong place": either(0.05, 0.02**0.5),
                 "the square root is missing": either(0.01, 0.005),
@@ -258,9 +260,13 @@ def natural_step(answer: Answer) -> Findings:
             "the start is not used": along(g, there) and along(g, home),
             "it goes on after it has arrived": not np.isfinite([home, late]).all(),
             "a gradient of zero gives nan": not np.isfinite(still).all(),
+            "where nothing is missing there is no step": np.abs(home).max() < 1e-9,
+            "a start that is the solution is not scaled": close(home, x),
         },
         still=still,
+        home=home,
     )
+    yield Property("begun from the solution, it is the same step", close(home, got), numbers(home))
     rng = np.random.default_rng(5)
     turned, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     large, slope = turned @ np.diag([1.0, 1.5, 2.0, 3.0, 5.0, 8.0]) @ turned.T, rng.normal(size=6)
@@ -269,9 +275,14 @@ def natural_step(answer: Answer) -> Findings:
     yield Property("one iteration gives the plain gradient's direction", along(slope, first))
     if len(few) > 3 or len(asked) > 8:
         yield Mistake("too many products", one=len(few), six=len(asked))
-    little, _ = ask(large, (1e-4 * slope).tolist(), 0.01, 6)
-    if not close(little, step, 1e-4):
-        yield Mistake("the unit of the reward matters", little=little[:2], step=step[:2])
+    for unit, how in (
+        (1e-4, "ten thousand times as short"),
+        (1e-10, "1e10 times as short"),
+        (1e8, "1e8 times as long"),
+    ):
+        other, _ = ask(large, (unit * slope).tolist(), 0.01, 6)
+        if not close(other, step, 1e-4):
+            yield Mistake("the unit of the reward matters", how=how, other=other[:2], step=step[:2])
     flat, _ = ask(np.diag([1.0, 4.0, 0.0]), [2.0, 4.0, 0.0], 0.04, 3)
     yield Property("a direction in which nothing changes is left alone", close(flat, [0.2, 0.1, 0.0]))
 
@@ -291,14 +302,8 @@ def natural_step(answer: Answer) -> Findings:
         }
 
     def slow(p: Problem) -> np.ndarray:
-        """The lowest point of ½ xᵀFx − gᵀx that so many products with F can reach from the start."""
-        F, missing = np.array(p.F), p.gradient - np.array(p.F) @ p.start  # noqa: N806
-        reached = [missing]
-        for _ in range(min(p.iterations, len(F)) - 1):
-            fresh = F @ reached[-1]
-            reached.append(fresh / np.linalg.norm(fresh))
-        basis, _ = np.linalg.qr(np.array(reached).T)
-        x = p.start + basis @ np.linalg.solve(basis.T @ F @ basis, basis.T @ missing)
+        F = np.array(p.F)  # noqa: N806
+        x = p.start + lowest(F, p.gradient - F @ p.start, p.iterations)
         return x * np.sqrt(2 * p.max_kl / (x @ F @ x))
 
     def by_product(F: Any, gradient: Tensor, start: Tensor, *rest: Any) -> Any:  # noqa: N803
@@ -371,10 +376,27 @@ def hunt_fisher(answer: Answer) -> Findings:
     got = np.array([ask(v, 0.0) for v in vectors])
     again = ask(vectors[0], 0.0)
     damped, right = np.array([ask(v, 0.5) for v in vectors]), vectors @ fisher
+    parameters = np.concatenate([p.detach().numpy().ravel() for p in policy.parameters()])
+    same = [
+        Property(
+            "the policy is left as it was",
+            close(parameters, network.flat(), 1e-9),
+            f"they began with {numbers(network.flat()[:3], 6)}, and now with {numbers(parameters[:3], 6)}",
+        ),
+        Property(
+            "asked twice for the same product, it says the same twice",
+            close(again, got[0]),
+            f"it says {numbers(got[0, :3])} and then {numbers(again[:3])}",
+        ),
+    ]
+    summed = any(p.grad is not None for p in policy.parameters()) and not same[1].holds
+    if not all(found.holds for found in same) and not summed:
+        yield from same
+        return
     yield from recognise(
         got,
         {
-            "the gradients of earlier calls are added": not close(again, got[0]),
+            "the gradients of earlier calls are added": summed,
             "no curvature is left": np.abs(got).max() < 1e-9,
             "the damping is missing": close(got, right) and close(damped, got),
             "the damping is always 1": right + vectors,
@@ -395,8 +417,7 @@ def hunt_fisher(answer: Answer) -> Findings:
         close(damped - got, vectors / 2),
         f"v begins with {numbers(vectors[0, :3])}, and {numbers((damped - got)[0, :3])} is added",
     )
-    parameters = np.concatenate([p.detach().numpy().ravel() for p in policy.parameters()])
-    yield Property("the policy is left as it was", close(parameters, network.flat(), 1e-9))
+    yield from same
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         count, features, hidden, actions = rng.integers((1, 1, 1, 2), (5, 4, 4, 5))

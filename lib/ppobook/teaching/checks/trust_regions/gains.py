@@ -168,7 +168,7 @@ def performance_difference(answer: Answer) -> Findings:
         yield Mistake("the number of episodes is not obeyed", count=len(again.played), what="six")
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        count, steps, states, actions = rng.integers((1, 1, 1, 2), (5, 6, 4, 5))
+        count, steps, states, actions = rng.integers((1, 1, 1, 2), (5, rng.choice([6, 6, 200]), 4, 5))
         shape = (states, actions)
         mask = np.arange(steps) < rng.integers(1, steps + 1, size=(count, 1))
         mask[rng.integers(count)] = True
@@ -411,13 +411,17 @@ def bound_size(answer: Answer) -> Findings:
         shape, terminal = (states, actions), rng.random(states) < 0.3
         terminal[rng.integers(states)] = False
         old = softmax(rng.normal(size=shape))
-        worth = rng.choice([0.1, 1, 30]) * rng.normal(size=shape) * ~terminal[:, None]
+        worth = rng.choice([0.1, 1, 30], size=(states, 1)) * rng.normal(size=shape) * ~terminal[:, None]
+        often, far = (
+            rng.choice([0.0, 0, 1e-4, 0.1, 3], size=states),
+            rng.choice([0.0, 0.05, 1, 5], size=(states, 1)),
+        )
         return {
-            "gamma": float(rng.choice([0.0, 0.5, 0.9, 0.99])),
+            "gamma": float(rng.choice([0.0, 0.5, 0.9, 0.99, 0.999])),
             "terminal": terminal.tolist(),
-            "visits": (3 * rng.random(states) * ~terminal).tolist(),
+            "visits": (often * rng.random(states) * ~terminal).tolist(),
             "old": old.tolist(),
-            "new": softmax(np.log(old) + rng.choice([0.0, 0.05, 1]) * rng.normal(size=shape)).tolist(),
+            "new": softmax(np.log(old) + far * rng.normal(size=shape)).tolist(),
             "advantages": (worth - (old * worth).sum(1, keepdims=True)).tolist(),
         }
 

@@ -72,31 +72,43 @@ def per_step_ratio(answer: Answer) -> Findings:
     # meet first. In which order they meet is the library's choice, so several orders are tried.
     every = torch.ones((1, 1024), dtype=torch.bool)
     for group in (2, 4, 8, 16, 32, 64, 1024):
-        change = np.where(np.arange(1024) % group < group // 2, -1.0, 1.0)[None]
+        change = np.where(np.arange(1024) % group < group // 2, -2.0, 2.0)[None]
         back = ask(leaf(change - 2.0), torch.full((1, 1024), -2.0), every)[1]
         one = as_array(back, (1,), "the second result", finite=False)
         if one[0] == 0 or not np.isfinite(one[0]):
             yield Mistake("the product runs out of numbers", got=one)
-    large = torch.zeros(2, 40) + torch.tensor([[1.0], [-1.0]])
-    back = ask(leaf(large - 2.0), torch.full((2, 40), -2.0), every[:, :40].expand(2, 40))[1]
+    large = torch.zeros(2, 80) + torch.tensor([[1.0], [-1.0]])
+    back = ask(leaf(large - 2.0), torch.full((2, 80), -2.0), every[:, :80].expand(2, 80))[1]
     ends = as_array(back, (2,), "the second result", finite=False)
     yield Property(
-        "forty steps with the ratio e, and forty with 1/e, give e to the power of 40 and of −40",
-        close(ends / np.exp([40.0, -40.0]), [1.0, 1.0], 1e-2),
+        "eighty steps with the ratio e, and eighty with 1/e, give e to the power of 80 and of −80",
+        close(ends / np.exp([80.0, -80.0]), [1.0, 1.0], 1e-2),
         numbers(ends),
     )
+    # A step may be so rare that its ratio, or both of its probabilities, are 0 in float32.
+    each, whole = ask(leaf([[-200.0, -150, -1]]), torch.tensor([[-90.0, -205, -56]]), every[:, :3])
+    steps = as_array(each, (1, 3), "the first result", finite=False)[0]
+    one = as_array(whole, (1,), "the second result", finite=False)[0]
+    kept = Property(
+        "log-probabilities as far down as −205 lose no step's ratio, and no trajectory's",
+        close([*steps / np.exp(55.0), one], [0.0, 1, 1, 1], 1e-2),
+        f"for steps whose ratios have the logarithms −110, 55 and 55: {numbers(steps)}, and {numbers(one)}",
+    )
+    yield kept
+    if not kept.holds:
+        return
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         shape = rng.integers(1, 6, size=2)
-        old_logp = -rng.choice([0.5, 3, 20]) * rng.random(shape)
+        old_logp = -rng.choice([0.5, 3, 20, 300]) * rng.random(shape)
         mask = np.arange(shape[1]) < rng.integers(1, shape[1] + 1, size=(shape[0], 1))
         padding = rng.choice([0.5, 30]) * rng.normal(size=shape)
-        change = np.where(mask, rng.choice([0.01, 0.3, 2]) * rng.normal(size=shape), padding)
+        change = np.where(mask, rng.choice([0.01, 0.3, 2, 10]) * rng.normal(size=shape), padding)
         return {"logp": old_logp + change, "old_logp": old_logp, "mask": mask}
 
     def of_steps(p: Problem) -> list[list[float]]:
         rows = zip(p.logp, p.old_logp, p.mask, strict=True)
-        return [[np.exp(n) / np.exp(o) if m else 1.0 for n, o, m in zip(*row, strict=True)] for row in rows]
+        return [[np.exp(n - o) if m else 1.0 for n, o, m in zip(*row, strict=True)] for row in rows]
 
     def of_trajectories(p: Problem) -> list[float]:
         return [float(np.prod(row)) for row in of_steps(p)]
@@ -153,14 +165,14 @@ def ess(answer: Answer) -> Findings:
             ),
         },
     )
-    for far in (200.0, -200.0):
-        shifted = ask(log_ratio + far, finite=False)
-        wrong = [not close(*pair, 1e-3) for pair in zip(shifted, got, strict=True)]
-        if close(got, right, 1e-3) and any(wrong):
-            if close(shifted, [4, 4]):
-                yield Mistake("the logarithms are clamped", far=far, got=shifted)
-            one = wrong == [far > 0, far < 0]
-            yield Mistake("one factor for all steps" if one else "it overflows", far=far, got=shifted)
+    shifted = {far: ask(log_ratio + far, finite=False) for far in (200.0, -200.0)}
+    wrong = {far: [not close(*x, 1e-3) for x in zip(now, got, strict=True)] for far, now in shifted.items()}
+    one = all(sum(lost) == 1 for lost in wrong.values())  # the step that set the factor is right, either way
+    for far, now in shifted.items():
+        if close(got, right, 1e-3) and any(wrong[far]):
+            if close(now, [4, 4]):
+                yield Mistake("the logarithms are clamped", far=far, got=now)
+            yield Mistake("one factor for all steps" if one else "it overflows", far=far, got=now)
     equal = ask(np.full((5, 2), 0.3))
     yield Property("equal weights are worth their number", close(equal, [5.0, 5.0]), numbers(equal))
     lone = ask(np.array([[200.0, 0.0], [0.0, 0.0], [0.0, 200.0], [0.0, 0.0]]), finite=False)
@@ -169,6 +181,8 @@ def ess(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
+        if rng.random() < 0.2:  # long, and short enough on the way for float32
+            return {"log_ratio": rng.normal(size=(3, 120))}
         shape, drift = rng.integers(1, 7, size=2), rng.choice([-100, 0, 0, 100])
         spread = rng.choice([0.05, 1, 1, 50])
         return {"log_ratio": drift + spread * rng.normal(size=shape)}
@@ -234,6 +248,14 @@ def ratio_variance(answer: Answer) -> Findings:
     )
     never = ask(old[:1], [[0.0, 0.5, 0.5]], finite=False)
     yield Property("an action that is given up altogether is no obstacle", close(never, 1.0), numbers(never))
+
+    toss = [np.tile(pair, (600, 1)) for pair in ([0.5, 0.5], [0.6, 0.4])]
+    long = ask(*toss, finite=False)
+    yield Property(
+        "for 600 steps, each with the variance 0.04, it is 1.04 to the power of 600, less 1",
+        close(long / 1.04**600, 1.0),
+        numbers(long),
+    )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         shape = rng.integers(1, 6), rng.integers(2, 5)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ppobook.policies import Categorical
+
 from .. import Answer, Findings, Mistake, Property, as_array, close, numbers, recognise
 from ..probes import Problem, agrees, random_problems
-from . import CHAPTER, divergence, score_table, softmax, two
+from . import CHAPTER, divergence, lowest, score_table, softmax, two
 
 
 @CHAPTER.check("hunt-line-search", section="sec-line-search")
@@ -36,8 +39,9 @@ def hunt_line_search(answer: Answer) -> Findings:
     # The KL of a share s of the step is s², the gain s: the first try that is near enough is a quarter.
     near, good, tried, row = ask(lambda s: (s, s * s))
     # The KL is always fine; there is a gain only from a share of 0.3 downwards.
-    gained = ask(lambda s: (0.3 - s, 0.0))[0]
+    gained, found, gain_tried, _ = ask(lambda s: (0.3 - s, 0.0))
     simple = ask(lambda s: (1.0, 0.0))[0]  # the whole step is good
+    exact, faint = ask(lambda s: (1.0, 0.07))[0], ask(lambda s: (1e-12, 0.0))[0]  # and just so
     traded = ask(lambda s: (0.05, 1.0))[0]  # every try is too far
     stopped, success, all_tried, _ = ask(lambda s: (s, 1.0))
     still, still_success, _, _ = ask(lambda s: (0.0, 0.0))
@@ -46,19 +50,20 @@ def hunt_line_search(answer: Answer) -> Findings:
         """The share that is taken where only shares below 0.3 have numbers for gain and KL."""
         return ask(lambda s: pair if s > 0.3 else (s, 0.0))[0]
 
+    given_up = next((t for t, ok in ((tried, good), (gain_tried, found)) if not ok and len(t) < 3), [])
     broken = [spoilt(pair) for pair in ((nan, nan), (1.0, nan), (nan, 0.0))]
     yield from recognise(
         tried,
         {
             "the tries grow": len(tried) > 1 and close(tried[1], 2.0),
             "each try begins where the last one ended": len(tried) > 1 and close(tried[1], 1.5),
-            "it goes backwards": min(tried, default=1.0) < -0.01,
+            "it goes backwards": min(tried + gain_tried, default=1.0) < -0.01,
             "a step is returned, not parameters": good and close(row, [2.0, -2.0]),
             "what was found is not returned": good and close(near, 0.0),
             "gain and KL are exchanged": close(near, 0.0625) and close(traded, 1.0),
             "a comparison points the wrong way": close(simple, 0.0)
             and (close(near, 1.0) or close(gained, 1.0)),
-            "it gives up too early": close(near, 0.0) and not good and len(tried) < 3,
+            "it gives up too early": bool(given_up),
             "one of the two conditions is enough": close(near, 1.0) and close(gained, 1.0),
             "the KL is not asked": close(near, 1.0),
             "the gain is not asked": close(gained, 1.0),
@@ -67,9 +72,12 @@ def hunt_line_search(answer: Answer) -> Findings:
             "a failure is called a success": success,
             "a gain of zero is enough": still_success or not close(still, 0.0),
             "what is no number passes": max(broken) > 0.3,
-            "it goes on after it has found one": gained < 0.2 and min(np.abs(np.array(tried) - 0.25)) < 1e-3,
+            "a KL of just max_kl is refused": close(simple, 1.0) and not close(exact, 1.0),
+            "a small gain is refused": close(simple, 1.0) and not close(faint, 1.0),
+            "it goes on after it has found one": 0.01 < gained < 0.2 and any(close(t, 0.25) for t in tried),
         },
         row=row,
+        given_up=given_up,
         stopped=stopped,
         least=gained,
     )
@@ -96,13 +104,18 @@ def hunt_line_search(answer: Answer) -> Findings:
             "tries": tries,
             "shrink": float(shrink),
             "good_up_to": edge,
+            "unit": float(rng.choice([1e-9, 1, 1e6])),
+            "near": float(rng.choice([0.98, 1.0])),
             "beyond": str(rng.choice(["it loses", "the KL is too large", "gain and KL are nan"])),
         }
 
     def judged(p: Problem, share: float) -> tuple[float, float]:
         if share <= p.good_up_to:
-            return share, 0.98 * p.max_kl
-        bad = {"it loses": (-share, 0.0), "the KL is too large": (share, 1.02 * p.max_kl)}
+            return p.unit * share, p.near * p.max_kl
+        bad = {
+            "it loses": (-p.unit * share, 0.0),
+            "the KL is too large": (50 * p.unit * share, 1.02 * p.max_kl),
+        }
         return bad.get(p.beyond, (nan, nan))
 
     def search(start: Tensor, step: Tensor, max_kl: float, tries: int, shrink: float, *rest: Any) -> Any:
@@ -146,6 +159,9 @@ class _Policy(nn.Module):
         logits = self.table if self.bend is None else self.start + self.bend(self.table - self.start)
         return observations @ logits + getattr(self, "bias", 0.0)
 
+    def distribution(self, observations: Tensor) -> Categorical:
+        return Categorical(self(observations))
+
     def row(self) -> np.ndarray:
         return np.concatenate([p.detach().double().numpy().ravel() for p in self.parameters()])
 
@@ -154,7 +170,7 @@ _Policy.__name__ = "policy"  # as a message calls it: “It was called with (a p
 
 
 class _Step:
-    """What the reader's step did to a policy, on a batch of one-hot states."""
+    """What the reader's step did to a policy, on a batch of observations, or of states that are one-hot."""
 
     def __init__(
         self,
@@ -168,16 +184,17 @@ class _Step:
         bend: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.table = np.asarray(table, dtype=np.float32).astype(np.float64)
-        self.bias = None if bias is None else np.asarray(bias, dtype=np.float32).astype(np.float64)
+        self.bias = np.zeros(0) if bias is None else np.asarray(bias, dtype=np.float32).astype(np.float64)
         policy = _Policy(self.table, bias, bend)
-        self.states, self.actions = np.array(batch[0]), np.array(batch[1])
+        states, self.actions = np.asarray(batch[0]), np.array(batch[1])
+        self.observations = states if states.ndim == 2 else np.eye(len(self.table))[states]
         self.weights, self.max_kl, self.damping = np.array(batch[2], dtype=np.float64), max_kl, damping
-        self.logits = self.table + (0.0 if self.bias is None else self.bias)
+        self.logits = self.moved_to(np.zeros(self.table.size + self.bias.size))
         self.old = softmax(self.logits)
-        before = policy.row()
+        before, observations = policy.row(), torch.tensor(self.observations, dtype=torch.float32)
         back = answer(
             policy,
-            torch.eye(len(self.table))[self.states],
+            observations.clone(),
             torch.tensor(self.actions),
             torch.tensor(self.weights, dtype=torch.float32),
             max_kl,
@@ -193,56 +210,57 @@ class _Step:
         moved = [seen - self.table for seen in policy.seen if np.abs(seen - self.table).max() > 1e-7]
         self.first = moved[0] if moved else self.change  # the first table that was tried
         with torch.no_grad():
-            logits = policy(torch.eye(len(self.table))).double().numpy()
-        self.gain, self.kl, self.mean_kl = self.judge(logits)
-        with np.errstate(all="ignore"):
-            self.back_kl = float(divergence(softmax(logits), self.old)[self.states].max())
+            logits = policy(observations).double().numpy()
+        self.gain, kls, back_kls = self.judge(logits)
+        self.kl, self.mean_kl, self.back_kl = float(kls.max()), float(kls.mean()), float(back_kls.max())
 
-    def judge(self, logits: np.ndarray) -> tuple[float, float, float]:
-        """Of a table of logits the surrogate's gain, the largest KL of a visited state, and the mean KL."""
-        with np.errstate(all="ignore"):
-            new = softmax(logits)
-            ratio = new[self.states, self.actions] / self.old[self.states, self.actions]
-            apart = divergence(self.old, new)[self.states]
-            return float(((ratio - 1) * self.weights).mean()), float(apart.max()), float(apart.mean())
+    def moved_to(self, change: np.ndarray) -> np.ndarray:
+        """The logits after a change of the parameters, where nothing bends."""
+        table = self.table + change[: self.table.size].reshape(self.table.shape)
+        shift = self.bias + change[self.table.size :]
+        return self.observations @ table + (shift if shift.size else 0.0)
 
-    def scores(self, state: int) -> np.ndarray:
-        """Row a: the slopes of log π(a | state) by every parameter."""
-        own, (count, actions) = score_table(self.logits[state]), self.table.shape
-        cells = np.zeros((actions, count, actions))
-        cells[:, state] = own
-        rows = cells.reshape(actions, -1)
-        return rows if self.bias is None else np.concatenate([rows, own], axis=1)
+    def judge(self, logits: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """What the surrogate gains with these logits; and the KL of each sample, this way and the other."""
+        with np.errstate(all="ignore"):
+            new, taken = softmax(logits), (np.arange(len(self.actions)), self.actions)
+            gain = float(((new[taken] / self.old[taken] - 1) * self.weights).mean())
+            return gain, divergence(self.old, new), divergence(new, self.old)
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """[sample, action, parameter]: the slopes of log π(a | state)."""
+        own = np.array([score_table(row) for row in self.logits])
+        cells = np.einsum("nk,nab->nakb", self.observations, own).reshape(*own.shape[:2], -1)
+        return np.concatenate([cells, own], axis=2) if self.bias.size else cells
 
     def gradient(self) -> np.ndarray:
         """∇ of the surrogate, sample by sample."""
-        samples = zip(self.states, self.actions, self.weights, strict=True)
-        return sum(w * self.scores(s)[a] for s, a, w in samples) / len(self.states)
+        samples = zip(self.scores, self.actions, self.weights, strict=True)
+        return np.mean([w * scores[a] for scores, a, w in samples], axis=0)
+
+    def natural(self, damping: float, products: int = 10) -> np.ndarray:
+        """The direction that so many iterations of conjugate gradient give."""
+        return lowest(self.matrix(damping), self.gradient(), products)
 
     def matrix(self, damping: float) -> np.ndarray:
         """The damped Fisher matrix, written out."""
-        parts = []
-        for s in self.states:
-            scores = self.scores(s)
-            parts.append(np.einsum("a,ai,aj->ij", self.old[s], scores, scores))
-        return np.mean(parts, axis=0) + damping * np.eye(len(parts[0]))
+        fisher = np.einsum("na,nai,naj->ij", self.old, self.scores, self.scores) / len(self.actions)
+        return fisher + damping * np.eye(len(fisher))
 
-    def natural(self, damping: float) -> np.ndarray:
-        return np.linalg.solve(self.matrix(damping), self.gradient())
-
-    def wanted(self) -> tuple[np.ndarray, float, float, list[float]]:
+    def wanted(
+        self, measure: Callable[[np.ndarray, np.ndarray], float] = lambda kls, back: kls.max()
+    ) -> tuple[np.ndarray, float, float, list[float]]:
         """The change, its gain and its largest KL; and for each length how near it is to being refused."""
         matrix, direction = self.matrix(self.damping), self.natural(self.damping)
         size = direction @ matrix @ direction
         margins: list[float] = []
         for share in np.geomspace(1.0, 0.8**29, 30) * (np.sqrt(2 * self.max_kl / size) if size > 0 else 0.0):
-            change = share * direction
-            table = change[: self.table.size].reshape(self.table.shape)
-            logits = self.logits + table + (0.0 if self.bias is None else change[self.table.size :])
-            gain, kl, _ = self.judge(logits)
+            gain, *kls = self.judge(self.moved_to(share * direction))
+            kl = float(measure(*kls))
             margins += [abs(kl / self.max_kl - 1), abs(gain) / np.abs(self.weights).max(initial=1e-9)]
             if gain > 0 and kl <= self.max_kl:
-                return change, gain, kl, margins
+                return share * direction, gain, kl, margins
         return 0 * direction, 0.0, 0.0, margins
 
 
@@ -287,10 +305,23 @@ def trust_step(answer: Answer) -> Findings:
     cliff = try_on(lambda d: d + 1e3 * torch.sign(d).detach())  # any change at all is too much
     # In a single state the mean and the largest KL are one, so the first length that is tried shows.
     single = _Step(answer, table[:1], tuple(x[6:] for x in batch), 0.01, 1e-6)
-    tried, far = single.judge(single.table + single.first)[2], plain.kl > 0.0101
+    tried = float(single.judge(single.moved_to(single.first.ravel()))[1].max())
+    far = plain.kl > 0.0101
     # A damping that is large enough to show in the direction; and one policy with a second parameter.
     heavy = _Step(answer, table, batch, 0.01, 0.5)
     aims = {d: _alike(heavy.first, heavy.natural(d)) for d in (1e-6, 1e-3, 0.01, 0.1, 0.5, 1)}
+    # Many directions, so that it shows in how many of them it was searched. The state that moves most stands
+    # in the middle and has no advantage, and the mean KL and the KL the other way round allow other lengths.
+    rng = np.random.default_rng(78)
+    rows = (rng.normal(size=(24, 10)) * rng.choice([0.5, 1, 2], size=(24, 1))).astype(np.float32)
+    mixed = rows, rng.integers(4, size=24), np.where(rng.random(24) < 0.4, 0, rng.normal(size=24)).round(2)
+    many = _Step(answer, 0.3 * rng.normal(size=(10, 4)), mixed, 0.02, 1e-3)
+    counts = [n for n in range(1, 25) if _alike(many.first, many.natural(1e-3, n)) > 0.99995]
+
+    def as_by(measure: Callable[[np.ndarray, np.ndarray], float]) -> bool:
+        """Whether the step has the length that this measure of the KLs allows."""
+        return close(many.row, many.wanted(measure)[0], 1e-2)
+
     biased = _Step(answer, table, batch, 0.01, 1e-3, bias=[0.1, 0.0, -0.1])
     parts = [np.abs(part).max() > 1e-6 for part in np.split(biased.row, [table.size])]
     idle = _Step(answer, table, (states, actions, [0.0] * 12), 0.01, 1e-3)
@@ -298,12 +329,13 @@ def trust_step(answer: Answer) -> Findings:
     yield from recognise(
         plain.gain,
         {
-            "the KL the other way round": far and plain.back_kl <= 0.0101 and held,
-            "the mean KL, not the largest": far and plain.mean_kl <= 0.0101 and held,
+            "the KL the other way round": far and held and as_by(lambda kls, back: back.max()),
+            "the mean KL, not the largest": far and held and as_by(lambda kls, back: kls.mean()),
             "it leaves the trust region": far and single.kl > 0.0101,
             "the plain gradient": _alike(plain.first, slope) > 0.999 > _alike(natural, slope),
             "a step that goes too far is taken": not held,
             "the damping is not the one that was given": max(aims.values()) > max(0.9999, aims[0.5]),
+            "the iterations are not ten": bool(counts) and 10 not in counts,
             "the whole step is never tried": 0.0052 < tried < 0.0068,
             "the first try is longer than it should be": 0.014 < tried < 0.03
             and _alike(single.first, single.change) > 0.999,
@@ -319,12 +351,22 @@ def trust_step(answer: Answer) -> Findings:
             "some of the parameters are left out": parts[0] != parts[1],
         },
         **said,
+        count=counts[0] if counts else 0,
         tried=tried,
         allowed=steep.max_kl,
         steep=steep.kl,
         loss=-wavy.gain,
     )
-    yield Property("in every state it stays in the trust region", not far, f"one moved by {plain.kl:.4f}")
+    yield Property(
+        "in every state it stays in the trust region",
+        not far,
+        f"one moved by {plain.kl:.4f}, and 0.01 is allowed",
+    )
+    yield Property(
+        "of 24 states, the one that moves most sets the length",
+        as_by(lambda kls, back: kls.max()),
+        f"it moved by {many.kl:.4f}, and 0.02 is allowed",
+    )
     short = float(np.abs(sound_up_to(0.7).change).max() / 0.2)
     if plain.moved and not close(short, 0.64, 5e-3):
         yield Mistake("the lengths shrink by another factor", short=short)
@@ -361,13 +403,18 @@ def trust_step(answer: Answer) -> Findings:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         """Problems in which no try is so close to the limit that rounding would decide."""
         while True:
-            count, samples, actions = rng.integers((1, 3, 2), (4, 9, 5))
+            large = rng.random() < 0.3
+            features, samples, actions = (6, 24, 4) if large else rng.integers((1, 3, 2), (4, 9, 5))
+            visited = rng.choice([0.5, 1, 2], size=(samples, 1)) * rng.normal(size=(samples, features)).round(
+                2
+            )
+            worth = rng.choice([1e-7, 1e-3, 1, 100]) * rng.normal(size=samples)
             problem = {
-                "table": rng.normal(size=(count, actions)),
+                "table": 0.3 * rng.normal(size=(features, actions)),
                 "bias": rng.normal(size=actions),
-                "states": rng.integers(count, size=samples),
+                "observations": visited if large else visited[rng.integers(samples, size=samples)],
                 "actions": rng.integers(actions, size=samples),
-                "advantages": rng.choice([0.1, 1, 100]) * rng.normal(size=samples),
+                "advantages": worth * (rng.random(samples) < 0.6),
                 "max_kl": float(rng.choice([0.001, 0.01, 0.1])),
                 "damping": float(rng.choice([0.01, 0.1, 1])),
             }
