@@ -220,7 +220,7 @@ RIGHT["surrogate-gradient"] = [
     state_by_state,
 ]
 WRONG["surrogate-gradient"] = {
-    "an argument no longer asks for gradients": lambda world, old, new: forecast()(
+    "an argument is detached in place": lambda world, old, new: forecast()(
         world, old.requires_grad_(False), new
     ),
     "J of the old policy is missing": forecast(start=False),
