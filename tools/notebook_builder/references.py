@@ -1,8 +1,8 @@
 """References as text: what a notebook says where its cells are shown without the book's site.
 
 JupyterLab knows neither the bibliography nor the labels of other notebooks, nor a label further down, and
-shows `{cite}` and such `{ref}` as errors. So a notebook carries author, year, title and link as Markdown, and keeps the text with
-its roles beside it, in the cell's metadata, for the site.
+shows `{cite}` and such `{ref}` as errors. So a notebook carries author, year, title and link as Markdown, and
+keeps the text with its roles beside it, in the cell's metadata, for the site.
 """
 
 from __future__ import annotations
