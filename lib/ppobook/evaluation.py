@@ -23,6 +23,10 @@ from ppobook.run.spellings import hinting
 _ROWS = 25
 # An episode longer than this is taken for one that never ends.
 _MOST_STEPS = 20_000
+TO_LIMIT_THEM = (
+    "max_episode_steps in env_kwargs sets a limit for an id, gymnasium.wrappers.TimeLimit for an environment "
+    "of your own; or register it by gym.register, with max_episode_steps"
+)
 # Steps for which a policy's fast form draws noise at once.
 _BLOCK = 128
 # Entries of the resamples that a bootstrap holds at a time.
@@ -147,8 +151,7 @@ def _play(
         if len(played) == n:
             return [played[i] for i in range(n)]
     raise ValueError(
-        f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. max_episode_steps in "
-        "env_kwargs sets a limit"
+        f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. {TO_LIMIT_THEM}"
     )
 
 

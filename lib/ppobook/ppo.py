@@ -37,6 +37,7 @@ from ppobook.policies import together
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
 from ppobook.run.metrics import means, validate_loss
+from ppobook.run.rates import scale_rates
 from ppobook.settings import PPOSettings
 
 
@@ -88,7 +89,8 @@ class PPO(ActorCritic):
         batch = Batch.of(rollout, advantages, returns, values)
         if s.objective != "clip" or self.keeps_old_policy:  # the clip only needs its log-probabilities
             self._old_policy = copy.deepcopy(self.policy)
-        self.optimizer.param_groups[0]["lr"] = lr = self.scheduled(s.lr, s.lr_final)
+        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final))
+        lr = float(self.optimizer.param_groups[0]["lr"])
         gradient_step = choose.ppo_gradient(self)  # self.gradient_step, or with fast=True its closed form
 
         steps: list[dict[str, Any]] = []
@@ -121,13 +123,13 @@ class PPO(ActorCritic):
 
     @fast_form("ppo_clip")
     def gradient_step(self, minibatch: Batch) -> dict[str, Any]:
-        """One step of Adam on a minibatch; returns the loss's diagnostics, and grad_norm before clipping."""
+        """A step of the optimizer on a minibatch; returns diagnostics, and grad_norm before clipping."""
         loss, diagnostics = self.loss(minibatch) if self.validated else self.validated_loss(minibatch)
         self.optimizer.zero_grad()
         loss.backward()
-        parameters = self.optimizer.param_groups[0]["params"]
+        stepped = choose.stepped(self.optimizer)
         try:
-            grad_norm = finite_norm(clip_grad_norm_(parameters, self.settings.max_grad_norm or math.inf))
+            grad_norm = finite_norm(clip_grad_norm_(stepped, self.settings.max_grad_norm or math.inf))
         except FloatingPointError:
             # It may be the loss that is not finite.
             validate_loss(f"{type(self).__name__}.loss", (loss, diagnostics))

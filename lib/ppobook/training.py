@@ -577,7 +577,8 @@ def _maker_again(asked: dict[str, Any], before: str) -> EnvMaker:
         raise ValueError(f"env must be passed on resume, as the run's was no id, {before!r}, got None")
     maker = _maker(before if env is None else env, asked)
     if env not in (None, before) and maker.name != before:
-        raise ValueError(f"env must be left out on resume, or {before!r} as before, got {maker.name!r}")
+        allowed = f"left out on resume, or {before!r}" if has_id(before) else f"{before!r} on resume,"
+        raise ValueError(f"env must be {allowed} as before, got {maker.name!r}")
     return maker
 
 

@@ -277,7 +277,7 @@ def test_compare(runs, capsys):
         assert list(map(float, numbers)) == pytest.approx(table.loc[name].tolist(), abs=6e-4)
     assert text.count("\n  tell ") == 4
     assert main(["compare", str(base)]) == 2  # the command for policies
-    assert re.match(f"ppobook: '{base}': .* and `ppobook language compare`$", capsys.readouterr().err)
+    assert re.match(f"ppobook: '{base}' must .* and `ppobook language compare`$", capsys.readouterr().err)
 
 
 def test_best_of_n(runs, capsys):

@@ -115,7 +115,7 @@ def test_an_observation_of_another_kind_is_refused(space, seen, message, on_rese
         (REALS, np.array([0.25, 7.0]), [0.25, 7.0]),  # bounds are not enforced
         (REALS, (1, 2), [1, 2]),
         (REALS, torch.ones(2), [1, 1]),
-        (REALS, np.array([1e300, 0]), [np.inf, 0]),  # for the collector to find
+        (REALS, np.array([np.inf, 0]), [np.inf, 0]),  # for the collector to find
         (REALS, [np.nan, 0], [np.nan, 0]),
         (STATES, np.int8(2), 2),
         (STATES, np.array(2), 2),

@@ -77,7 +77,7 @@ def test_states_of_old_checkpoints_are_read():
     networks = two_networks()
     one = Adam(parameters_of(*networks), 0.1, flat=True)
     follow(one, networks, steps=3)
-    state = {name: x[0].clone() for name, x in one.state_dict().items()}
+    state = {name: x[0].clone() for name, x in one.state_dict().items() if name != "param_groups"}
     others = copy.deepcopy(networks)
     two = Adam(parameters_of(*others), 0.1, flat=True)
     two.load_state_dict({**state, "steps": 3})

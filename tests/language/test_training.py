@@ -173,7 +173,7 @@ def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
         compare({"base": run}, n=8, reference=tmp_path / "judge")
     with pytest.raises(TypeError, match=r"model must be a language model, such as Run.model, got a Run"):
         generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
-    with pytest.raises(ValueError, match=r"a language model's, for ppobook.language and `ppobook language`"):
+    with pytest.raises(ValueError, match=r"the run of a policy, got a language model's: it is for ppobook.language"):
         ppobook.load(tmp_path / "judge")
 
 

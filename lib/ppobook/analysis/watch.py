@@ -22,7 +22,7 @@ import numpy as np
 from ppobook import validation
 from ppobook.analysis.files import new_file, writing
 from ppobook.envs import EnvLike, EnvMaker, TabularEnv, TabularMDP, env_maker, make_env
-from ppobook.evaluation import evaluate
+from ppobook.evaluation import TO_LIMIT_THEM, evaluate
 from ppobook.run.files import atomic_write
 
 FILMS = (".gif", ".mp4")
@@ -231,7 +231,7 @@ def _gif(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
         if len(frames) == _MOST_FRAMES:
             raise ValueError(
                 f"out must end in .mp4 for more than {_MOST_FRAMES} frames, got {str(path)!r}. "
-                "max_episode_steps in env_kwargs limits an episode"
+                f"{TO_LIMIT_THEM}"
             )
         if frames and np.array_equal(frame, previous):
             frames.append(frames[-1])

@@ -170,7 +170,12 @@ def run_command(
 
 
 def _print_anything() -> None:
-    """Let stdout and stderr replace characters that their encoding lacks, as γ in ASCII."""
+    """Let stdout and stderr replace characters that their encoding lacks, as γ in ASCII.
+
+    One that was closed, as by >&-, takes everything and shows nothing.
+    """
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # "surrogateescape", the default of the C locale, refuses such characters too.
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):

@@ -40,6 +40,7 @@ class CheckedEnv(gym.Wrapper):
         """What most observations are, so that `step` can tell by a comparison."""
         box = isinstance(space, spaces.Box)
         self._shape, self._dtype = (space.shape, space.dtype) if box else (None, None)
+        self._wide = self._dtype is not None and self._dtype.kind == "f" and self._dtype.itemsize > 4
         self._states = range(0)
         if isinstance(space, spaces.Discrete):
             self._states = range(int(space.start), int(space.start + space.n))
@@ -101,7 +102,7 @@ class CheckedEnv(gym.Wrapper):
     def _fitted(self, observation: Any) -> Any:
         # Most observations are returned here.
         if observation.__class__ is np.ndarray:
-            if observation.shape == self._shape and observation.dtype == self._dtype:
+            if observation.shape == self._shape and observation.dtype == self._dtype and not self._wide:
                 return observation
         elif observation.__class__ is int and observation in self._states:
             return observation
@@ -157,11 +158,22 @@ def _fitted(x: Any, space: gym.Space, where: str = "") -> Any:
             raise _MisfitError(f"dtype {space.dtype}{where}, got {outside[0]} ({array.dtype})")
     elif not np.can_cast(array.dtype, space.dtype, "same_kind"):
         raise _MisfitError(f"dtype {space.dtype}{where}, got {array.dtype}")
+    if array.dtype.kind == space.dtype.kind == "f":
+        _refuse_too_large(array, space.dtype, where)
     with np.errstate(over="ignore"):  # `Collector` finds the infinity
         fitted = array.astype(space.dtype)
     if not isinstance(space, spaces.Box) and not space.contains(fitted):
         raise _MisfitError(f"the space {space}{where}, got {_short(x)}")
     return fitted
+
+
+def _refuse_too_large(x: np.ndarray, dtype: Any, where: str) -> None:
+    """Raise for a finite number that would be infinite in this dtype, or in the float32 of a rollout."""
+    held = np.finfo(min(dtype, np.dtype(np.float32), key=lambda one: one.itemsize))
+    if not (np.abs(x) <= held.max).all():
+        outside = x[np.isfinite(x) & (np.abs(x) > held.max)]
+        if outside.size:
+            raise _MisfitError(f"numbers that a {held.dtype} can hold{where}, got {outside[0]}")
 
 
 def _short(x: Any) -> str:

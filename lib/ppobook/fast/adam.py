@@ -32,7 +32,9 @@ class Adam:
     Attributes
     ----------
     param_groups : list of one dict
-        "params" and "lr". If flat, "params" holds the one vector.
+        "params", as they were given, and "lr".
+    parameters : list of parameters
+        What is stepped: if flat, the one vector.
 
     References
     ----------
@@ -50,7 +52,7 @@ class Adam:
         self.parameters = [flatten(parameters)] if flat else parameters
         # If flat: the given parameters, and the part of the vector's gradient that each one's is a view of.
         self.views = [(p, p.grad) for p in parameters] if flat else []
-        self.param_groups: list[dict[str, Any]] = [{"params": self.parameters, "lr": lr}]
+        self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": lr}]
         self.m = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
         self.v = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
         # As tensors, since the kernels count in place; the fused one wants them beside the parameters.
@@ -104,17 +106,22 @@ class Adam:
         return [(part, part.clone()) for x in parts for (p, _), part in x if not p.requires_grad]
 
     def state_dict(self) -> dict[str, Any]:
+        groups = [{name: x for name, x in group.items() if name != "params"} for group in self.param_groups]
+        return {**self._moments(), "param_groups": groups}
+
+    def _moments(self) -> dict[str, list[torch.Tensor]]:
         return {"steps": self.steps, "m": self.m, "v": self.v}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a `state_dict`. Old ones of a flat optimizer hold one tensor or int in place of a list.
+        """Restore a `state_dict`. Old ones of a flat optimizer hold one tensor or int in place of a list,
+        and none holds learning rates.
 
         Raises
         ------
         RuntimeError
             The state is of other parameters.
         """
-        for name, mine in self.state_dict().items():
+        for name, mine in self._moments().items():
             saved = state[name] if isinstance(state[name], list) else [torch.as_tensor(state[name])]
             if [x.shape for x in mine] != [x.shape for x in saved]:
                 raise RuntimeError(
@@ -122,6 +129,8 @@ class Adam:
                 )
             for x, its in zip(mine, saved, strict=True):
                 x.copy_(its)
+        for group, saved_group in zip(self.param_groups, state.get("param_groups", []), strict=False):
+            group.update(saved_group)
 
 
 def flatten(parameters: Iterable[nn.Parameter]) -> nn.Parameter:

@@ -89,6 +89,13 @@ def optimizer(
     return Adam(parameters, lr, eps=eps, flat=step is not None and declared(step) is not None and alike)
 
 
+def stepped(optimizer: Any) -> list[Any]:
+    """The tensors that an optimizer steps, of all its groups, for clipping: of a flat one the one vector."""
+    if getattr(optimizer, "flat", False):
+        return list(optimizer.parameters)
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def actor(policy: Any, fast: bool) -> Callable[..., Any] | None:
     """The class of `ppobook.fast.actor` that samples for this policy in a rollout; None: `policy.sample`."""
     if not fast or (form := declared(policy)) is None:

@@ -31,6 +31,7 @@ from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
 from ppobook.run.metrics import validate_loss
+from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
 
@@ -257,11 +258,10 @@ class Stage(Stateful):
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def set_lr(self, number: int) -> float:
-        """Set and return the learning rate of an update, which rises linearly during warm-up."""
-        lr = self.settings.lr * min(1.0, (number + 1) / (self.settings.warmup + 1))
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        return float(lr)
+        """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
+        lr, warmup = self.settings.lr, self.settings.warmup
+        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)))
+        return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:
         """Called before a checkpoint is made and before the run is returned, to compute what these must hold.

@@ -190,17 +190,19 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     state = old.translated(state)
     found = state.get("format") if isinstance(state, dict) else None
     if found != str(format):
-        version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
         language = f"{found}".startswith("ppobook.language")
-        hint = ""
         if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
-            of_policy = ": a policy's, for ppobook and its commands without `language`"
-            command = "ppobook language compare" if folder.argument == "folders" else "ppobook language"
-            of_model = f": a language model's, for ppobook.language and `{command}`"
-            hint = of_model if language else of_policy
+            compare = folder.argument == "folders"
+            commands = "`ppobook language compare`" if compare else "the commands that `ppobook language` lists"
+            if language:
+                what = f"of a policy, got a language model's: it is for ppobook.language, and {commands}"
+            else:
+                what = "of a language model, got a policy's: it is for ppobook and its commands, not `language`"
+            raise ValueError(f"{folder} must be the run {what}")
+        version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
         raise ValueError(
             f"{where} must be written by {format.trainer}, in the format {str(format)!r} of ppobook "
-            f"{ppobook.__version__}, got the format {found!r}{version}{hint}"
+            f"{ppobook.__version__}, got the format {found!r}{version}"
         )
     missing = {"config", "history", "seconds", *format.parts} - state.keys()
     if missing:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ppobook.run.rates import given_rates, load_optimizer
 from ppobook.run.settings import storable
 
 # Tensors of a state are copied before every update if they have at most this many bytes: that takes a few
@@ -69,7 +70,7 @@ class Stateful:
         for name, part in state.items():
             mine = getattr(self, name)
             if hasattr(mine, "load_state_dict"):
-                mine.load_state_dict(part)
+                load_optimizer(mine, part)
             elif isinstance(mine, torch.Generator):
                 mine.set_state(part)
             elif isinstance(mine, np.random.Generator):
@@ -81,6 +82,7 @@ class Stateful:
 def _saved(name: str, x: Any) -> Any:
     """What a checkpoint holds of an attribute."""
     if _has_state(x):
+        given_rates(x)  # before a schedule changes them
         return x.state_dict()
     if isinstance(x, torch.Generator):
         return x.get_state()

@@ -285,12 +285,14 @@ def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
         choices = " or ".join(f.removesuffix(".ipynb") for f, _ in found)
         raise ValueError(f"name must be {choices}, got {name!r}, which can mean each of them")
     if not found:
+        if near := difflib.get_close_matches(stem, known, n=1):
+            raise ValueError(
+                f"name must be an exercise or a notebook, got {name!r}. Did you mean {near[0]!r}?"
+            )
         notebooks = ", ".join(f.removesuffix(".ipynb") for f in files) or "none yet"
-        near = difflib.get_close_matches(stem, known, n=1)
-        hint = f". Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
             f"name must be an exercise ({', '.join(known) or 'none yet'}) or a notebook ({notebooks}), "
-            f"got {name!r}{hint}"
+            f"got {name!r}"
         )
     return found[0]
 
