@@ -17,7 +17,8 @@ def run() -> int:
                 quiet.enter_context(contextlib.redirect_stdout(nowhere))
             code = main()
     except KeyboardInterrupt:  # while importing, or while an earlier one was answered
-        os.write(2, b"ppobook: stopped by Ctrl-C\n")
+        with contextlib.suppress(OSError):  # stderr may be closed
+            os.write(2, b"ppobook: stopped by Ctrl-C\n")
         code = 130
     # What is left is the interpreter's own end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

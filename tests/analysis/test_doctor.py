@@ -97,13 +97,14 @@ def test_what_a_history_is_too_short_to_show(history, lacking):
     ],
 )
 def test_nothing_is_found_only_where_something_could_be(monkeypatch, capsys, updates, said):
-    config = {"algorithm": "ppo", "env": "E", "seed": 0}
+    config = {"algorithm": "ppo", "env": "E", "seed": 0, "total_steps": int(healthy()["steps"].iloc[-1])}
     record = Record(healthy().head(updates), config, spaces.Box(0, 1, (1,)), spaces.Discrete(2))
     monkeypatch.setattr("ppobook.training.read_record", lambda folder: record)
     assert main(["doctor", "run"]) == 0
     printed = capsys.readouterr().out
     assert said in printed
     assert ("\nnothing found" in printed) == (updates == 60)
+    assert ("\nnot at its end: " in printed) == (updates == 1)
 
 
 rng = np.random.default_rng(1)

@@ -497,11 +497,11 @@ def test_the_command_itself_ends_without_a_traceback():
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("line", ["envs", "--version"])
+@pytest.mark.parametrize("line", ["envs", "--version", "doctor --help"])
 def test_a_full_stdout_is_named(line, unbuffered):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ppobook", line],
+            [sys.executable, "-m", "ppobook", *line.split()],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -509,6 +509,13 @@ def test_a_full_stdout_is_named(line, unbuffered):
         )
     assert done.returncode == 2
     assert done.stderr == "ppobook: stdout must take what is printed, got: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_closed_stdout_takes_everything(closed, tmp_path):
+    run = f"{sys.executable} -m ppobook train vanilla --env CartPole-v1 --total-steps 1 --num-steps 16"
+    assert subprocess.run(f"{run} --num-envs 1 --out run {closed}", shell=True, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "run" / "history.csv").read_text().count("\n") == 2
 
 
 def test_a_missing_library_gets_a_sentence(monkeypatch, capsys):

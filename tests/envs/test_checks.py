@@ -75,6 +75,8 @@ OBSERVATIONS = [
     (REALS, [[0], [1, 2]], r"of shape \(2,\) and dtype float32, got \[\[0\], \[1, 2\]\]"),
     (REALS, [10**400, 1], r"of shape \(2,\) and dtype float32, got \[10+\.\.\."),
     (REALS, {"x": 1}, r"of shape \(2,\) and dtype float32, got {'x': 1}"),
+    (REALS, np.array([1e300, 0]), r"of numbers that a float32 can hold, got 1e\+300"),
+    (spaces.Box(-1, 1, (2,), np.float64), np.array([0, -1e39]), r"of numbers .* float32 .*, got -1e\+39"),
     (REALS, [0.0, 1.0, 2.0], r"of shape \(2,\), got \(3,\)"),
     (REALS, 0.5, r"of shape \(2,\), got \(\)"),
     (STATES, 0.3, r"of dtype int64 in \[0, 2\], got 0.3 \(float\)"),

@@ -1,5 +1,7 @@
 """What is wrong with a reward, a tokenizer, data, and what one's own methods return."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -159,7 +161,15 @@ class OneOfTwo(PPO):
         return super().estimate_advantages(*given)[0]
 
 
+class AnotherModel(GRPO):
+    def step(self, number):
+        metrics = super().step(number)
+        self.model = copy.deepcopy(self.model)
+        return metrics
+
+
 BAD_RETURNS = [
+    ("another model", AnotherModel, ValueError, "AnotherModel.step must change the model in place, got"),
     ("nothing", loss(lambda x, row: None), TypeError, "Mine.loss must return a pair .*, got NoneType"),
     ("no pair", loss(lambda x, row: x), TypeError, r"Mine.loss must .* pair \(loss, dict\), got Tensor"),
     ("no tensor", loss(lambda x, row: (1.0, row)), TypeError, "loss returned by Mine.loss .* got 1.0"),

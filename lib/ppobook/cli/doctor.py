@@ -32,6 +32,9 @@ def doctor(folder: Run, /) -> None:
     if not updates:
         print("too short to say anything")
         return
+    done, total = int(record.history["steps"].iloc[-1]), config["total_steps"]
+    if done < total:
+        print(f"not at its end: {done:,} of {counted(total, 'step')}")
     actions = record.action_space
     dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
     findings = examine(record.history, config, action_dims=dims)

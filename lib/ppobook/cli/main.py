@@ -59,7 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"ppobook {ppobook.__version__}")
         else:
             with as_options():
-                run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+                try:
+                    run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+                except SystemExit:  # after --help, which is printed as well
+                    sys.stdout.flush()
+                    raise
         sys.stdout.flush()
     except KeyboardInterrupt as stopped:
         _say(_stopped(stopped))

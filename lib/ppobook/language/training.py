@@ -266,6 +266,11 @@ class _Training(TrainingLoop):
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         self.stage.validated = True
+        if self.stage.model is not before["model"]:  # nor are the new one's parameters the optimizer's
+            raise ValueError(
+                f"{type(self.stage).__name__}.step must change the model in place, got another module as "
+                "self.model. Use load_state_dict"
+            )
         check_update(self.stage, before)
         tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
