@@ -160,7 +160,7 @@ def test_the_plain_form_plays_the_same_episodes(monkeypatch, block):
 
 def test_an_endless_episode_is_refused(monkeypatch):
     monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
-    with pytest.raises(ValueError, match="env must have episodes that end, got .* 100 steps.*TimeLimit"):
+    with pytest.raises(ValueError, match=r"env must have episodes that end, got .* 100 steps.*TimeLimit"):
         evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2)
     limit = {"env_kwargs": {"max_episode_steps": 30}}
     assert evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2, **limit)[

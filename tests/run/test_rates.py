@@ -83,9 +83,7 @@ def test_what_the_librarys_optimizer_was_given_can_be_given_to_another(kind, fas
 
     def update(self, rollout):
         metrics = kind.update(self, rollout)
-        assert all(
-            not torch.equal(a, b) for a, b in zip(self.before, self.value.parameters(), strict=True)
-        )
+        assert all(not torch.equal(a, b) for a, b in zip(self.before, self.value.parameters(), strict=True))
         return metrics
 
     small = SMALL if kind is PPO else PLAIN

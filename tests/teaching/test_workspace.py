@@ -356,7 +356,7 @@ def test_where_there_is_no_copy_there_is_one_now(book, capsys):
             r"name must be an exercise \(double, why\) or a notebook .*, got 'triple'",
         ),
         ("", "name must be an exercise .*, got ''"),
-        ("doubel", "name must be an exercise or a notebook, got 'doubel'. Did you mean 'double'.$"),
+        ("doublex", "name must be an exercise or a notebook, got 'doublex'. Did you mean 'double'.$"),
     ],
 )
 def test_a_name_that_means_nothing_or_too_much_is_refused(book, work, name, sentence):

@@ -193,11 +193,15 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         language = f"{found}".startswith("ppobook.language")
         if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
             compare = folder.argument == "folders"
-            commands = "`ppobook language compare`" if compare else "the commands that `ppobook language` lists"
+            commands = (
+                "`ppobook language compare`" if compare else "the commands that `ppobook language` lists"
+            )
             if language:
                 what = f"of a policy, got a language model's: it is for ppobook.language, and {commands}"
             else:
-                what = "of a language model, got a policy's: it is for ppobook and its commands, not `language`"
+                what = (
+                    "of a language model, got a policy's: it is for ppobook and its commands, not `language`"
+                )
             raise ValueError(f"{folder} must be the run {what}")
         version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
         raise ValueError(
