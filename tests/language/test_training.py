@@ -218,29 +218,6 @@ def test_warmup_and_gradient_clipping():
         assert (weight - before).norm().item() == pytest.approx(moved, rel=1e-4)
 
 
-class TwoRates(SFT):
-    """An optimizer of one's own, with a rate for the embeddings and one for the rest."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        embeddings = [self.model.wte.weight, self.model.wpe.weight]
-        others = [p for p in self.model.parameters() if all(p is not one for one in embeddings)]
-        groups = [{"params": embeddings, "lr": 4.0}, {"params": others}]
-        self.optimizer = torch.optim.SGD(groups, lr=0.4)
-
-    def step(self, number):
-        return {**super().step(number), "second": self.optimizer.param_groups[1]["lr"]}
-
-
-def test_an_own_optimizer_keeps_its_rates_and_warms_up(tmp_path):
-    given = {"model": decoder(), "data": WORLD, "progress": False, "batch_size": 4, "examples": 10}
-    train(TwoRates, **given, warmup=3, lr=0.08, updates=2, out=tmp_path / "run")
-    history = train(TwoRates, resume=tmp_path / "run", updates=6, progress=False).history
-    assert history["lr"].tolist() == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
-    assert history["second"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
-    assert train(TwoRates, **given, warmup=0, updates=2).history["lr"].tolist() == [4.0, 4.0]
-
-
 def test_training_does_not_import_the_compiler():
     """It takes longer to import than a short run takes."""
     code = (

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from small_stages import WORLD, decoder
 
 from ppobook import train
+from ppobook.language.sft import SFT
+from ppobook.language.training import train as train_stage
 from ppobook.ppo import PPO
 from ppobook.run.rates import given_rates, load_optimizer, scale_rates
 from ppobook.trpo import TRPO
@@ -149,3 +152,26 @@ def test_scaled_by_exactly_what_the_schedule_says():
     for now in np.linspace(3e-4, 1e-5, 50).tolist():
         scale_rates(made, 3e-4, now)
         assert made.param_groups[0]["lr"] == now
+
+
+class TwoRates(SFT):
+    """An optimizer of one's own, with a rate for the embeddings and one for the rest."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        embeddings = [self.model.wte.weight, self.model.wpe.weight]
+        others = [p for p in self.model.parameters() if all(p is not one for one in embeddings)]
+        groups = [{"params": embeddings, "lr": 4.0}, {"params": others}]
+        self.optimizer = torch.optim.SGD(groups, lr=0.4)
+
+    def step(self, number):
+        return {**super().step(number), "second": self.optimizer.param_groups[1]["lr"]}
+
+
+def test_an_own_optimizer_keeps_its_rates_and_warms_up(tmp_path):
+    given = {"model": decoder(), "data": WORLD, "progress": False, "batch_size": 4, "examples": 10}
+    train_stage(TwoRates, **given, warmup=3, lr=0.08, updates=2, out=tmp_path / "run")
+    history = train_stage(TwoRates, resume=tmp_path / "run", updates=6, progress=False).history
+    assert history["lr"].tolist() == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
+    assert history["second"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+    assert train_stage(TwoRates, **given, warmup=0, updates=2).history["lr"].tolist() == [4.0, 4.0]
