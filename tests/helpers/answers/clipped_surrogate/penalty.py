@@ -167,6 +167,9 @@ WRONG["adaptive-beta"] = {
     "the factors and the thresholds are exchanged": rule(up=1.5, down=1 / 1.5, above=2.0, below=0.5),
     "the lower threshold is not target / 1.5": rule(below=0.5),
     "nothing keeps it within its range": rule(held=False),
+    "the range comes before the move, not after it": lambda beta, kl, target, lowest=1e-4, highest=1e4: rule(
+        held=False
+    )(min(max(beta, lowest), highest), kl, target),
     "the change is added, not multiplied": by_addition,
     "the target does not come in": target_of_its_own,
 }

@@ -84,6 +84,9 @@ for name, ratios, advantage in (("clip-table-up", UP, 1.0), ("clip-table-down", 
         ),
     }
 
+# A clip of another width: what is past its knees is not the knee.
+UNNAMED["clip-table-up"] = [table(UP, 1.0, clip=lambda r: min(max(r, 0.9), 1.1))]
+
 WRONG["clip-table-up"] |= {
     "an end of the box that is no knee here": table(UP, 1.0, flat=lambda r, *_: r > 1.21 or r == 0.8),
     "the larger of the two": table(UP, 1.0, least=max),

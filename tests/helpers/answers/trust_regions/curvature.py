@@ -530,7 +530,27 @@ RIGHT["hunt-fisher"] += [
     by_finite_differences,
     by_distributions,
 ]
+
+
+def with_the_slope_kept():
+    """Finds the slope of the KL once for each policy: for other observations too, and when it moved."""
+    slopes = {}
+
+    def product(policy, observations, v, damping):
+        parameters = list(policy.parameters())
+        if policy not in slopes:
+            logp = policy(observations).log_softmax(-1)
+            kl = (logp.detach().exp() * (logp.detach() - logp)).sum(-1).mean()
+            slope = torch.autograd.grad(kl, parameters, create_graph=True)
+            slopes[policy] = torch.cat([part.flatten() for part in slope])
+        product = torch.autograd.grad(slopes[policy] @ v, parameters, retain_graph=True)
+        return torch.cat([part.flatten() for part in product]) + damping * v
+
+    return product
+
+
 UNNAMED["hunt-fisher"] = [
+    with_the_slope_kept(),
     lambda policy, x, v, damping: curvature()(policy, x, v, damping) * v.norm().clamp(max=1),
     lambda policy, x, v, damping: curvature()(policy, x[:1], v, damping),
     lambda policy, x, v, damping: curvature()(policy, x[x.any(1)], v, damping),

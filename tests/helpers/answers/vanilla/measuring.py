@@ -40,7 +40,7 @@ WRONG["step-bonus"] = {
     "one step is not counted": lambda c: best_played(c, 2000).mask.sum(1).mean() - 1,
     "steps are counted by their rewards": lambda c: (best_played(c).rewards != 0).sum(1).mean(),
     "the opposite of the step reward is used": lambda c: best_played(-c).mask.sum(1).mean(),
-    "the step reward is not used": [
+    "the step reward makes no difference": [
         lambda c: best_played(-0.02).mask.sum(1).mean(),
         lambda c: {-3.0: 3.3, 0.045: 42.4, 0.06: 100.0}.get(c, 6.4),  # the numbers that the exercise prints
     ],

@@ -150,7 +150,8 @@ def adaptive_beta(answer: Answer) -> Findings:
             "the lower threshold is not target / 1.5": close([high, low], [2.0, 0.5])
             and not close(moves[1:3], [0.5, 0.5]),
             "the upper threshold is not 1.5 times the target": close([high, low, moves[6]], [2.0, 0.5, 1.0]),
-            "nothing keeps it within its range": free,
+            "nothing keeps it within its range": free and not close(bounds, [3.0, 1.0]),
+            "the range comes before the move, not after it": free,
             "it is kept within its range only where it changes": close(ends, [1.0, 3.0])
             and not close(bounds, [3.0, 1.0]),
         },

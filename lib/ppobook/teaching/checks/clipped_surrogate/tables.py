@@ -80,7 +80,7 @@ def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
     good = a > 0
     side, bound, knee = (r > 1.21, 0.8, 1.2) if good else (r < 0.79, 1.2, 0.8)
     outside, box = np.abs(r - 1) > 0.21, np.clip(r, 0.8, 1.2)
-    right_plain = close(plain, r * a)
+    right_plain, right_clip = close(plain, r * a), close(clipped, box)
     follows = right_plain and close(product, clipped * a) and not close(product, plain)
     # What the column min is where it ought to be something else: the row that shows a wrong choice.
     shown |= {"other": "r = 1.5", "pair": at["1.5"]} if good else {"other": "r = 0.5", "pair": at["0.5"]}
@@ -106,8 +106,8 @@ def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
             "flat and not flat are exchanged": (flat != side).all(),
             "flat on the wrong side": (flat[outside] != side[outside]).all(),
             "flat is not the same as outside the box": flat[outside].all(),
-            "an end of the box that is no knee here": flat[np.abs(r - bound) < 0.01].any(),
-            "the knee itself is called flat": flat[np.abs(r - knee) < 0.01].any(),
+            "an end of the box that is no knee here": right_clip and flat[np.abs(r - bound) < 0.01].any(),
+            "the knee itself is called flat": right_clip and flat[np.abs(r - knee) < 0.01].any(),
         },
         bound=bound,
         knee=knee,

@@ -418,6 +418,14 @@ def hunt_fisher(answer: Answer) -> Findings:
         f"v begins with {numbers(vectors[0, :3])}, and {numbers((damped - got)[0, :3])} is added",
     )
     yield from same
+    moved, observations = _Network(rng.normal(size=(3, 3)), rng.normal(size=(3, 4))), observations[1:]
+    torch.nn.utils.vector_to_parameters(torch.tensor(moved.flat()), policy.parameters())
+    later, wanted = ask(vectors[0], 0.0), moved.matrices(observations)[0] @ vectors[0]
+    yield Property(
+        "after the policy was moved, with other observations, the product is another",
+        close(later, wanted),
+        f"it says {numbers(later[:3])}, and in sums over the actions it is {numbers(wanted[:3])}",
+    )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         count, features, hidden, actions = rng.integers((1, 1, 1, 2), (5, 4, 4, 5))

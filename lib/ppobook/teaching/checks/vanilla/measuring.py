@@ -37,7 +37,7 @@ def step_bonus(answer: Answer) -> Findings:
         got,
         {
             "the even policy, not the best one": bool((np.abs(got - even) < 1.5).all()),
-            "the step reward is not used": close(got, np.full(5, got[0]), 1e-2),
+            "the step reward makes no difference": close(got, np.full(5, got[0]), 1e-2),
             "the opposite of the step reward is used": got[0] > 90 and got[4] < 10,
             "what is earned, not how long it takes": close(
                 got, [world.objective(world.optimal_policy()) for world in worlds], 0.05
