@@ -244,6 +244,20 @@ def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
         evaluate(decoder(0, WORLD.tokenizer.vocab_size, context=4), data, tokenizer=WORLD.tokenizer)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": decoder(0, 99, 32)}, "policy must have the tokenizer's 24 tokens, got 99"),
+        ({"policy": decoder(0, 5, 32)}, "policy must have the tokenizer's 24 tokens, got 5"),
+        ({"reward_model": decoder(0, 24, 32)}, "reward_model must be a run of 'reward', got a language mod"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(changes: dict[str, object], message: str) -> None:
+    given = {"policy": decoder(0, WORLD.tokenizer.vocab_size, 32), "tokenizer": WORLD.tokenizer} | changes
+    with pytest.raises((ValueError, TypeError), match=message):
+        evaluate(data=[{"prompt": "tell fox barn :"}], n=2, **given)
+
+
 def test_policies_are_compared_on_the_same_draws() -> None:
     model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
     table = compare({"one": model, "the same": model}, WORLD, n=8)

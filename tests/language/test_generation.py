@@ -359,6 +359,7 @@ INTEGER, IDS = "must be an integer of at least 1, got", r"prompts must be in \[0
         ({"temperature": -1}, ValueError, "temperature must be a number of at least 0, got -1"),
         ({"temperature": math.nan}, ValueError, "temperature must be a number of at least 0, got nan"),
         ({"temperature": "1"}, TypeError, "temperature must be a number of at least 0, got '1'"),
+        ({"temperature": 1e-40}, ValueError, "or 0, which is greedy, got 1e-40"),
         ({"top_k": 0}, ValueError, f"top_k {INTEGER} 0"),
         ({"top_k": 0.5}, TypeError, f"top_k {INTEGER} 0.5"),
         ({"top_p": 0}, ValueError, "top_p must be a number above 0 and at most 1, got 0"),

@@ -18,6 +18,7 @@ from small_pretrained import (
 )
 
 from ppobook.language import gpt2, hf
+from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.registry import STAGES, stage_class
@@ -198,6 +199,30 @@ def test_a_world_may_have_a_model_of_theirs(transformers):
     assert run.tokenizer is world.tokenizer
     tuned = train("grpo", run, reward="gold", updates=1, batch_size=8, group_size=4, progress=False)
     assert "gold" in tuned.history
+
+
+def test_models_in_memory_are_evaluated_as_folders_are(transformers, folders, tmp_path):
+    judge = trained("reward", folders["gpt2"], updates=1)
+    hf.save_pretrained(judge, tmp_path / "judge")
+    auto = transformers.AutoModelForSequenceClassification
+    score = auto.from_pretrained(tmp_path / "judge").eval()
+    stored = {"reference": folders["llama"], "reward_model": tmp_path / "judge"}
+    given = {"reference": net_of("llama"), "reward_model": score, "tokenizer": words()}
+    one = compare({"a": folders["gpt2"]}, ASKED, n=6, **stored)
+    assert compare({"a": net_of("gpt2")}, ASKED, n=6, **given).equals(one)
+    assert {"reward", "kl_reference"} <= set(one)
+    how = {"updates": 1, "reward": score, "reference": net_of("llama"), "tokenizer": words()}
+    run = trained("ppo", net_of("gpt2"), **how)
+    assert run.config["reward"] == "reward_model"
+    with pytest.raises(ValueError, match=r"reward must be a sequence classifier .* got a GPT2LMHeadModel"):
+        trained("ppo", net_of("gpt2"), **how | {"reward": net_of("gpt2")})
+    with pytest.raises(ValueError, match="tokenizer must be passed with a model in memory"):
+        evaluate(net_of("gpt2"), ASKED)
+    for name in ("policy", "reference", "reward_model"):
+        with pytest.raises(TypeError, match=f"{name} must be a model of transformers, .* got Linear"):
+            evaluate(**{"policy": net_of("gpt2"), "data": ASKED, **given, name: torch.nn.Linear(2, 2)})
+    with pytest.raises(TypeError, match=r"reward must be a model of transformers, .* got Linear"):
+        trained("ppo", net_of("gpt2"), **how | {"reward": torch.nn.Linear(2, 2)})
 
 
 def test_our_decoder_may_have_a_tokenizer_of_theirs(transformers, folders):

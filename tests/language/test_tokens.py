@@ -395,7 +395,13 @@ def test_what_is_masked_is_not_read():
         ({"temperature": -1}, ValueError, "temperature must be a number above 0, got -1"),
         ({"temperature": math.nan}, ValueError, "temperature must be a number above 0, got nan"),
         ({"temperature": "1"}, TypeError, "temperature must be a number above 0, got '1'"),
+        ({"temperature": 1e-40}, ValueError, r"temperature must be in \[1e-30, 1e\+30\], got 1e-40"),
+        ({"temperature": 1e40}, ValueError, r"temperature must be in \[1e-30, 1e\+30\], got 1e\+40"),
         ({"tokens": torch.zeros(2, 4).long()}, ValueError, r"tokens must have shape \(2, 5\)"),
+        ({"tokens": torch.zeros(2, 5)}, TypeError, "tokens must be a tensor of torch.int64, got torch.float"),
+        ({"tokens": torch.zeros(2, 5).bool()}, TypeError, "torch.int64, got torch.bool"),
+        ({"tokens": torch.zeros(2, 5).short()}, TypeError, "torch.int64, got torch.int16"),
+        ({"tokens": [[0] * 5] * 2}, TypeError, "tokens must be a torch tensor, got list"),
         ({"tokens": torch.full((2, 5), 7)}, ValueError, r"tokens must be in \[0, 6\], got ids from 7 to 7"),
         (
             {"tokens": torch.full((2, 5), -1)},

@@ -171,7 +171,7 @@ def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
         evaluate(run, n=8, reference=tmp_path / "judge")
     with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
         compare({"base": run}, n=8, reference=tmp_path / "judge")
-    with pytest.raises(TypeError, match=r"model must be a language model, such as Run.model, got a Run"):
+    with pytest.raises(TypeError, match=r"model must be a language model, such as .*, got a Run"):
         generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
     with pytest.raises(
         ValueError, match=r"the run of a policy, got a language model's: it is for ppobook.language"
@@ -428,6 +428,11 @@ UNFIT = [
     # Another vocabulary, by its size or by its words.
     ("own, gold", {"model": decoder(vocab_size=9)}, "model must have the tokenizer's 15 tokens, got 9"),
     ("own, gold", {"model": decoder(vocab_size=99)}, "model must have the tokenizer's 15 tokens, got 99"),
+    (
+        "own, gold",
+        {"model": decoder(vocab_size=99), "tokenizer": WORLD.tokenizer, "data": RECORDS, "reward": short},
+        "model must have the tokenizer's 15 tokens, got 99",
+    ),
     ("own, gold", {"model": decoder(eos=4)}, "model must end sequences with the tokenizer's id 1, got 4"),
     ("own, gold", {"reference": decoder(vocab_size=9)}, "reference must have the model's 15 tokens, got 9"),
     (

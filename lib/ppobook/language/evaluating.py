@@ -16,11 +16,18 @@ from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
-from ppobook.language.opening import errors_about, is_pretrained, open_model
+from ppobook.language.opening import (
+    errors_about,
+    is_pretrained,
+    open_model,
+    refuse_other_tokens,
+    refuse_other_words,
+    tokenizer_in,
+)
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_STORED
-from ppobook.language.tokens import Completions, Tokenizer, completion_logits
+from ppobook.language.tokens import Completions, Tokenizer, checked_temperature, completion_logits
 from ppobook.language.world import World
 from ppobook.run.folder import RunFolder
 
@@ -83,13 +90,14 @@ def evaluate(
 
     Parameters
     ----------
-    policy : Run, path, or LanguageModel
-        A path is the folder of a run or of a transformers model, here and below.
+    policy : Run, path, LanguageModel or transformers model
+        A path is the folder of a run or of a transformers model, here and below. A transformers model in
+        memory is copied.
     data : World or data with prompts, optional
         Default: the world of the run.
-    reward_model : Run, path, RewardModel or function, optional
+    reward_model : Run, path, RewardModel, transformers model or function, optional
         For the proxy reward: a reward model, or a reward function of texts (`ppobook.language.rewards`).
-    reference : Run, path or LanguageModel, optional
+    reference : as policy, optional
         For kl_reference: the mean over completions of Σ_t KL(π, π_ref) of the next token, exact in each
         visited state. Its expectation is KL(π, π_ref), and its variance is less than that of log-ratios. Both
         models are read at `temperature`; top_k and top_p are ignored.
@@ -113,29 +121,35 @@ def evaluate(
     ValueError, TypeError
         An argument that cannot be used.
     """
+    world = data if isinstance(data, World) else None
+    tokenizer = tokenizer_in(tokenizer)
     if is_pretrained(policy):
         with errors_about("policy"):
-            policy, tokenizer = open_model(policy, tokenizer, None)
+            policy, tokenizer = open_model(policy, tokenizer, world)
     run = _run("policy", policy)
     model: Any = policy if run is None else run.model
     if isinstance(model, RewardModel):
         raise ValueError("policy must be a language model, got a reward model")
     if data is None and run is not None:
-        data = run.world
+        data = world = run.world
     if data is None:
         raise ValueError("data must be a World, or data with prompts, got None")
-    world = data if isinstance(data, World) else None
-    tokenizer = tokenizer or (run.tokenizer if run is not None else world.tokenizer if world else None)
+    if tokenizer is None:
+        tokenizer = run.tokenizer if run is not None else world.tokenizer if world else None
     if tokenizer is None:
         raise ValueError("tokenizer must be given with a model that is not a run, got None")
-    score = None if reward_model is None else _score(reward_model, tokenizer)
+    with errors_about("policy"):
+        refuse_other_tokens(model, tokenizer, world)
+    score = None if reward_model is None else _score(reward_model, tokenizer, _device(model))
     if is_pretrained(reference):
         with errors_about("reference"):
-            reference = open_model(reference, tokenizer, None)[0]
+            reference = open_model(reference, tokenizer, world)[0].to(_device(model))
     reference_run = None if reference is None else _run("reference", reference)
     base: Any = reference if reference_run is None else reference_run.model
     if isinstance(base, RewardModel):
         raise ValueError("reference must be a language model, got a reward model")
+    if reference_run is not None:
+        refuse_other_words("reference", reference_run.tokenizer, tokenizer, "policy")
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
         models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
@@ -192,6 +206,7 @@ def sequence_kl(
 
     Its mean over completions sampled from π is KL(π, π_ref) of whole completions, by the chain rule.
     """
+    temperature = checked_temperature(temperature, above=0)
     logits, ref_logits = (completion_logits(m, completions).float() / temperature for m in (model, reference))
     if logits.shape != ref_logits.shape:
         raise ValueError(
@@ -234,18 +249,20 @@ def _run(name: str, given: Any) -> Run | None:
     return None
 
 
-def _score(reward_model: Any, tokenizer: Tokenizer) -> Reward:
+def _score(reward_model: Any, tokenizer: Tokenizer, device: torch.device) -> Reward:
     if callable(reward_model) and not isinstance(reward_model, torch.nn.Module):
         return FunctionReward(reward_model, tokenizer)
     if is_pretrained(reward_model):
         from ppobook.language import hf
 
         with errors_about("reward_model"):
-            reward_model = hf.open_reward_model(reward_model, tokenizer)
+            reward_model = hf.open_reward_model(reward_model, tokenizer).to(device)
     run = _run("reward_model", reward_model)
     model = reward_model if run is None else run.model
     if not isinstance(model, RewardModel):
         raise ValueError("reward_model must be a run of 'reward', got a language model")
+    if run is not None:
+        refuse_other_words("reward_model", run.tokenizer, tokenizer, "policy")
     return LearnedReward(model)
 
 

@@ -10,7 +10,14 @@ from torch import Tensor
 from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language.model import LanguageModel
-from ppobook.language.tokens import Completions, check_ids, check_padding, check_tokens, mask_of
+from ppobook.language.tokens import (
+    Completions,
+    check_ids,
+    check_padding,
+    check_tokens,
+    checked_temperature,
+    mask_of,
+)
 
 
 @torch.no_grad()
@@ -77,7 +84,7 @@ def generate(
     curious case of neural text degeneration", section 3.1, for top_p.
     """
     prompts, prompt_mask = _checked_prompts(model, prompts, prompt_mask, max_new_tokens)
-    temperature = validation.number("temperature", temperature, low=0)
+    temperature = checked_temperature(temperature, low=0)
     top_k = None if top_k is None else validation.count("top_k", top_k)
     top_p = None if top_p is None else validation.number("top_p", top_p, above=0, high=1)
     rows = len(prompts)
@@ -167,7 +174,10 @@ def _checked_prompts(
     model: LanguageModel, prompts: Tensor, prompt_mask: Tensor | None, max_new_tokens: int
 ) -> tuple[Tensor, Tensor]:
     if not hasattr(model, "start_cache"):
-        raise TypeError(f"model must be a language model, such as Run.model, got a {type(model).__name__}")
+        raise TypeError(
+            "model must be a language model, such as Run.model or one that open_pretrained returns, got a "
+            f"{type(model).__name__}"
+        )
     check_tokens("prompts", prompts)
     if prompt_mask is None:
         prompt_mask = torch.ones_like(prompts, dtype=torch.bool)

@@ -126,16 +126,20 @@ def refuse_unless_model(model: Any) -> None:
 def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
     """A sequence classifier of transformers as reward model, for completions by this tokenizer.
 
+    Of a model in memory, this is the tokenizer too.
+
     Raises
     ------
     ValueError, TypeError
         As `open_pretrained`; a language model; another vocabulary. It may have further tokens.
     """
-    reward_model, own = open_pretrained(model)
+    in_memory = isinstance(model, nn.Module)
+    reward_model, own = open_pretrained(model, tokenizer if in_memory else None)
     if not isinstance(reward_model, RewardModel):
-        raise ValueError(
-            f"model must be a sequence classifier with one label, got {str(model)!r}, a language model"
-        )
+        found = f"a {type(model).__name__}" if in_memory else repr(str(model))
+        raise ValueError(f"model must be a sequence classifier with one label, got {found}, a language model")
+    if in_memory:
+        return reward_model
     words = getattr(tokenizer, "words", None)
     if words is None or own.words[: len(words)] != tuple(words):
         raise ValueError(

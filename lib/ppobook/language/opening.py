@@ -102,11 +102,17 @@ def _missing_model(kind: type[Stage], how: Mapping[str, Any]) -> ValueError:
     )
 
 
-def _open_tokenizer(given: Any) -> Any:
-    if given is not None and not hasattr(given, "eos"):
-        from ppobook.language.pretrained_tokenizer import open_tokenizer
+def tokenizer_in(given: Any) -> Any:
+    """The tokenizer of a folder or of transformers as a `Tokenizer`; one of ours, and None, as it is."""
+    if given is None or hasattr(given, "eos"):
+        return given
+    from ppobook.language.pretrained_tokenizer import open_tokenizer
 
-        given = open_tokenizer(given)
+    return open_tokenizer(given)
+
+
+def _open_tokenizer(given: Any) -> Any:
+    given = tokenizer_in(given)
     if not (given is None or isinstance(given, WordTokenizer) or hasattr(given, "description")):
         raise TypeError(
             "tokenizer must be a WordTokenizer, a tokenizer of transformers or the folder of one, which a "
@@ -167,18 +173,21 @@ def _run_in(name: str, given: Any) -> Run | None:
 
 
 def is_pretrained(given: Any) -> bool:
-    """Whether this is the folder of a transformers model."""
+    """Whether this is the folder of a transformers model, or a model in memory that is none of ours."""
+    if isinstance(given, nn.Module):
+        body = getattr(given, "body", given)
+        return not (hasattr(body, "hidden") or hasattr(body, "start_cache"))
     return isinstance(given, str | Path) and not is_run(given) and Path(given, "config.json").is_file()
 
 
 def reward_model_in(reward: Any, tokenizer: Any) -> Any:
     """The reward model of a run or a folder; anything else as it is."""
-    if isinstance(reward, str | Path) and reward != "gold":
-        if is_pretrained(reward):
-            from ppobook.language import hf
+    if reward != "gold" and is_pretrained(reward):
+        from ppobook.language import hf
 
-            with errors_about("reward"):
-                return hf.open_reward_model(reward, tokenizer)
+        with errors_about("reward"):
+            return hf.open_reward_model(reward, tokenizer)
+    if isinstance(reward, str | Path) and reward != "gold":
         if ":" in str(reward) and not Path(reward).exists():
             raise ValueError(
                 f"reward must be a folder or the function itself, got {str(reward)!r}: its name is for the "
@@ -263,10 +272,15 @@ def refuse_other_words(name: str, mine: Any, tokenizer: Any, of: str = "model") 
 
 
 def refuse_other_tokens(model: Any, tokenizer: Any, world: World | None) -> None:
-    """Refuse a model that does not fit its tokenizer. Unless data is a World, it may have more ids."""
+    """Refuse a model that does not fit its tokenizer.
+
+    It may have more ids, as padded vocabularies do, unless data is a World or the tokenizer is a
+    `WordTokenizer`, which can't decode them.
+    """
     body = getattr(model, "body", model)
     size, expected = body.vocab_size, tokenizer.vocab_size
-    if size < expected or (world is not None and size != expected):
+    exact = world is not None or isinstance(tokenizer, WordTokenizer)
+    if size < expected or (exact and size != expected):
         raise ValueError(f"model must have the tokenizer's {expected} tokens, got {size}")
     if body.eos != tokenizer.eos:
         raise ValueError(f"model must end sequences with the tokenizer's id {tokenizer.eos}, got {body.eos}")

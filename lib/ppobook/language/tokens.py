@@ -467,9 +467,13 @@ def token_logp(
     Raises
     ------
     ValueError, TypeError
-        A wrong shape, an id outside the vocabulary, a temperature that is not above 0.
+        A wrong shape or dtype, an id outside the vocabulary, a temperature that is not above 0.
     """
     logits = _tempered(logits, temperature)
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"tokens must be a torch tensor, got {type(tokens).__name__}")
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"tokens must be a tensor of torch.int64, got {tokens.dtype}")
     validation.shape("tokens", tokens, logits.shape[:-1], "the shape of logits without its last axis")
     if mask is not None:
         mask = mask_of("mask", mask, tokens)
@@ -482,6 +486,15 @@ def token_logp(
         check_ids("tokens", tokens, logits.shape[-1])
         raise
     return logp if mask is None else logp.masked_fill(~mask, 0.0)
+
+
+def checked_temperature(temperature: Any, **limits: float) -> float:
+    """A temperature within these limits, and one that logits in float32 can be divided by."""
+    temperature = validation.number("temperature", temperature, **limits)
+    if temperature and not 1e-30 <= temperature <= 1e30:
+        greedy = "" if "above" in limits else " or 0, which is greedy"
+        raise ValueError(f"temperature must be in [1e-30, 1e+30]{greedy}, got {temperature:g}")
+    return temperature
 
 
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
@@ -507,7 +520,7 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
     validation.last_axis("logits", validation.tensor("logits", logits), "the vocabulary")
-    temperature = validation.number("temperature", temperature, above=0)
+    temperature = checked_temperature(temperature, above=0)
     # In half precision, a log-probability would have two or three digits.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return logits if temperature == 1 else logits / temperature

@@ -72,8 +72,8 @@ def train(
     data : World, list of dicts, path of a JSONL file, or datasets.Dataset
         See `ppobook.language.data`. Default: the world that the model's run was trained on.
     reward : Run, path, "gold" or function
-        A run of "reward" or its folder, or the folder of a transformers model that classifies sequences by
-        one label; the world's true reward; or a function of prompts and completions
+        A run of "reward" or its folder; a transformers model that classifies sequences by one label, or its
+        folder; the world's true reward; or a function of prompts and completions
         (`ppobook.language.rewards`). Only for the stages that sample.
     reference : as model, optional
         The reference of the KL divergence. Default: the initial model.
