@@ -64,6 +64,7 @@ class PPO(ActorCritic):
     settings_class = PPOSettings
     presets = PRESETS["ppo"]
     state_attributes = (*ActorCritic.state_attributes, "optimizer", "kl_coef")
+    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "gradient_step"}
     keeps_old_policy: ClassVar[bool] = False
 
     settings: PPOSettings

@@ -185,7 +185,7 @@ class Collector:
                 seeds = env_seeds(validation.count("seed", seed, low=0), n)
             observations, _ = self.envs.reset(seed=seeds)
         self._current = self._array(observations)
-        self._check_finite("observation", self._current, range(n), self._steps)
+        self._check_finite("observation", self._current, range(n), [0] * n)
 
     @property
     def observations(self) -> Tensor:
@@ -374,28 +374,42 @@ class Collector:
             return
         everywhere = range(self.envs.num_envs)
         for t, row in enumerate(rewards):
-            step = first + t + 1
             if t < len(actions) and not np.isfinite(actions[t]).all():
                 self.policy.sample(self._tensor(observations[t]), torch.Generator(self.device))  # raises
-            self._check_finite("reward", row, everywhere, step)
-            self._check_finite("observation", observations[t + 1], everywhere, step)
+            # Counted in the episode; the observation in which one ends is the first of the next.
+            steps = [self._step_in_episode(i, first + t + 1, ended, first) for i in everywhere]
+            self._check_finite("reward", row, everywhere, steps)
+            over = {episode.environment for at, episode in ended if at == t}
+            seen = [0 if i in over else step for i, step in enumerate(steps)]
+            self._check_finite("observation", observations[t + 1], everywhere, seen)
             for at, episode in finals:
                 if at == t:
                     final = episode.final_observation[None]
-                    self._check_finite("final observation", final, [episode.environment], step)
+                    self._check_finite("final observation", final, [episode.environment], [episode.length])
+
+    def _step_in_episode(
+        self, environment: int, step: int, ended: Sequence[tuple[int, Episode]], first: int
+    ) -> int:
+        """The number in its episode of a step, counted from the last reset of all environments."""
+        ends = [(first + t + 1, e.length) for t, e in ended if e.environment == environment]
+        before = [end for end, _ in ends if end < step]
+        start = ends[0][0] - ends[0][1] if ends else int(self._episode_start[environment])
+        return step - (before[-1] if before else start)
 
     def _validate_policy(self, actor: Any, observations: np.ndarray) -> None:
         """Raise if the policy's outputs are not finite: `sample` validates them, its fast form does not."""
         if not isinstance(actor, PlainActor):
             self.policy.sample(self._tensor(observations), torch.Generator(self.device))
 
-    def _check_finite(self, what: str, array: np.ndarray, environments: Sequence[int], step: int) -> None:
+    def _check_finite(
+        self, what: str, array: np.ndarray, environments: Sequence[int], steps: Sequence[int]
+    ) -> None:
         if np.isfinite(array).all():
             return
         row = int(np.argwhere(~np.isfinite(array))[0, 0])
         raise ValueError(
             f"environment {environments[row]} of {self.envs.num_envs} ({env_name(self.envs)}) must return a "
-            f"finite {what}, got {array[row]} in step {step} after the last reset"
+            f"finite {what}, got {array[row]} in step {steps[row]} after the last reset"
         )
 
 

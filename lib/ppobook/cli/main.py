@@ -6,6 +6,7 @@ arguments. Nothing is imported from a user's module unless its name was typed: `
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import importlib
 import io
@@ -174,13 +175,27 @@ def run_command(
 
 
 def _print_anything() -> None:
-    """Let stdout and stderr replace characters that their encoding lacks, as γ in ASCII.
+    """Let stdout and stderr replace characters that their encoding lacks, as ASCII lacks "…" and γ.
 
     One that was closed, as by >&-, takes everything and shows nothing.
     """
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # "surrogateescape", the default of the C locale, refuses such characters too.
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            stream.reconfigure(errors="replace")
+        # "surrogateescape", the default of the C locale, refuses such characters too; "backslashreplace", that
+        # of stderr, would write \\u2026.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in _UNREADABLE:
+            stream.reconfigure(errors="ppobook")
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """What stands for the characters that an encoding lacks; and where they end."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in lacking), error.end
+
+
+_UNREADABLE = ("strict", "surrogateescape", "backslashreplace")
+_PLAIN = {"…": "...", "−": "-", "×": "x"}
+codecs.register_error("ppobook", _replaced)

@@ -211,6 +211,7 @@ def _arguments_of(function: Callable[..., Any], without: Sequence[str] = ()) -> 
             default = () if typing.get_origin(inner) is tuple else _REQUIRED
             metavar = next((x.metavar for x in notes if hasattr(x, "metavar")), p.name)
             metadata["needed"] = metavar if positional else f"--{p.name} {metavar}"
+            kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(required)")]
         kind = Annotated[kind, tyro.conf.Positional] if positional else kind
         options.append((p.name, kind, dataclasses.field(default=default, metadata=metadata)))
     made = dataclasses.make_dataclass("arguments", options, kw_only=True)

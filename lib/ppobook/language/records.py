@@ -177,6 +177,8 @@ def _read_file(path: Path) -> Records:
         )
     if is_run(path):
         raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a run: pass it as model")
+    if path.is_dir():
+        raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a folder")
     if not path.is_file():
         raise FileNotFoundError(
             f"data must be a JSONL file, got {str(path)!r}, where there is none. What datasets.load_dataset "

@@ -88,6 +88,7 @@ class Stage(Stateful):
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[StageSettings]] = StageSettings
     state_attributes: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
+    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "optimizer_step"}
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
     starts_from_scratch: ClassVar[bool] = False

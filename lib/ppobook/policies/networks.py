@@ -172,6 +172,8 @@ def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
         raise ValueError(
             f"network must take observations of shape {tuple(x.shape)}, got: {str(error).splitlines()[0]}"
         ) from error
+    if not isinstance(y, Tensor):
+        raise TypeError(f"network must return a tensor, got {validation.kind_of(y)}")
     if y.shape != (*x.shape[:-1], outputs):
         raise ValueError(
             f"network must return shape {(*x.shape[:-1], outputs)} for observations of shape "

@@ -47,6 +47,9 @@ class BaseRun:
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
 
+        What is written is the run as training left it: changes that were made since to `history`, `config` or
+        the networks, which are copies, are not in it.
+
         Raises
         ------
         OSError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -77,7 +78,7 @@ def refuse_unless_writable(folder: RunFolder) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise unwritable(folder, error) from None
 
 
 def make_new(folder: RunFolder) -> None:
@@ -93,7 +94,7 @@ def make_new(folder: RunFolder) -> None:
         # A run that was killed before its first checkpoint leaves nothing worth keeping.
         entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
     except OSError as error:
-        raise _unwritable(folder, error) from None
+        raise unwritable(folder, error) from None
     refuse_unless_writable(folder)
     if entries:
         run = checkpoints(folder.path)
@@ -106,5 +107,12 @@ def make_new(folder: RunFolder) -> None:
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 
 
-def _unwritable(folder: RunFolder, error: OSError) -> OSError:
-    return OSError(f"{folder} must be a folder that can be written, got: {error.strerror}")
+def unwritable(folder: RunFolder, error: OSError) -> OSError:
+    """The error that nothing more can be written into a folder."""
+    must = "be on a disk with room left" if is_full(error) else "be a folder that can be written"
+    return OSError(f"{folder} must {must}, got: {error.strerror or error}")
+
+
+def is_full(error: OSError) -> bool:
+    """Whether what failed is that the disk, or one's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

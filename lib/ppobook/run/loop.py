@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import errno
 import time
 from pathlib import Path
 from signal import SIGINT, Signals
@@ -14,7 +13,7 @@ from torch import nn
 
 import ppobook
 from ppobook.run.checkpoint import Checkpoint, Format, delete_later, write_checkpoint
-from ppobook.run.folder import RunFolder, holds, refuse_unless_writable
+from ppobook.run.folder import RunFolder, holds, is_full, refuse_unless_writable, unwritable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.metrics import check_metrics, refuse_unless_finite
@@ -235,12 +234,13 @@ class TrainingLoop(abc.ABC):
                 self._refuse_grown()
                 write_checkpoint(folder.path, self.checkpoint())
             except OSError as error:
-                full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-                remedy = "make room" if full else "make it writable"
+                if holds(folder.path, self.update):  # and only history.csv or config.json is not
+                    self.saved = self.update
+                remedy = "make room" if is_full(error) else "make it writable"
                 kept = f"update {self.saved} is saved: {remedy} and resume"
                 self._unwritable = True
                 raise OSError(
-                    f"{folder} must be a folder that can be written, got: {error.strerror or error}; "
+                    f"{unwritable(folder, error)}; "
                     f"{kept if holds(folder.path, self.saved) else 'nothing is saved'}"
                 ) from None
         self.saved, self._saved_at = self.update, time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+import ppobook
 from ppobook.run.rates import given_rates, load_optimizer
 from ppobook.run.settings import storable
 
@@ -27,11 +29,14 @@ class Stateful:
         The attributes that a checkpoint holds: modules, optimizers and other objects with `state_dict` and
         `load_state_dict`, random generators of torch and NumPy, tensors, numbers, strings, and lists and
         dicts of them. An attribute that is None is left out.
+    stepped_by : dict, of the class
+        Of each optimizer that is stepped without a closure, the name of the method that does it.
     device : str
         Where its tensors are put.
     """
 
     state_attributes: ClassVar[tuple[str, ...]] = ()
+    stepped_by: ClassVar[dict[str, str]] = {}
     device: str
 
     def state_dict(self) -> dict[str, Any]:
@@ -151,7 +156,8 @@ def check_state(learner: Stateful) -> None:
         `state_attributes` lists an attribute that does not exist; or a module, an optimizer or a generator
         is not listed.
     TypeError
-        A listed attribute is nothing that a checkpoint can hold.
+        A listed attribute is nothing that a checkpoint can hold; or an optimizer needs a closure, and the
+        library's own method steps it.
     """
     kind = type(learner).__name__
     if isinstance(learner.state_attributes, str):
@@ -163,7 +169,22 @@ def check_state(learner: Stateful) -> None:
             "super().__init__ makes those of the class it extends"
         )
     _refuse_unlisted(learner, vars(learner))
+    for name, method in learner.stepped_by.items():
+        own = not getattr(learner, method).__module__.startswith(f"{ppobook.__name__}.")
+        if not own and _needs_closure(optimizer := getattr(learner, name)):
+            raise TypeError(
+                f"{kind}.{name} must be an optimizer with a step() that needs no closure, got "
+                f"{type(optimizer).__name__}. Override {method} to step it otherwise"
+            )
     learner.state_dict()
+
+
+def _needs_closure(optimizer: Any) -> bool:
+    """Whether `step` of this optimizer of torch, or None, can't be called without arguments."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return False
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    return closure is not None and closure.default is closure.empty
 
 
 def attributes(learner: Stateful) -> dict[str, Any]:

@@ -56,14 +56,14 @@ def _is_book(folder: Path) -> bool:
 # --- copies -------------------------------------------------------------------------------------------------
 
 
-def sync(destination: str | Path = "work", source: str | Path | None = None) -> list[Path]:
-    """Copy each chapter and exercise that is not in `destination` yet, and print what changed in the book.
+def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[Path]:
+    """Copy each chapter and exercise that is not in `folder` yet, and print what changed in the book.
 
     An unchanged copy is replaced when the book's version has changed. A changed copy is kept.
 
     Parameters
     ----------
-    destination : path
+    folder : path
         The reader's folder; made if it isn't there.
     source : path, optional
         The book's folder; found by itself in a checkout.
@@ -76,18 +76,18 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
     Raises
     ------
     FileNotFoundError, NotADirectoryError
-        There is no book to copy from, or the destination is a file.
+        There is no book to copy from, or the folder is a file.
     ValueError
-        The destination is the book itself, or one of its own folders.
+        It is the book itself, or one of its own folders.
     OSError
-        The destination is not writable.
+        It is not writable.
     """
-    book, work = find_source(source), _copies(destination)
+    book, work = find_source(source), _copies(folder)
     if work.exists() and not work.is_dir():
-        raise NotADirectoryError(f"destination must be a folder for your copies, got the file {str(work)!r}")
+        raise NotADirectoryError(f"folder must be a folder for your copies, got the file {str(work)!r}")
     if work.resolve() == book:
         raise ValueError(
-            f"destination must be a folder for your copies, such as work, got the book's own, {str(work)!r}"
+            f"folder must be a folder for your copies, such as work, got the book's own, {str(work)!r}"
         )
     if work.resolve().is_relative_to(book):
         top = book / work.resolve().relative_to(book).parts[0]
@@ -95,7 +95,7 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
         ours = ours or (top / MEMORY).exists() or (work / MEMORY).exists()
         if top.is_dir() and any(top.iterdir()) and not ours:
             raise ValueError(
-                "destination must be a folder for your copies, such as work, got one with the book's own "
+                "folder must be a folder for your copies, such as work, got one with the book's own "
                 f"files, {str(work)!r}"
             )
     memory = _remember(work)
@@ -139,11 +139,11 @@ def sync(destination: str | Path = "work", source: str | Path | None = None) -> 
     return [work / name for name in (*new, *fresher)]
 
 
-def _copies(destination: str | Path) -> Path:
+def _copies(folder: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
-    if not str(destination).strip():  # it would be the working directory
-        raise ValueError(f"destination must be a folder for your copies, got {str(destination)!r}")
-    work = Path(destination)
+    if not str(folder).strip():  # it would be the working directory
+        raise ValueError(f"folder must be a folder for your copies, got {str(folder)!r}")
+    work = Path(folder)
     inside = work == Path("work") and not work.exists() and Path(MEMORY).exists()
     return Path() if inside else work
 
@@ -190,23 +190,23 @@ def _write(path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, data)
     except OSError as error:
-        raise OSError(f"destination must be writable, got {str(path)!r} ({error.strerror})") from None
+        raise OSError(f"folder must be writable, got {str(path)!r} ({error.strerror})") from None
 
 
 # --- starting over ------------------------------------------------------------------------------------------
 
 
-def reset(name: str, destination: str | Path = "work", source: str | Path | None = None) -> Path | None:
+def reset(name: str, folder: str | Path = "work", source: str | Path | None = None) -> Path | None:
     """Reset one exercise, or one whole notebook, of the reader's copies to the book's version.
 
-    The copy is backed up in `destination/backups` first. Cells that the reader added are kept.
+    The copy is backed up in `folder/backups` first. Cells that the reader added are kept.
 
     Parameters
     ----------
     name : str
         An exercise by its label ("best-baseline" or "ex-best-baseline"), one part of it by the name in its
         "not yet" message, or a notebook ("exercises/01_vanilla_policy_gradient").
-    destination : path
+    folder : path
         The reader's folder.
     source : path, optional
         The book's folder; found by itself in a checkout.
@@ -225,11 +225,11 @@ def reset(name: str, destination: str | Path = "work", source: str | Path | None
     OSError
         The copy is not writable.
     """
-    book, work = find_source(source), _copies(destination)
+    book, work = find_source(source), _copies(folder)
     file, only = _find(name, book)
     if not work.is_dir():
         raise FileNotFoundError(
-            f"destination must be the folder of your copies, got {str(work)!r}, which does not exist; "
+            f"folder must be the folder of your copies, got {str(work)!r}, which does not exist; "
             "`ppobook work` makes it"
         )
     here, there = book / file, work / file
