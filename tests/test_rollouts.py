@@ -478,6 +478,30 @@ def test_of_several_values_that_are_not_finite_the_first_is_named():
         collector.collect(20)
 
 
+@pytest.mark.parametrize("before", [0, 1, 4, 9, 10, 13, 18, 19])
+@pytest.mark.parametrize("attribute", ["reward", "observation"])
+def test_the_step_of_a_value_is_counted_in_its_episode(attribute, before):
+    """Episodes have 9 steps; the third of one is spoiled, of one that has begun or of the next."""
+    collector = not_finite(attribute)
+    collector.envs.envs[2].unwrapped.bad = None
+    if before:
+        collector.collect(before)
+    collector.envs.envs[2].unwrapped.bad = attribute
+    with pytest.raises(
+        ValueError, match=rf"environment 2 of 3 .* {attribute}, .* in step 3 after the last reset"
+    ):
+        collector.collect(20)
+
+
+@pytest.mark.parametrize("before", [0, 4, 13])
+def test_the_first_observation_of_an_episode_is_in_step_0(before):
+    collector = not_finite("observation", max_episode_steps=2)
+    collector.collect(2 * before + 1)
+    collector.envs.envs[2].unwrapped.reset = lambda **_: (np.full(3, np.nan, np.float32), {})
+    with pytest.raises(ValueError, match=r"environment 2 of 3 .* finite observation, .* in step 0 after"):
+        collector.collect(5)
+
+
 def test_huge_values_are_not_refused():
     """Their sum is not finite: validation must not stop there."""
     envs = make_env("rollouts/Clock-v0", 3, 0, length=50)

@@ -403,7 +403,8 @@ class _Training(TrainingLoop):
     def one_update(self) -> dict[str, Any]:
         learner = self.learner
         learner.progress = self.progress
-        before, networks = attributes(learner), {"policy": self.collector.policy, "value": learner.value}
+        before = attributes(learner)
+        networks: dict[str, Any] = {"policy": self.collector.policy, "value": learner.value}
         begin = time.perf_counter()
         rollout = learner.collect(self.collector)
         between = time.perf_counter()

@@ -476,6 +476,23 @@ def test_output_in_ascii(line, errors, monkeypatch):
     assert len(written.getvalue()) > 200
 
 
+def test_errors_in_ascii(monkeypatch):
+    """stderr replaces by default, by what nobody reads."""
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stderr", stream)
+    main(["--help"])
+    print("0, …, 3 − 1 × γ", file=sys.stderr, flush=True)
+    assert written.getvalue() == b"0, ..., 3 - 1 x ?\n"
+
+
+def test_an_argument_without_a_default_is_shown_as_required(capsys):
+    with pytest.raises(SystemExit):
+        main(["reset", "--help"])
+    assert "(required)" in (said := capsys.readouterr().out)
+    assert "default: '(required)'" not in said
+
+
 def test_the_preset_in_use_is_printed(capsys):
     small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--total-steps", "1"]
     assert main(["train", "ppo", *small, "--lr", "3e-4"]) == 0

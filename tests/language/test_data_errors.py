@@ -340,9 +340,7 @@ def test_a_run_is_no_data(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"where there is none. .* load_from_disk returns can be passed"
-    ):
+    with pytest.raises(ValueError, match=r"a folder\. .*load_from_disk returns can be passed"):
         prompts_of(tmp_path, WORDS)
 
 

@@ -62,6 +62,11 @@ BAD = [
         lambda: CategoricalPolicy(4, 2, network=Own(3)).logits(FOUR),
         r"network must return shape \(5, 2\) for observations of shape \(5, 4\), got \(5, 3\)",
     ),
+    (
+        lambda: CategoricalPolicy(4, 2, network=torch.nn.LSTM(4, 2)).logits(FOUR),
+        r"network must return a tensor, got \(Tensor, \(Tensor, Tensor\)\)",
+        TypeError,
+    ),
     *(
         (
             lambda network=network: CategoricalPolicy(4, 2, network=network).logits(FOUR),

@@ -100,7 +100,9 @@ def test_load_and_save_give_the_run_back(engine, run, folder, tmp_path):
     engine.same_run(engine.load(folder), run)
     assert engine.load(folder).config == run.config
     longer = engine.new(**engine.longer)
-    for name, one in (("trained", run), ("loaded", engine.load(folder))):
+    changed = engine.load(folder)
+    changed.history["mine"] = changed.config["mine"] = 1.0  # is not what was trained
+    for name, one in (("trained", run), ("loaded", engine.load(folder)), ("changed", changed)):
         copy = one.save(tmp_path / name)
         engine.same_run(engine.load(copy), run)
         engine.same_run(engine.train(resume=copy, **engine.longer), longer)

@@ -17,7 +17,7 @@ from small_runs import Odd, same_run, small, timeless
 from ppobook import load, train
 from ppobook.run import checkpoint as checkpoint_module
 from ppobook.run import state
-from ppobook.run.files import write_synced
+from ppobook.run.files import atomic_write, write_synced
 from ppobook.run.folder import checkpoints
 from ppobook.run.interrupts import SIGNALS, Interrupted, Interrupts
 from ppobook.run.state import Kept
@@ -340,6 +340,22 @@ def test_a_full_disk_says_what_is_saved(engine, tmp_path, monkeypatch, first, sa
         engine.new(out=tmp_path / "run")
     assert not hasattr(caught.value, "__notes__")
     assert not first or engine.load(tmp_path / "run").history["update"].max() == 2
+
+
+def test_a_disk_that_is_full_after_a_checkpoint(engine, tmp_path, monkeypatch):
+    """The checkpoint counts, and not history.csv."""
+
+    def write(path, content, *, sync=True):
+        if "history" in path.name and (path.parent / "checkpoint-000004").exists():
+            raise OSError(28, "No space left on device")
+        atomic_write(path, content, sync=sync)
+
+    monkeypatch.setattr(checkpoint_module, "atomic_write", write)
+    with pytest.raises(
+        OSError, match=r"on a disk with room left, got.*; update 4 is saved: make room and re"
+    ):
+        engine.new(out=tmp_path / "run")
+    assert len(engine.load(tmp_path / "run").history) == 4
 
 
 def test_a_disk_that_is_full_when_an_error_comes(engine, at_update, tmp_path, monkeypatch):

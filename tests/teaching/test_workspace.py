@@ -197,28 +197,24 @@ def test_where_the_book_is(book, tmp_path, monkeypatch):
     assert workspace.find_source() == book.resolve()
 
 
-def test_a_wrong_destination_is_refused(book, tmp_path, monkeypatch):
+def test_a_wrong_folder_is_refused(book, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     for empty in ("", " "):
-        with pytest.raises(ValueError, match=r"destination must be a folder for your copies, got ' ?'"):
+        with pytest.raises(ValueError, match=r"folder must be a folder for your copies, got ' ?'"):
             workspace.sync(empty, book)
-        with pytest.raises(ValueError, match=r"destination must be a folder for your copies, got ' ?'"):
+        with pytest.raises(ValueError, match=r"folder must be a folder for your copies, got ' ?'"):
             workspace.reset("nothing", empty, book)
     assert sorted(tmp_path.iterdir()) == before
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(
-        NotADirectoryError, match=r"destination must be a folder for your copies, got the file"
-    ):
+    with pytest.raises(NotADirectoryError, match=r"folder must be a folder for your copies, got the file"):
         workspace.sync(tmp_path / "file", book)
-    with pytest.raises(OSError, match=r"destination must be writable, got .*\(Not a directory\)"):
+    with pytest.raises(OSError, match=r"folder must be writable, got .*\(Not a directory\)"):
         workspace.sync(tmp_path / "file" / "work", book)
-    with pytest.raises(
-        ValueError, match=r"destination must be a folder for your copies, .* got the book's own"
-    ):
+    with pytest.raises(ValueError, match=r"folder must be a folder for your copies, .* got the book's own"):
         workspace.sync(book, book)
     for mine in ("chapters", "exercises/mine"):
-        with pytest.raises(ValueError, match=r"destination must be .* got one with the book's own files"):
+        with pytest.raises(ValueError, match=r"folder must be .* got one with the book's own files"):
             workspace.sync(book / mine, book)
         assert not (book / mine / "chapters").exists()
 
@@ -323,7 +319,7 @@ def test_each_reset_has_a_backup_of_its_own(book, work):
 def test_a_folder_that_is_not_there_is_not_made_by_a_reset(book, tmp_path):
     with pytest.raises(
         FileNotFoundError,
-        match=r"destination must be the folder of your copies, got .*nowhere', which does not exist",
+        match=r"folder must be the folder of your copies, got .*nowhere', which does not exist",
     ):
         workspace.reset("double", tmp_path / "nowhere", book)
     assert not (tmp_path / "nowhere").exists()
@@ -335,7 +331,7 @@ def test_a_folder_that_may_not_be_written(book, work, monkeypatch):
 
     monkeypatch.setattr(os, "replace", denied)
     for call in (lambda: workspace.sync(book / "mine", book), lambda: workspace.reset("double", work, book)):
-        with pytest.raises(OSError, match=r"destination must be writable, got .* \(Permission denied\)"):
+        with pytest.raises(OSError, match=r"folder must be writable, got .* \(Permission denied\)"):
             call()
 
 

@@ -182,8 +182,8 @@ def _print_anything() -> None:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # "surrogateescape", the default of the C locale, refuses such characters too; "backslashreplace", that
-        # of stderr, would write \\u2026.
+        # "surrogateescape", the default of the C locale, refuses such characters too, and "backslashreplace",
+        # stderr's, would write \u2026.
         if isinstance(stream, io.TextIOWrapper) and stream.errors in _UNREADABLE:
             stream.reconfigure(errors="ppobook")
 

@@ -177,12 +177,11 @@ def _read_file(path: Path) -> Records:
         )
     if is_run(path):
         raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a run: pass it as model")
-    if path.is_dir():
-        raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a folder")
     if not path.is_file():
-        raise FileNotFoundError(
-            f"data must be a JSONL file, got {str(path)!r}, where there is none. What datasets.load_dataset "
-            "or load_from_disk returns can be passed as it is"
+        kind, what = (ValueError, "a folder") if path.is_dir() else (FileNotFoundError, "where there is none")
+        raise kind(
+            f"data must be a JSONL file, got {str(path)!r}, {what}. What datasets.load_dataset or "
+            "load_from_disk returns can be passed as it is"
         )
     if path.suffix.lower() in (".gz", ".bz2", ".xz", ".zst", ".zip"):
         raise ValueError(f"data must be a JSONL file, got {str(path)!r}, a compressed one: unpack it")

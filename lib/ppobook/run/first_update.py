@@ -27,7 +27,9 @@ def check_networks(learner: Any, rollout: Any) -> None:
         No parameter that requires a gradient gets one; or the same observations give something else a second
         time, as with dropout.
     """
-    seen, actions = (x.transpose(0, 1).flatten(0, 1)[:_STEPS] for x in (rollout.observations, rollout.actions))
+    seen, actions = (
+        x.transpose(0, 1).flatten(0, 1)[:_STEPS] for x in (rollout.observations, rollout.actions)
+    )
     outputs = {
         "policy": ("log-probabilities", lambda: learner.policy.distribution(seen).logp(actions)),
         "value": ("values", lambda: learner.value(seen)),
@@ -45,8 +47,8 @@ def check_networks(learner: Any, rollout: Any) -> None:
                 raise TypeError(f"{whose} must return {what} as a tensor, got {kind_of(x)}")
         if not torch.allclose(first, again, rtol=1e-4, atol=1e-5, equal_nan=True):
             raise ValueError(
-                f"{whose} must be a deterministic function of each observation, got other {what} for the same "
-                "observations a second time. Leave dropout and noise out"
+                f"{whose} must be a deterministic function of each observation, got other {what} for the "
+                "same observations a second time. Leave dropout and noise out"
             )
         _refuse_without_gradient(whose, network, what, first)
         if isinstance(inner := getattr(network, "network", None), nn.Module):
@@ -106,4 +108,6 @@ class Unstepped:
         if same:
             which = f"{same[0]} is" if len(same) == 1 else f"{same[0]} and {len(same) - 1} more are"
             groups = " or ".join(f"{self.kind}.{name}" for name in self.optimizers)
-            say(f"{which} not trained: in no parameter group of {groups}, and not changed in the first update")
+            say(
+                f"{which} not trained: in no parameter group of {groups}, and not changed in the first update"
+            )
