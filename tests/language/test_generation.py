@@ -367,6 +367,9 @@ INTEGER, IDS = "must be an integer of at least 1, got", r"prompts must be in \[0
         ({"generator": None}, TypeError, "generator must be a torch.Generator if .*, got None"),
         ({"generator": 3}, TypeError, "generator must be a torch.Generator if .*, got 3"),
         ({"numbers": torch.rand(2, 3)}, ValueError, r"numbers must have shape \(2, 4\)"),
+        ({"numbers": [[0.5] * 4] * 2}, TypeError, "numbers must be a torch tensor, got list"),
+        ({"numbers": torch.full((2, 4), 2.0)}, ValueError, r"numbers must be in \[0, 1\), got 2 to 2"),
+        ({"numbers": torch.full((2, 4), math.nan)}, ValueError, r"numbers must be in \[0, 1\), got nan"),
         ({"at_once": 0}, ValueError, f"at_once {INTEGER} 0"),
     ],
 )

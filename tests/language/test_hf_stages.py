@@ -18,12 +18,15 @@ from small_pretrained import (
 )
 
 from ppobook.language import gpt2, hf
+from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, evaluate
+from ppobook.language.generation import generate
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.registry import STAGES, stage_class
+from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
-from ppobook.language.tokens import left_pad
+from ppobook.language.tokens import completion_logits, left_pad
 from ppobook.language.training import train
 from ppobook.language.world import World
 
@@ -218,6 +221,16 @@ def test_models_in_memory_are_evaluated_as_folders_are(transformers, folders, tm
         trained("ppo", net_of("gpt2"), **how | {"reward": net_of("gpt2")})
     with pytest.raises(ValueError, match="tokenizer must be passed with a model in memory"):
         evaluate(net_of("gpt2"), ASKED)
+    rows = prompts_of(ASKED, open_tokenizer(words()))
+    with pytest.raises(TypeError, match=r"tokenizer must be a Tokenizer, such as Run.tokenizer or one"):
+        prompts_of(ASKED, words())
+    for call in (
+        lambda net: completion_logits(net, some_completions()),
+        lambda net: generate(net, rows.tokens, rows.mask, 4, temperature=0),
+        RewardModel,
+    ):
+        with pytest.raises(TypeError, match="one that open_pretrained returns, got a GPT2LMHeadModel"):
+            call(net_of("gpt2"))
     for name in ("policy", "reference", "reward_model"):
         with pytest.raises(TypeError, match=f"{name} must be a model of transformers, .* got Linear"):
             evaluate(**{"policy": net_of("gpt2"), "data": ASKED, **given, name: torch.nn.Linear(2, 2)})

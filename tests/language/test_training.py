@@ -478,7 +478,18 @@ def test_runs_of_another_vocabulary(tmp_path):
         with pytest.raises(ValueError, match=message):
             train(**given, **changes)
     # As many words, and others.
-    swapped = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, updates=1, batch_size=4, progress=False)
+    small = {"updates": 1, "batch_size": 4, "progress": False}
+    swapped = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, **small)
+    for call in (
+        lambda: train("sft", base, RECORDS, tokenizer=SWAPPED, **small),
+        lambda: evaluate(base, RECORDS, tokenizer=SWAPPED),
+    ):
+        with pytest.raises(ValueError, match="tokenizer must have the run's word 'tell', got 'grim'"):
+            call()
+    with pytest.raises(ValueError, match="reference must have the policy's word 'tell', got 'grim'"):
+        evaluate(base, n=2, reference=swapped)
+    with pytest.raises(ValueError, match="reward_model must be left out for the true reward of a World"):
+        evaluate(base, n=2, reward_model="gold")
     with pytest.raises(ValueError, match="reference must have the model's word 'tell', got 'grim'"):
         train(**given, model=base, reward="gold", reference=swapped)
 

@@ -49,7 +49,9 @@ def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
     same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
 
 
-@pytest.mark.parametrize("one", ["1.5", b"1", np.ones(1), torch.ones(1)], ids=repr)
+@pytest.mark.parametrize(
+    "one", ["1.5", b"1", np.ones(1), torch.ones(1), np.complex64(1), 10**400], ids=lambda x: repr(x)[:20]
+)
 def test_rewards_that_are_no_numbers(one):
     with pytest.raises(TypeError, match=r"reward f must return numbers, got .* for completion 0"):
         numbers_of("f", [one] * 3, 3)

@@ -170,7 +170,7 @@ def best_of_n_curve(
     order = score.argsort(axis=1, kind="stable")
     ranked = {name: _average_ties(score, x, order) for name, x in known.items()}
     rows = []
-    for n in ns:
+    for n in validation.counts("ns", ns):
         n = validation.count("ns", n, high=draws)
         weights = _probability_of_best(draws, n)
         kl = np.mean([best_of_n_kl_exact(np.full(draws, 1 / draws), row, n) for row in score])

@@ -25,6 +25,11 @@ class Encoder:
     """
 
     def __init__(self, tokenizer: Any) -> None:
+        if not hasattr(tokenizer, "eos"):
+            raise TypeError(
+                "tokenizer must be a Tokenizer, such as Run.tokenizer or one that open_pretrained returns, "
+                f"got {type(tokenizer).__name__}"
+            )
         self.tokenizer = tokenizer
         self.retokenized = 0
 

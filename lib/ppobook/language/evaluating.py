@@ -22,12 +22,18 @@ from ppobook.language.opening import (
     open_model,
     refuse_other_tokens,
     refuse_other_words,
+    refuse_replaced_words,
     tokenizer_in,
 )
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_STORED
-from ppobook.language.tokens import Completions, Tokenizer, checked_temperature, completion_logits
+from ppobook.language.tokens import (
+    Completions,
+    Tokenizer,
+    checked_temperature,
+    completion_logits,
+)
 from ppobook.language.world import World
 from ppobook.run.folder import RunFolder
 
@@ -132,6 +138,8 @@ def evaluate(
         raise ValueError("policy must be a language model, got a reward model")
     if data is None and run is not None:
         data = world = run.world
+    if run is not None and tokenizer is not None:
+        refuse_replaced_words(tokenizer, run.tokenizer)
     if data is None:
         raise ValueError("data must be a World, or data with prompts, got None")
     if tokenizer is None:
@@ -250,6 +258,8 @@ def _run(name: str, given: Any) -> Run | None:
 
 
 def _score(reward_model: Any, tokenizer: Tokenizer, device: torch.device) -> Reward:
+    if isinstance(reward_model, str) and reward_model == "gold":
+        raise ValueError("reward_model must be left out for the true reward of a World, got 'gold'")
     if callable(reward_model) and not isinstance(reward_model, torch.nn.Module):
         return FunctionReward(reward_model, tokenizer)
     if is_pretrained(reward_model):

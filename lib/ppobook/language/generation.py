@@ -17,6 +17,7 @@ from ppobook.language.tokens import (
     check_tokens,
     checked_temperature,
     mask_of,
+    refuse_unless_language_model,
 )
 
 
@@ -90,7 +91,14 @@ def generate(
     rows = len(prompts)
     at_once = rows if at_once is None else validation.count("at_once", at_once)
     if numbers is not None:
-        validation.shape("numbers", numbers, (rows, max_new_tokens), "one a row and new token")
+        validation.shape(
+            "numbers",
+            validation.tensor("numbers", numbers),
+            (rows, max_new_tokens),
+            "one a row and new token",
+        )
+        if not ((numbers >= 0) & (numbers < 1)).all():
+            raise ValueError(f"numbers must be in [0, 1), got {numbers.min():g} to {numbers.max():g}")
     elif temperature == 0:
         numbers = torch.empty(rows, 0)
     elif isinstance(generator, torch.Generator):
@@ -173,11 +181,7 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
 def _checked_prompts(
     model: LanguageModel, prompts: Tensor, prompt_mask: Tensor | None, max_new_tokens: int
 ) -> tuple[Tensor, Tensor]:
-    if not hasattr(model, "start_cache"):
-        raise TypeError(
-            "model must be a language model, such as Run.model or one that open_pretrained returns, got a "
-            f"{type(model).__name__}"
-        )
+    refuse_unless_language_model(model, "start_cache")
     check_tokens("prompts", prompts)
     if prompt_mask is None:
         prompt_mask = torch.ones_like(prompts, dtype=torch.bool)

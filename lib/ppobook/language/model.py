@@ -31,7 +31,7 @@ from ppobook import validation
 from ppobook.fast import choose
 from ppobook.fast.declare import fast_form
 from ppobook.language.cache import KVCache, LayerCache
-from ppobook.language.tokens import check_tokens, embedding_errors, mask_of
+from ppobook.language.tokens import check_tokens, embedding_errors, mask_of, refuse_unless_language_model
 
 
 class LanguageModel(Protocol):
@@ -294,6 +294,7 @@ class Scalar(nn.Module):
 
     def __init__(self, body: Any, bias: bool = True) -> None:
         super().__init__()
+        refuse_unless_language_model(body, "width")
         # A pretrained model may have a head that is not tied to its embedding; it is not copied.
         self.body = body.headless() if hasattr(body, "headless") else copy.deepcopy(body)
         like = next(self.body.parameters())

@@ -75,6 +75,8 @@ def _open_policy(
     """A copy of the model that is trained, None for a new one, and the tokenizer."""
     name, tokenizer = STAGES.name_of(kind), _open_tokenizer(given.tokenizer)
     if origin is not None:
+        if tokenizer is not None:
+            refuse_replaced_words(tokenizer, origin.tokenizer)
         tokenizer = origin.tokenizer if tokenizer is None else tokenizer
         model = copy.deepcopy(origin.model)
         if how:
@@ -269,6 +271,13 @@ def refuse_other_words(name: str, mine: Any, tokenizer: Any, of: str = "model") 
         other, word = next((a, b) for a, b in zip(others, words, strict=True) if a != b)
         expected, got = f"word {word!r}", f"{other!r}"
     raise ValueError(f"{name} must have the {of}'s {expected}, got {got}: words differ")
+
+
+def refuse_replaced_words(tokenizer: Any, own: Any) -> None:
+    """Refuse a tokenizer that has another word where the run's own has one. It may have further words."""
+    for new, old in zip(getattr(tokenizer, "words", ()), getattr(own, "words", ()), strict=False):
+        if old is not None and new != old:
+            raise ValueError(f"tokenizer must have the run's word {old!r}, got {new!r}")
 
 
 def refuse_other_tokens(model: Any, tokenizer: Any, world: World | None) -> None:

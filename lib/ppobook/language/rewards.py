@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -174,10 +175,10 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
     for i, x in enumerate(given):
         try:
             # float() reads "1.5" and tensor([1.5]).
-            if isinstance(x, str | bytes) or getattr(x, "ndim", 0) > 0:
+            if isinstance(x, str | bytes | np.complexfloating) or getattr(x, "ndim", 0) > 0:
                 raise TypeError
             listed.append(float(x))
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
     if len(listed) != n:
         raise ValueError(f"reward {name} must return {n} numbers, one per completion, got {len(listed)}")

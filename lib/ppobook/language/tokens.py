@@ -409,6 +409,15 @@ def check_index(index: Tensor) -> None:
 # ------------------------------------------------------------------------- the model's output for each token
 
 
+def refuse_unless_language_model(model: Any, has: str = "hidden") -> None:
+    """Raise TypeError for what has no such method of a `LanguageModel`."""
+    if not hasattr(model, has):
+        raise TypeError(
+            "model must be a language model, such as Run.model or one that open_pretrained returns, got a "
+            f"{type(model).__name__}"
+        )
+
+
 def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
     """The logits of the distribution that each token of the completions is sampled from.
 
@@ -427,6 +436,7 @@ def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
     tensor, shape (B, T, V)
         With a gradient. Meaningless at padding.
     """
+    refuse_unless_language_model(model)
     start = completions.prompts.shape[1] - 1
     hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])
     return model.head(hidden[:, start:])
