@@ -60,7 +60,7 @@ BAD = [
     (lambda: CategoricalPolicy(4, 2, network=abs), "network must be a torch.nn.Module, got", TypeError),
     (
         lambda: CategoricalPolicy(4, 2, network=Own(3)).logits(FOUR),
-        r"network must return shape \(5, 2\) for observations of shape \(5, 4\), got \(5, 3\)",
+        r"network of CategoricalPolicy must return shape \(5, 2\) for .*, got \(5, 3\)",
     ),
     (
         lambda: CategoricalPolicy(4, 2, network=torch.nn.LSTM(4, 2)).logits(FOUR),

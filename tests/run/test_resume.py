@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from warm import started
 
 import ppobook.language
 from ppobook import load, train
+from ppobook.analysis.compare import compare
 from ppobook.run.interrupts import Interrupted
 from ppobook.training import read_record
 
@@ -163,6 +165,22 @@ def test_a_finished_run_has_the_config_of_its_folder(engine, tmp_path, capfd):
     assert run.config == engine.load(tmp_path / "run").config
     (name,) = less
     assert f"{name}=2 is not saved: the run has its" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("final", [None, 0.0])
+def test_a_longer_run_says_that_its_schedules_go_back(tmp_path, capfd, final):
+    settings = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 32, "num_minibatches": 2, "epochs": 1}
+    settings |= {"clip_eps_final": None}
+    train("ppo", total_steps=256, lr=1e-3, lr_final=final, hidden=(4,), out=tmp_path / "run", **settings)
+    capfd.readouterr()
+    train(resume=tmp_path / "run", total_steps=512)
+    said = "lr_final: schedules go by total_steps, so they go on at 50% of their way, where they were at 100%"
+    scheduled = final is not None
+    assert (said in capfd.readouterr().err) == scheduled
+    with warnings.catch_warnings(record=True):
+        notes = compare([tmp_path / "run"], "entropy").notes
+    went_back = f"{str(tmp_path / 'run')!r} was resumed with a larger total_steps: its schedules went back"
+    assert any(note.startswith(went_back) for note in notes) == scheduled
 
 
 def edited(folder, **changes):

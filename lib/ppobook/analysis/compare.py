@@ -205,6 +205,12 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         notes.append(
             "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
         )
+    for folder, record in records.items():
+        if _turned_back(record):
+            notes.append(
+                f"{str(folder)!r} was resumed with a larger total_steps: its schedules went back, unlike "
+                "those of a run in one go"
+            )
     if not groups:
         raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}")
     for note in notes:
@@ -218,6 +224,17 @@ def _settings(config: dict[str, Any]) -> dict[str, Any]:
     scheduled = any(name.endswith("_final") and value is not None for name, value in config.items())
     free = _NOT_SETTINGS if scheduled else (*_NOT_SETTINGS, "total_steps")
     return {name: value for name, value in config.items() if name not in free}
+
+
+def _turned_back(record: Record) -> bool:
+    """Whether a schedule of a run has gone back on its way: schedules go by total_steps, which grew."""
+    for name, final in record.config.items():
+        scheduled = name.removesuffix("_final")
+        if scheduled != name and final is not None and scheduled in record.history:
+            way = final - record.config[scheduled]
+            if (record.history[scheduled].diff() * way < -1e-9 * way**2).any():
+                return True
+    return False
 
 
 def _comparable(metric: str, records: dict[Path, Record]) -> tuple[dict[Path, Record], int, list[str]]:

@@ -176,8 +176,8 @@ def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
         raise TypeError(f"network must return a tensor, got {validation.kind_of(y)}")
     if y.shape != (*x.shape[:-1], outputs):
         raise ValueError(
-            f"network must return shape {(*x.shape[:-1], outputs)} for observations of shape "
-            f"{tuple(x.shape)}, got {tuple(y.shape)}"
+            f"network of {type(module).__name__} must return shape {(*x.shape[:-1], outputs)} for "
+            f"observations of shape {tuple(x.shape)}, got {tuple(y.shape)}"
         )
     return y
 

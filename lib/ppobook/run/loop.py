@@ -212,6 +212,13 @@ class TrainingLoop(abc.ABC):
             done = counted(self.position, self.unit)
             say(f"{', '.join(asked)} is not saved: the run has its {done} already")
             self.config = before
+        schedules = [name for name, x in self.config.items() if name.endswith("_final") and x is not None]
+        if schedules and self.config[self.limit] != before[self.limit]:
+            then = min(1.0, self.position / before[self.limit])
+            say(
+                f"{', '.join(schedules)}: schedules go by {self.limit}, so they go on at {self.progress:.0%} "
+                f"of their way, where they were at {then:.0%}"
+            )
 
     def _refuse_grown(self) -> None:
         """Raise ValueError if a module has other weights than when training began: no run could load them."""
