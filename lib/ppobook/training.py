@@ -201,7 +201,7 @@ def train(
         Resume from the last checkpoint in this folder. Everything else stays as it was: of the other
         arguments only `total_steps`, `checkpoint_every`, `checkpoint_minutes`, `device`, `num_threads`,
         `progress` and `tensorboard` may change.
-        Schedules go by `total_steps`, so a larger one puts a finished schedule back to its middle; this is said.
+        Schedules go by `total_steps`, so a larger one puts a finished schedule back to its middle.
     device : str, default "cpu"
         Where the networks are put.
     num_threads : int, default 1
