@@ -35,7 +35,7 @@ from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import checked_device, stream
 from ppobook.run.progress import say
 from ppobook.run.registry import short_name
-from ppobook.run.settings import argument
+from ppobook.run.settings import argument, schedules
 from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
 from ppobook.settings import CONTINUOUS, VECTORS
@@ -374,11 +374,7 @@ class _Training(TrainingLoop):
         """The settings that the preset has set, on a line of their own."""
         if not self.preset:
             return ""
-        ends = [
-            f"{name.removesuffix('_final')} goes to {x:g}"
-            for name, x in self.preset.items()
-            if name.endswith("_final")
-        ]
+        ends = [f"{name} goes to {final:g}" for name, final in schedules(self.preset).items()]
         listed = ", ".join(f"{name}={x!r}" for name, x in self.preset.items())
         at_end = f" ({' and '.join(ends)} at the end of the run)" if ends else ""
         return f"\npreset for {self.config['env']}: {listed}{at_end}"
@@ -499,9 +495,7 @@ class _Training(TrainingLoop):
 
 def _same_updates(checkpoint: Checkpoint, config: dict[str, Any]) -> bool:
     """Whether updates that are repeated are as before: schedules go by `total_steps`."""
-    scheduled = ":" in config["algorithm"] or any(
-        name.endswith("_final") and x is not None for name, x in config.items()
-    )
+    scheduled = ":" in config["algorithm"] or schedules(config)
     return not scheduled or config["total_steps"] == checkpoint.config["total_steps"]
 
 

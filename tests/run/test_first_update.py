@@ -154,6 +154,16 @@ def test_an_optimizer_that_needs_a_closure_is_refused_before_training(kind, name
     assert not out.exists()
 
 
+@pytest.mark.parametrize(("optimizer", "got"), [(None, "None"), (torch.optim.Adam, "Adam")])
+@pytest.mark.parametrize(("kind", "method"), [(PPO, "gradient_step"), (language_ppo.PPO, "optimizer_step")])
+def test_what_is_no_optimizer_is_refused_before_training(kind, method, optimizer, got):
+    mine = own_optimizer(kind, "optimizer", lambda one: optimizer)
+    language = partial(train_stage, model=decoder(), **LANGUAGE)
+    message = rf"Mine\.optimizer must be an optimizer, got {got}\. Override {method} if it needs none"
+    with pytest.raises(TypeError, match=message):
+        (language if kind is language_ppo.PPO else partial(train, **SMALL))(mine)
+
+
 def test_a_method_of_ones_own_may_step_with_a_closure():
     def critic_step(self, minibatch):
         def closure():

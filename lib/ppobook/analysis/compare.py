@@ -22,6 +22,7 @@ from ppobook.analysis.files import new_file, writing
 from ppobook.evaluation import aggregate
 from ppobook.run.files import atomic_write
 from ppobook.run.registry import short_name
+from ppobook.run.settings import schedules
 from ppobook.run.spellings import did_you_mean
 from ppobook.training import Record, read_record
 
@@ -221,18 +222,16 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
     """The settings that a run's results depend on."""
-    scheduled = any(name.endswith("_final") and value is not None for name, value in config.items())
-    free = _NOT_SETTINGS if scheduled else (*_NOT_SETTINGS, "total_steps")
+    free = _NOT_SETTINGS if schedules(config) else (*_NOT_SETTINGS, "total_steps")
     return {name: value for name, value in config.items() if name not in free}
 
 
 def _turned_back(record: Record) -> bool:
     """Whether a schedule of a run has gone back on its way: schedules go by total_steps, which grew."""
-    for name, final in record.config.items():
-        scheduled = name.removesuffix("_final")
-        if scheduled != name and final is not None and scheduled in record.history:
-            way = final - record.config[scheduled]
-            if (record.history[scheduled].diff() * way < -1e-9 * way**2).any():
+    for name, final in schedules(record.config).items():
+        if name in record.history:
+            way = final - record.config[name]
+            if (record.history[name].diff() * way < -1e-9 * way**2).any():
                 return True
     return False
 

@@ -19,6 +19,7 @@ from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.metrics import check_metrics, refuse_unless_finite
 from ppobook.run.naming import in_shell, named
 from ppobook.run.progress import Progress, events, say
+from ppobook.run.settings import schedules
 from ppobook.run.state import Kept
 from ppobook.run.weights import norm_of, weights_are_finite, weights_diverged
 from ppobook.validation import NotFiniteError, counted, reason
@@ -212,11 +213,12 @@ class TrainingLoop(abc.ABC):
             done = counted(self.position, self.unit)
             say(f"{', '.join(asked)} is not saved: the run has its {done} already")
             self.config = before
-        schedules = [name for name, x in self.config.items() if name.endswith("_final") and x is not None]
-        if schedules and self.config[self.limit] != before[self.limit]:
+        scheduled = schedules(self.config)
+        if scheduled and self.config[self.limit] != before[self.limit]:
             then = min(1.0, self.position / before[self.limit])
+            listed = ", ".join(f"{name}_final" for name in scheduled)
             say(
-                f"{', '.join(schedules)}: schedules go by {self.limit}, so they go on at {self.progress:.0%} "
+                f"{listed}: schedules go by {self.limit}, so they go on at {self.progress:.0%} "
                 f"of their way, where they were at {then:.0%}"
             )
 

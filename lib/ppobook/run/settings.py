@@ -64,6 +64,15 @@ def fast_by_default() -> bool:
     return word.lower() in ("1", "true")
 
 
+def schedules(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that change during a run, by name, and where each goes: `lr` to `lr_final`, and so on."""
+    return {
+        name.removesuffix("_final"): final
+        for name, final in config.items()
+        if name.endswith("_final") and final is not None
+    }
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run: `fast`, and the fields that a subclass adds."""

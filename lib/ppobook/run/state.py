@@ -170,8 +170,15 @@ def check_state(learner: Stateful) -> None:
         )
     _refuse_unlisted(learner, vars(learner))
     for name, method in learner.stepped_by.items():
-        own = not getattr(learner, method).__module__.startswith(f"{ppobook.__name__}.")
-        if not own and _needs_closure(optimizer := getattr(learner, name)):
+        if not getattr(learner, method).__module__.startswith(f"{ppobook.__name__}."):
+            continue
+        optimizer = getattr(learner, name)
+        if isinstance(optimizer, type) or (optimizer is None and name == "optimizer"):
+            got = getattr(optimizer, "__name__", None)
+            raise TypeError(
+                f"{kind}.{name} must be an optimizer, got {got}. Override {method} if it needs none"
+            )
+        if _needs_closure(optimizer):
             raise TypeError(
                 f"{kind}.{name} must be an optimizer with a step() that needs no closure, got "
                 f"{type(optimizer).__name__}. Override {method} to step it otherwise"
