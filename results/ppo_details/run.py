@@ -1,8 +1,8 @@
 """Chapter 5: PPO with one detail changed at a time, on CartPole, Acrobot and Pendulum.
 
-The base is the library's preset of each environment with the same details switched on in all three: advantages
-normalized over each minibatch, rewards scaled, a learning rate that falls to 0, gradients clipped at 0.5. Each
-other case differs from it in one thing.
+The base is the library's preset of each environment, with the same details in all three: advantages normalized
+over each minibatch, rewards scaled, a learning rate that falls to 0, gradients clipped at 0.5. Each other case
+differs from it in one thing.
 """
 
 import dataclasses
