@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from . import figure_site
+
 ROOT = Path(__file__).resolve().parents[2]
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -50,6 +52,25 @@ def served(folder: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def small_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with a page for each interactive figure, its caption and a reference to it."""
+    return figure_site.build(tmp_path_factory.mktemp("figures"))
+
+
+@pytest.fixture(scope="session")
+def http(small_site: Path) -> Iterator[str]:
+    """The first page of the small site, from a server."""
+    with served(small_site) as address:
+        yield f"{address}/index.html"
+
+
+@pytest.fixture(params=["http", "file"])
+def address(request: pytest.FixtureRequest, small_site: Path, http: str) -> str:
+    """That page, once from a server and once from the disk."""
+    return http if request.param == "http" else (small_site / "index.html").as_uri()
 
 
 @contextmanager

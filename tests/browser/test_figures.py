@@ -1,23 +1,14 @@
-"""The interactive figures on a page, from a server and from a file; `test_lab` has them in JupyterLab.
-
-They stand on a small site of their own, made from what a notebook would store, so that a figure is tested
-whether or not a chapter shows it already.
-"""
+"""The interactive figures on a page, from a server and from a file; `test_lab` has them in JupyterLab."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -25,91 +16,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from ppobook.teaching import figures
 
-from .conftest import DESKTOP, PHONE, ROOT, served
+from .conftest import DESKTOP, PHONE
+from .figure_site import CAPTION, PAGES, fits, held, live
 
 # One worker builds the small site, once.
 pytestmark = pytest.mark.xdist_group("figures")
-
-CONF = f"""
-project = "figures"
-extensions = ["myst_nb", "ppobook.teaching.site"]
-html_theme = "sphinx_book_theme"
-html_context = {{"default_mode": "auto"}}
-html_favicon = {str(ROOT / "_static" / "favicon.svg")!r}
-nb_execution_mode = "off"
-numfig = True
-exclude_patterns = ["_build"]
-"""
-
-
-def film() -> figures.Figure:
-    """A game that ends after 20 pushes, and one that goes on to the limit."""
-    start = np.zeros(4)
-    falls, stands = np.linspace(start, [0, 0, 0.25, 0], 21), np.linspace(start, [1, 0, 0, 0], 501)
-    return figures.film({"falls": falls, "stands": stands})
-
-
-CAPTION = "Slide the baseline, and watch the arrows."
-# Page, figure, and the begin of its alt text; the first page leads to the others.
-PAGES = {
-    "index": (figures.baseline, "Three arrows, one for each arm"),
-    "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
-    "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
-    "film": (film, "A film of 2 games of CartPole"),
-}
-
-
-@pytest.fixture(scope="module")
-def small_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site with a page for each figure, its caption and a reference to it."""
-    folder = tmp_path_factory.mktemp("figures")
-    before = os.environ.get("PPOBOOK_BUILD")
-    os.environ["PPOBOOK_BUILD"] = "1"
-    try:
-        bundles = {page: make()._repr_mimebundle_() for page, (make, _) in PAGES.items()}
-    finally:
-        os.environ.pop("PPOBOOK_BUILD")
-        if before is not None:
-            os.environ["PPOBOOK_BUILD"] = before
-    v4 = nbformat.v4
-    for page, (data, metadata) in bundles.items():
-        name = f"{data[figures.MIME]['module']}-figure"
-        cell = v4.new_code_cell("figure", execution_count=1)
-        cell.metadata["mystnb"] = {"figure": {"caption": CAPTION, "name": name}}
-        cell.metadata["tags"] = ["hide-input"]
-        cell.outputs = [v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
-        text = f"# A page\n\nSee {{numref}}`{name}`."
-        if page == "index":
-            text += "\n\n```{toctree}\n:hidden:\n" + "\n".join(list(PAGES)[1:]) + "\n```"
-        notebook = v4.new_notebook(cells=[v4.new_markdown_cell(text), cell])
-        notebook.metadata["kernelspec"] = {
-            "name": "python3",
-            "display_name": "Python 3",
-            "language": "python",
-        }
-        nbformat.write(notebook, folder / f"{page}.ipynb")
-    (folder / "conf.py").write_text(CONF)
-    out = folder / "_build"
-    subprocess.run([sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", folder, out], check=True)
-    return out
-
-
-@pytest.fixture(scope="module")
-def http(small_site: Path) -> Iterator[str]:
-    with served(small_site) as address:
-        yield f"{address}/index.html"
-
-
-@pytest.fixture(params=["http", "file"])
-def address(request: pytest.FixtureRequest, small_site: Path, http: str) -> str:
-    """The page, once from a server and once from the disk."""
-    return http if request.param == "http" else (small_site / "index.html").as_uri()
-
-
-def live(page: Page, address: str, name: str = "index") -> Locator:
-    page.goto(address.replace("index.html", f"{name}.html"))
-    expect(page.locator(".ppobook-figure[data-live]")).to_have_count(1)
-    return page.locator(".ppobook-figure .figure")
 
 
 def numbers(figure: Locator) -> tuple[float, float, list[float], int]:
@@ -300,11 +211,6 @@ def test_a_broken_figure_stays_a_picture(page: Page, http: str) -> None:
 # E1
 
 
-def held(figure: Locator, name: str) -> Any:
-    """A number as the figure has it, with all its digits."""
-    return json.loads(figure.locator(f"[data-number={name}]").get_attribute("data-value") or '"missing"')
-
-
 SETTINGS = ("ratio", "advantage", "clip_eps")
 
 # Where each setting of the sliders leads, in one go: one by one, each number takes a hundredth of a second.
@@ -485,16 +391,7 @@ def test_the_table_says_who_is_outside(page: Page, http: str) -> None:
 
 def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
     page = open_page(phone=True)
-    page.set_viewport_size({"width": 360, "height": 740})
-    figure = live(page, http, "simplex")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    width = figure.evaluate("node => [node.scrollWidth, node.clientWidth]")
-    assert width[0] <= width[1], "the table must not stick out of the figure"
-    sizes = figure.evaluate(
-        """node => [...node.querySelectorAll("svg text")].map((text) =>
-             parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
-    )
-    assert min(sizes) > 11
+    fits(page, live(page, http, "simplex"), 360)
 
 
 # The film

@@ -426,6 +426,7 @@ MAKERS = {
     "baseline": figures.baseline,
     "clip": figures.clip_explorer,
     "film": a_film,
+    "gae": figures.gae_explorer,
     "simplex": figures.trust_region_step,
 }
 

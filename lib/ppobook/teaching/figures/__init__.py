@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
     from ppobook.teaching.figures._film import film
+    from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "clip_explorer",
     "clip_sample",
     "film",
+    "gae_explorer",
     "modules",
     "simplex_step",
     "single_pull",
@@ -51,6 +53,7 @@ _HOME = {
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
     "film": "_film",
+    "gae_explorer": "_gae",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

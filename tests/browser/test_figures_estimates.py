@@ -1,0 +1,116 @@
+"""The interactive figures of the chapter on advantages, on a page: their numbers are the library's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from ppobook.returns import gae, n_step_advantages
+from ppobook.teaching import figures
+
+from .figure_site import all_held, fits, held, live
+
+# On the worker that has built the small site.
+pytestmark = pytest.mark.xdist_group("figures")
+
+# E5
+
+
+READ = """figure => {
+  const rows = [...figure.querySelectorAll("tbody tr")];
+  const field = (row, label) => Number(row.querySelector(`input[aria-label^="${label}"]`).value);
+  const steps = rows.slice(0, -1);
+  return {
+    rewards: steps.map((row) => field(row, "Reward")),
+    values: rows.map((row) => field(row, "Value of the state")),
+    ends: steps.map((row) => Number(row.querySelector("select").value)),
+    final: steps.map((row) => field(row, "Value of the final")),
+  };
+}"""
+
+
+def segment_agrees(figure: Locator) -> tuple[np.ndarray, np.ndarray]:
+    """δ and advantages, which are those of the library for what stands in the fields."""
+    read = figure.evaluate(READ)
+    gamma, lam = (float(figure.locator(f"#{name}").input_value()) for name in ("gamma", "lam"))
+    ends = np.array(read["ends"])
+    final = np.where(ends == 2, read["final"], np.nan)  # so that nothing else is read
+    arguments = [np.array(read["rewards"]), np.array(read["values"]), ends == 1, ends == 2, final]
+    deltas = n_step_advantages(*arguments, n=1, gamma=gamma)
+    advantages, _ = gae(*arguments, gamma=gamma, lam=lam)
+    shown = all_held(figure)
+    np.testing.assert_allclose([shown[f"delta-{t}"] for t in range(len(deltas))], deltas, atol=1e-9)
+    np.testing.assert_allclose([shown[f"advantage-{t}"] for t in range(len(deltas))], advantages, atol=1e-9)
+    return deltas, advantages
+
+
+def test_gae_explorer_starts_with_the_librarys_numbers(page: Page, address: str) -> None:
+    figure = live(page, address, "gae")
+    deltas, advantages = segment_agrees(figure)
+    state = figures.gae_explorer().state
+    np.testing.assert_allclose(deltas, state["deltas"], atol=1e-9)
+    np.testing.assert_allclose(advantages, state["advantages"], atol=1e-9)
+
+
+def test_every_segment_at_every_end_of_the_sliders(page: Page, http: str) -> None:
+    figure = live(page, http, "gae")
+    for i in range(len(figures.gae_explorer().state["segments"])):
+        figure.get_by_label("Start from").select_option(str(i))
+        for gamma, lam in (("0", "0.8"), ("1", "1"), ("0.99", "0.95"), ("0.9", "0")):
+            figure.get_by_role("slider", name="γ").fill(gamma)
+            figure.get_by_role("slider", name="λ").fill(lam)
+            deltas, advantages = segment_agrees(figure)
+            if lam == "0":
+                np.testing.assert_allclose(advantages, deltas)
+
+
+def test_editing_a_segment(page: Page, http: str) -> None:
+    figure = live(page, http, "gae")
+    _, before = segment_agrees(figure)
+    figure.get_by_label("Reward of step 5").fill("-3")
+    _, after = segment_agrees(figure)
+    np.testing.assert_allclose(after[:4], before[:4], err_msg="the end at step 3 lets nothing through")
+    assert (after[4:6] < before[4:6]).all()
+    figure.get_by_label("After step 3 the episode").select_option("goes on")
+    assert segment_agrees(figure)[1][0] < before[0]
+    figure.get_by_label("After step 1 the episode").select_option("truncated")
+    final = figure.get_by_label("Value of the final observation of step 1")
+    expect(final).to_be_visible()
+    final.fill("7.5")
+    deltas, advantages = segment_agrees(figure)
+    assert deltas[1] == advantages[1] == pytest.approx(0.9 * 7.5 - 0.9)
+    figure.get_by_label("Value of the state after the last step").fill("")
+    np.testing.assert_allclose(all_held(figure)["delta-6"], deltas[6], err_msg="an empty field is no number")
+
+
+def test_the_arithmetic_of_the_entry_under_the_pointer_and_with_the_focus(page: Page, http: str) -> None:
+    figure = live(page, http, "gae")
+    said = figure.locator(".sum")
+    figure.locator("[data-number=delta-1]").hover()
+    expect(said).to_contain_text("= 0.000 + 0.90 × 0.400 − 0.900= −0.540")
+    figure.locator("[data-number=delta-3]").hover()
+    expect(said).to_contain_text("= 1.000 + 0.90 × 0 − 0.700= 0.300")
+    expect(said).to_contain_text("terminated")
+    figure.locator("[data-number=advantage-1]").focus()
+    expect(said).to_contain_text("= −0.540 + 0.90 × 0.80 × 0.446= −0.219")
+    expect(said).to_contain_text("δ1 + 0.720 δ2 + 0.518 δ3")
+    expect(said).not_to_contain_text("δ4")
+    expect(figure.locator("[data-number=advantage-1]")).to_have_attribute("aria-pressed", "true")
+    rings = figure.locator(".read").evaluate_all("nodes => nodes.map((node) => node.dataset.number)")
+    assert rings == ["delta-1", "advantage-2"]
+    expect(figure.get_by_role("status")).to_contain_text("Advantage of step 1")
+    figure.get_by_label("After step 1 the episode").select_option("truncated")
+    expect(said).to_contain_text("nothing is carried over")
+
+
+def test_gae_explorer_fits_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    figure = live(page, http, "gae")
+    figure.get_by_label("Start from").select_option("1")
+    fits(page, figure, 380)
+    figure.locator("[data-number=delta-2]").tap()
+    expect(figure.locator(".sum")).to_contain_text("0.230")
+    assert held(figure, "delta-2") == pytest.approx(0.23)
