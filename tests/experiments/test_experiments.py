@@ -9,7 +9,7 @@ from toy_experiment import height
 
 import ppobook
 from ppobook import _reads, experiments
-from ppobook.experiments import recording, tables
+from ppobook.experiments import engines, tables
 
 CALLS = []
 
@@ -69,7 +69,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
     CALLS.clear()
     seen = []
 
-    real = recording._measure
+    real = engines.measure
 
     def breaks_at_the_fourth(fn, task):
         if len(seen) == 3:
@@ -77,7 +77,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
         seen.append(task)
         return real(fn, task)
 
-    monkeypatch.setattr(recording, "_measure", breaks_at_the_fourth)
+    monkeypatch.setattr(engines, "measure", breaks_at_the_fourth)
     with pytest.raises(KeyboardInterrupt):
         experiments.record("toy", toy, SETTINGS, range(3), workers=0, folder=tmp_path)
     monkeypatch.undo()

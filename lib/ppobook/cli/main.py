@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": ("ppobook.cli.compare:compare", "compare runs, with intervals over their seeds"),
     "watch": ("ppobook.cli.evaluate:watch", "film a trained policy"),
     "export": ("ppobook.cli.evaluate:export", "export a trained policy to ONNX"),
+    "record": ("ppobook.cli.record:record", "run a recorded experiment: many settings and seeds, one table"),
     "envs": ("ppobook.cli.work:envs", "list environments"),
     "work": ("ppobook.cli.work:work", "copy chapters and exercises into a folder of your own"),
     "reset": ("ppobook.cli.work:reset", "start an exercise over; your answers go into a backup"),

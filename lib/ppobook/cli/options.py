@@ -28,6 +28,7 @@ from ppobook.run.spellings import did_you_mean
 Run = Annotated[str, tyro.conf.arg(metavar="RUN")]
 File = Annotated[str, tyro.conf.arg(metavar="FILE")]
 MaybeRun = Annotated[str | None, tyro.conf.arg(metavar="RUN")]
+MaybeFolder = Annotated[str | None, tyro.conf.arg(metavar="FOLDER")]
 MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 
 

@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import inspect
 import io
 import json
-import multiprocessing
 import os
-import platform
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ppobook import validation
+from ppobook.experiments.engines import Function, Row, Task, here, on_ray, versions
 from ppobook.experiments.tables import results_folder
 from ppobook.run.files import atomic_write
+from ppobook.run.progress import Progress
 
-Row = dict[str, Any]
-Task = tuple[dict[str, Any], int]
+# Arguments that go before those in a script: what `ppobook record` was given.
+_given: ContextVar[dict[str, Any] | None] = ContextVar("given", default=None)
 
 
 def record(
     name: str,
-    fn: Callable[..., Any],
+    fn: Function,
     settings: Sequence[dict[str, Any]],
     seeds: Iterable[int],
     *,
     workers: int = 2,
+    ray: str | None = None,
     folder: str | Path | None = None,
     digits: int = 6,
     note: str = "",
+    progress: bool | None = None,
 ) -> Path:
     """Run `fn(seed=…, **setting)` for every setting and seed, and write the rows as one tidy table.
 
     A killed run loses at most the pairs under way: each finished pair is kept in `partial.jsonl`, and the
-    next call with the same `fn` resumes from there. The table is written atomically when all are done.
+    next call with the same `fn` resumes from there. The table is written atomically when all are done. It is
+    the same however many workers there are, and wherever they run, if `fn` is a function of its arguments.
 
     Parameters
     ----------
@@ -55,12 +58,18 @@ def record(
     seeds : iterable of int
     workers : int
         Number of worker processes. 0 runs everything in this process, which is easier to debug.
+    ray : str, optional
+        Address of a Ray cluster to run on instead, one pair on each of its CPUs: "auto" for the cluster of
+        this machine, or "HOST:PORT". If a node is lost, the pairs that it was running run again elsewhere.
     folder : path, optional
         Parent of the experiment's folder. Default: the checkout's `results/`.
     digits : int
         Significant digits of floats in the table.
     note : str
         A sentence for the facts: what was fixed before the run, what is being compared.
+    progress : bool, optional
+        True: a progress bar with the time left. None: a bar in a terminal and in a notebook, elsewhere a line
+        now and then. False: nothing.
 
     Returns
     -------
@@ -71,8 +80,13 @@ def record(
     ------
     ValueError
         An invalid name, no settings or no seeds, a duplicate pair, a row whose column clashes with a
-        setting, or a partial run that was started with another `fn`.
+        setting, a partial run that was started with another `fn`, no cluster at the address, or a node with
+        other versions of the libraries.
     """
+    if (given := _given.get()) is not None:
+        workers = given.get("workers", workers)
+        ray, folder = given.get("ray", ray), given.get("folder", folder)
+    workers = validation.count("workers", workers, low=0)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
@@ -85,17 +99,25 @@ def record(
 
     done = _read_partial(partial, code)
     waiting = [task for task in tasks if _key(task) not in done]
-    with partial.open("a", encoding="utf-8") as log:
-        for task, rows, wall, cpu in _run(fn, waiting, workers):
-            clash = {"seed", *task[0]} & {column for row in rows for column in row}
+    engine = here(fn, waiting, workers) if ray is None else on_ray(fn, waiting, ray)
+    begun = len(tasks) - len(waiting)
+    with (
+        partial.open("a", encoding="utf-8") as log,
+        _resumable(partial),
+        Progress(len(tasks), begun, name, "run", progress) as shown,
+        contextlib.closing(engine),
+    ):
+        for count, (task, measured) in enumerate(engine, begun + 1):
+            clash = {"seed", *task[0]} & {column for row in measured.rows for column in row}
             if clash:
                 column = sorted(clash)[0]
                 raise ValueError(f"fn must return rows without columns of setting or seed, got {column!r}")
-            line: dict[str, Any] = {"task": _key(task), "code": code, "rows": rows, "wall": wall, "cpu": cpu}
+            line: dict[str, Any] = {"task": _key(task), "code": code, **measured._asdict()}
             log.write(json.dumps(line) + "\n")
             log.flush()
             os.fsync(log.fileno())
             done[line["task"]] = line
+            shown.show(count, {})
 
     kept = [done[_key(task)] for task in tasks]
     table = [
@@ -113,40 +135,39 @@ def record(
         "rows": len(table),
         "wall_seconds": round(sum(line["wall"] for line in kept), 1),
         "cpu_seconds": round(sum(line["cpu"] for line in kept), 1),
-        "workers": max(workers, 1),
-        "machine": machine(),
+        "workers": max(workers, 1) if ray is None else "on Ray",
+        "machine": "; ".join(sorted({line["machine"] for line in kept if "machine" in line})),
         "versions": versions(),
     }
     atomic_write(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     path = where / "table.csv"
     atomic_write(path, _as_csv(table, digits))
     partial.unlink()
+    if given is not None:
+        given.setdefault("written", []).append(path)
     return path
 
 
-def machine() -> str:
-    """Describe this machine: cores, processor and system, but no host name and no path."""
+@contextlib.contextmanager
+def overriding(given: dict[str, Any]) -> Iterator[None]:
+    """Within, `record` goes by these of its arguments, and adds its tables' paths to `given["written"]`."""
+    token = _given.set(given)
     try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS or Windows
-        cores = os.cpu_count() or 1
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
-        model = found.group(1).strip() if found else model
-    return f"{cores} core{'s' * (cores != 1)}, {model}, {platform.system()}"
+        yield
+    finally:
+        _given.reset(token)
 
 
-def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
-    found = {"python": platform.python_version()}
-    for package in ("ppobook", "torch", "numpy", "gymnasium", "pandas"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+@contextlib.contextmanager
+def _resumable(partial: Path) -> Iterator[None]:
+    """Note on whatever ends a run early how much of it is kept."""
+    try:
+        yield
+    except BaseException as error:
+        if kept := partial.read_text(encoding="utf-8").count("\n"):
+            kept_runs = validation.counted(kept, "finished run")
+            error.add_note(f"{kept_runs} kept in {partial}: the next call goes on from there")
+        raise
 
 
 def _tasks(settings: Sequence[dict[str, Any]], seeds: Iterable[int]) -> list[Task]:
@@ -165,7 +186,7 @@ def _key(task: Task) -> str:
     return json.dumps({"setting": task[0], "seed": task[1]}, sort_keys=True)
 
 
-def _digest(fn: Callable[..., Any]) -> str:
+def _digest(fn: Function) -> str:
     return hashlib.sha256(inspect.getsource(fn).encode()).hexdigest()[:16]
 
 
@@ -185,46 +206,6 @@ def _read_partial(path: Path, code: str) -> dict[str, dict[str, Any]]:
             )
         done[line["task"]] = line
     return done
-
-
-def _run(
-    fn: Callable[..., Any], tasks: list[Task], workers: int
-) -> Iterator[tuple[Task, list[Row], float, float]]:
-    if workers == 0:
-        for task in tasks:
-            yield (task, *_measure(fn, task))
-        return
-    # A fork would copy a process in which torch may already hold threads; a fresh process does not.
-    context = multiprocessing.get_context("spawn")
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            pending = {pool.submit(_measure, fn, task): task for task in tasks}
-            try:
-                for future in as_completed(pending):
-                    yield (pending[future], *future.result())
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    finally:
-        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
-
-
-def _measure(fn: Callable[..., Any], task: Task) -> tuple[list[Row], float, float]:
-    setting, seed = task
-    wall, cpu = time.perf_counter(), time.process_time()
-    rows = fn(seed=seed, **setting)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    if hasattr(rows, "to_dict"):
-        rows = rows.to_dict("records")
-    rows = [rows] if isinstance(rows, dict) else list(rows)
-    return [{str(key): _plain(value) for key, value in row.items()} for row in rows], wall, cpu
-
-
-def _plain(value: Any) -> Any:
-    """Convert a NumPy or torch scalar to a Python one, which JSON can hold."""
-    return value.item() if hasattr(value, "item") else value
 
 
 def _as_csv(rows: list[Row], digits: int) -> str:

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 def results_folder() -> Path:
     """The folder of recorded experiments: `results/` of a checkout, else the installed package's copy."""
     package = Path(__file__).resolve().parents[1]
-    checkout = package.parents[1]
-    if package.parent.name == "lib" and (checkout / "pyproject.toml").is_file():
-        return checkout / "results"
-    return package / "_results"
+    return package.parents[1] / "results" if is_checkout() else package / "_results"
+
+
+def is_checkout() -> bool:
+    """Whether the library is part of a checkout of the book, and not an installed package."""
+    package = Path(__file__).resolve().parents[1]
+    return package.parent.name == "lib" and (package.parents[1] / "pyproject.toml").is_file()
 
 
 def names() -> list[str]:
