@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -114,3 +116,85 @@ def test_gae_explorer_fits_a_phone(open_page: Any, http: str) -> None:
     figure.locator("[data-number=delta-2]").tap()
     expect(figure.locator(".sum")).to_contain_text("0.230")
     assert held(figure, "delta-2") == pytest.approx(0.23)
+
+
+# E6
+
+
+SWEEP = cache(lambda: figures.lambda_sweep().state)
+
+
+def sweep_agrees(figure: Locator) -> dict[str, Any]:
+    """The numbers on display, which are those of the library."""
+    state = SWEEP()
+    gamma, lam = (
+        float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan")
+        for name in ("gamma", "lam")
+    )
+    g, k = state["gammas"].index(gamma), state["lambdas"].index(lam)
+    critic = state["critics"][int(figure.locator("#critic").input_value())]
+    bias, variance = (np.array(critic[part][g]) for part in ("squared_bias", "variance"))
+    shown = all_held(figure)
+    assert [shown["squared_bias"], shown["variance"]] == [bias[k], variance[k]]
+    assert shown["sum"] == pytest.approx(bias[k] + variance[k])
+    assert shown["best"] == state["lambdas"][int(np.argmin(bias + variance))]
+    reach = np.sum((gamma * lam) ** np.arange(20_000)) if gamma * lam < 1 else None
+    assert shown["reach"] == (reach if reach is None else pytest.approx(reach))
+    return shown
+
+
+def test_lambda_sweep_by_keyboard(page: Page, address: str) -> None:
+    figure = live(page, address, "sweep")
+    assert sweep_agrees(figure)["best"] == 0.9
+    for label, keys in (
+        ("λ", ("ArrowRight", "End", "ArrowLeft", "Home")),
+        ("γ", ("ArrowRight", "End", "Home")),
+    ):
+        figure.get_by_role("slider", name=label).focus()
+        for key in keys:
+            page.keyboard.press(key)
+            sweep_agrees(figure)
+
+
+def test_every_critic_of_the_lambda_sweep(page: Page, http: str) -> None:
+    figure = live(page, http, "sweep")
+    for i, critic in enumerate(SWEEP()["critics"]):
+        figure.get_by_label("A critic").select_option(str(i))
+        for gamma in ("0", "4", "6"):
+            figure.get_by_role("slider", name="γ").fill(gamma)
+            sweep_agrees(figure)
+        figure.get_by_role("button", name="To the least sum").press("Enter")
+        shown = sweep_agrees(figure)
+        assert figure.locator("#lam").get_attribute("aria-valuetext") == f"{shown['best']:.2f}", critic[
+            "name"
+        ]
+        expect(figure.locator(".says")).to_contain_text("This is the least sum")
+
+
+def test_weights_of_the_n_step_returns(page: Page, http: str) -> None:
+    figure = live(page, http, "sweep")
+    bars = figure.locator("svg").first
+    expect(bars).to_have_attribute(
+        "aria-label", re.compile("n = 1: 0.50, n = 2: 0.25, n = 3: 0.13, n = 4: 0.06")
+    )
+    figure.get_by_role("slider", name="λ").fill("22")
+    expect(bars).to_have_attribute("aria-label", re.compile(r"n = 1: 0.05, .*all from n = 13 on: 0.54"))
+    heights = bars.locator("rect").evaluate_all(
+        "nodes => nodes.map((node) => Number(node.getAttribute('height')))"
+    )
+    lam = 0.95
+    expected = [(1 - lam) * lam**k for k in range(12)] + [lam**12]
+    np.testing.assert_allclose(np.array(heights) / sum(heights), expected, atol=1e-9)
+
+
+def test_lambda_can_be_dragged_on_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    figure = live(page, http, "sweep")
+    fits(page, figure, 380)
+    curves = figure.locator("svg.curves")
+    curves.scroll_into_view_if_needed()
+    box = curves.bounding_box()
+    assert box
+    curves.tap(position={"x": box["width"] * (46 + 0.9 * 286) / 340, "y": box["height"] / 2})
+    assert figure.locator("#lam").get_attribute("aria-valuetext") == "0.90"
+    sweep_agrees(figure)

@@ -428,6 +428,7 @@ MAKERS = {
     "film": a_film,
     "gae": figures.gae_explorer,
     "simplex": figures.trust_region_step,
+    "sweep": figures.lambda_sweep,
 }
 
 

@@ -24,19 +24,23 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
+    from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
 
 __all__ = [
     "METHODS",
     "MIME",
     "ClipSample",
     "Figure",
+    "GaeError",
     "SimplexStep",
     "baseline",
     "best_baseline",
     "clip_explorer",
     "clip_sample",
     "film",
+    "gae_error",
     "gae_explorer",
+    "lambda_sweep",
     "modules",
     "simplex_step",
     "single_pull",
@@ -47,13 +51,16 @@ __all__ = [
 _HOME = {
     "METHODS": "_simplex",
     "ClipSample": "_clip",
+    "GaeError": "_sweep",
     "SimplexStep": "_simplex",
     "baseline": "_baseline",
     "best_baseline": "_baseline",
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
     "film": "_film",
+    "gae_error": "_sweep",
     "gae_explorer": "_gae",
+    "lambda_sweep": "_sweep",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

@@ -1,0 +1,231 @@
+"""E6: what λ trades: the bias that a wrong critic brings against the variance of the rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ppobook import validation
+from ppobook.envs import TabularMDP, chain
+from ppobook.teaching import style
+from ppobook.teaching.figures._figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+    from numpy.typing import ArrayLike, NDArray
+
+# Where the sliders stop.
+_GAMMAS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
+# Closer together where the curves bend.
+_LAMBDAS = (
+    *(round(0.05 * k, 2) for k in range(16)),
+    *(round(0.8 + 0.025 * k, 3) for k in range(7)),
+    *(0.97, 0.98, 0.99, 1.0),
+)
+# Weights that get a bar of their own; all later ones share one.
+_BARS = 12
+
+
+class GaeError(NamedTuple):
+    """What `gae_error` found: two means over the steps of an episode.
+
+    Attributes
+    ----------
+    squared_bias : float
+        How far the estimate is off on average, squared.
+    variance : float
+        How much it scatters around its own mean.
+    """
+
+    squared_bias: float
+    variance: float
+
+
+def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: float) -> GaeError:
+    """Squared bias and variance of a GAE advantage in a world that is known, computed without sampling.
+
+    With the critic's value V̂(s) for a baseline, the advantage of an action should be Q(s, a) − V̂(s): an error
+    of the baseline moves no gradient. What lies between that and the mean of Â(s, a) is the bias. Both
+    numbers are means over the steps that an episode takes.
+
+        E[Â | s, a] = E[ δ + γ λ u(s') ]                   with u(s) = E[Â | s]
+        E[Â² | s, a] = E[ δ² + 2 γ λ δ u(s') + (γ λ)² m(s') ]   with m(s) = E[Â² | s]
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        Its gamma is the γ of the estimate. Every episode ends, under this policy.
+    probs : shape (S, A)
+        The policy.
+    critic : shape (S,)
+        V̂. That of a terminal state is not read: it counts as 0.
+    lam : float in [0, 1]
+
+    Returns
+    -------
+    GaeError
+
+    Raises
+    ------
+    ValueError, TypeError
+        A policy that is none or need not end, a critic of another shape or not finite, a lam outside [0, 1].
+    """
+    lam = validation.number("lam", lam, low=0, high=1)
+    critic = np.asarray(critic, dtype=float)
+    if critic.shape != (mdp.n_states,):
+        raise ValueError(f"critic must have shape ({mdp.n_states},), one value per state, got {critic.shape}")
+    inside = ~mdp.terminal
+    critic = np.where(inside, critic, 0.0)
+    validation.finite("critic", critic)
+    policy = np.asarray(probs, dtype=float)
+    aim = mdp.q_values(policy) - critic[:, None]  # refuses what is no policy
+    steps = _with_gamma(mdp, 1.0).state_occupancy(policy)[:, None] * policy
+    steps = steps / steps.sum()
+
+    decay = mdp.gamma * lam
+    # δ of a step from s by a to s'. Nothing happens in a terminal state.
+    delta = mdp.rewards + mdp.gamma * critic - critic[:, None, None]
+    going = mdp.P * inside[:, None, None]
+    under = policy[:, :, None] * going
+    between = under.sum(axis=1) * inside
+    unit = np.eye(mdp.n_states)
+    first = np.linalg.solve(unit - decay * between, (under * delta).sum(axis=(1, 2)))
+    square = delta**2 + 2 * decay * delta * first
+    second = np.linalg.solve(unit - decay**2 * between, (under * square).sum(axis=(1, 2)))
+
+    mean = (going * (delta + decay * first)).sum(axis=2)
+    mean_square = (going * (square + decay**2 * second)).sum(axis=2)
+    squared_bias = (steps * (mean - aim) ** 2).sum()
+    return GaeError(float(squared_bias), float((steps * (mean_square - mean**2)).sum()))
+
+
+def lambda_sweep(
+    mdp: TabularMDP | None = None,
+    probs: ArrayLike | None = None,
+    *,
+    error: float = 0.2,
+    gamma: float = 0.95,
+    lam: float = 0.5,
+) -> Figure:
+    """Slide λ and γ: the weights on the n-step returns, and squared bias, variance and their sum.
+
+    The numbers are exact (`gae_error`). The reader chooses among four critics: the true values, values that
+    are too high by `error` everywhere, values that are off by `error` up and down in turn, and 0 everywhere.
+
+    Parameters
+    ----------
+    mdp : TabularMDP, optional
+        The world; a chain of nine states if left out. Its gamma is not read: the slider sets it.
+    probs : shape (S, A), optional
+        The policy; on the chain it goes right seven times in ten, if left out. Another world's acts evenly.
+    error : float above 0
+        By how much the wrong critics are wrong.
+    gamma : one of 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1
+    lam : a multiple of 0.05 in [0, 1], or one of a few numbers between 0.8 and 1
+        Where the sliders start.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell. In JupyterLab, `widget().errors` holds the numbers on
+        display.
+
+    Raises
+    ------
+    ValueError
+        A number at which no slider can stand; otherwise as `gae_error`.
+    """
+    error = validation.number("error", error, low=0)
+    if gamma not in _GAMMAS:
+        raise ValueError(f"gamma must be one of {', '.join(f'{g:g}' for g in _GAMMAS)}, got {gamma!r}")
+    if lam not in _LAMBDAS:
+        raise ValueError(f"lam must be one of {', '.join(f'{x:g}' for x in _LAMBDAS)}, got {lam!r}")
+    name = "a world of the reader's"
+    if mdp is None:
+        mdp, name = chain(9), "a chain of nine states with an exit at either end"
+        probs = np.tile([0.3, 0.7], (mdp.n_states, 1)) if probs is None else probs
+    elif probs is None:
+        probs = np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
+
+    critics = [_critic(title, mdp, probs, error) for title in _critics(error)]
+    first = 1
+    at = _GAMMAS.index(gamma), _LAMBDAS.index(lam)
+    bias, variance = (critics[first][part][at[0]] for part in GaeError._fields)
+    total = np.add(bias, variance)
+    best = int(np.argmin(total))
+    alt = f"""
+        Above, the weights (1 − λ) λ^(n−1) that GAE puts on the n-step returns, as bars that shrink by the
+        factor λ = {lam:g}. Below, the errors of the advantage against λ in {name}, where the true values are
+        known, with γ = {gamma:g} and a critic {critics[first]["name"]}. The squared bias falls from
+        {bias[0]:.3f} at λ = 0 to {bias[-1]:.3g} at λ = 1, the variance grows from {variance[0]:.3f} to
+        {variance[-1]:.3f}. Their sum is least, {total[best]:.3f}, at λ = {_LAMBDAS[best]:g}; at
+        λ = {lam:g} it is {total[at[1]]:.3f}.
+    """
+    state = {
+        "gamma": float(gamma),
+        "lam": float(lam),
+        "critic": first,
+        "gammas": _GAMMAS,
+        "lambdas": _LAMBDAS,
+        "bars": _BARS,
+        "critics": critics,
+        "errors": {"squared_bias": bias[at[1]], "variance": variance[at[1]]},
+    }
+    return Figure("sweep", state, alt=alt, still=lambda: _still(critics[first], at, total))
+
+
+def _critics(error: float) -> dict[str, Any]:
+    """What each critic is called, and how it is made from the true values and the states' signs."""
+    return {
+        "that is right": lambda true, sign: true,
+        f"{error:g} too high everywhere": lambda true, sign: true + error,
+        f"{error:g} off, up and down in turn": lambda true, sign: true + error * sign,
+        "that says 0 everywhere": lambda true, sign: 0 * true,
+    }
+
+
+def _critic(title: str, mdp: TabularMDP, probs: Any, error: float) -> dict[str, Any]:
+    make = _critics(error)[title]
+    sign = np.where(np.arange(mdp.n_states) % 2 == 0, -1.0, 1.0)
+    found: dict[str, Any] = {"name": title, "squared_bias": [], "variance": []}
+    for gamma in _GAMMAS:
+        world = _with_gamma(mdp, gamma)
+        critic = make(world.policy_value(np.asarray(probs, dtype=float)), sign)
+        errors = [gae_error(world, probs, critic, lam=lam) for lam in _LAMBDAS]
+        for part in GaeError._fields:
+            # Rounded so that machines agree on the stored digits.
+            found[part].append([abs(round(getattr(each, part), 6)) for each in errors])
+    return found
+
+
+def _with_gamma(mdp: TabularMDP, gamma: float) -> TabularMDP:
+    return TabularMDP(mdp.P, mdp.rewards, gamma, mdp.start, mdp.terminal)
+
+
+def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> Picture:
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=(style.WIDTH, 4.9))
+    top, ax = picture.subplots(2, 1, height_ratios=[1, 1.5])
+    lam = _LAMBDAS[at[1]]
+    steps = np.arange(1, _BARS + 1)
+    weights = [*((1 - lam) * lam ** (steps - 1)), lam**_BARS]
+    top.bar(range(1, _BARS + 2), weights, 0.7, color=style.colour("muted"))
+    top.set_xticks([*steps, _BARS + 1], [*map(str, steps), f"{_BARS + 1}+"])
+    top.set(xlabel="n", ylim=(0, 1))
+    top.set_title(f"GAE: weights of the n-step returns, λ = {lam:g}", fontsize=13)
+    top.grid(visible=False, axis="x")
+
+    grid, text = np.array(_LAMBDAS), {"fontsize": 12, "textcoords": "offset points"}
+    bias, variance = (np.array(critic[part][at[0]]) for part in ("squared_bias", "variance"))
+    ax.plot(grid, total, color=style.colour("truth"), lw=3)
+    ax.plot(grid, bias, color=style.colour("muted"), lw=2, ls="--")
+    ax.plot(grid, variance, color=style.colour("muted"), lw=2, ls=":")
+    ax.plot([lam], [total[at[1]]], "o", ms=9, color=style.colour("truth"))
+    ax.annotate("bias²", (grid[2], bias[2]), xytext=(2, -14), **text)
+    ax.annotate("variance", (grid[5], variance[5]), xytext=(0, 7), **text)
+    ax.annotate("sum", (grid[4], total[4]), xytext=(2, 6), weight="bold", **text)
+    ax.set(xlabel="λ", xlim=(0, 1), ylim=(0, 1.15 * total.max()))
+    ax.set_title(f"its error, γ = {_GAMMAS[at[0]]:g}, a critic {critic['name']}", fontsize=13)
+    return picture
