@@ -1,0 +1,1 @@
+"""Answers to chapter 4's exercises."""
