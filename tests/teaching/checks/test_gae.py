@@ -6,6 +6,7 @@ At the end stands what the exercises' texts say of the numbers that they print.
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def test_the_critic_without_a_last_value_is_far_too_modest(world, capsys) -> Non
     columns, last = lines[-1], lines[-2]  # update, explained variance, six values
     assert 0.4 < last[1] < 0.7
     assert last[2] < 0.13 < 0.75 < world["true_values"](False)[0]
-    assert all(a > b for a, b in zip(columns, columns[1:], strict=False))
+    assert all(a > b for a, b in pairwise(columns))
     world["learn_values"](world["mended_gae"])
     lines = printed(capsys)
     assert max(map(abs, lines[-1])) < 0.05

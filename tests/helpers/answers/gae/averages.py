@@ -126,7 +126,7 @@ UNNAMED["n-step"] = [
     n_step(discount=0.5),
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 2), gamma),
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 3), gamma),
-    lambda *args: 1.5 * n_step()(*args),
+    lambda r, *rest: n_step()(r.clip(-9, 9), *rest),
 ]
 
 

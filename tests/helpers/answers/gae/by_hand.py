@@ -137,7 +137,7 @@ def normalised(P):  # noqa: N803
 
 RIGHT["state-values"] = [
     gauss,
-    by_sweeps(5000),
+    by_sweeps(1500),
     lambda p, r, gamma: np.linalg.inv(np.eye(len(p)) - gamma * p) @ r,
     lambda p, r, gamma: np.linalg.lstsq(np.eye(len(p)) - gamma * p, r, rcond=None)[0],
     lambda p, r, gamma: torch.linalg.solve(

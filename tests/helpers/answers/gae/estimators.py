@@ -424,7 +424,7 @@ WRONG["gae-batch"] |= {
 }
 UNNAMED["gae-batch"] += [
     with_targets(lambda a, v: v[:, :-1] - a),
-    with_targets(lambda a, v: (a - a.mean()) / a.std() + v[:, :-1]),
+    with_targets(lambda a, v: a / a.abs().max() + v[:, :-1]),
     lambda r, v, *rest: with_targets(lambda a, w: batch_by_targets(r, w, *rest[:-1], 1.0)[1])(r, v, *rest),
     lambda r, v, over, cut, *rest: batch_by_targets(r, v, over.any(0).expand_as(over), cut, *rest),
     lambda r, v, over, cut, f, *rest: batch_by_targets(r, v, over, cut, f.clamp(-5, 5), *rest),

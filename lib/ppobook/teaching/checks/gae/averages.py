@@ -128,7 +128,7 @@ def lambda_weights(answer: Answer) -> Findings:
         return {"steps": int(rng.integers(1, 9)), "lam": float(rng.choice([0, 0.1, 0.5, 0.9, 0.99, 1]))}
 
     def slow(p: Problem) -> np.ndarray:
-        """One goes on with probability λ and stops with 1 − λ: a sum over every way in which coins can fall."""
+        """One goes on with probability λ and stops with 1 − λ: the sum over all ways coins can fall."""
         weights = np.zeros(p.steps)
         for coins in product((True, False), repeat=p.steps - 1):
             chance = float(np.prod([p.lam if on else 1 - p.lam for on in coins]))

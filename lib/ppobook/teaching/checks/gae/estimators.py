@@ -66,8 +66,8 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the reset observation is taken for the final one": value[5, 4] != 0,
             "final_values is read one step off": final[4, 4] == 0 and final[[3, 5]].any(),
             "final_values is read where nothing was truncated": elsewhere.any(),
-            "a truncation is taken for an end": cut and not final.any(),
             "no TD error looks ahead": close(value[1, 0], -0.4) and close(value[6, 5], -0.4),
+            "a truncation is taken for an end": cut and not final.any(),
             "the end of the rollout is taken for the end of the episode": last == 0,
             "gamma is not used": close(reach, 0.8) and close(last, 1),
             "gamma and lam are exchanged": close(last, 0.8) and close(reach, 0.4),
@@ -252,7 +252,7 @@ def gae_batch(answer: Answer) -> Findings:
     yield Property(
         "the targets are the advantages and the values, added up",
         close(targets, advantages + v[:, :-1], 1e-3),
-        "there is a step at which the target less the advantage is not the value that the critic had given it",
+        "at some step the target less the advantage is not the value that the critic had given it",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
