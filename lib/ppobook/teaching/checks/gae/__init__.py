@@ -19,15 +19,13 @@ CHAPTER = Chapter(
     4,
     "How much better than expected",
     {
-        "sec-gae-values": "",
-        "sec-gae-discount": "",
-        "sec-gae-td": "",
-        "sec-gae-nstep": "",
-        "sec-gae-lambda": "",
-        "sec-gae-reach": "",
-        "sec-gae-bias-variance": "",
-        "sec-gae-ends": "",
-        "sec-gae-code": "",
+        "sec-gae-values": "What a state is worth",
+        "sec-gae-discount": "Why discount at all",
+        "sec-gae-td": "The TD error",
+        "sec-gae-nstep": "Some rewards, then the critic",
+        "sec-gae-lambda": "GAE: all of them, averaged",
+        "sec-gae-ends": "Three ways to stop",
+        "sec-gae-code": "The code",
     },
 )
 
