@@ -1,0 +1,176 @@
+"""Checks of the exercises on settings, alarms and seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
+from ..probes import Problem, agrees, random_problems
+from . import CHAPTER
+
+
+@CHAPTER.check("sb3-settings", section="sec-practice-peers")
+def sb3_settings(answer: Answer) -> Findings:
+    # 4 environments of 128 steps: rollouts of 512, in 8 minibatches of 64. 10,000 steps need 20 rollouts.
+    def ask(*arguments: Any) -> np.ndarray:
+        return as_array(answer(*arguments), (3,), "batch_size, gradient steps and vf_coef")
+
+    batch, steps, weight = ask(4, 128, 8, 10, 1.0, 10_000)
+    yield from recognise(
+        batch,
+        {
+            "a count is given as a size": 8.0,
+            "the steps of one environment": 16.0,
+            "the whole rollout is one minibatch": either(512.0, 128.0),
+        },
+    )
+    yield from recognise(
+        weight,
+        {
+            "the value loss keeps its weight": 1.0,
+            "the weight is doubled": 2.0,
+        },
+    )
+    yield from recognise(
+        steps,
+        {
+            "the epochs are not counted": 160.0,
+            "the minibatches are not counted": 200.0,
+            "only rollouts are counted": 20.0,
+            "the last rollout is left out": 1520.0,
+            "a part of a rollout is counted": 1562.5,
+            "rollouts of one environment": either(79 * 80.0, 78 * 80.0, 78.125 * 80),
+        },
+    )
+    exact = ask(4, 128, 8, 10, 1.0, 1024)
+    yield Property(
+        "two whole rollouts are two, and not three",
+        close(exact[1], 160.0),
+        f"gradient steps: {numbers(exact[1])}",
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        envs, minibatches, size = (int(2**k) for k in rng.integers(0, 5, size=3))
+        length = int(minibatches * size)
+        total = int(
+            rng.choice([1, envs * length, 3 * envs * length, rng.integers(1, 20 * envs * length + 1)])
+        )
+        return {
+            "num_envs": envs,
+            "num_steps": length,
+            "num_minibatches": minibatches,
+            "epochs": int(rng.integers(1, 11)),
+            "value_coef": float(rng.choice([0.25, 0.5, 1.0, 0.0])),
+            "total_steps": total,
+        }
+
+    def slow(p: Problem) -> list[float]:
+        played = updates = gradient_steps = 0
+        while played < p.total_steps:  # a rollout, then the epochs over it
+            played += p.num_envs * p.num_steps
+            updates += 1
+            gradient_steps += sum(p.num_minibatches for _ in range(p.epochs))
+        samples = [1] * (p.num_envs * p.num_steps)
+        return [len(samples[:: p.num_minibatches]), gradient_steps, p.value_coef / 2]
+
+    yield agrees(answer, slow, random_problems(draw), tolerance=1e-6)
+
+
+@CHAPTER.check("first-alarm", section="sec-practice-first")
+def first_alarm(answer: Answer) -> Findings:
+    def ask(gauge: list[float], limit: float, patience: int) -> float:
+        return float(as_array(answer(np.array(gauge), limit, patience), (), "the update"))
+
+    gauge = [0.01, 0.2, 0.01, 0.05, 0.2, 0.2, 0.01, 0.2, 0.2, 0.2, 0.2]
+    got = ask(gauge, 0.1, 3)
+    calm = ask([0.01, 0.02, 0.03, 0.02], 0.1, 2)
+    low = ask([0.2, 0.2, 0.2, 0.01, 0.01], 0.1, 2)
+    if close(low, 3.0):
+        yield Mistake("it watches the wrong side", got=low)
+    yield from recognise(
+        got,
+        {
+            "a single spike sets it off": 1.0,
+            "two in a row are enough": 4.0,
+            "counted, but not in a row": 5.0,
+            "updates are counted from 1": 8.0,
+            "the update after the alarm": 10.0,
+            "the last of the updates": 9.0,
+        },
+        limit=0.1,
+    )
+    yield from recognise(calm, {"no alarm is an update": either(0.0, 1.0, 4.0)}, got=calm)
+    broken = ask([0.01, float("nan"), float("nan"), 0.3, 0.01], 0.1, 3)
+    if close(broken, -1.0):
+        yield Mistake("nan is no alarm", got=broken)
+    at = ask([0.1, 0.1], 0.1, 1)
+    yield Property("a gauge at its limit is not above it", close(at, -1.0), f"the first alarm: {numbers(at)}")
+    end = ask([0.0, 0.2, 0.2], 0.1, 2)
+    yield Property(
+        "a streak that ends with the run counts", close(end, 1.0), f"the first alarm: {numbers(end)}, not 1"
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        values = rng.random(rng.integers(1, 30)) * rng.choice([0.01, 1, 100])
+        values[rng.random(len(values)) < rng.choice([0, 0.1])] = np.nan
+        limit = float(np.nanquantile(np.append(values, 0.0), rng.choice([0.2, 0.5, 0.8])))
+        return {"gauge": values, "limit": limit, "patience": int(rng.integers(1, 5))}
+
+    def slow(p: Problem) -> float:
+        for start in range(len(p.gauge) - p.patience + 1):
+            if not any(p.gauge[start + i] <= p.limit for i in range(p.patience)):
+                return start
+        return -1
+
+    yield agrees(lambda g, *a: answer(g.double().numpy(), *a), slow, random_problems(_float32(draw)))
+
+
+def _float32(draw: Any) -> Any:
+    """Problems whose numbers are the same in float32, as a limit may be one of them."""
+
+    def rounded(rng: np.random.Generator) -> dict[str, Any]:
+        found = draw(rng)
+        return {
+            name: np.float32(value).astype(float) if isinstance(value, float | np.ndarray) else value
+            for name, value in found.items()
+        }
+
+    return rounded
+
+
+@CHAPTER.check("hunt-seeds", section="sec-practice-reporting")
+def hunt_seeds(answer: Answer) -> Findings:
+    found: list[Mistake] = []
+
+    def ask(seed: int, num_envs: int) -> list[int]:
+        got = as_array(answer(seed, num_envs), (num_envs,), "the seeds")
+        if (got < 0).any() or (got % 1 != 0).any():
+            found.append(Mistake("a seed is no integer from 0 on", got=got))
+        return [int(x) for x in got]
+
+    first, again, second = ask(7, 8), ask(7, 8), ask(8, 8)
+    yield from found
+    if first != again:
+        yield Mistake("every call is another run", got=first, again=again)
+    if len(set(first)) == 1:
+        yield Mistake("all environments are the same", got=first)
+    if first == second:
+        yield Mistake("the run's seed makes no difference", got=first)
+    shared = len({*first} & {*second})
+    if shared:
+        yield Mistake("two runs share environments", got=first, second=second, shared=shared)
+    far = ask(0, 1024), ask(1, 1024)
+    if len({*far[0]} & {*far[1]}) > 2:
+        yield Mistake("many environments run into the next seed", shared=len({*far[0]} & {*far[1]}))
+    yield Property(
+        "the 1024 environments of a run have 1024 seeds",
+        len(set(far[0])) > 1021,
+        f"{len(set(far[0]))} different",
+    )
+    every = [one for seed in (*range(40), 1000, 123_456) for one in ask(seed, 32)]
+    # Two numbers of 32 bits among so many are equal once in five thousand such draws.
+    yield Property(
+        "42 runs of 32 environments have 1344 seeds", len(set(every)) > 1341, f"{len(set(every))} different"
+    )

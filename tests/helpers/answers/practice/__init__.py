@@ -1,0 +1,1 @@
+"""Answers to chapter 6's exercises."""
