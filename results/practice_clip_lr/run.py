@@ -65,7 +65,7 @@ if __name__ == "__main__":
         one,
         SETTINGS,
         seeds=range(100, 110),
-        workers=1,
+        workers=2,
         digits=3,
         note="Ten epochs a batch; every seed reported.",
     )

@@ -79,7 +79,6 @@ CASES = {
     "ends of episodes missing": (DoneMissing, {}),
 }
 SETTINGS = [{"env": "CartPole-v1", "case": case} for case in CASES]
-SETTINGS += [{"env": "Acrobot-v1", "case": case} for case in CASES if "entropy" in case]
 KEPT = ["update", "steps", "return_mean", "value_loss", "entropy", "explained_variance", "approx_kl"]
 KEPT += ["clip_fraction", "grad_norm", "final"]
 
@@ -97,7 +96,7 @@ if __name__ == "__main__":
         "practice_gauges",
         one,
         SETTINGS,
-        seeds=range(100, 110),
+        seeds=range(100, 105),
         workers=1,
         digits=3,
         note="One fault a case; the cure of each is the case without it. Every seed reported.",

@@ -105,7 +105,7 @@ if __name__ == "__main__":
         "practice_tuning",
         one,
         SETTINGS,
-        seeds=range(2),
+        seeds=range(1),
         workers=1,
         digits=4,
         note="seed is the replicate; fresh_seed the seed of a final run, the same ten for all.",
