@@ -3,8 +3,8 @@
 Only λ differs. A row is one update. `agreement` is the cosine between the policy gradients of the two halves
 of the environments, at the policy that played them: near 1 if the estimate has little noise. After training,
 fresh episodes judge the critic. They go on far past the usual time limit, so that next to nothing is missing
-from their discounted returns; the states before that limit are looked at. `value_mean` is the mean of what
-the critic says of them, `return_mean_true` of what was earned from there.
+from their discounted returns; the states before that limit count. `value_mean` is the mean of what the critic
+says of them, `return_mean_true` of what was earned from there.
 """
 
 import torch
