@@ -1,0 +1,1 @@
+"""Answers to chapter 5's exercises."""
