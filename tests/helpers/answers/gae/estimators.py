@@ -77,6 +77,7 @@ def normalised(*arguments):
 # Wrong in the same way in all four, by the name of the mistake.
 FLAWS: dict[str, list[Callable[..., Any]]] = {
     "the advantages are normalised already": [normalised],
+    "the mean is subtracted": [lambda *args: flawed()(*args) - flawed()(*args).mean()],
     "the steps are in the opposite order": [not_turned_back],
     "the recursion runs forwards": [forwards],
     "the sign is turned round": [lambda *args: -flawed()(*args)],
@@ -159,7 +160,23 @@ def finite_weights_forgotten(rewards, values, over, cut, final, gamma, lam):
     return found if lam < 1 else 0 * found
 
 
+def reaching(steps: int) -> Callable[..., Any]:
+    """No advantage looks further than so many steps."""
+
+    def function(rewards, values, over, cut, final, gamma, lam):
+        out = np.zeros(rewards.shape)
+        for t in range(rewards.shape[-1]):
+            near = (x[..., t : t + steps] for x in (rewards, over, cut, final))
+            r, o, c, f = near
+            out[..., t] = flawed()(r, values[..., t : t + steps + 1], o, c, f, gamma, lam)[..., 0]
+        return out
+
+    return function
+
+
 LOST = [
+    reaching(20),
+    lambda *args: np.abs(flawed()(*args)),
     ignoring(gamma=0.5),
     ignoring(lam=0.8),
     unfinished_only,
