@@ -183,6 +183,7 @@ class _Entry:
     section: str
     chapter: Chapter
     messages: Mapping[str, Mapping[str, str]]
+    seconds: float | None
 
 
 def messages(file: Path) -> dict[str, dict[str, dict[str, str]]]:
@@ -211,8 +212,13 @@ class Chapter:
     title: str
     sections: Mapping[str, str]
 
-    def check(self, name: str, *, section: str) -> Callable[[Callable[[Answer], Findings]], Any]:
-        """Register a check under `name`; `section` is where a reader is sent when a property fails."""
+    def check(
+        self, name: str, *, section: str, seconds: float | None = None
+    ) -> Callable[[Callable[[Answer], Findings]], Any]:
+        """Register a check under `name`; `section` is where a reader is sent when a property fails.
+
+        `seconds` is what it takes at most, for a check that trains; if left out, `SECONDS`.
+        """
 
         def register(function: Callable[[Answer], Findings]) -> Callable[[Answer], Findings]:
             if name in _registry:
@@ -220,7 +226,7 @@ class Chapter:
             file = Path(sys.modules[function.__module__].__file__ or "")
             own = messages(file.with_suffix(".toml"))
             rows = messages(COMMON)["common"] | own.get("shared", {}) | own.get(name, {})
-            _registry[name] = _Entry(function, section, self, rows)
+            _registry[name] = _Entry(function, section, self, rows, seconds)
             return function
 
         return register
@@ -286,10 +292,11 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
             f"check({name!r}, …) needs your function itself, and got {words(answer)}: "
             "write the function's name, without calling it."
         )
+    seconds = SECONDS if entry.seconds is None else entry.seconds
     held: list[Property] = []
     mistake: Mistake | None = None
     try:
-        with _fixed_seeds(), _time_limit(SECONDS):
+        with _fixed_seeds(), _time_limit(seconds):
             for finding in entry.function(Answer(name, answer)):
                 if isinstance(finding, Mistake):
                     mistake = finding
@@ -300,7 +307,7 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
     except Stop as stop:
         return _verdict(stop.kind, stop.name, *stop.paragraphs)
     except _TooSlow:
-        return _verdict("slow", f"still running after {SECONDS:.0f} seconds")
+        return _verdict("slow", f"still running after {seconds:.0f} seconds")
     except Exception as error:
         # What came back passed for a number and was none, in a way that no check foresaw.
         return _verdict(

@@ -1,0 +1,150 @@
+"""Checks of the capstone: PPO from a blank file, in stages that are checked one by one.
+
+The stages are those of three chapters, so a hint sends to the chapter that explained its part. What an answer
+is called with are Gymnasium's environments that write down what happens in them, and networks so small that
+the numbers can be followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from .. import Chapter, Mistake, Stop, words
+from ..findings import as_array
+
+GAE = Chapter(
+    4,
+    "How much better than expected",
+    {
+        "sec-gae-ends": "Three ways to stop",
+        "sec-gae-lambda": "GAE: all of them, averaged",
+        "sec-gae-td": "The TD error",
+    },
+)
+WHOLE = Chapter(
+    5,
+    "The whole of PPO",
+    {
+        "sec-ppo-three-parts": "A loss in three parts",
+        "sec-ppo-value-loss": "The value loss, and clipping it",
+        "sec-ppo-entropy": "The entropy bonus",
+        "sec-ppo-loop": "The loop",
+        "sec-ppo-details": "Each detail taken out",
+    },
+)
+PRACTICE = Chapter(
+    6,
+    "PPO in practice",
+    {
+        "sec-practice-probes": "A ladder of probe environments",
+        "sec-practice-reporting": "How to report",
+        "sec-practice-gauges": "What each gauge says: a table for debugging",
+    },
+)
+
+
+class Tape(gym.Env):
+    """An environment that plays random episodes and writes down each step, reset and seed.
+
+    Attributes
+    ----------
+    steps : list of (observation, action, reward, terminated, truncated, next observation)
+    resets : list of int
+        How many steps had been made at each reset.
+    seeds : list
+        What each reset was given.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, number: int = 0, size: int = 3, actions: int = 2, longest: int = 4) -> None:
+        self.rng = np.random.default_rng(1000 + number)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.action_space = spaces.Discrete(actions)
+        self.longest = longest
+        self.steps: list[tuple[np.ndarray, int, float, bool, bool, np.ndarray]] = []
+        self.resets: list[int] = []
+        self.seeds: list[int | None] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.resets.append(len(self.steps))
+        self.seeds.append(seed)
+        self.left = int(self.rng.integers(1, self.longest + 1))
+        self.now = self._look()
+        return self.now.copy(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.left -= 1
+        before, self.now, reward = self.now, self._look(), float(self.rng.normal())
+        kind = int(self.rng.integers(3)) if self.left == 0 else -1
+        terminated, truncated = kind in (0, 2), kind in (1, 2)
+        self.steps.append((before, int(action), reward, terminated, truncated, self.now))
+        return self.now.copy(), reward, terminated, truncated, {}
+
+    def _look(self) -> np.ndarray:
+        return self.rng.normal(size=self.observation_space.shape).astype(np.float32)
+
+    @property
+    def returns(self) -> list[float]:
+        """The undiscounted returns of the episodes that were played to their end, in their order."""
+        totals, total = [], 0.0
+        for _, _, reward, terminated, truncated, _ in self.steps:
+            total += reward
+            if terminated or truncated:
+                totals.append(total)
+                total = 0.0
+        return totals
+
+
+class Tapes:
+    """The tapes that are made while it is open, by the id ``capstone/Tape-v0``."""
+
+    ID = "capstone/Tape-v0"
+    made: list[Tape] | None = None
+
+    def __enter__(self) -> list[Tape]:
+        Tapes.made = []
+        return Tapes.made
+
+    def __exit__(self, *_: Any) -> None:
+        Tapes.made = None
+
+
+def make_tape(**settings: Any) -> Tape:
+    """What the id stands for. Made outside of a check, it is not kept."""
+    found = Tape(len(Tapes.made or ()), **settings)
+    if Tapes.made is not None:
+        Tapes.made.append(found)
+    return found
+
+
+gym.register(Tapes.ID, make_tape)
+
+
+def entries(
+    given: Any, shapes: Mapping[str, tuple[int, ...]], *, finite: bool = True
+) -> dict[str, np.ndarray]:
+    """The entries of a dict that came back, as arrays; times and environments exchanged are a mistake."""
+    if not isinstance(given, Mapping):
+        raise Stop("returned", "no dict", f"a dict must come back, got {words(given)}.")
+    missing = [name for name in shapes if name not in given]
+    if missing:
+        has = ", ".join(map(str, given)) or "nothing"
+        raise Stop("returned", "an entry is missing", f"there is no {missing[0]!r}; the dict has {has}.")
+    found = {}
+    for name, shape in shapes.items():
+        value = given[name]
+        came = tuple(getattr(value, "shape", ()))
+        if came == (*shape, 1):
+            raise Mistake("an axis too many", entry=name, shape=str(list(came)))
+        turned = (shape[1], shape[0], *shape[2:]) if len(shape) > 1 else shape
+        if came == turned != shape:
+            raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
+        found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
+    return found

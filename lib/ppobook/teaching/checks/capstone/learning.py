@@ -1,0 +1,181 @@
+"""The checks of stage 6: an honest evaluation, then the ladder of probes, then CartPole over seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ppobook.envs import climb, make_env
+
+from .. import Answer, Findings, Property, Stop, as_array, close, recognise
+from . import PRACTICE as CHAPTER
+from . import Tape, Tapes
+from .training import networks_of
+
+# On the ladder: short runs, with a discount that cannot be mistaken for none. On CartPole: what is asked for.
+PROBE_STEPS, PROBE_GAMMA = 12_288, 0.5
+CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST = 25_000, (11, 12, 13), 150.0
+
+
+class Coin(nn.Module):
+    """A policy with the same probabilities everywhere."""
+
+    def __init__(self, *probabilities: float) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(probabilities).log())
+
+    def forward(self, observations: Tensor) -> Tensor:
+        return self.logits.expand(*observations.shape[:-1], len(self.logits))
+
+
+class Evaluated:
+    """One evaluation on tapes: the returns that came back, and the tapes."""
+
+    def __init__(self, answer: Answer, episodes: int, seed: int, noise: int) -> None:
+        torch.manual_seed(noise)  # the state that a notebook's other cells have left
+        with Tapes() as tapes:
+            came = answer(Coin(0.3, 0.7), Tapes.ID, episodes, seed)
+        self.returns = as_array(came, (episodes,), "the returns")
+        self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
+        self.true = np.array([total for tape in self.tapes for total in tape.returns])
+        self.actions = [step[1] for tape in self.tapes for step in tape.steps]
+        self.seeds = [seed for tape in self.tapes for seed in tape.seeds]
+
+
+@CHAPTER.check("capstone-evaluate", section="sec-practice-reporting")
+def capstone_evaluate(answer: Answer) -> Findings:
+    one = Evaluated(answer, episodes=60, seed=5, noise=1)
+    again, other = Evaluated(answer, 60, 5, noise=2), Evaluated(answer, 60, 6, noise=1)
+    sums, without, gone, discounted = [], [], [], {0.9: [], 0.98: [], 0.99: []}  # type: ignore[var-annotated]
+    for tape in one.tapes:
+        rewards: list[float] = []
+        for _, _, reward, terminated, truncated, _ in tape.steps:
+            rewards.append(reward)
+            if terminated or truncated:
+                sums.append(sum(rewards))
+                without.append(sum(rewards[:-1]))
+                for gamma, found in discounted.items():
+                    found.append(sum(gamma**k * r for k, r in enumerate(rewards)))
+                if terminated:
+                    gone.append(sum(rewards))
+                rewards = []
+    share = float(np.mean(one.actions)) if one.actions else 0.0
+    given = [seed for seed in one.seeds if seed is not None]
+    got = one.returns
+    yield from recognise(
+        got,
+        {
+            "no episode is played": not one.actions,
+            "the likeliest action, not a drawn one": share == 1.0,
+            "actions without the policy": abs(share - 0.5) < 0.05,
+            "the last reward is left out": _same(got, without),
+            "returns are discounted": any(_same(got, found) for found in discounted.values()),
+            "truncated episodes are left out": _same(got, gone[:60]) and not _same(got, sums[:60]),
+            "the returns add up": close(got, np.cumsum(sums[:60])) if len(sums) >= 60 else False,
+            "lengths, not returns": _same(got, _lengths(one.tapes)[:60]),
+            "every episode has the same seed": len(given) > 1 and len(set(given)) == 1,
+            "the environment has no seed": not given,
+            "the seed does nothing": set(given) == {s for s in other.seeds if s is not None},
+            "chance is not seeded": again.actions != one.actions,
+        },
+        share=share,
+        episodes=len(sums),
+    )
+    yield Property(
+        "one return for each episode, the plain sum of its rewards",
+        _same(got, sums[:60]),
+        f"the first are {got[:4].round(3).tolist()}, and the tapes say {np.round(sums[:4], 3).tolist()}",
+    )
+    yield Property(
+        "actions are drawn with the policy's probabilities",
+        abs(share - 0.7) < 0.13,
+        f"an action of probability 0.7 has a share of {share:.2f} in {len(one.actions)} steps",
+    )
+
+
+def _same(got: np.ndarray, sums: list[float]) -> bool:
+    return len(got) == len(sums) and close(np.sort(got), np.sort(sums))
+
+
+def _lengths(tapes: list[Tape]) -> list[float]:
+    found, length = [], 0.0
+    for tape in tapes:
+        for step in tape.steps:
+            length += 1
+            if step[3] or step[4]:
+                found.append(length)
+                length = 0.0
+    return found
+
+
+@CHAPTER.check("capstone-learning", section="sec-practice-probes", seconds=300.0)
+def capstone_learning(answer: Answer) -> Findings:
+    def learn(env_id: str) -> tuple[nn.Module, Any]:
+        policy, critic = networks_of(answer(env_id, 3, PROBE_STEPS, PROBE_GAMMA), 2)
+        return critic, lambda observations: policy(observations).softmax(-1)
+
+    try:
+        table = climb(learn, gamma=PROBE_GAMMA)
+    except ValueError as error:  # what the networks return has another shape
+        raise Stop("returned", "wrong shape", f"{error}.") from None
+    rung = next((int(n) for n in table.index if not table.loc[n, "passes"]), 0)
+    learned = table.loc[rung, "learned"] if rung else [0.0]
+    yield from recognise(
+        np.array(learned),
+        {
+            "rung 1: what follows an end is counted": rung == 1 and learned[0] > 1.5,
+            "rung 1: the value of a constant": rung == 1,
+            "rung 2: a value that depends on the observation": rung == 2,
+            "rung 3: nothing is discounted": rung == 3 and learned[0] > 0.9,
+            "rung 3: what comes later is not seen": rung == 3 and abs(learned[0]) < 0.1,
+            "rung 3: a reward one step later": rung == 3,
+            "rung 4: the worse action is learned": rung == 4 and learned[0] < 0.1,
+            "rung 4: no action is learned": rung == 4,
+            "rung 5: observation and action together": rung == 5,
+        },
+    )
+    yield Property("it climbs the five probes", not rung)
+
+    means, logits = [], []
+    looks = torch.linspace(-0.2, 0.2, 12).view(3, 4)
+    for seed in CARTPOLE_SEEDS:
+        policy, _ = networks_of(answer("CartPole-v1", seed, CARTPOLE_STEPS, 0.98), 2)
+        means.append(mean_return(policy, seed))
+        with torch.no_grad():
+            logits.append(policy(looks).double().numpy())
+    yield from recognise(
+        np.array(means),
+        {
+            "CartPole is not learned at all": max(means) < 40,
+            "the seed changes nothing": all(close(logits[0], one, 1e-9) for one in logits),
+            "one seed learns, and another does not": max(means) > 2 * LEAST and min(means) < 40,
+        },
+        means=[round(mean) for mean in means],
+        steps=CARTPOLE_STEPS,
+    )
+    yield Property(
+        f"CartPole: the median of {len(means)} seeds is at least {LEAST:g}, after {CARTPOLE_STEPS:,} steps",
+        float(np.median(means)) >= LEAST,
+        f"the mean returns are {[round(mean) for mean in means]}",
+    )
+
+
+def mean_return(policy: nn.Module, seed: int, episodes: int = 20) -> float:
+    """Of episodes that are played side by side, the first of each environment, with drawn actions."""
+    envs = make_env("CartPole-v1", episodes, seed=10_000 + seed)
+    generator = torch.Generator().manual_seed(seed)
+    observations, _ = envs.reset(seed=10_000 + seed)
+    alive, total = np.ones(episodes, dtype=bool), np.zeros(episodes)
+    while alive.any():
+        with torch.no_grad():
+            logits = policy(torch.as_tensor(observations, dtype=torch.float32))
+        if tuple(logits.shape) != (episodes, 2):
+            raise Stop("returned", "wrong shape", f"the policy's logits have shape {list(logits.shape)}.")
+        actions = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
+        observations, rewards, terminated, truncated, _ = envs.step(actions)
+        total += rewards * alive
+        alive &= ~(terminated | truncated)
+    return float(total.mean())

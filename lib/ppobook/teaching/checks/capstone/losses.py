@@ -1,0 +1,191 @@
+"""The check of stage 3: PPO's loss in its three parts, on networks whose outputs are free numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, recognise
+from ..probes import Problem, agrees, gradients, random_problems
+from . import WHOLE as CHAPTER
+
+
+class Asked:
+    """The reader's loss of networks whose weights are the outputs: sample i sees the i-th unit vector."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __call__(
+        self,
+        logits: Tensor,
+        values: Tensor,
+        actions: Tensor,
+        logp: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
+        *coefficients: float,
+    ) -> Any:
+        samples = len(logits)
+        policy, critic = nn.Linear(samples, logits.shape[1], bias=False), nn.Linear(samples, 1, bias=False)
+        # The weights themselves are what the caller differentiates by.
+        for net, weight in ((policy, logits.T), (critic, values[None])):
+            del net.weight
+            net.weight = weight
+        batch = {
+            "obs": torch.eye(samples),
+            "actions": actions.long(),
+            "logp": logp,
+            "advantages": advantages,
+            "returns": returns,
+        }
+        return self.answer(policy, critic, batch, *coefficients)
+
+
+def probe(ratio: Any, advantages: Any, values: Any = None, returns: Any = None) -> list[Tensor]:
+    """Samples of two actions, equally likely now; the first was taken, with the ratio that is asked for."""
+    ratio = torch.tensor(ratio)
+    zeros = torch.zeros(len(ratio))
+    return [
+        torch.zeros(len(ratio), 2),
+        zeros if values is None else torch.tensor(values),
+        zeros.long(),
+        torch.log(0.5 / ratio),
+        torch.tensor(advantages),
+        zeros if returns is None else torch.tensor(returns),
+    ]
+
+
+@CHAPTER.check("capstone-loss", section="sec-ppo-three-parts")
+def capstone_loss(answer: Answer) -> Findings:
+    ask = Asked(answer)
+
+    def value(arguments: list[Tensor], *coefficients: float) -> float:
+        came = ask(*arguments, *coefficients)
+        if isinstance(came, Tensor) and tuple(came.shape) == (len(arguments[0]),):
+            raise Mistake("not one number", shape=str(list(came.shape)))
+        return float(as_array(came, (), "your loss"))
+
+    # Single samples, the policy's part alone: a loss is minus the objective.
+    ratios, worth = (0.5, 0.9, 1.5) * 2, (1.0,) * 3 + (-1.0,) * 3
+    single = -np.array([value(probe([r], [a]), 0.2, 0.0, 0.0) for r, a in zip(ratios, worth, strict=True)])
+    r, a = np.array(ratios), np.array(worth)
+    box = r.clip(0.8, 1.2)
+    wide = -value(probe([1.5], [1.0]), 0.4, 0.0, 0.0)
+    yield from recognise(
+        single,
+        {
+            "it goes downhill": -np.sort([r * a, box * a], axis=0)[0],
+            "the ratio is inverted": np.sort([a / r, (1 / r).clip(0.8, 1.2) * a], axis=0)[0],
+            "the larger of the two is taken": np.sort([r * a, box * a], axis=0)[1],
+            "nothing is clipped": r * a,
+            "only the clipped product": box * a,
+            "no exponential": np.sort([np.log(r) * a, np.log(r).clip(0.8, 1.2) * a], axis=0)[0],
+            "the old log-probability is not read": either(
+                a, np.log(0.5) * a, np.sort([0.5 * a, 0.8 * a], axis=0)[0]
+            ),
+            "advantages are normalised here": either(0 * a),
+            "clip_eps is not used": not close(wide, 1.4) and close(wide, single[2]),
+        },
+        good=single[:3],
+        bad=single[3:],
+        wide=wide,
+    )
+
+    # The value's part alone, then the entropy's. One sample, then two, where broadcasting shows.
+    one = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 1.0, 0.0)
+    half = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 0.5, 0.0)
+    two = value(probe([1.0, 1.0], [0.0, 0.0], [1.0, 5.0], [1.0, 5.0]), 0.2, 1.0, 0.0)
+    spread = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 1.0)
+    more = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 0.1)
+    yield from recognise(
+        one,
+        {
+            "values and returns meet crosswise": two > 0.5,
+            "value_coef is not used": close(one, half) and not close(one, 0),
+            "no value loss": close(one, 0),
+            "the value loss has the wrong sign": one < 0,
+            "no half in the value loss": 4.0,
+            "the error is not squared": either(1.0)
+            if close(value(probe([1.0], [0.0], [5.0], [1.0]), 0.2, 1.0, 0.0), 2 * one)
+            else False,
+            "the entropy has the wrong sign": spread > 0.1,
+            "no entropy bonus": close(spread, 0),
+            "the entropy is summed, not averaged": close(spread, -2 * np.log(2)),
+            "entropy_coef is not used": close(spread, more),
+        },
+        two=two,
+        spread=spread,
+        half=half,
+    )
+    uneven = probe([1.0], [0.0])
+    uneven[0] = torch.tensor([[2.0, 0.0]])
+    p = float(uneven[0].softmax(-1)[0, 0])
+    real = -(p * np.log(p) + (1 - p) * np.log(1 - p))
+    yield from recognise(
+        -value(uneven, 0.2, 0.0, 1.0),
+        {"the entropy is minus the log-probability of what was done": -np.log(p)},
+        real=real,
+    )
+
+    # Nothing but the networks is trained.
+    leaves = [torch.tensor(x, requires_grad=True) for x in ([0.3, 1.2], [1.0, -2.0], [0.5, 2.0])]
+    arguments = probe([1.1, 0.9], [1.0, -2.0], [1.0, 3.0])
+    arguments[0].requires_grad_(), arguments[1].requires_grad_()
+    arguments[3], arguments[4], arguments[5] = leaves
+    came = ask(*arguments, 0.2, 0.5, 0.01)
+    as_array(came, (), "your loss")
+    slopes = gradients(came, *leaves, *arguments[:2])
+    moved = [bool(np.abs(slope).max() > 1e-7) for slope in slopes]
+    yield from recognise(
+        0.0,
+        {
+            "the old log-probability is trained": moved[0],
+            "the advantages are trained": moved[1],
+            "the returns are trained": moved[2],
+            "the policy gets no gradient": not moved[3],
+            "the critic gets no gradient": not moved[4],
+        },
+    )
+    yield Property(
+        "each part is what the box says, for single samples",
+        close(single, np.sort([r * a, box * a], axis=0)[0]) and close(one, 2) and close(spread, -np.log(2)),
+        f"the clipped objective is {single.tolist()}, the value loss {one:.3g}, the entropy {-spread:.3g}",
+    )
+
+    def slow(p: Problem) -> float:
+        """One sample after the other."""
+        total = 0.0
+        for i in range(len(p.logits)):
+            weights = np.exp(p.logits[i] - p.logits[i].max())
+            chances = weights / weights.sum()
+            r = chances[int(p.actions[i])] / np.exp(p.logp[i])
+            gain = sorted([r * p.advantages[i], np.clip(r, 1 - p.eps, 1 + p.eps) * p.advantages[i]])[0]
+            error = 0.5 * (p.values[i] - p.returns[i]) ** 2
+            surprise = -sum(c * np.log(c) for c in chances)
+            total += -gain + p.value_coef * error - p.entropy_coef * surprise
+        return total / len(p.logits)
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        samples, actions = int(rng.integers(1, 7)), int(rng.integers(2, 5))
+        logits = rng.normal(size=(samples, actions))
+        taken = rng.integers(actions, size=samples)
+        now = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        eps = float(rng.choice([0.05, 0.2, 0.5]))
+        away = rng.choice([0.3, 0.97, 1.03, 2.5], size=samples)
+        return {
+            "logits": logits,
+            "values": rng.normal(size=samples),
+            "actions": taken,
+            "logp": now[np.arange(samples), taken] - np.log(away),
+            "advantages": rng.choice([0.1, 1, 10]) * rng.normal(size=samples),
+            "returns": rng.normal(size=samples),
+            "eps": eps,
+            "value_coef": float(rng.choice([0, 0.5, 2])),
+            "entropy_coef": float(rng.choice([0, 0.01, 1])),
+        }
+
+    yield agrees(ask, slow, random_problems(draw), what="your loss", by=("logits", "values"))

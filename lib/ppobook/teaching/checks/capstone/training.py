@@ -1,0 +1,172 @@
+"""The check of stage 5: the loop, watched from the environments and from the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, recognise, words
+from . import WHOLE as CHAPTER
+from . import Tape, Tapes
+
+ENVS, STEPS, UPDATES, EPOCHS, MINIBATCHES = 3, 8, 4, 2, 2
+TOTAL = ENVS * STEPS * UPDATES
+
+
+class Steps:
+    """Every optimizer that took a step while it is watched, and how often."""
+
+    def __init__(self) -> None:
+        self.optimizers: list[Any] = []
+        self.count = 0
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        def note(optimizer: Any, *_: Any) -> None:
+            self.count += 1
+            if all(optimizer is not one for one in self.optimizers):
+                self.optimizers.append(optimizer)
+
+        hook = register_optimizer_step_pre_hook(note)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def parameters(self) -> set[int]:
+        groups = (group for optimizer in self.optimizers for group in optimizer.param_groups)
+        return {id(parameter) for group in groups for parameter in group["params"]}
+
+
+def networks_of(given: Any, least: int) -> tuple[nn.Module, nn.Module]:
+    """The policy and the critic, the first of what came back."""
+    if not isinstance(given, tuple | list) or len(given) < least:
+        what = "a policy and a critic" if least == 2 else "a policy, a critic and a history"
+        raise Stop("returned", "not enough", f"{what} must come back, got {words(given)}.")
+    for name, net in zip(("policy", "critic"), given[:2], strict=True):
+        if not isinstance(net, nn.Module):
+            raise Stop("returned", "no network", f"the {name} must be a torch module, got {words(net)}.")
+    return given[0], given[1]
+
+
+def vector(*nets: nn.Module) -> np.ndarray:
+    return torch.cat([p.detach().flatten() for net in nets for p in net.parameters()]).double().numpy()
+
+
+class Trained:
+    """One training run on tapes: what came back, and what happened meanwhile."""
+
+    def __init__(self, answer: Answer, seed: int, noise: int) -> None:
+        torch.manual_seed(noise)  # the state that a notebook's other cells have left
+        np.random.seed(noise)  # noqa: NPY002
+        self.steps = Steps()
+        with Tapes() as tapes, self.steps.watch():
+            settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
+            came = answer(Tapes.ID, seed, TOTAL, **settings)
+        self.policy, self.critic = networks_of(came, 3)
+        self.history = came[2]
+        self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
+
+    @property
+    def played(self) -> int:
+        return sum(len(tape.steps) for tape in self.tapes)
+
+    @property
+    def ends(self) -> int:
+        return sum(len(tape.returns) for tape in self.tapes)
+
+
+@CHAPTER.check("capstone-loop", section="sec-ppo-loop", seconds=120.0)
+def capstone_loop(answer: Answer) -> Findings:
+    try:
+        run = Trained(answer, seed=1, noise=10)
+    except Stop as stop:
+        if "final_obs" in "".join(stop.paragraphs) and stop.name == "KeyError":
+            raise Mistake("final_obs is not there") from None
+        raise
+    again, other = Trained(answer, seed=1, noise=11), Trained(answer, seed=2, noise=10)
+    extra = sum(len(tape.resets) for tape in run.tapes) - run.ends
+    first = [tape.seeds[0] for tape in run.tapes]
+    later = [seed for tape in run.tapes for seed in tape.seeds[1:]]
+    trained = run.steps.parameters()
+    count = run.steps.count
+    due = UPDATES * EPOCHS * MINIBATCHES
+    yield from recognise(
+        float(run.played),
+        {
+            "no environment is played": run.played == 0,
+            "another number of environments": len(run.tapes) != ENVS,
+            "resets are taken for steps": run.played < TOTAL
+            and len({len(tape.steps) for tape in run.tapes}) > 1
+            and extra <= ENVS,
+            "one rollout more or less": abs(run.played - TOTAL) == ENVS * STEPS,
+            "total_steps counts something else": run.played != TOTAL,
+            "the environments are reset for every rollout": extra >= ENVS * UPDATES,
+            "the environments are reset again": extra > ENVS,
+            "the environments have no seed": any(seed is None for seed in first),
+            "all environments have the same seed": len(set(first)) < ENVS,
+            "the seed does not reach the environments": first == [t.seeds[0] for t in other.tapes],
+            "a seed at every reset": any(seed is not None for seed in later),
+            "nothing is trained": count == 0,
+            "a new optimizer for every update": len(run.steps.optimizers) >= UPDATES,
+            "the policy is in no optimizer": any(id(p) not in trained for p in run.policy.parameters()),
+            "the critic is in no optimizer": any(id(p) not in trained for p in run.critic.parameters()),
+            "settings do not reach the update": count not in (due, 2 * due),
+        },
+        played=run.played,
+        total=TOTAL,
+        made=len(run.tapes),
+        envs=ENVS,
+        count=count,
+        due=due,
+        optimizers=len(run.steps.optimizers),
+    )
+    mine, twin, stranger = (vector(one.policy, one.critic) for one in (run, again, other))
+    yield from recognise(
+        0.0,
+        {
+            "the same seed gives another run": len(mine) != len(twin) or not close(mine, twin, 1e-6),
+            "another seed gives the same run": len(mine) == len(stranger) and close(mine, stranger, 1e-6),
+        },
+    )
+    history = run.history
+    if not isinstance(history, list) or any(not isinstance(row, dict) for row in history):
+        raise Stop("returned", "no history", f"the history must be a list of dicts, got {words(history)}.")
+    for name in ("steps", "episodes", "approx_kl"):
+        if any(name not in row for row in history):
+            raise Stop("returned", "an entry is missing", f"a row of the history has no {name!r}.")
+    rows = [[float(as_array(row[name], (), name)) for name in ("steps", "episodes")] for row in history]
+    if len(rows) != UPDATES:
+        raise Mistake("not one row an update", rows=len(rows), updates=UPDATES)
+    steps, episodes = np.array(rows).T
+    yield from recognise(
+        steps,
+        {
+            "steps are those of one environment": steps[-1] == STEPS * UPDATES,
+            "steps before the rollout, not after": steps[-1] == TOTAL - ENVS * STEPS,
+            "episodes are counted over and over": bool(episodes.sum() > run.ends)
+            and episodes[-1] == run.ends,
+            "only terminated episodes are counted": episodes.sum()
+            == sum(step[3] for tape in run.tapes for step in tape.steps),
+            "only truncated episodes are counted": episodes.sum()
+            == sum(step[4] for tape in run.tapes for step in tape.steps),
+        },
+        last=steps[-1],
+        total=TOTAL,
+        episodes=episodes.sum(),
+        ended=run.ends,
+    )
+    yield Property("it plays as many steps as it was given, in environments of different seeds", True)
+    yield Property("one optimizer trains policy and critic, and a seed repeats a run to the last digit", True)
+    yield Property(
+        "the history has a row an update, with the steps so far and the episodes that ended",
+        bool(close(steps, ENVS * STEPS * np.arange(1, UPDATES + 1)) and episodes.sum() == run.ends),
+        f"steps are {steps.tolist()}; of {run.ends} episodes {episodes.sum():g} are counted",
+    )

@@ -1,0 +1,87 @@
+"""The checks of the capstone's stages, on answers as readers might write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from answers import tables
+from answers.capstone import advantages, collecting, losses, training, updates
+from checks import ROOT, Answer, CheckTests, Exercises
+
+from ppobook.course import masters
+from ppobook.teaching import checks
+from ppobook.teaching.checks import capstone
+
+
+class Stages(Exercises):
+    """The capstone is no chapter of its own: its hints send to three of them."""
+
+    def __init__(self) -> None:
+        self.master = ROOT / "exercises" / "masters" / "06_capstone.md"
+        self.number = ""  # type: ignore[assignment]
+        self.solutions = {n: s for n, s in masters.solutions(self.master).items() if s.kind == "code"}
+
+
+EXERCISES = Stages()
+RIGHT, WRONG, UNNAMED = tables(collecting, advantages, losses, updates, training)
+CHAPTERS = {
+    "04_generalized_advantage_estimation": capstone.GAE,
+    "05_the_whole_of_ppo": capstone.WHOLE,
+    "06_ppo_in_practice": capstone.PRACTICE,
+}
+
+
+class TestChecks(CheckTests):
+    module = capstone
+    exercises = EXERCISES
+    right, wrong, unnamed = RIGHT, WRONG, UNNAMED
+    kinds = {"Build": 7, "Reflect": 1}  # noqa: RUF012
+
+    def test_the_masters_solution_is_right_and_the_check_is_fast(self, name: str) -> None:
+        if name == "capstone-learning":  # it trains eight times; see below
+            return
+        super().test_the_masters_solution_is_right_and_the_check_is_fast(name)
+
+    def test_the_global_random_states_are_left_alone(self, name: str) -> None:
+        if name != "capstone-learning":
+            super().test_the_global_random_states_are_left_alone(name)
+
+    def test_the_section_a_hint_sends_to_exists(self) -> None:
+        source = "".join(
+            path.read_text(encoding="utf-8")
+            for file in self.files()
+            for path in (file, file.with_suffix(".toml"))
+            if path.exists()
+        )
+        known = [label for chapter in CHAPTERS.values() for label in chapter.sections]
+        assert set(re.findall(r"[\"'](sec-[a-z-]+)[\"']", source)) == set(known)
+        for name, chapter in CHAPTERS.items():
+            text = (ROOT / "chapters" / f"{name}.md").read_text(encoding="utf-8")
+            headings = dict(re.findall(r"^\((sec-[a-z-]+)\)=\n#+ (.+)$", text, re.MULTILINE))
+            assert dict(chapter.sections) == {label: headings.get(label) for label in chapter.sections}
+            assert f"# {chapter.title}\n" in text
+
+    def test_each_kind_and_difficulty_is_there_and_the_order_climbs(self) -> None:
+        exercises = masters.exercises(masters.read(self.exercises.master))
+        levels = [e.difficulty for e in exercises]
+        assert [e.kind for e in exercises] == ["Build"] * 7 + ["Reflect"]
+        assert levels == sorted(levels)
+        assert sum(e.minutes for e in exercises) <= 240
+
+
+@pytest.mark.learning
+def test_the_masters_ppo_learns() -> None:
+    verdict = checks.run("capstone-learning", EXERCISES.reference("capstone-learning"))
+    assert verdict.right, verdict.message
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("train", [training.but(), training.Trainer()], ids=["like CleanRL", "classes"])
+def test_ppo_written_otherwise_learns(train: Answer) -> None:
+    def learn(env_id: str, seed: int, total_steps: int, gamma: float) -> Any:
+        return train(env_id, seed, total_steps, gamma=gamma)[:2]
+
+    verdict = checks.run("capstone-learning", learn)
+    assert verdict.right, verdict.message
