@@ -183,7 +183,7 @@ class _Entry:
     section: str
     chapter: Chapter
     messages: Mapping[str, Mapping[str, str]]
-    seconds: float | None
+    seconds: float | None = None
 
 
 def messages(file: Path) -> dict[str, dict[str, dict[str, str]]]:

@@ -154,13 +154,14 @@ WRONG = {
                 "            total = ",
                 "            with torch.no_grad():\n"
                 '                now = policy(mb["obs"]).log_softmax(-1)\n'
-                '                mb["logp"] = now.gather(1, mb["actions"][:, None])[:, 0]\n            total = ',
+                '                mb["logp"] = now.gather(1, mb["actions"][:, None])[:, 0]\n'
+                "            total = ",
             ),
             but(
                 BEGIN,
                 "    with torch.no_grad():\n"
-                '        rest["logp"] = policy(obs).log_softmax(-1).gather(1, rest["actions"][:, None])[:, 0]\n'
-                + BEGIN,
+                "        now = policy(obs).log_softmax(-1)\n"
+                '        rest["logp"] = now.gather(1, rest["actions"][:, None])[:, 0]\n' + BEGIN,
             ),
         ],
         "samples are mixed up": but("batch[k].flatten() for k", "batch[k].T.flatten() for k", NORMAL, "A"),
@@ -188,7 +189,8 @@ WRONG = {
         "short gradients are made longer": but(
             CLIP,
             "norm = torch.cat([p.grad.flatten() for p in both]).norm()\n"
-            "            [p.grad.mul_(min(max_grad_norm, 100.0) / norm) for p in both if max_grad_norm < 1e6]",
+            "            most = max_grad_norm if max_grad_norm < 1e6 else norm\n"
+            "            [p.grad.mul_(most / norm) for p in both]",
         ),
         "approx_kl has the wrong sign": but("(d.exp() - 1 - d)", "(d - (d.exp() - 1))"),
         "approx_kl is minus the mean log ratio": but("(d.exp() - 1 - d)", "(-d)"),

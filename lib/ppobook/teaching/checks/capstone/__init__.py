@@ -7,15 +7,13 @@ the numbers can be followed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from .. import Chapter, Mistake, Stop, words
-from ..findings import as_array
+from .. import Chapter
 
 GAE = Chapter(
     4,
@@ -125,26 +123,3 @@ def make_tape(**settings: Any) -> Tape:
 
 
 gym.register(Tapes.ID, make_tape)
-
-
-def entries(
-    given: Any, shapes: Mapping[str, tuple[int, ...]], *, finite: bool = True
-) -> dict[str, np.ndarray]:
-    """The entries of a dict that came back, as arrays; times and environments exchanged are a mistake."""
-    if not isinstance(given, Mapping):
-        raise Stop("returned", "no dict", f"a dict must come back, got {words(given)}.")
-    missing = [name for name in shapes if name not in given]
-    if missing:
-        has = ", ".join(map(str, given)) or "nothing"
-        raise Stop("returned", "an entry is missing", f"there is no {missing[0]!r}; the dict has {has}.")
-    found = {}
-    for name, shape in shapes.items():
-        value = given[name]
-        came = tuple(getattr(value, "shape", ()))
-        if came == (*shape, 1):
-            raise Mistake("an axis too many", entry=name, shape=str(list(came)))
-        turned = (shape[1], shape[0], *shape[2:]) if len(shape) > 1 else shape
-        if came == turned != shape:
-            raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
-        found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
-    return found

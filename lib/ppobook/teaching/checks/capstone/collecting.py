@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,30 @@ from torch import nn
 from .. import Answer, Findings, Mistake, Property, Stop, close, recognise, words
 from ..findings import as_array
 from . import WHOLE as CHAPTER
-from . import Tape, entries
+from . import Tape
+
+
+def entries(
+    given: Any, shapes: Mapping[str, tuple[int, ...]], *, finite: bool = True
+) -> dict[str, np.ndarray]:
+    """The entries of a dict that came back, as arrays; times and environments exchanged are a mistake."""
+    if not isinstance(given, Mapping):
+        raise Stop("returned", "no dict", f"a dict must come back, got {words(given)}.")
+    missing = [name for name in shapes if name not in given]
+    if missing:
+        has = ", ".join(map(str, given)) or "nothing"
+        raise Stop("returned", "an entry is missing", f"there is no {missing[0]!r}; the dict has {has}.")
+    found = {}
+    for name, shape in shapes.items():
+        value = given[name]
+        came = tuple(getattr(value, "shape", ()))
+        if came == (*shape, 1):
+            raise Mistake("an axis too many", entry=name, shape=str(list(came)))
+        turned = (shape[1], shape[0], *shape[2:]) if len(shape) > 1 else shape
+        if came == turned != shape:
+            raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
+        found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
+    return found
 
 
 class Made:
