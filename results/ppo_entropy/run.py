@@ -1,7 +1,7 @@
 """Chapter 5: a corridor with a small prize beside the start and a large one at the far end.
 
-The policy is a table. What differs is the weight of the entropy bonus, whether it falls to 0 over the run, and
-whether advantages are normalized.
+The policy is a table. What differs is the weight of the entropy bonus, whether it falls to 0 over the run,
+and whether advantages are normalized.
 """
 
 from ppobook import evaluate, train
