@@ -17,7 +17,7 @@ from ppobook.presets import PPO
 from ppobook.returns import gae
 from ppobook.rollouts import Collector
 
-STEPS = {"Pendulum-v1": 60_000}
+STEPS = {"Acrobot-v1": 40_000, "Pendulum-v1": 60_000}
 SETTINGS = [{"env": env, "case": case} for env in STEPS for case in ("short", "full")]
 
 
