@@ -79,7 +79,7 @@ if __name__ == "__main__":
         "ppo_short",
         one,
         SETTINGS,
-        seeds=range(100, 105),
+        seeds=range(100, 110),
         workers=1,
         digits=4,
         note="Both with the sizes, rates and discounts of the library's presets; every seed reported.",

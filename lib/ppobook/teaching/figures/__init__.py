@@ -21,6 +21,7 @@ from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
+    from ppobook.teaching.figures._drawn import drawn_film
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
@@ -37,6 +38,7 @@ __all__ = [
     "best_baseline",
     "clip_explorer",
     "clip_sample",
+    "drawn_film",
     "film",
     "gae_error",
     "gae_explorer",
@@ -57,6 +59,7 @@ _HOME = {
     "best_baseline": "_baseline",
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
+    "drawn_film": "_drawn",
     "film": "_film",
     "gae_error": "_sweep",
     "gae_explorer": "_gae",

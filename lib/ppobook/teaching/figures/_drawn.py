@@ -1,0 +1,104 @@
+"""Episodes as films of line drawings: a few lines a picture, and a ground that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppobook.teaching import style
+from ppobook.teaching.figures._figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+    from numpy.typing import ArrayLike
+
+# How many pictures of an episode stand in the still one, the last one among them.
+_EXPOSURES = 8
+
+
+def drawn_film(
+    episodes: Mapping[str, Sequence[ArrayLike]],
+    *,
+    ground: ArrayLike,
+    alt: str,
+    rate: float = 16,
+    ends: Mapping[str, str] | None = None,
+) -> Figure:
+    """Show episodes as line drawings, one below the other, looping; still where a reader wants no motion.
+
+    Parameters
+    ----------
+    episodes : mapping of str to sequence of array, shape (lines, 4)
+        What each episode is called, and its pictures: lines from (x1, y1) to (x2, y2).
+    ground : array, shape (lines, 4)
+        Lines that stand in all pictures. They and the episodes say how large a picture is.
+    alt : str
+        What the film shows, for someone who cannot see it.
+    rate : float above 0
+        Pictures a second.
+    ends : mapping of str to str, optional
+        What to say of an episode when it is over.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell.
+
+    Raises
+    ------
+    ValueError
+        No episode, one without a picture, lines of another shape, a number that is not finite, a rate that
+        is not above 0.
+    """
+    if not episodes:
+        raise ValueError("episodes must hold at least one episode, got none")
+    if not rate > 0:
+        raise ValueError(f"rate must be above 0, got {rate}")
+    below = _lines("ground", ground)
+    shown = []
+    for name, pictures in episodes.items():
+        if not len(pictures):
+            raise ValueError(f"episodes must have at least one picture each, got none for {name!r:.40}")
+        drawings = [_lines(f"a picture of {name!r:.40}", picture) for picture in pictures]
+        shown.append({"name": name, "end": (ends or {}).get(name, ""), "pictures": drawings})
+    every = np.concatenate([below, *(lines for one in shown for lines in one["pictures"])])
+    x, y = every[:, [0, 2]], every[:, [1, 3]]
+    frame = [round(float(edge), 2) for edge in (x.min(), y.min(), x.max(), y.max())]
+    state = {
+        "episodes": [{**one, "pictures": [lines.tolist() for lines in one["pictures"]]} for one in shown],
+        "ground": below.tolist(),
+        "frame": frame,
+        "rate": rate,
+    }
+    return Figure("drawn", state, alt=alt, still=lambda: _still(shown, below, frame))
+
+
+def _lines(name: str, lines: ArrayLike) -> np.ndarray:
+    found = np.asarray(lines, dtype=float)
+    if found.ndim != 2 or found.shape[1] != 4 or not len(found):
+        raise ValueError(f"{name} must be lines of shape (lines, 4), got {found.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must hold finite numbers, got one that is not")
+    return found.round(2)
+
+
+def _still(episodes: list[dict[str, Any]], ground: np.ndarray, frame: list[float]) -> Picture:
+    from matplotlib.figure import Figure as Picture
+
+    left, bottom, right, top = frame
+    height = style.WIDTH * (top - bottom) / (right - left)
+    picture = Picture(figsize=(style.WIDTH, (height + 0.45) * len(episodes)))
+    for ax, one in zip(np.atleast_1d(picture.subplots(len(episodes), 1)), episodes, strict=True):
+        moments = np.unique(np.linspace(0, len(one["pictures"]) - 1, _EXPOSURES).round().astype(int))
+        for lines, colour, strength in (
+            (ground, "muted", 1.0),
+            *((one["pictures"][i], "ppo", 1.0 if i == moments[-1] else 0.3) for i in moments),
+        ):
+            for x1, y1, x2, y2 in lines:
+                ax.plot([x1, x2], [y1, y2], color=style.colour(colour), alpha=strength, lw=2)
+        ax.set_title(": ".join(filter(None, (one["name"], one["end"]))), fontsize=13)
+        ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+        ax.axis("off")
+    return picture

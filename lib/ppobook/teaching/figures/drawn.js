@@ -1,0 +1,71 @@
+// Episodes as line drawings, one below the other, over and over. Nothing moves for a reader who has asked for less
+// motion, until they press Play.
+
+const STYLE_OF_DRAWN = `
+  .drawn .episode { margin: 0 0 4px; }
+  .drawn .episode p { margin: 0; display: flex; justify-content: space-between; gap: 12px; font-size: 14px; }
+  .drawn .episode svg { max-height: 240px; }
+  @media print { .drawn button { display: none; } }
+`;
+const REST = 1.5; // seconds between the last picture and the first
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "drawn", STYLE_OF_DRAWN);
+  const episodes = model.get("episodes"), ground = model.get("ground"), rate = model.get("rate");
+  const [left, bottom, right, top] = model.get("frame");
+  root.setAttribute("aria-label", "Film: episodes as line drawings");
+  const scale = 600 / (right - left), height = (top - bottom) * scale;
+  const longest = Math.max(...episodes.map((one) => one.pictures.length)) - 1;
+  const place = (node, [x1, y1, x2, y2]) => set(node, {
+    x1: (x1 - left) * scale, y1: (top - y1) * scale, x2: (x2 - left) * scale, y2: (top - y2) * scale,
+  });
+  const draw = (lines, colour) => lines.map((line) => {
+    const node = svg("line", { stroke: `var(--${colour})`, "stroke-width": 5, "stroke-linecap": "round" });
+    place(node, line);
+    return node;
+  });
+
+  const rows = episodes.map((one) => {
+    const lines = draw(one.pictures[0], "ppo"), note = html("span", { class: "number" });
+    const label = one.end ? `${one.name}: ${one.end}` : one.name;
+    const picture = svg("svg", { viewBox: `-6 -6 612 ${height + 12}`, role: "img", "aria-label": label }, ...draw(ground, "muted"), ...lines);
+    const row = html("div", { class: "episode" }, html("p", {}, html("span", { class: "title" }, one.name), note), picture);
+    const show = (at) => {
+      const last = one.pictures.length - 1;
+      one.pictures[Math.min(at, last)].forEach((line, i) => place(lines[i], line));
+      note.textContent = at >= last ? one.end : "";
+    };
+    return { row, show };
+  });
+
+  let at = 0, since = null, frame = 0;
+  const show = () => {
+    root.dataset.picture = at;
+    for (const row of rows) row.show(at);
+  };
+  const tick = (now) => {
+    since ??= now - (at / rate) * 1000;
+    const seconds = ((now - since) / 1000) % (longest / rate + REST);
+    at = Math.min(Math.floor(seconds * rate), longest);
+    show();
+    frame = requestAnimationFrame(tick);
+  };
+  const pause = () => { cancelAnimationFrame(frame); frame = 0; since = null; };
+  const button = html("button", { type: "button", onclick: () => turn(!frame) });
+  const turn = (on, spoken = true) => {
+    pause();
+    if (on && at >= longest) at = 0;
+    if (on) frame = requestAnimationFrame(tick);
+    root.dataset.playing = on;
+    button.textContent = on ? "Pause" : "Play";
+    if (spoken) say(on ? "The film plays." : "The film stands still.");
+  };
+
+  root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
+  at = calm() ? longest : 0;
+  show();
+  turn(!calm(), false);
+  return () => { pause(); close(); };
+}
+
+export default { render };
