@@ -415,6 +415,42 @@ def test_the_film_refuses(games, sentence):
         figures.film(games)
 
 
+# The film of line drawings
+
+LINE = [[0.0, 0.0, 1.0, 2.0]]
+
+
+def a_drawn_film(**changed):
+    pictures = {"before": [LINE, LINE], "after": [LINE] * 20}
+    given = {"ground": [[0.0, 0.0, 4.0, 0.0]], "alt": "A film of a line.", "ends": {"after": "9 points"}}
+    return figures.drawn_film(**({"episodes": pictures} | given | changed))
+
+
+def test_the_drawn_film_holds_every_picture_and_what_is_said_at_the_end():
+    figure = a_drawn_film()
+    before, after = figure.state["episodes"]
+    assert (before["name"], before["end"], len(before["pictures"])) == ("before", "", 2)
+    assert (after["name"], after["end"], len(after["pictures"])) == ("after", "9 points", 20)
+    assert after["pictures"][0] == LINE
+    assert figure.state["frame"] == [0.0, 0.0, 4.0, 2.0]
+    assert figure.alt == "A film of a line."
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"episodes": {}}, "episodes must hold at least one episode, got none"),
+        ({"episodes": {"a": []}}, "episodes must have at least one picture each, got none for 'a'"),
+        ({"episodes": {"a": [[[0, 1, 2]]]}}, r"lines of shape \(lines, 4\), got \(1, 3\)"),
+        ({"ground": [[0, 0, np.nan, 1]]}, "ground must hold finite numbers, got one that is not"),
+        ({"rate": 0}, "rate must be above 0, got 0"),
+    ],
+)
+def test_the_drawn_film_refuses(changed, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        a_drawn_film(**changed)
+
+
 # The mould
 
 
@@ -425,6 +461,7 @@ def a_film():
 MAKERS = {
     "baseline": figures.baseline,
     "clip": figures.clip_explorer,
+    "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,
     "simplex": figures.trust_region_step,
