@@ -464,6 +464,7 @@ MAKERS = {
     "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,
+    "parts": figures.loss_parts,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._drawn import drawn_film
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
+    from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
 
@@ -33,6 +34,7 @@ __all__ = [
     "ClipSample",
     "Figure",
     "GaeError",
+    "LossBatch",
     "SimplexStep",
     "baseline",
     "best_baseline",
@@ -43,6 +45,8 @@ __all__ = [
     "gae_error",
     "gae_explorer",
     "lambda_sweep",
+    "loss_batch",
+    "loss_parts",
     "modules",
     "simplex_step",
     "single_pull",
@@ -54,6 +58,7 @@ _HOME = {
     "METHODS": "_simplex",
     "ClipSample": "_clip",
     "GaeError": "_sweep",
+    "LossBatch": "_parts",
     "SimplexStep": "_simplex",
     "baseline": "_baseline",
     "best_baseline": "_baseline",
@@ -64,6 +69,8 @@ _HOME = {
     "gae_error": "_sweep",
     "gae_explorer": "_gae",
     "lambda_sweep": "_sweep",
+    "loss_batch": "_parts",
+    "loss_parts": "_parts",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

@@ -1,0 +1,70 @@
+"""The interactive figures of the chapter on the whole of PPO, on a page: their numbers are the library's."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from ppobook.teaching import figures
+from ppobook.teaching.figures import _parts
+
+from .figure_site import all_held, fits, live
+
+# On the worker that has built the small site.
+pytestmark = pytest.mark.xdist_group("figures")
+
+# E4
+
+PARTS = cache(lambda: figures.loss_parts().state)
+
+
+def parts_agree(figure: Locator) -> dict[str, Any]:
+    """The numbers on display, which are those of the library."""
+    names = ("clip_eps", "value_coef", "entropy_coef")
+    clip_eps, value_coef, entropy_coef = (
+        float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan") for name in names
+    )
+    batch = PARTS()["batches"][int(figure.locator("#batch").input_value())]
+    expected = _parts._parts(batch, clip_eps, value_coef, entropy_coef)
+    shown = all_held(figure)
+    expected["value_part"] = value_coef * (expected["value_loss"] or 0)
+    expected["entropy_part"] = -entropy_coef * (expected["entropy"] or 0)
+    for name, value in shown.items():
+        if name == "turn":  # an arc cosine near 1 has half the digits
+            assert value == pytest.approx(expected[name], abs=1e-3)
+        else:
+            assert value == pytest.approx(expected[name], rel=1e-9, abs=1e-9), name
+    return shown
+
+
+def test_loss_parts_by_keyboard(page: Page, address: str) -> None:
+    figure = live(page, address, "parts")
+    assert set(parts_agree(figure)) > {"policy_loss", "value_part", "entropy_part", "loss", "turn"}
+    for label in ("Clip ε", "Value coefficient", "Entropy coefficient"):
+        figure.get_by_role("slider", name=label).focus()
+        for key in ("ArrowRight", "Home", "End"):
+            page.keyboard.press(key)
+            parts_agree(figure)
+
+
+def test_larger_rewards_turn_the_step_of_a_shared_trunk(page: Page, http: str) -> None:
+    figure = live(page, http, "parts")
+    before = parts_agree(figure)
+    figure.get_by_label("A batch with").select_option("1")
+    after = parts_agree(figure)
+    assert after["turn"] > 60 > before["turn"]
+    expect(figure.locator(".says")).to_contain_text("times as strongly as they do")
+    figure.get_by_role("slider", name="Value coefficient").fill("0")
+    assert parts_agree(figure)["turn"] == pytest.approx(0, abs=1e-3)
+    expect(figure.locator(".says")).to_contain_text("as nothing else pulls")
+
+
+def test_loss_parts_fits_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    figure = live(page, http, "parts")
+    for batch in ("1", "0"):
+        figure.get_by_label("A batch with").select_option(batch)
+        fits(page, figure, 380)
