@@ -127,6 +127,7 @@ UNNAMED["n-step"] = [
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 2), gamma),
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 3), gamma),
     lambda r, *rest: n_step()(r.clip(-9, 9), *rest),
+    lambda r, v, *rest: n_step()(r, -v, *rest) - 2 * v[:-1],
 ]
 
 

@@ -103,6 +103,9 @@ FLAWS: dict[str, list[Callable[..., Any]]] = {
         flawed(carry_mask=lambda over, cut: over & False),
         flawed(carry_mask=lambda over, cut: over & False, delta_mask=lambda over, cut: over & False),
     ],
+    "the last step is left out": [
+        lambda *args: flawed()(*args) * (np.arange(args[0].shape[-1]) < args[0].shape[-1] - 1)
+    ],
     "the last error of an episode is lost": [flawed(lose_last=True)],
     "a terminal state is given a future": [flawed(delta_mask=lambda over, cut: over & False)],
     "no TD error looks ahead": [flawed(ahead=lambda g, lam: 0.0)],

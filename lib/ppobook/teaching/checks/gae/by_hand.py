@@ -109,10 +109,11 @@ def state_values(answer: Answer) -> Findings:
             "what follows, without the reward": [2, 1],
         },
     )
+    short = as_array(answer(np.zeros((1, 1)), np.array([-3.0]), 0.9), (1,), "the values")
     yield Property(
         "a state that ends at once is worth its reward",
-        close(as_array(answer(np.zeros((1, 1)), np.array([-3.0]), 0.9), (1,), "the values"), [-3]),
-        "with P = [[0]], a reward of −3 and gamma = 0.9 it is worth something else",
+        close(short, [-3]),
+        f"with P = [[0]], a reward of −3 and gamma = 0.9 you have {numbers(short)}",
     )
     endless = as_array(answer(np.ones((1, 1)), np.array([1.0]), 0.99), (1,), "the values")
     yield Property(

@@ -55,6 +55,7 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the mask is shifted by one step": runs_on and (reward[2, 1] == 0 or reward[4, 3] == 0),
             "the recursion runs on into the next episode": reward[3, 2] != 0,
             "the recursion runs on after a truncation": reward[5, 4] != 0 and cut,
+            "the last step is left out": reward[6, 6] == 0,
             "the last error of an episode is lost": reward[2, 2] == 0 or (reward[2, 1] == 0 and reach != 0),
         },
         own=own,
@@ -64,6 +65,7 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
         third=reward[3],
         fifth=reward[5],
         lost=reward[2],
+        end=reward[6],
     )
     yield from recognise(
         value,
@@ -231,7 +233,8 @@ def gae_batch(answer: Answer) -> Findings:
     def ask(
         rewards: np.ndarray, values: np.ndarray, final: np.ndarray, over: np.ndarray = over
     ) -> np.ndarray:
-        return call(*(np.array([x, 0 * x]) for x in (rewards, values, final)), over)[0]
+        r, v, f = (np.array([x, 0 * x]) for x in (rewards, values, final))
+        return call(r, v, f, over)[0]
 
     zeros, none = np.zeros((2, STEPS)), np.zeros((2, STEPS + 1))
     v = np.arange(1.0, 17).reshape(2, STEPS + 1)
