@@ -41,7 +41,7 @@ if __name__ == "__main__":
         one,
         SETTINGS,
         seeds=range(100, 103),
-        workers=1,
+        workers=3,
         digits=4,
         note="The library's presets, settled on other seeds; every seed reported.",
     )

@@ -88,8 +88,8 @@ def _still(episodes: list[dict[str, Any]], ground: np.ndarray, frame: list[float
     from matplotlib.figure import Figure as Picture
 
     left, bottom, right, top = frame
-    height = style.WIDTH * (top - bottom) / (right - left)
-    picture = Picture(figsize=(style.WIDTH, round((height + 0.45) * len(episodes), 1)))
+    height = (style.WIDTH * (top - bottom) / (right - left) + 0.45) * len(episodes)
+    picture = Picture(figsize=(style.WIDTH, round(96 * height) / 96))
     for ax, one in zip(np.atleast_1d(picture.subplots(len(episodes), 1)), episodes, strict=True):
         moments = np.unique(np.linspace(0, len(one["pictures"]) - 1, _EXPOSURES).round().astype(int))
         for lines, colour, strength in (
