@@ -254,6 +254,7 @@ WRONG["minibatches"] = {
     ),
     "only the mean is taken off": dealt(normal=lambda w: w - w.mean()),
     "only divided, the mean left in": dealt(normal=lambda w: w / (w.std(correction=0) + 1e-8)),
+    "the sign is turned round": dealt(normal=lambda w: (w.mean() - w) / (w.std(correction=0) + 1e-8)),
     "not the advantages of these indices": normalised_before_the_shuffle,
     "nan where a minibatch has one step": dealt(
         normal=lambda w: (
@@ -406,11 +407,15 @@ def only_the_line_moved(logits, optimizer, states, actions, advantages, epochs=4
 
 WRONG["hunt-epochs"] = {
     "the optimizer takes no step": trained(step=False),
+    "the steps are taken by another optimizer": lambda z, optimizer, *rest, **more: trained()(
+        z, torch.optim.SGD([z], lr=0.1), *rest, **more
+    ),
     "one minibatch for each epoch": trained(plan=lambda e, m: (e, 1)),
     "one epoch, whatever epochs says": trained(plan=lambda e, m: (1, m)),
     "not epochs times minibatches steps": [
         trained(plan=lambda e, m: (e + 1, m)),
         trained(plan=lambda e, m: (4, m)),
+        trained(plan=lambda e, m: (e, min(m, 4))),
     ],
     "the log ratios of before the last step": reports_the_loop,
     "what it reports is not what happened": [

@@ -278,6 +278,7 @@ WRONG["two-entropies"] = {
     "nan where an action is certain": both(discrete=lambda z: -(z.softmax(-1) * z.softmax(-1).log()).sum(-1)),
 }
 UNNAMED["two-entropies"] = [
+    both(gaussian=lambda s: (HALF + s.log()).sum(-1).clamp(min=-5)),
     both(discrete=lambda z: -(z.softmax(-1) * (z.softmax(-1) + 1e-2).log()).sum(-1)),
     both(discrete=lambda z: of_logits(z.clamp(-8, 8))),
     both(discrete=lambda z: of_logits(z).clamp(max=1.05)),
@@ -347,6 +348,8 @@ WRONG["hunt-entropy"] = {
     "no policy part is left": bonus(policy=0.0),
 }
 UNNAMED["hunt-entropy"] = [
+    lambda z, a, w, c: bonus()(z, a, w - w.mean(), c),
+    bonus(entropy=lambda z: torch.special.entr(z.softmax(0)).sum(0)),
     bonus(entropy=lambda z: of_logits(z).detach()),
     bonus(keep=True),
     bonus(coef=abs, entropy=lambda z: of_logits(z / 2)),
@@ -471,6 +474,9 @@ def whole_term(r, a, eps):
 
 
 UNNAMED["whole-loss"] = [
+    lambda *g, clip_eps=0.1, value_coef=0.5, entropy_coef=0.01: whole()(
+        *g, clip_eps, value_coef, entropy_coef
+    ),
     whole(critic=lambda v, r: 0.5 * F.smooth_l1_loss(v[:, 0], r, reduction="none", beta=2.5) * 5),
     whole(coefs=lambda eps, v, e: (eps, v, e or 0.01)),
     whole(coefs=lambda eps, v, e: (eps, min(v, 0.99) if v > 0.6 else v, e)),
