@@ -116,6 +116,7 @@ WRONG = {
         "only one step": but("delta + gamma * lam * last", "delta"),
         "gamma is missing in the sum": but("gamma * lam * last", "lam * last"),
         "gamma is not used": but("gamma * after", "after", "gamma * lam", "lam"),
+        "the order is turned round": but("return advantages, returns", "return advantages.flip(1), returns"),
         "the sign is turned round": but("advantages[i, t] = last", "advantages[i, t] = -last"),
         "returns in place of advantages": but("return advantages, returns", "return returns, advantages"),
         "normalised already": but(

@@ -69,9 +69,6 @@ def capstone_gae(answer: Answer) -> Findings:
         yield from recognise(0.0, {"entries that say nothing are read": True})
         return
     right, values = slow(probe), probe.values[:, :-1]
-    reversed_time = slow(
-        Problem(**vars(probe) | {"rewards": probe.rewards[:, ::-1], "values": probe.values[:, ::-1]})
-    )
     yield from recognise(
         advantages,
         {
@@ -89,7 +86,7 @@ def capstone_gae(answer: Answer) -> Findings:
             "only one step": slow(probe, lam=0.0),
             "gamma is missing in the sum": slow(probe, trace="no gamma"),
             "gamma is not used": slow(probe, gamma=1.0),
-            "time runs backwards": reversed_time,
+            "the order is turned round": right[:, ::-1],
             "the sign is turned round": -right,
             "returns in place of advantages": right + values,
             "normalised already": (right - right.mean()) / right.std(),

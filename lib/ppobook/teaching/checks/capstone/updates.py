@@ -160,7 +160,7 @@ class Case:
         return slopes
 
     def is_step(self, k: int, **how: Any) -> bool:
-        """Whether step k was taken with the gradient of this description, in either form of the deviation."""
+        """Whether step k was taken with the gradient of this description, for either standard deviation."""
         return any(
             all(
                 close(got, want, 2e-3)
