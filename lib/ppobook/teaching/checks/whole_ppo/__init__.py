@@ -20,10 +20,10 @@ CHAPTER = Chapter(
         "sec-ppo-value-loss": "The value loss, and clipping it",
         "sec-ppo-entropy": "The entropy bonus",
         "sec-ppo-loop": "The loop",
-        "sec-ppo-code": "The library's file, from top to bottom",
-        "sec-ppo-details": "Each detail taken out",
         "sec-ppo-normalize": "Observations and rewards on one scale",
         "sec-ppo-continuous": "Continuous actions and their bounds",
+        "sec-ppo-tanh": "Deeper: squashing with a tanh, and its log-determinant",
+        "sec-ppo-defaults": "The usual defaults",
     },
 )
 

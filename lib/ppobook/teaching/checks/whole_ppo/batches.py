@@ -14,7 +14,7 @@ from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, parts
 
 
-@CHAPTER.check("schedule", section="sec-ppo-code")
+@CHAPTER.check("schedule", section="sec-ppo-defaults")
 def schedule(answer: Answer) -> Findings:
     def ask(*given: Any) -> float:
         return float(as_array(answer(*given), (), "the setting"))
@@ -104,7 +104,7 @@ class _Held:
         return found, float(as_array(norm, (), "the norm", finite=False))
 
 
-@CHAPTER.check("global-norm", section="sec-ppo-details")
+@CHAPTER.check("global-norm", section="sec-ppo-loop")
 def global_norm(answer: Answer) -> Findings:
     ask = _Held(answer)
     arrays = [np.array([[2.0], [3.0], [6.0]]), np.array([8.0, 16.0, 16.0])]  # norms 7 and 24, together 25

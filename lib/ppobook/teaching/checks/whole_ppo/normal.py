@@ -365,7 +365,7 @@ def act_in_a_box(answer: Answer) -> Findings:
     yield agrees(run, slow, random_problems(draw), what="stored, sent, log-probability, a row for each")
 
 
-@CHAPTER.check("squashed-logp", section="sec-ppo-continuous")
+@CHAPTER.check("squashed-logp", section="sec-ppo-tanh")
 def squashed_logp(answer: Answer) -> Findings:
     def ask(u: Any, mean: Any, std: Any) -> np.ndarray:
         given = [torch.tensor(np.asarray(x), dtype=torch.float32) for x in (u, mean, std)]
