@@ -228,7 +228,7 @@ class _Pieces:
 
 @CHAPTER.check("minibatches", section="sec-ppo-loop")
 def minibatches(answer: Answer) -> Findings:
-    worth = np.array([5.0, -1.0, 2.0, 8.0, 0.0, -3.0, 1.0, 7.0, -6.0, 4.0, 3.0, 11.0])
+    worth = np.array([5.0, -1.0, 2.0, 8.0, 0.0, -3.0, 1.0, 7.0, -6.0, 10.0, 3.0, 11.0])
     made = _Pieces(answer, worth, 3)
     odd = _Pieces(answer, worth[:11], 3)
     again, other = _Pieces(answer, worth, 3), _Pieces(answer, worth, 3, seed=1)
