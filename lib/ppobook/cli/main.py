@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
         syntax = isinstance(error, SyntaxError)
-        said = error.msg if syntax else error  # without its place, which follows
+        said = error.msg if isinstance(error, SyntaxError) else error  # without its place, which follows
         message = f"{error}" if usual else f"{type(error).__name__}: {said}"
         _say(f"{message}{remedy}{place}{_notes(error)}")
         return 1 if isinstance(error, FloatingPointError) or not (usual or syntax) else 2

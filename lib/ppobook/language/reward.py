@@ -281,12 +281,18 @@ def pooled_rewards(
     reward_model: RewardModel, completions: Completions, batch_size: int = EVAL_BATCH_SIZE
 ) -> Tensor:
     """Rewards before centring, [B], without gradient, on the CPU; computed in batches."""
-    validation.instance("reward_model", reward_model, RewardModel)
+    _refuse_no_reward_model(reward_model)
     device = str(reward_model.zero.device)
     parts = torch.arange(len(completions)).split(batch_size)
     return torch.cat(
         [reward_model.pooled(take_rows(completions, rows, device)).float().cpu() for rows in parts]
     )
+
+
+def _refuse_no_reward_model(reward_model: Any) -> None:
+    if not hasattr(reward_model, "pooled"):
+        got = validation.got_instead(reward_model)
+        raise TypeError(f"reward_model must be a RewardModel, got {got}")
 
 
 def _accuracy_and_margin(margins: Tensor) -> dict[str, float]:
@@ -422,7 +428,7 @@ def ladder(
         The texts are longer than max_new_tokens of the world.
     """
     validation.instance("world", world, World)
-    validation.instance("reward_model", reward_model, RewardModel)
+    _refuse_no_reward_model(reward_model)
     top, texts = validation.count("top", top), validation.count("texts", texts, high=MOST_AT_ONCE)
     rng = np.random.default_rng(validation.count("seed", seed, low=0))
     rungs = []
