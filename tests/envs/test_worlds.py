@@ -120,6 +120,10 @@ def test_settings_reach_the_world():
         (lambda: world(state_names="AB"), "state_names must be 2 strings, got 'AB'"),
         (lambda: world(action_names=["on", "off"]), r"action_names must be 1 strings, got \['on', 'off'\]"),
         (lambda: world(positions=[1, 2]), r"positions must have shape \(2, 2\), row and column"),
+        (
+            lambda: world().sample_episodes([[1.0]] * 2, 3, "x"),
+            "seed must be an integer of at least 0, got 'x'",
+        ),
         (lambda: world().policy_value("x"), "probs must be an array of real numbers, got 'x'"),
     ],
 )

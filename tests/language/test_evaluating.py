@@ -171,6 +171,7 @@ def test_what_is_no_distribution_is_refused(arguments: tuple, sentence: str) -> 
         ((np.zeros((1, 4)), [1, 5]), r"ns\[1\] must be an integer in \[1, 4\], got 5"),
         (([[1.0], [1.0, 2.0]], [1]), "scores must be an array of real numbers, got list: "),
         ((np.zeros((1, 4)), [1], {"gold": ["a"]}), r"measured\['gold'\] must be an array of real numbers"),
+        ((np.zeros((1, 4)), [1], [1.0]), "measured must be a dict of arrays, got list"),
         (([[math.nan]], [1]), r"scores must be finite, got nan at index \(0, 0\)"),
     ],
 )

@@ -274,6 +274,8 @@ class TabularMDP:
         episodes = validation.count("episodes", episodes)
         if max_steps is not None:
             max_steps = validation.count("max_steps", max_steps)
+        if seed is not None and not isinstance(seed, np.random.Generator):
+            seed = validation.count("seed", seed, low=0)
         rng = np.random.default_rng(seed)
         choose_action, choose_next = cumulative(policy), cumulative(self.P)
 

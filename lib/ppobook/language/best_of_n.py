@@ -164,6 +164,8 @@ def best_of_n_curve(
         raise ValueError(f"scores must have shape (prompts, samples), got {score.shape}")
     validation.finite("scores", score)
     known = {"score": score}
+    if not isinstance(measured, Mapping | None):
+        raise TypeError(f"measured must be a dict of arrays, got {validation.kind_of(measured)}")
     for name, given in (measured or {}).items():
         known[name] = x = validation.float64(f"measured[{name!r}]", given)
         validation.shape(f"measured[{name!r}]", x, score.shape, "the shape of scores")
