@@ -50,12 +50,12 @@ def test_without_a_target_it_is_fixed_and_a_state_restores_it(rule):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0.0, 0.01), "kl_coef must be above 0 where it is adapted to kl_target, got 0.0"),
+        ((0.0, 0.01), "value, kl_coef in training, must be above 0 where it is adapted to a target, got 0.0"),
         ((1.0, 0.01, "triple"), "rule must be one of 'double', 'proportional', got 'triple'"),
-        ((-1.0, 0.01), "kl_coef must be a number of at least 0, got -1"),
-        ((np.nan, 0.01), "kl_coef must be a number of at least 0, got nan"),
-        (("a",), "kl_coef must be a number of at least 0, got 'a'"),
-        *(((1.0, x), f"kl_target must be a number above 0, got {x}") for x in (-0.01, 0, np.nan)),
+        ((-1.0, 0.01), "value must be a number of at least 0, got -1"),
+        ((np.nan, 0.01), "value must be a number of at least 0, got nan"),
+        (("a",), "value must be a number of at least 0, got 'a'"),
+        *(((1.0, x), f"target must be a number above 0, got {x}") for x in (-0.01, 0, np.nan)),
         ((1.0, 0.01, "proportional", 0), "horizon must be an integer of at least 1, got 0"),
     ],
 )

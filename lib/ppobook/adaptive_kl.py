@@ -44,10 +44,12 @@ class AdaptiveKLCoefficient:
     def __init__(
         self, value: float, target: float | None = None, rule: str = "double", *, horizon: int = 1
     ) -> None:
-        self.value = validation.number("kl_coef", value, low=0)
-        self.target = None if target is None else validation.number("kl_target", target, above=0)
+        self.value = validation.number("value", value, low=0)
+        self.target = None if target is None else validation.number("target", target, above=0)
         if target is not None and value == 0:
-            raise ValueError(f"kl_coef must be above 0 where it is adapted to kl_target, got {value!r}")
+            raise ValueError(
+                f"value, kl_coef in training, must be above 0 where it is adapted to a target, got {value!r}"
+            )
         self.rule = validation.choice("rule", rule, RULES)
         self.horizon = validation.count("horizon", horizon)
 

@@ -109,6 +109,18 @@ def floats(**arrays: Any) -> list[Any]:
     return [None if x is None else given[name].to(dtype) for name, x in arrays.items()]
 
 
+def float64(name: str, x: Any) -> np.ndarray:
+    """x, an array, a tensor or nested sequences of real numbers, as a new array of float64."""
+    try:
+        given = np.asarray(x.detach().cpu() if is_tensor(x) else x)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, for one
+        raise TypeError(f"{name} must be an array of real numbers, got {type(x).__name__}: {error}") from None
+    if given.dtype.kind not in "fiub":
+        got = f"dtype {given.dtype}" if hasattr(x, "dtype") else repr(x)
+        raise TypeError(f"{name} must be an array of real numbers, got {got}")
+    return given.astype(np.float64)
+
+
 def tensor(name: str, x: Any) -> torch.Tensor:
     """x, which must be a torch tensor of a floating dtype."""
     if not is_tensor(x):
@@ -264,6 +276,19 @@ def reason(error: BaseException) -> str:
     """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def instance(name: str, x: Any, kind: type) -> None:
+    """Check that x is of this class; of a run, the message says where its model is."""
+    if not isinstance(x, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"{name} must be {article} {kind.__name__}, got {got_instead(x)}")
+
+
+def got_instead(x: Any) -> str:
+    """The type of x, for a message; of a run, also where its model is."""
+    hint = ". Use its attribute .model" if hasattr(x, "model") and hasattr(x, "history") else ""
+    return kind_of(x) + hint
 
 
 def kind_of(x: Any) -> str:

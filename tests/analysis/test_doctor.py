@@ -157,6 +157,18 @@ def test_what_is_no_disease(columns):
     assert names(healthy(**columns)) == []
 
 
+def test_what_follows_from_a_step_that_was_too_long_gets_no_advice_of_longer_ones():
+    config = {"lr": 10, "epochs": 10}
+    still = SICK["clip fraction 0"] | SICK["no learning"]
+    alone = {one.name: one.remedy for one in examine(healthy(**still), config)}
+    assert all("a larger lr" in remedy for remedy in alone.values())
+    destroyed = healthy(approx_kl=where(1, inside=4.0, outside=0.0), **still)
+    found = {one.name: one for one in examine(destroyed, config)}
+    assert list(found) == ["KL explodes", *alone]
+    assert not [name for name, one in found.items() if "larger" in one.remedy]
+    assert all("see 'KL explodes'" in found[name].causes for name in alone)
+
+
 def test_one_wild_update_is_enough():
     assert names(healthy(approx_kl=where(30, inside=4.0, outside=0.01))) == ["KL explodes"]
 

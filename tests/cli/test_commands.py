@@ -230,6 +230,22 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, mon
     assert sentence in refused(capsys, *line.split())
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train syn:Mine --env CartPole-v1",
+        "train ppo --env syn:World-v0",
+        "evaluate run --learner syn:Mine",
+    ],
+)
+def test_a_module_with_a_syntax_error_is_named_with_its_line(line, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "syn.py").write_text("x = 1\ny = = 2\n")
+    said = refused(capsys, *line.split())
+    assert "SyntaxError: invalid syntax" in said
+    assert said.endswith("; syn.py, line 2\n")
+
+
 @pytest.mark.parametrize("option", ["--out", "--resume"])
 def test_a_folder_without_a_name_is_refused(option, capsys):
     words = ["train"] if option == "--resume" else ON_CARTPOLE.split()

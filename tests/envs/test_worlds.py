@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from ppobook.envs import chain, gridworld, make_env
+from ppobook.envs import TabularEnv, TabularMDP, chain, gridworld, make_env
 
 
 def test_values_of_a_random_walk_lie_on_a_line():
@@ -75,6 +75,12 @@ def test_registered_worlds_are_the_tabular_ones(env_id, mdp):
     )
 
 
+def world(**changes):
+    """One step from the first state to the second, which ends the episode."""
+    given = {"P": [[[0.0, 1.0]]] * 2, "R": [[1.0]] * 2, "gamma": 1.0, "start": [1.0, 0.0]}
+    return TabularMDP(**given | {"terminal": [False, True]} | changes)
+
+
 def test_settings_reach_the_world():
     envs = make_env("ppobook/Chain-v0", 2, seed=0, length=9, slip=0.0, max_episode_steps=3)
     assert envs.single_observation_space.n == 11
@@ -88,14 +94,39 @@ def test_settings_reach_the_world():
     [
         (lambda: chain(0), "length must be an integer of at least 1, got 0"),
         (lambda: chain(slip=1.1), r"slip must be a number in \[0, 1\], got 1.1"),
-        (lambda: chain(start=6), "start must be a state in 1, …, 5, got 6"),
+        (lambda: chain(start=6), r"start must be an integer in \[1, 5\], got 6"),
         (lambda: gridworld(["S.", "G"]), "layout must be strings of one length"),
         (lambda: gridworld([]), "layout must be strings of one length"),
         (lambda: gridworld(["SxG"]), r"layout must consist of .*, got \['x'\]"),
         (lambda: gridworld(["S.."]), "layout must have at least one start S and one goal G"),
         (lambda: gridworld(slip=-1), "slip must be .*, got -1"),
+        *(
+            (lambda name=name: gridworld(**{name: "x"}), f"{name} must be a finite number, got 'x'")
+            for name in ("goal_reward", "pit_reward", "step_reward")
+        ),
+        *(
+            (lambda name=name: chain(**{name: [1.0]}), rf"{name} must be a finite number, got \[1.0\]")
+            for name in ("left_reward", "right_reward", "step_reward")
+        ),
+        (lambda: chain(start=1.0), r"start must be an integer in \[1, 5\], got 1.0"),
+        (lambda: gridworld("S.G"), "layout must be a sequence of strings, one per row, got 'S.G'"),
+        (lambda: gridworld([1, 2]), r"layout must be a sequence of strings, .* got \[1, 2\]"),
+        (lambda: TabularEnv("chain"), "mdp must be a TabularMDP, got str"),
+        (lambda: TabularEnv(chain()).step(-1), r"action must be an integer in \[0, 1\], got -1"),
+        (lambda: TabularMDP([[[1.0], [1.0, 2.0]]], 0, 1, 0), "P must be an array of real numbers, got list"),
+        (lambda: world(R=[["x"]]), r"R must be an array of real numbers, got \[\['x'\]\]"),
+        (lambda: world(start=None), "start must be an array of real numbers, got None"),
+        (lambda: world(terminal=[[True], [True, False]]), "terminal must be 2 bools, one per state"),
+        (lambda: world(state_names="AB"), "state_names must be 2 strings, got 'AB'"),
+        (lambda: world(action_names=["on", "off"]), r"action_names must be 1 strings, got \['on', 'off'\]"),
+        (lambda: world(positions=[1, 2]), r"positions must have shape \(2, 2\), row and column"),
+        (
+            lambda: world().sample_episodes([[1.0]] * 2, 3, "x"),
+            "seed must be an integer of at least 0, got 'x'",
+        ),
+        (lambda: world().policy_value("x"), "probs must be an array of real numbers, got 'x'"),
     ],
 )
 def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()

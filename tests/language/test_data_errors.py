@@ -316,6 +316,15 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
         (b'{"prompt": "na\xe9"}\n', ", line 1 must be UTF-8, got invalid continuation byte"),
         (b'{"prompt": "the"}\n' * 2000 + b"\xe9", ", line 2001 must be UTF-8, got unexpected end of data"),
         (b'{"prompt": "the"}\n{"prompt": "t', ", line 2 must be a JSON object, got Unterminated string"),
+        (
+            b'{"prompt": "the"}\n{"x": ' + b"1" * 5000 + b"}",
+            ", line 2 must be a JSON object, got an integer of more than 4,300 digits at column 7",
+        ),
+        (
+            b'{"x": ' + b"[" * 100_000,
+            ", line 1 must be a JSON object, got brackets that are nested too deeply",
+        ),
+        (b"[" * 100_000, ", line 1 must be part of a JSON list of objects, got brackets that are nested"),
         (b'{"prompt":\n', ", line 1 must be a JSON object, got Expecting value at column 11"),
         (
             b'[{"prompt":\n\n',

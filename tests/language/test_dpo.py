@@ -11,6 +11,7 @@ from small_language import EVERY, Table, rough
 from three_tokens import ONE_WORD, POLICY, REFERENCE, of_table
 
 from ppobook.language import dpo as module
+from ppobook.language.data import Batches
 from ppobook.language.generation import generate
 from ppobook.language.settings import DPOSettings
 from ppobook.language.stage import Task
@@ -138,7 +139,7 @@ def check_an_update_is_that_of_loops(settings=None):
     reference = decoder(seed=5)
     # The policy has moved since the reference was read, as it has from the second update on.
     rough(made.model, seed=20, scale=0.05)
-    rows = module.Batches(len(data), 5, 3).rows(4).tolist()
+    rows = Batches(len(data), 5, 3).rows(4).tolist()
     s = made.settings
     if kto:
         found = with_others(LABELLED, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,9 +16,12 @@ from torch import Tensor
 from ppobook.language.best_of_n import best_of_n, best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
 from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
+from ppobook.language.files import save_model
+from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.reward import calibration, ladder
 from ppobook.language.rewards import RewardModel
-from ppobook.language.tokens import Completions, completion_logits
+from ppobook.language.tokens import Completions, Pairs, completion_logits, completion_values
 from ppobook.language.world import World
 
 WORLD = World(nouns=2, places=2)
@@ -161,9 +165,45 @@ def test_what_is_no_distribution_is_refused(arguments: tuple, sentence: str) -> 
         best_of_n_kl_exact(*arguments)
 
 
-def test_more_than_was_drawn_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"ns must be an integer in \[1, 4\], got 5"):
-        best_of_n_curve(np.zeros((1, 4)), [5])
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((np.zeros((1, 4)), [1, 5]), r"ns\[1\] must be an integer in \[1, 4\], got 5"),
+        (([[1.0], [1.0, 2.0]], [1]), "scores must be an array of real numbers, got list: "),
+        ((np.zeros((1, 4)), [1], {"gold": ["a"]}), r"measured\['gold'\] must be an array of real numbers"),
+        ((np.zeros((1, 4)), [1], [1.0]), "measured must be a dict of arrays, got list"),
+        (([[math.nan]], [1]), r"scores must be finite, got nan at index \(0, 0\)"),
+    ],
+)
+def test_what_gives_no_curve_is_refused(arguments: tuple, sentence: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        best_of_n_curve(*arguments)
+
+
+RUN = type("Run", (), {"model": decoder(0), "history": None})()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda run: ladder(run, WORLD),
+        lambda run: calibration(run, Pairs(written([1]), written([2]))),
+        lambda run: completion_logits(run, written([1])),
+        lambda run: completion_values(run, written([1])),
+        lambda run: sequence_kl(decoder(0), run, written([1])),
+        lambda run: RewardModel(run),
+        lambda run: generate(run, torch.ones(1, 1).long(), None, 1),
+        lambda run: save_model(run, "nowhere"),
+    ],
+)
+def test_a_run_in_place_of_a_model_is_told_where_its_model_is(call: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match=r"model must be .*, got a? ?Run. Use its attribute .model$"):
+        call(RUN)
+
+
+def test_a_language_model_in_place_of_a_critic_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the model's output must have shape .*, one number a token"):
+        completion_values(decoder(0), written([1]))
 
 
 class Longest:
@@ -249,6 +289,8 @@ def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
     [
         ({"policy": decoder(0, 99, 32)}, "policy must have the tokenizer's 24 tokens, got 99"),
         ({"policy": decoder(0, 5, 32)}, "policy must have the tokenizer's 24 tokens, got 5"),
+        ({"reference": decoder(0, 99, 32)}, "reference must have the model's 24 tokens, got 99"),
+        ({"reference": decoder(0, 5, 32)}, "reference must have the model's 24 tokens, got 5"),
         ({"reward_model": decoder(0, 24, 32)}, "reward_model must be a run of 'reward', got a language mod"),
     ],
 )

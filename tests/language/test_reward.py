@@ -125,7 +125,7 @@ def test_a_reward_model_begins_with_the_models_weights_and_no_opinion():
     metrics = stage.step(0)
     assert metrics["loss"] == pytest.approx(math.log(2))
     assert (metrics["accuracy"], metrics["margin"]) == (0.5, 0.0)
-    batch = stage.pairs.select(stage.batches.rows(0))
+    batch = stage.pairs.select(stage.batch_rows(0))
     assert metrics["tokens"] == batch.chosen.lengths.sum() + batch.rejected.lengths.sum()
 
 
@@ -135,7 +135,7 @@ def test_one_update_is_a_step_down_the_bradley_terry_loss(pooling):
     stage.step(0)  # away from where all rewards are 0
     stage.model.double()
     stage.optimizer = stage.optimizer_of(stage.model)
-    batch = stage.pairs.select(stage.batches.rows(3))
+    batch = stage.pairs.select(stage.batch_rows(3))
     chosen, rejected = (slow_rewards(stage.model, side, pooling) for side in (batch.chosen, batch.rejected))
     chances = 1 / (1 + torch.exp(rejected - chosen))
     loss = -chances.log().mean()
@@ -236,7 +236,7 @@ def test_pairs_of_a_world_are_of_the_seed_and_what_is_held_out_is_not_learned():
     assert stage.pairs.chosen.texts(WORLD.tokenizer) != other.pairs.chosen.texts(WORLD.tokenizer)
     assert stage.pairs.chosen.texts(WORLD.tokenizer)[:12] != stage.held_out.chosen.texts(WORLD.tokenizer)
     assert made(eval_pairs=0).held_out is None
-    seen = torch.cat([stage.batches.rows(k) for k in range(5)])
+    seen = torch.cat([stage.batch_rows(k) for k in range(5)])
     assert sorted(seen.tolist()) == list(range(40))
 
 

@@ -246,7 +246,7 @@ def curious(completions):
 
 REFUSED = [
     (ppo, {"num_minibatches": 13}, "num_minibatches must be at most batch_size, 12, got 13"),
-    (ppo, {"kl_target": 1.0, "kl_coef": 0.0}, "kl_coef must be above 0 .* kl_target, got 0"),
+    (ppo, {"kl_target": 1.0, "kl_coef": 0.0}, "kl_coef in training, must be above 0 .* target, got 0"),
     (ppo, {"critic_from": "reward_model"}, "critic_from must be 'policy' .*, got 'reward_model'"),
     (ppo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* model is 20 .* got 17"),
     (ppo, {"truncation": "bootstraps"}, "truncation must be .*Did you mean 'bootstrap'"),

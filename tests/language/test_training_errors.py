@@ -106,6 +106,22 @@ def test_data_that_teach_nothing_are_refused(stage, data, given, message):
         train(stage, decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, **given)
 
 
+TWELVE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "barn"}] * 12
+
+
+@pytest.mark.parametrize("batch_size", [12, 64, 100])
+def test_a_batch_that_would_repeat_examples_is_refused_and_the_default_is_reduced(batch_size):
+    given = {"tokenizer": WORLD.tokenizer, "progress": False, "updates": 2}
+    said = rf"at most 11, the number of examples \(1 of 12 held out for evaluation\), got {batch_size}$"
+    with pytest.raises(ValueError, match=f"batch_size must be {said}"):
+        train("dpo", decoder(), TWELVE, batch_size=batch_size, **given)
+    run = train("dpo", decoder(), TWELVE, **given)
+    assert run.config["batch_size"] == 11
+    same = train("dpo", decoder(), TWELVE, batch_size=11, **given)
+    clocks = ["seconds", "seconds_update"]
+    assert run.history.drop(columns=clocks).equals(same.history.drop(columns=clocks))
+
+
 def test_one_pair_of_which_something_is_learned_is_enough():
     data = [*ALIKE, ALIKE[0] | {"rejected": "barn"}]
     run = train("dpo", decoder(), data, tokenizer=WORLD.tokenizer, progress=False, updates=1, batch_size=4)

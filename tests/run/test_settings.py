@@ -108,6 +108,8 @@ def test_other_libraries_names_in_python():
         (train_language, "grpo", "max_length"): "Did you mean 'max_new_tokens'?",
         (train_language, "sft", "train_dataset"): "Did you mean 'data'?",
         (train_language, "sft", "peft_config"): "Did you mean 'lora'?",
+        (train, "ppo", "Lr"): "Did you mean 'lr'?",
+        (train_language, "sft", "LR"): "Did you mean 'lr'?",
         (train_language, "sft", "bf16"): "Did you mean 'dtype'?",
         (train, "vanilla", "gae_lambda"): "Only trpo, ppo have it, as 'lam'",
         (train_language, "sft", "output_dir"): "Did you mean 'out'?",

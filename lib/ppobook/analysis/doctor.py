@@ -263,10 +263,13 @@ def _clip_low(case: _Case) -> Finding | None:
     return case.finding(
         "clip fraction 0",
         f"clip_fraction below {CLIP_LOW:g} {case.many(where)}{moved}",
-        "steps so short that the ratio never leaves the clip range: the batch is thrown away half used; a "
-        "single gradient step a batch; or old_logp recomputed in each step, which makes every ratio 1",
-        case.advice(
-            ("a larger {}", "lr"), ("more {}", "epochs"), "old_logp as the rollout recorded it, detached"
+        *_unless_too_long(
+            case,
+            "steps so short that the ratio never leaves the clip range: the batch is thrown away half used; "
+            "a single gradient step a batch; or old_logp recomputed in each step, which makes every ratio 1",
+            case.advice(
+                ("a larger {}", "lr"), ("more {}", "epochs"), "old_logp as the rollout recorded it, detached"
+            ),
         ),
         where,
     )
@@ -383,9 +386,14 @@ def _no_learning(case: _Case) -> Finding | None:
         else f"return_mean {early.mean():.4g} in the first quarter and {late.mean():.4g} in the last, "
         f"{'less' if gained < 0 else 'more'} by {abs(gained):.2g}; {ERRORS:g} standard errors are "
         f"{ERRORS * error:.2g}",
-        "a reward that is never reached, or the best return already; steps that are too short; a run that is "
-        "too short; an advantage with the wrong sign",
-        case.advice(("a larger {}", "lr", "max_kl"), "more steps", "a look at the return of a random policy"),
+        *_unless_too_long(
+            case,
+            "a reward that is never reached, or the best return already; steps that are too short; a run "
+            "that is too short; an advantage with the wrong sign",
+            case.advice(
+                ("a larger {}", "lr", "max_kl"), "more steps", "a look at the return of a random policy"
+            ),
+        ),
         np.isin(np.arange(len(returns)), seen[-quarter:]),
     )
 
@@ -411,6 +419,18 @@ def _search_fails(case: _Case) -> Finding | None:
         ),
         where,
     )
+
+
+def _unless_too_long(case: _Case, causes: str, remedy: str) -> tuple[str, str]:
+    """Causes and remedy of a policy that hardly moves, which are others once a step was too long."""
+    for rule in (_kl_explodes, _clip_high):
+        if (found := rule(case)) is not None:
+            return (
+                f"steps that were too long, see {found.name!r}: they can leave a policy that is almost "
+                f"deterministic, which has hardly a gradient any more",
+                f"first what helps against {found.name!r}",
+            )
+    return causes, remedy
 
 
 def _returns(case: _Case, name: str) -> np.ndarray | None:

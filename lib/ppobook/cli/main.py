@@ -92,9 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         ours = isinstance(error, ModuleNotFoundError) and f"{error.name}".split(".")[0] in _DEPENDENCIES
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
-        message = f"{error}" if usual else f"{type(error).__name__}: {error}"
+        syntax = isinstance(error, SyntaxError)
+        said = error.msg if isinstance(error, SyntaxError) else error  # without its place, which follows
+        message = f"{error}" if usual else f"{type(error).__name__}: {said}"
         _say(f"{message}{remedy}{place}{_notes(error)}")
-        return 1 if isinstance(error, FloatingPointError) or not usual else 2
+        return 1 if isinstance(error, FloatingPointError) or not (usual or syntax) else 2
     return 0
 
 
@@ -140,10 +142,15 @@ def _place(error: BaseException | None) -> str:
 
     libraries = [os.path.dirname(os.path.dirname(ppobook.__file__)), *sysconfig.get_paths().values()]
     while error is not None:
-        for frame in reversed(extract_tb(error.__traceback__)):
-            file = os.path.abspath(frame.filename)
-            if os.path.exists(file) and not any(file.startswith(f"{folder}{os.sep}") for folder in libraries):
-                return f"; {os.path.relpath(file)}, line {frame.lineno}, in {frame.name}"
+        lines = [
+            (frame.filename, frame.lineno, f", in {frame.name}") for frame in extract_tb(error.__traceback__)
+        ]
+        if isinstance(error, SyntaxError):  # in a file that was to be imported
+            lines.append((error.filename or "", error.lineno, ""))
+        for named, line, function in reversed(lines):
+            file = os.path.abspath(named)
+            if os.path.isfile(file) and not any(file.startswith(f"{folder}{os.sep}") for folder in libraries):
+                return f"; {os.path.relpath(file)}, line {line}{function}"
         error = error.__cause__
     return ""
 

@@ -85,12 +85,15 @@ class TabularMDP:
         action_names: Sequence[str] | None = None,
         positions: Any = None,
     ) -> None:
-        transitions = np.array(P, dtype=np.float64)
+        transitions = validation.float64("P", P)
         if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
             raise ValueError(f"P must have shape (S, A, S), got {transitions.shape}")
         n_states, n_actions, _ = transitions.shape
 
-        ends = np.zeros(n_states, dtype=bool) if terminal is None else np.array(terminal)
+        try:
+            ends = np.array(np.zeros(n_states, dtype=bool) if terminal is None else terminal)
+        except ValueError:  # rows of different lengths
+            ends = np.array(None)
         if ends.shape != (n_states,) or ends.dtype != bool:
             raise ValueError(
                 f"terminal must be {n_states} bools, one per state, "
@@ -100,7 +103,7 @@ class TabularMDP:
         transitions[ends] = 0
         transitions[ends, :, np.flatnonzero(ends)] = 1
 
-        rewards = np.array(R, dtype=np.float64)
+        rewards = validation.float64("R", R)
         if rewards.shape == (n_states, n_actions):
             rewards = np.repeat(rewards[:, :, None], n_states, axis=2)
         if rewards.shape != transitions.shape:
@@ -113,7 +116,7 @@ class TabularMDP:
 
         _check_distributions("P", transitions)
         gamma = validation.number("gamma", gamma, low=0, high=1)
-        first = np.array(start, dtype=np.float64)
+        first = validation.float64("start", start)
         if first.shape != (n_states,):
             raise ValueError(f"start must have shape ({n_states},), as P has, got {first.shape}")
         _check_distributions("start", first)
@@ -128,9 +131,13 @@ class TabularMDP:
         self.terminal = ends
         self.n_states = n_states
         self.n_actions = n_actions
-        self.state_names = tuple(state_names or map(str, range(n_states)))
-        self.action_names = tuple(action_names or map(str, range(n_actions)))
-        self.positions = None if positions is None else np.array(positions)
+        self.state_names = _names("state_names", state_names, n_states)
+        self.action_names = _names("action_names", action_names, n_actions)
+        self.positions = None
+        if positions is not None:
+            at = validation.float64("positions", positions)
+            validation.shape("positions", at, (n_states, 2), "row and column of each state")
+            self.positions = np.array(positions)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.n_states} states, {self.n_actions} actions, gamma={self.gamma})"
@@ -206,7 +213,7 @@ class TabularMDP:
         Sutton et al. 2000, theorem 1; Agarwal et al. 2021, "On the theory of policy gradient methods:
         optimality, approximation, and distribution shift", lemma C.1 (there with normalised visits).
         """
-        table = _as_array(logits)
+        table = validation.float64("logits", logits)
         self._check_table("logits", table)
         probs = np.exp(table - table.max(axis=1, keepdims=True))
         probs /= probs.sum(axis=1, keepdims=True)
@@ -262,11 +269,13 @@ class TabularMDP:
         ValueError
             If probs is not a policy, a count is below 1, or an episode does not end.
         """
-        policy = _as_array(probs)
+        policy = validation.float64("probs", probs)
         self._check_policy(policy)
         episodes = validation.count("episodes", episodes)
         if max_steps is not None:
             max_steps = validation.count("max_steps", max_steps)
+        if seed is not None and not isinstance(seed, np.random.Generator):
+            seed = validation.count("seed", seed, low=0)
         rng = np.random.default_rng(seed)
         choose_action, choose_next = cumulative(policy), cumulative(self.P)
 
@@ -296,7 +305,7 @@ class TabularMDP:
 
     def _under(self, probs: Any) -> tuple[Any, Any]:
         """P_π and R_π, with nothing after a terminal state: its row of P_π is 0, and so is its value."""
-        self._check_policy(_as_array(probs))
+        self._check_policy(validation.float64("probs", probs))
         probs = probs if validation.is_tensor(probs) else np.asarray(probs)
         onward = self._like(self.P * ~self.terminal[:, None, None], probs)
         return (onward * probs[:, :, None]).sum(1), (self._like(self.R, probs) * probs).sum(1)
@@ -333,8 +342,12 @@ class TabularMDP:
                 )
 
 
-def _as_array(value: Any) -> np.ndarray:
-    return np.asarray(value.detach().cpu() if validation.is_tensor(value) else value, dtype=np.float64)
+def _names(name: str, given: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(map(str, range(n)))
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != n:
+        raise ValueError(f"{name} must be {n} strings, got {given!r}")
+    return tuple(map(str, given))
 
 
 def _solve(matrix: Any, right: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -51,9 +51,9 @@ def chain(
     """
     length = validation.count("length", length)
     slip = validation.number("slip", slip, low=0, high=1)
-    first = (length + 1) // 2 if start is None else start
-    if first not in range(1, length + 1):
-        raise ValueError(f"start must be a state in 1, …, {length}, got {start!r}")
+    first = (length + 1) // 2 if start is None else validation.count("start", start, high=length)
+    pays = {"left_reward": left_reward, "right_reward": right_reward, "step_reward": step_reward}
+    left_reward, right_reward, step_reward = (validation.number(name, x) for name, x in pays.items())
 
     n_states = length + 2
     transitions = np.zeros((n_states, 2, n_states))
@@ -61,7 +61,7 @@ def chain(
     for action, direction in enumerate((-1, 1)):
         transitions[inside, action, inside + direction] += 1 - slip
         transitions[inside, action, inside - direction] += slip
-    rewards = np.full(transitions.shape, float(step_reward))
+    rewards = np.full(transitions.shape, step_reward)
     rewards[:, :, 0] += left_reward
     rewards[:, :, -1] += right_reward
     terminal = np.zeros(n_states, dtype=bool)
@@ -104,7 +104,13 @@ def gridworld(
         The probability of going at a right angle to where one meant to go, half of it to each side.
     gamma : float in [0, 1]
     """
+    if isinstance(layout, str) or not isinstance(layout, Iterable):
+        raise TypeError(f"layout must be a sequence of strings, one per row, got {layout!r}")
     rows = list(layout)
+    if not all(isinstance(row, str) for row in rows):
+        raise TypeError(f"layout must be a sequence of strings, one per row, got {layout!r}")
+    pays = {"goal_reward": goal_reward, "pit_reward": pit_reward, "step_reward": step_reward}
+    goal_reward, pit_reward, step_reward = (validation.number(name, x) for name, x in pays.items())
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
         raise ValueError(f"layout must be strings of one length, one per row, got {layout!r}")
     unknown = set("".join(rows)) - set("SGP#.")
@@ -145,6 +151,7 @@ class TabularEnv(gym.Env):
     """
 
     def __init__(self, mdp: TabularMDP) -> None:
+        validation.instance("mdp", mdp, TabularMDP)
         self.mdp = mdp
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.action_space = spaces.Discrete(mdp.n_actions)
@@ -160,6 +167,8 @@ class TabularEnv(gym.Env):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
         """Draw the next state; terminated when that is a terminal one."""
+        if action not in self.action_space:
+            raise ValueError(f"action must be an integer in [0, {self.mdp.n_actions - 1}], got {action!r}")
         before = self._state
         self._state = int(np.searchsorted(self._next[before, action], self.np_random.random(), side="right"))
         reward = float(self.mdp.rewards[before, action, self._state])

@@ -111,7 +111,7 @@ def best_of_n_kl_exact(probs: Any, rewards: Any, n: int) -> float:
         Shapes that differ, numbers that are not finite, probs that are not probabilities.
     """
     n = validation.count("n", n)
-    p, r = np.asarray(probs, np.float64), np.asarray(rewards, np.float64)
+    p, r = validation.float64("probs", probs), validation.float64("rewards", rewards)
     if p.ndim != 1 or len(p) == 0:
         raise ValueError(f"probs must have one axis, one number per completion, got shape {p.shape}")
     validation.shape("rewards", r, p.shape, "the shape of probs")
@@ -159,19 +159,23 @@ def best_of_n_curve(
     ValueError
         Shapes that differ, numbers that are not finite, an n above N.
     """
-    score = np.asarray(scores, np.float64)
+    score = validation.float64("scores", scores)
     if score.ndim != 2 or score.size == 0:
         raise ValueError(f"scores must have shape (prompts, samples), got {score.shape}")
-    known = {"score": score} | {name: np.asarray(x, np.float64) for name, x in (measured or {}).items()}
-    for name, x in known.items():
-        validation.shape(name, x, score.shape, "the shape of scores")
-        validation.finite(name, x)
+    validation.finite("scores", score)
+    known = {"score": score}
+    if not isinstance(measured, Mapping | None):
+        raise TypeError(f"measured must be a dict of arrays, got {validation.kind_of(measured)}")
+    for name, given in (measured or {}).items():
+        known[name] = x = validation.float64(f"measured[{name!r}]", given)
+        validation.shape(f"measured[{name!r}]", x, score.shape, "the shape of scores")
+        validation.finite(f"measured[{name!r}]", x)
     draws = score.shape[1]
     order = score.argsort(axis=1, kind="stable")
     ranked = {name: _average_ties(score, x, order) for name, x in known.items()}
     rows = []
-    for n in validation.counts("ns", ns):
-        n = validation.count("ns", n, high=draws)
+    for i, n in enumerate(validation.counts("ns", ns)):
+        validation.count(f"ns[{i}]", n, high=draws)
         weights = _probability_of_best(draws, n)
         kl = np.mean([best_of_n_kl_exact(np.full(draws, 1 / draws), row, n) for row in score])
         means = {name: float((x @ weights).mean()) for name, x in ranked.items()}

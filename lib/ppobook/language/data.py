@@ -83,6 +83,7 @@ class Prompts:
 
     def __post_init__(self) -> None:
         check_tokens("tokens", self.tokens)
+        validation.instance("mask", self.mask, Tensor)
         validation.shape("mask", self.mask, self.tokens.shape, "the shape of tokens")
         if self.mask.dtype != torch.bool:
             raise TypeError(f"mask must be a tensor of torch.bool, got {self.mask.dtype}")

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook.language.data import Batches, check_pairs_differ, labelled_of, pairs_of
+from ppobook.language.data import check_pairs_differ, labelled_of, pairs_of
 from ppobook.language.model import LanguageModel
 from ppobook.language.reward import EVAL_BATCH_SIZE, SampledPairs, sample_pairs
 from ppobook.language.settings import BETA, DPOSettings
@@ -173,7 +173,7 @@ class DPO(Stage):
             in `ppobook.preferences`; grad_norm; tokens; and every `eval_every` updates eval_loss,
             eval_accuracy and eval_margin on the held-out pairs, after the step.
         """
-        rows = Batches(len(self.pairs), self.settings.batch_size, self.seed).rows(number)
+        rows = self.batch_rows(number)
         batch = self.batch(self.pairs, rows)
         kl = self.reference_point(batch) if self.settings.loss == "kto" else None
         metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step

@@ -21,6 +21,7 @@ from ppobook.language.opening import (
     is_pretrained,
     open_model,
     refuse_other_tokens,
+    refuse_other_vocabulary,
     refuse_other_words,
     refuse_replaced_words,
     tokenizer_in,
@@ -158,6 +159,8 @@ def evaluate(
         raise ValueError("reference must be a language model, got a reward model")
     if reference_run is not None:
         refuse_other_words("reference", reference_run.tokenizer, tokenizer, "policy")
+    if base is not None:
+        refuse_other_vocabulary("reference", base, model)
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
         models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}

@@ -20,7 +20,7 @@ def save_model(model: Decoder | Scalar, path: str | Path) -> None:
     """Write a decoder, or a `Scalar` on one, to a file. An interruption leaves an existing file whole."""
     decoder = model.body if isinstance(model, Scalar) else model
     if not isinstance(decoder, Decoder):
-        raise TypeError(f"model must be a Decoder, or a Scalar on one, got {type(decoder).__name__}")
+        raise TypeError(f"model must be a Decoder, or a Scalar on one, got {validation.got_instead(decoder)}")
     content = {
         "config": asdict(decoder.config),
         "scalar": isinstance(model, Scalar),

@@ -194,7 +194,7 @@ def _read_file(path: Path) -> Records:
                 if not rows and line.lstrip().startswith("["):
                     return _read_list(path, line + file.read(), number)
                 if line.strip():
-                    rows.append(_DECODER.decode(line.rstrip()))
+                    rows.append(_decoded(line.rstrip()))
                     lines.append(number)
     except json.JSONDecodeError as error:
         raise ValueError(
@@ -220,7 +220,7 @@ def _line_that_fails(path: Path) -> int:
 def _read_list(path: Path, text: str, number: int) -> Records:
     text = text.rstrip()
     try:
-        rows = _DECODER.decode(text)
+        rows = _decoded(text)
     except _RepeatedKeyError as error:
         line = number + text.count("\n", 0, _record_that_fails(text))
         raise ValueError(f"{path}, line {line} must have each key once, got {error}") from None
@@ -245,6 +245,19 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_each_key_once)
+
+
+def _decoded(text: str) -> Any:
+    """What a text in JSON says. Its every error but a repeated key is a JSONDecodeError."""
+    try:
+        return _DECODER.decode(text)
+    except (json.JSONDecodeError, _RepeatedKeyError):
+        raise
+    except (ValueError, RecursionError) as error:
+        nested = isinstance(error, RecursionError)
+        long = re.search(r"\d{4301}", text)
+        what = "brackets that are nested too deeply" if nested else "an integer of more than 4,300 digits"
+        raise json.JSONDecodeError(what, text, long.start() if long and not nested else 0) from None
 
 
 def _record_that_fails(text: str) -> int:

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.language.data import Batches, check_pairs_differ, pairs_of
+from ppobook.language.data import check_pairs_differ, pairs_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
@@ -100,7 +100,7 @@ class RewardModelling(Stage):
                     micro_batch_size=settings.micro_batch_size,
                 )
             )
-        self.batches = Batches(number, settings.batch_size, seed)
+        self.number = number
 
     def _split(self, sampled: Pairs) -> None:
         """Split the preferences of a World into training and evaluation pairs."""
@@ -115,7 +115,7 @@ class RewardModelling(Stage):
             self._split(self.sampled.pairs)
 
     def rows_of_data(self) -> int:
-        return self.batches.n
+        return self.number
 
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
@@ -128,7 +128,7 @@ class RewardModelling(Stage):
             updates eval_loss, eval_accuracy, eval_margin and eval_calibration_error on the held-out pairs,
             after the step.
         """
-        rows = self.batches.rows(number)
+        rows = self.batch_rows(number)
         batch = take_rows(self.pairs, rows, self.device)
         metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
             rows,
@@ -281,11 +281,18 @@ def pooled_rewards(
     reward_model: RewardModel, completions: Completions, batch_size: int = EVAL_BATCH_SIZE
 ) -> Tensor:
     """Rewards before centring, [B], without gradient, on the CPU; computed in batches."""
+    _refuse_no_reward_model(reward_model)
     device = str(reward_model.zero.device)
     parts = torch.arange(len(completions)).split(batch_size)
     return torch.cat(
         [reward_model.pooled(take_rows(completions, rows, device)).float().cpu() for rows in parts]
     )
+
+
+def _refuse_no_reward_model(reward_model: Any) -> None:
+    if not hasattr(reward_model, "pooled"):
+        got = validation.got_instead(reward_model)
+        raise TypeError(f"reward_model must be a RewardModel, got {got}")
 
 
 def _accuracy_and_margin(margins: Tensor) -> dict[str, float]:
@@ -354,6 +361,7 @@ def calibration(reward_model: RewardModel, pairs: Pairs, bins: int = 10) -> pd.D
     ----------
     Guo et al. 2017, "On calibration of modern neural networks", section 2.
     """
+    validation.instance("pairs", pairs, Pairs)
     chosen, rejected = (pooled_rewards(reward_model, side) for side in (pairs.chosen, pairs.rejected))
     return _reliability(chosen - rejected, bins)
 
@@ -380,6 +388,8 @@ def calibration_error(table: pd.DataFrame) -> float:
     table : DataFrame
         As returned by `calibration`.
     """
+    if not isinstance(table, pd.DataFrame) or not {"pairs", "predicted", "observed"} <= {*table.columns}:
+        raise TypeError(f"table must be what calibration returns, got {type(table).__name__}")
     error = (table["predicted"] - table["observed"]).abs()
     return float((error * table["pairs"]).sum() / table["pairs"].sum())
 
@@ -417,6 +427,8 @@ def ladder(
     ValueError
         The texts are longer than max_new_tokens of the world.
     """
+    validation.instance("world", world, World)
+    _refuse_no_reward_model(reward_model)
     top, texts = validation.count("top", top), validation.count("texts", texts, high=MOST_AT_ONCE)
     rng = np.random.default_rng(validation.count("seed", seed, low=0))
     rungs = []

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook.language.data import Batches, examples_of
+from ppobook.language.data import examples_of
 from ppobook.language.model import Decoder, DecoderConfig, LanguageModel
 from ppobook.language.settings import SFTSettings
 from ppobook.language.stage import Stage, Task
@@ -54,7 +54,6 @@ class SFT(Stage):
             task = replace(task, model=new_decoder(task.world, settings, seed).to(device))
         super().__init__(task, settings, seed=seed, device=device)
         self.examples, self.held_out = self._examples()
-        self.batches = Batches(len(self.examples), settings.batch_size, seed)
 
     def _examples(self) -> tuple[Completions, Completions | None]:
         world, number = self.task.world, self.settings.eval_examples
@@ -81,7 +80,7 @@ class SFT(Stage):
             grad_norm; tokens; and every `eval_every` updates eval_loss and eval_accuracy on the held-out
             examples, after the step.
         """
-        rows = self.batches.rows(number)
+        rows = self.batch_rows(number)
         batch = take_rows(self.examples, rows, self.device)
         metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
             rows,

@@ -24,6 +24,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from ppobook.fast import choose
 from ppobook.language import parallel
+from ppobook.language.data import Batches
 from ppobook.language.rewards import Reward
 from ppobook.language.settings import StageSettings
 from ppobook.language.stored import join_rows, part_of
@@ -119,6 +120,10 @@ class Stage(Stateful):
     def rows_of_data(self) -> int | None:
         """The number of examples that batches are drawn from; None for a stage that samples its own."""
         return None
+
+    def batch_rows(self, number: int) -> Tensor:
+        """Which examples are in the batch of this update, counted from 0."""
+        return Batches(self.rows_of_data() or 0, self.settings.batch_size, self.seed).rows(number)
 
     def step(self, number: int) -> dict[str, Any]:
         """One update; `number` counts them from 0. Returns its metrics.

@@ -163,7 +163,11 @@ def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 def _checked_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[list[list[int]], int]:
     pad = validation.count("pad", pad, low=0)
-    checked = [[validation.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(rows)]
+    try:
+        listed = [list(row) for row in rows]
+    except TypeError:
+        raise TypeError(f"rows must be a list of lists of ids, got {reprlib.repr(rows)}") from None
+    checked = [[validation.count(f"rows[{b}]", i, low=0) for i in row] for b, row in enumerate(listed)]
     if not checked:
         raise ValueError("rows must have at least one row, got none")
     for b, row in enumerate(checked):
@@ -274,6 +278,8 @@ class Completions:
         check_tokens("prompts", self.prompts)
         check_tokens("tokens", self.tokens)
         rows, columns = self.tokens.shape
+        for name in ("prompt_mask", "mask", "ended"):
+            validation.instance(name, getattr(self, name), Tensor)
         validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row for each completion")
         validation.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
         validation.shape("mask", self.mask, (rows, columns), "the shape of tokens")
@@ -386,6 +392,8 @@ class Pairs:
 
     def __post_init__(self) -> None:
         mine, other = self.chosen, self.rejected
+        for name, side in (("chosen", mine), ("rejected", other)):
+            validation.instance(name, side, Completions)
         if not (
             torch.equal(mine.prompt_mask, other.prompt_mask)
             and torch.equal(mine.prompts[mine.prompt_mask], other.prompts[other.prompt_mask])
@@ -414,7 +422,7 @@ def refuse_unless_language_model(model: Any, has: str = "hidden") -> None:
     if not hasattr(model, has):
         raise TypeError(
             "model must be a language model, such as Run.model or one that open_pretrained returns, got a "
-            f"{type(model).__name__}"
+            f"{validation.got_instead(model)}"
         )
 
 
@@ -437,6 +445,7 @@ def completion_logits(model: LanguageModel, completions: Completions) -> Tensor:
         With a gradient. Meaningless at padding.
     """
     refuse_unless_language_model(model)
+    validation.instance("completions", completions, Completions)
     start = completions.prompts.shape[1] - 1
     hidden = model.hidden(completions.inputs[:, :-1], completions.input_mask[:, :-1])
     return model.head(hidden[:, start:])
@@ -451,8 +460,14 @@ def completion_values(model: Scalar, completions: Completions) -> Tensor:
     the shape that `ppobook.returns.gae` takes. A truncated completion of n tokens bootstraps from entry n;
     entries after it are 0. Of a reward model, ``[:, 1:]`` are the numbers at the completion's own tokens.
     """
-    start = completions.prompts.shape[1] - 1
-    return model(completions.inputs, completions.input_mask)[:, start:]
+    validation.instance("completions", completions, Completions)
+    if not callable(model):
+        raise TypeError(f"model must be a Scalar, such as a RewardModel, got {validation.got_instead(model)}")
+    values = model(completions.inputs, completions.input_mask)
+    validation.shape(
+        "the model's output", values, completions.inputs.shape, "one number a token, as a Scalar's"
+    )
+    return values[:, completions.prompts.shape[1] - 1 :]
 
 
 def token_logp(
@@ -477,7 +492,8 @@ def token_logp(
     Raises
     ------
     ValueError, TypeError
-        A wrong shape or dtype, an id outside the vocabulary, a temperature that is not above 0.
+        A wrong shape or dtype, an id outside the vocabulary, a temperature that is not above 0; logits that
+        are NaN or +∞, or −∞ for all tokens.
     """
     logits = _tempered(logits, temperature)
     if not isinstance(tokens, Tensor):
@@ -495,6 +511,8 @@ def token_logp(
             raise
         check_ids("tokens", tokens, logits.shape[-1])
         raise
+    if logp.isnan().any():
+        validation.logits("logits", logits)
     return logp if mask is None else logp.masked_fill(~mask, 0.0)
 
 

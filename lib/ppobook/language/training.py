@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +191,10 @@ class _Training(TrainingLoop):
         config |= {
             "data": data_config(task.data),
             "reward": None if task.reward is None else task.reward.name,
-            **asdict(settings),
         }
         stage = kind(task, settings, seed=config["seed"], device=device)
-        _refuse_larger_batch(stage)
+        _fit_batch(stage, asked)
+        config |= asdict(stage.settings)
         check_state(stage)
         if parallel.world_size() > 1:
             parallel.same_weights(stage.modules().values())
@@ -316,9 +316,15 @@ def _counted_tokens(stage: str, tokens: Any) -> int:
     return int(tokens)
 
 
-def _refuse_larger_batch(stage: Stage) -> None:
-    """Refuse a batch_size above the default and above the number of examples, which it would repeat."""
+def _fit_batch(stage: Stage, asked: Mapping[str, Any]) -> None:
+    """Let no batch repeat examples: refuse a larger batch_size that was asked for, and reduce the default."""
     rows = stage.rows_of_data()
-    given = getattr(stage.settings, "batch_size", 0)
-    if rows is not None and given > max(rows, type(stage.settings).batch_size):
-        raise ValueError(f"batch_size must be at most {rows}, the number of examples, got {given}")
+    if rows is None or getattr(stage.settings, "batch_size", 0) <= rows:
+        return
+    if "batch_size" in asked:
+        held_out = 0 if stage.task.world is not None else len(getattr(stage, "held_out", None) or ())
+        rest = f" ({held_out} of {rows + held_out} held out for evaluation)" if held_out else ""
+        raise ValueError(
+            f"batch_size must be at most {rows}, the number of examples{rest}, got {asked['batch_size']}"
+        )
+    stage.settings = replace(stage.settings, batch_size=rows)

@@ -111,11 +111,15 @@ class _Policy(nn.Module, ABC):
     def _finite_distribution(self, observations: Any) -> Any:
         """`distribution`, whose means must be finite, and whose logits may be −∞ for masked actions."""
         distribution = self.distribution(observations)
-        if isinstance(distribution, Gaussian):
-            validation.finite("mean of the actions", distribution.mean)
-        else:
-            for part in getattr(distribution, "parts", [distribution]):
-                validation.logits("logits(observations)", part.logits)
+        try:
+            if isinstance(distribution, Gaussian):
+                validation.finite("mean of the actions", distribution.mean)
+            else:
+                for part in getattr(distribution, "parts", [distribution]):
+                    validation.logits("logits(observations)", part.logits)
+        except validation.NotFiniteError:
+            validation.finite("observations", validation.to_tensor("observations", observations))
+            raise
         return distribution
 
     def in_bounds(self, actions: Tensor) -> Tensor:

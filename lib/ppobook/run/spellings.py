@@ -110,7 +110,10 @@ def meant(name: str, known: Collection[str]) -> list[str]:
     """Those of the known names that `name` may stand for: another library's spelling, or a near miss."""
     if name in OTHER_NAMES:
         return _other_names(name, known)
-    return difflib.get_close_matches(name, known, n=2)
+    lowered = {one.lower(): one for one in known}
+    if name.lower() in lowered:
+        return [lowered[name.lower()]]
+    return [lowered[close] for close in difflib.get_close_matches(name.lower(), lowered, n=2)]
 
 
 def did_you_mean(
