@@ -46,6 +46,7 @@ PAGES = {
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
     "film": (film, "A film of 2 games of CartPole"),
     "gae": (figures.gae_explorer, "A table of 7 steps"),
+    "entropy": (figures.entropy_collapse, "Twelve policies over four arms"),
     "parts": (figures.loss_parts, "Bars: what each part adds to PPO's loss"),
     "sweep": (figures.lambda_sweep, "Above, the weights (1 − λ) λ^(n−1)"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -68,3 +69,64 @@ def test_loss_parts_fits_a_phone(open_page: Any, http: str) -> None:
     for batch in ("1", "0"):
         figure.get_by_label("A batch with").select_option(batch)
         fits(page, figure, 380)
+
+
+# E7
+
+COLLAPSE = cache(lambda: figures.entropy_collapse().state)
+
+
+def policies_agree(figure: Locator) -> dict[str, Any]:
+    """The numbers on display, which follow from the library's policies."""
+    state = COLLAPSE()
+    update = int(figure.locator("#update").input_value())
+    pays = np.array(state["pays"] if update < state["change"] else state["later"])
+    coef = int(figure.locator("#coef").input_value())
+    shown = all_held(figure)
+    for side, run in (("without", state["runs"][0]), ("with", state["runs"][coef + 1])):
+        probs = np.array(run["probs"][update // state["every"]], dtype=float)
+        probs /= probs.sum(axis=1, keepdims=True)
+        entropy = -(probs * np.log(np.maximum(probs, 1e-300))).sum(axis=1).mean()
+        assert shown[f"{side}-entropy"] == pytest.approx(entropy)
+        assert shown[f"{side}-pay"] == pytest.approx((probs @ pays).mean())
+        assert shown[f"{side}-found"] == (probs.argmax(axis=1) == 3).sum()
+    return shown
+
+
+def test_entropy_collapse_by_keyboard(page: Page, address: str) -> None:
+    figure = live(page, address, "entropy")
+    expect(figure).to_have_attribute("data-playing", "false")
+    assert policies_agree(figure)["without-found"] < policies_agree(figure)["with-found"]
+    figure.get_by_role("slider", name="Update").focus()
+    for key, update in (("ArrowLeft", "115"), ("Home", "0"), ("ArrowRight", "5"), ("End", "120")):
+        page.keyboard.press(key)
+        expect(figure).to_have_attribute("data-update", update)
+        policies_agree(figure)
+    figure.get_by_role("slider", name="Update").fill("40")
+    for coef in ("0", "1", "2"):
+        figure.get_by_label("Bonus with entropy coefficient").select_option(coef)
+        assert policies_agree(figure)["with-entropy"] > policies_agree(figure)["without-entropy"]
+    expect(figure.get_by_role("status")).to_contain_text("Update 40. Without a bonus: entropy 0.13")
+
+
+def test_entropy_collapse_plays_when_asked_and_stops(page: Page, http: str) -> None:
+    figure = live(page, http, "entropy")
+    page.wait_for_timeout(300)
+    expect(figure).to_have_attribute("data-update", "120")
+    figure.get_by_role("button", name="Play").press("Enter")
+    expect(figure).to_have_attribute("data-playing", "true")
+    figure.get_by_role("button", name="Pause").press("Enter")
+    expect(figure).to_have_attribute("data-playing", "false")
+    update = int(figure.get_attribute("data-update") or "-1")
+    assert 0 <= update < 120
+    page.wait_for_timeout(300)
+    expect(figure).to_have_attribute("data-update", str(update))
+    policies_agree(figure)
+    figure.get_by_role("button", name="Play").press("Enter")
+    expect(figure).to_have_attribute("data-update", "120", timeout=30_000)
+    expect(figure).to_have_attribute("data-playing", "false")
+
+
+def test_entropy_collapse_fits_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    fits(page, live(page, http, "entropy"), 380)

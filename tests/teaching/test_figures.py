@@ -461,6 +461,7 @@ def a_film():
 MAKERS = {
     "baseline": figures.baseline,
     "clip": figures.clip_explorer,
+    "entropy": figures.entropy_collapse,
     "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from ppobook.policies import together
 from ppobook.teaching import figures
-from ppobook.teaching.figures import _parts, loss_batch
+from ppobook.teaching.figures import _parts, entropy_runs, loss_batch
 
 # E4
 
@@ -93,3 +94,88 @@ def test_larger_rewards_let_the_critic_pull_harder(parts):
 def test_loss_parts_refuses_what_no_slider_can_show(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         figures.loss_parts(**settings)
+
+
+# E7
+
+
+@pytest.fixture(scope="module")
+def collapse():
+    return figures.entropy_collapse()
+
+
+def entropy(probs):
+    return -(probs * np.log(np.maximum(probs, 1e-12))).sum(axis=-1)
+
+
+def test_state_of_e7_is_what_the_library_computed(collapse):
+    state = collapse.state
+    assert [run["coef"] for run in state["runs"]] == [0.0, 0.02, 0.1, 0.3]
+    for run in state["runs"][::2]:
+        shown = np.array(run["probs"]) / 1000
+        np.testing.assert_allclose(shown, entropy_runs(run["coef"])[::5], atol=0.00051)
+    assert len(json.dumps(state)) < 30_000
+
+
+def test_runs_begin_evenly_and_repeat_themselves():
+    runs = entropy_runs(0.1, updates=6, seeds=3)
+    assert runs.shape == (7, 3, 4)
+    np.testing.assert_allclose(runs[0], 0.25)
+    np.testing.assert_allclose(runs.sum(axis=-1), 1)
+    assert (np.abs(runs[-1, 0] - runs[-1, 1]) > 0.01).any(), "each policy has pulls of its own"
+    np.testing.assert_array_equal(entropy_runs(0.1, updates=6, seeds=3), runs)
+    np.testing.assert_allclose(entropy_runs(0.1, updates=6, seeds=2), runs[:, :2], atol=1e-12)
+    assert (entropy_runs(0.1, updates=6, seeds=3, seed=1) != runs)[1:].all()
+
+
+def test_the_first_update_by_hand():
+    """Four steps along the gradient of the clipped surrogate and the entropy, written out."""
+    generator = np.random.default_rng([0, 0])
+    arms = (generator.random((16, 1)) >= np.array([0.25, 0.5, 0.75])).sum(axis=1)
+    rewards = np.array([1.0, 0.8, 0.6, 0.4])[arms] + 0.5 * generator.standard_normal(16)
+    advantages = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    logits = np.zeros(4)
+    for _ in range(4):
+        probs = np.exp(logits) / np.exp(logits).sum()
+        ratios = probs[arms] / 0.25
+        flat = ((ratios > 1.2) & (advantages > 0)) | ((ratios < 0.8) & (advantages < 0))
+        weight = np.where(flat, 0, ratios * advantages)
+        slope = (weight[:, None] * (np.eye(4)[arms] - probs)).mean(axis=0)
+        slope += 0.3 * -probs * (np.log(probs) + entropy(probs))
+        logits = logits + slope
+    probs = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(entropy_runs(0.3, updates=1, seeds=1)[1, 0], probs, atol=1e-6)
+
+
+def test_without_a_bonus_the_entropy_goes_and_with_one_the_new_best_arm_is_found():
+    found, before = [], []
+    for coef in (0.0, 0.1):
+        runs = np.concatenate([entropy_runs(coef, seed=seed) for seed in (1000, 1001)], axis=1)
+        before.append(entropy(runs[40]).mean())
+        found.append((runs[80].argmax(axis=-1) == 3).mean())
+    assert before[0] < 0.25 < before[1]
+    assert found[0] < 0.6 < 0.8 < found[1]
+
+
+def test_alt_of_e7_has_the_numbers(collapse):
+    runs = {coef: entropy_runs(coef) for coef in (0.0, 0.1)}
+    assert f"falls from 1.39 to {entropy(runs[0.0][40]).mean():.2f} within 40 updates" in collapse.alt
+    for coef, words in ((0.0, "of 12 policies prefer it"), (0.1, "of 12 prefer it")):
+        assert f"{(runs[coef][-1].argmax(axis=-1) == 3).sum()} {words}" in collapse.alt
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"entropy_coef": 0.5}, "entropy_coef must be one of 0.02, 0.1, 0.3, got 0.5"),
+        ({"update": 121}, "update must be a multiple of 5 from 0 to 120, got 121"),
+    ],
+)
+def test_entropy_collapse_refuses_what_no_slider_can_show(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.entropy_collapse(**settings)
+
+
+def test_entropy_runs_refuse_a_coefficient_below_zero():
+    with pytest.raises(ValueError, match="entropy_coef must be"):
+        entropy_runs(-0.1)

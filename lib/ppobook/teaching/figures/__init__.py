@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
     from ppobook.teaching.figures._drawn import drawn_film
+    from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
@@ -41,6 +42,8 @@ __all__ = [
     "clip_explorer",
     "clip_sample",
     "drawn_film",
+    "entropy_collapse",
+    "entropy_runs",
     "film",
     "gae_error",
     "gae_explorer",
@@ -65,6 +68,8 @@ _HOME = {
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
     "drawn_film": "_drawn",
+    "entropy_collapse": "_entropy",
+    "entropy_runs": "_entropy",
     "film": "_film",
     "gae_error": "_sweep",
     "gae_explorer": "_gae",
