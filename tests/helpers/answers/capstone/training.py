@@ -276,6 +276,10 @@ WRONG = {
         ],
         "the critic is in no optimizer": but(" + list(critic.parameters())", ""),
         "settings do not reach the update": but("defaults | settings", "defaults"),
+        "lr is not used": but("Adam(parameters, lr)", "Adam(parameters, 3e-4)"),
+        "the next rollout begins with old observations": but("batch, obs = rollout(", "batch, _ = rollout("),
+        "gamma does not reach stage 2": but("gae(*parts, gamma, lam)", "gae(*parts, 0.99, lam)"),
+        "lam does not reach stage 2": but("gae(*parts, gamma, lam)", "gae(*parts, gamma, 0.95)"),
         "the same seed gives another run": [
             but("    torch.manual_seed(seed)\n", ""),
             but(

@@ -8,37 +8,50 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, recognise, words
 from . import WHOLE as CHAPTER
 from . import Tape, Tapes
 
-ENVS, STEPS, UPDATES, EPOCHS, MINIBATCHES = 3, 8, 4, 2, 2
+ENVS, STEPS, UPDATES, EPOCHS, MINIBATCHES, RATE = 3, 8, 4, 2, 2, 0.004
 TOTAL = ENVS * STEPS * UPDATES
 
 
 class Steps:
-    """Every optimizer that took a step while it is watched, and how often."""
+    """Every optimizer that took a step while it is watched, and how often; and what networks were shown."""
 
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
+        self.rates: list[float] = []
         self.count = 0
+        self.stale = False
 
     @contextmanager
-    def watch(self) -> Iterator[None]:
+    def watch(self, tapes: list[Tape]) -> Iterator[None]:
+        from torch.nn.modules.module import register_module_forward_pre_hook
         from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        def look(module: nn.Module, given: tuple[Any, ...]) -> None:
+            """Whether the first observation of all is shown when the second rollout has been played."""
+            for tape in tapes:
+                if len(tape.steps) > STEPS and given and isinstance(given[0], Tensor):
+                    first = torch.tensor(tape.steps[0][0])
+                    if given[0].shape[-1:] == first.shape:
+                        self.stale |= bool((given[0].detach() == first).all(-1).any())
 
         def note(optimizer: Any, *_: Any) -> None:
             self.count += 1
             if all(optimizer is not one for one in self.optimizers):
                 self.optimizers.append(optimizer)
+                self.rates.append(float(optimizer.param_groups[0]["lr"]))
 
-        hook = register_optimizer_step_pre_hook(note)
+        hooks = register_optimizer_step_pre_hook(note), register_module_forward_pre_hook(look)
         try:
             yield
         finally:
-            hook.remove()
+            for hook in hooks:
+                hook.remove()
 
     def parameters(self) -> set[int]:
         groups = (group for optimizer in self.optimizers for group in optimizer.param_groups)
@@ -63,13 +76,13 @@ def vector(*nets: nn.Module) -> np.ndarray:
 class Trained:
     """One training run on tapes: what came back, and what happened meanwhile."""
 
-    def __init__(self, answer: Answer, seed: int, noise: int) -> None:
+    def __init__(self, answer: Answer, seed: int, noise: int, **more: float) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
         np.random.seed(noise)  # noqa: NPY002
         self.steps = Steps()
-        with Tapes() as tapes, self.steps.watch():
+        with Tapes() as tapes, self.steps.watch(tapes):
             settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
-            came = answer(Tapes.ID, seed, TOTAL, **settings)
+            came = answer(Tapes.ID, seed, TOTAL, **settings | {"lr": RATE} | more)
         self.policy, self.critic = networks_of(came, 3)
         self.history = came[2]
         self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
@@ -119,7 +132,10 @@ def capstone_loop(answer: Answer) -> Findings:
             "the policy is in no optimizer": any(id(p) not in trained for p in run.policy.parameters()),
             "the critic is in no optimizer": any(id(p) not in trained for p in run.critic.parameters()),
             "settings do not reach the update": count not in (due, 2 * due),
+            "lr is not used": run.steps.rates[:1] != [RATE],
+            "the next rollout begins with old observations": run.steps.stale,
         },
+        rate=run.steps.rates[0] if run.steps.rates else 0.0,
         played=run.played,
         total=TOTAL,
         made=len(run.tapes),
@@ -134,6 +150,18 @@ def capstone_loop(answer: Answer) -> Findings:
         {
             "the same seed gives another run": len(mine) != len(twin) or not close(mine, twin, 1e-6),
             "another seed gives the same run": len(mine) == len(stranger) and close(mine, stranger, 1e-6),
+        },
+    )
+    far, near, deep = (
+        Trained(answer, seed=1, noise=10, **how)
+        for how in ({"gamma": 0.9, "lam": 0.9}, {"gamma": 0.1, "lam": 0.9}, {"gamma": 0.9, "lam": 0.1})
+    )
+    weights = vector(far.policy, far.critic)
+    yield from recognise(
+        0.0,
+        {
+            "gamma does not reach stage 2": close(weights, vector(near.policy, near.critic), 1e-6),
+            "lam does not reach stage 2": close(weights, vector(deep.policy, deep.critic), 1e-6),
         },
     )
     history = run.history
@@ -165,6 +193,7 @@ def capstone_loop(answer: Answer) -> Findings:
     )
     yield Property("it plays as many steps as it was given, in environments of different seeds", True)
     yield Property("one optimizer trains policy and critic, and a seed repeats a run to the last digit", True)
+    yield Property("each setting reaches its stage", True)
     yield Property(
         "the history has a row an update, with the steps so far and the episodes that ended",
         bool(close(steps, ENVS * STEPS * np.arange(1, UPDATES + 1)) and episodes.sum() == run.ends),
