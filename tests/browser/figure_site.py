@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def film() -> figures.Figure:
 
 CAPTION = "Slide the baseline, and watch the arrows."
 # Page, figure, and the begin of its alt text; the first page leads to the others.
-PAGES = {
+PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "index": (figures.baseline, "Three arrows, one for each arm"),
     "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),

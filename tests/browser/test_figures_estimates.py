@@ -133,7 +133,7 @@ def sweep_agrees(figure: Locator) -> dict[str, Any]:
     )
     g, k = state["gammas"].index(gamma), state["lambdas"].index(lam)
     critic = state["critics"][int(figure.locator("#critic").input_value())]
-    bias, variance = (np.array(critic[part][g]) for part in ("squared_bias", "variance"))
+    bias, variance = (np.array(critic[part][g].split(), dtype=float) for part in ("squared_bias", "variance"))
     shown = all_held(figure)
     assert [shown["squared_bias"], shown["variance"]] == [bias[k], variance[k]]
     assert shown["sum"] == pytest.approx(bias[k] + variance[k])

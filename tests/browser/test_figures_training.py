@@ -84,8 +84,8 @@ def policies_agree(figure: Locator) -> dict[str, Any]:
     coef = int(figure.locator("#coef").input_value())
     shown = all_held(figure)
     for side, run in (("without", state["runs"][0]), ("with", state["runs"][coef + 1])):
-        probs = np.array(run["probs"][update // state["every"]], dtype=float)
-        probs /= probs.sum(axis=1, keepdims=True)
+        packed = np.array(run["probs"][update // state["every"]].split(), dtype=float).reshape(12, 3) / 1000
+        probs = np.column_stack([packed, np.maximum(0, 1 - packed.sum(axis=1))])
         entropy = -(probs * np.log(np.maximum(probs, 1e-300))).sum(axis=1).mean()
         assert shown[f"{side}-entropy"] == pytest.approx(entropy)
         assert shown[f"{side}-pay"] == pytest.approx((probs @ pays).mean())

@@ -18,6 +18,8 @@ from ppobook.teaching import figures, workspace
 
 from .conftest import ROOT, OpenPage, jupyterlab, open_notebook
 from .test_figures import agrees, numbers, sample_agrees, steps_agree
+from .test_figures_estimates import segment_agrees, sweep_agrees
+from .test_figures_training import parts_agree, policies_agree
 
 # One worker starts JupyterLab, once.
 pytestmark = pytest.mark.xdist_group("lab")
@@ -47,7 +49,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(work: Path) -> Iterator[str]:
-    """The address of a JupyterLab on that folder, with two notebooks more that show figures, not run yet."""
+    """The address of a JupyterLab on that folder, with three more notebooks of figures, not run yet."""
     v4 = nbformat.v4
     show = "from ppobook.teaching import figures\nfigure = figures.baseline()\nfigure"
     cells = [v4.new_code_cell(show), v4.new_code_cell("print('baseline', figure.widget().baseline)")]
@@ -60,6 +62,13 @@ def lab(work: Path) -> Iterator[str]:
     tell += "print('steps', steps.widget().steps['ppo_small']['steps'], steps.widget().clip_eps)"
     notebook.cells = [v4.new_code_cell(source) for source in (f"{show}\nclip", "steps", tell)]
     nbformat.write(notebook, work / "steps.ipynb")
+    names = ("gae_explorer", "lambda_sweep", "loss_parts", "entropy_collapse")
+    show = "from ppobook.teaching import figures\n"
+    show += f"a, b, c, d = (getattr(figures, name)() for name in {names})"
+    tell = "print(a.widget().lam, a.widget().advantages[3], b.widget().lam, b.widget().errors['variance'])\n"
+    tell += "print(c.widget().value_coef, c.widget().parts['value_pull'], d.widget().update)"
+    notebook.cells = [v4.new_code_cell(source) for source in (f"{show}\na", "b", "c", "d", tell)]
+    nbformat.write(notebook, work / "estimates.ipynb")
     with jupyterlab(work) as address:
         yield address
 
@@ -214,3 +223,36 @@ def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
     output = cells.nth(2).locator(".jp-OutputArea-output")
     expect(output).to_contain_text("sample -1 1.51", timeout=20_000)
     expect(output).to_contain_text(f"steps {found['ppo_small'].steps} 0.1")
+
+
+def test_the_figures_of_advantages_and_of_ppo_in_jupyterlab(open_page: Any, lab: str) -> None:
+    page, cells, gae = first_figure(open_page, lab, "estimates.ipynb", 5, "gae")
+    gae.get_by_label("After step 3 the episode").select_option("goes on")
+    moves = (
+        ("gae", "λ", "ArrowRight", "#lam"),
+        ("sweep", "λ", "ArrowRight", "#lam"),
+        ("parts", "Value coefficient", "ArrowRight", "#value_coef"),
+        ("entropy", "Update", "ArrowLeft", "#update"),
+    )
+    for i, (kind, label, key, slider) in enumerate(moves):
+        if i:
+            cells.nth(i).locator(".cm-content").click()
+            page.keyboard.press("Shift+Enter")
+        figure = page.locator(f".jp-OutputArea .figure.{kind}")
+        expect(figure).to_be_visible(timeout=60_000)
+        before = figure.locator(slider).input_value()
+        figure.get_by_role("slider", name=label).focus()
+        page.keyboard.press(key)
+        assert figure.locator(slider).input_value() != before
+    _, advantages = segment_agrees(gae)
+
+    # What the reader did is known to Python.
+    sweep, parts = sweep_agrees(page.locator(".figure.sweep")), parts_agree(page.locator(".figure.parts"))
+    policies_agree(page.locator(".figure.entropy"))
+    cells.nth(4).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    output = cells.nth(4).locator(".jp-OutputArea-output")
+    expect(output).to_contain_text(f"0.81 {advantages[3]:.6f}", timeout=20_000)
+    expect(output).to_contain_text(f"0.55 {sweep['variance']}")
+    expect(output).to_contain_text(f"1 {parts['value_pull']:.6f}")
+    expect(output).to_contain_text(" 115")

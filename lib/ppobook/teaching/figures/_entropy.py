@@ -134,13 +134,15 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         "change": _CHANGE,
         "pays": _PAYS,
         "later": _LATER,
-        # In thousandths: every row of four adds up to a thousand but for rounding.
-        "runs": [
-            {"coef": coef, "probs": np.rint(1000 * probs).astype(int).tolist()}
-            for coef, probs in runs.items()
-        ],
+        "runs": [{"coef": coef, "probs": [_packed(probs) for probs in run]} for coef, run in runs.items()],
     }
     return Figure("entropy", state, alt=alt, still=lambda: _still(runs, entropy_coef))
+
+
+def _packed(probs: NDArray[np.float64]) -> str:
+    """In thousandths, row by row, without the last arm, which has the rest: a notebook would give each number
+    of a list a line of its own."""
+    return " ".join(map(str, np.rint(1000 * probs[:, :-1]).astype(int).ravel()))
 
 
 def _entropy(probs: NDArray[np.float64]) -> NDArray[np.float64]:

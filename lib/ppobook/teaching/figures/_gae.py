@@ -107,7 +107,7 @@ def _segment(
     name: str, rewards: Any, values: Any, terminated: Any, truncated: Any, final_values: Any
 ) -> dict[str, Any]:
     """A segment as the script has it: every step has both flags and some final value, read or not."""
-    given = [
+    given: list[Any] = [
         None if column is None else np.asarray(column)
         for column in (rewards, values, terminated, truncated, final_values)
     ]

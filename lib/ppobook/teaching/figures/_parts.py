@@ -190,7 +190,7 @@ def _recorded(name: str, batch: LossBatch) -> dict[str, Any]:
     # What the trunk feels: the scalar products of the three parts' gradients, that of the policy for each ε.
     losses = [*surrogates, value_loss(values, batch.returns), entropy.mean()]
     *of_policy, of_value, of_entropy = map(batch.pull, losses)
-    products = {
+    products: dict[str, Any] = {
         "policy_policy": [pull @ pull for pull in of_policy],
         "policy_value": [pull @ of_value for pull in of_policy],
         "policy_entropy": [pull @ of_entropy for pull in of_policy],
@@ -219,9 +219,7 @@ def _short(x: Tensor) -> float:
     return float(f"{x.item():.7g}")
 
 
-def _parts(
-    batch: dict[str, Any], clip_eps: float, value_coef: float, entropy_coef: float
-) -> dict[str, float | None]:
+def _parts(batch: dict[str, Any], clip_eps: float, value_coef: float, entropy_coef: float) -> dict[str, Any]:
     """The numbers on display: each part without its weight, their weighted sum, and what the trunk feels."""
     columns = ("ratios", "advantages", "values", "returns", "entropy")
     ratios, advantages, values, returns, entropy = (
@@ -239,7 +237,7 @@ def _parts(
         entropy_coef=entropy_coef,
     )
     names = ("policy_loss", "value_loss", "entropy", "clip_fraction", "flat_fraction")
-    found: dict[str, float | None] = {name: diagnostics[name].item() for name in names}
+    found: dict[str, Any] = {name: diagnostics[name].item() for name in names}
 
     at, products = _CLIPS.index(clip_eps), batch["products"]
     # Policy loss and entropy, then all three.

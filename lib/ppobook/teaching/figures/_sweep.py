@@ -169,7 +169,14 @@ def lambda_sweep(
         "gammas": _GAMMAS,
         "lambdas": _LAMBDAS,
         "bars": _BARS,
-        "critics": critics,
+        # As texts: a notebook would give each number of a list a line of its own.
+        "critics": [
+            {
+                "name": critic["name"],
+                **{part: [" ".join(map(str, row)) for row in critic[part]] for part in GaeError._fields},
+            }
+            for critic in critics
+        ],
         "errors": {"squared_bias": bias[at[1]], "variance": variance[at[1]]},
     }
     return Figure("sweep", state, alt=alt, still=lambda: _still(critics[first], at, total))
@@ -206,7 +213,7 @@ def _with_gamma(mdp: TabularMDP, gamma: float) -> TabularMDP:
 def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> Picture:
     from matplotlib.figure import Figure as Picture
 
-    picture = Picture(figsize=(style.WIDTH, 4.9))
+    picture = Picture(figsize=(style.WIDTH, 4.5))
     top, ax = picture.subplots(2, 1, height_ratios=[1, 1.5])
     lam = _LAMBDAS[at[1]]
     steps = np.arange(1, _BARS + 1)

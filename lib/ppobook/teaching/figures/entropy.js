@@ -20,8 +20,15 @@ const STYLE_OF_ENTROPY = `
 const SHADES_OF_ARMS = ["ink", "muted", "faint", "good"];
 const SECONDS_OF_ENTROPY = 6; // from the first update to the last
 
-// Thousandths to probabilities; their entropy; what they earn.
-const probsOf = (row) => { const sum = row.reduce((a, b) => a + b, 0); return row.map((entry) => entry / sum); };
+// Thousandths of all arms but the last, policy by policy, to probabilities; their entropy; what they earn.
+function probsOf(packed, arms) {
+  const numbers = packed.split(" ").map((entry) => Number(entry) / 1000), rows = [];
+  for (let i = 0; i < numbers.length; i += arms - 1) {
+    const row = numbers.slice(i, i + arms - 1);
+    rows.push([...row, Math.max(0, 1 - row.reduce((a, b) => a + b, 0))]);
+  }
+  return rows;
+}
 const entropyOf = (probs) => probs.reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0);
 const payOf = (probs, pays) => probs.reduce((sum, p, arm) => sum + p * pays[arm], 0);
 
@@ -29,7 +36,7 @@ function render({ model, el }) {
   const { root, say, close } = stage(el, "entropy", STYLE_OF_ENTROPY);
   root.setAttribute("aria-label", "Interactive figure: policies that lose their entropy");
   const every = model.get("every"), change = model.get("change"), pays = model.get("pays"), later = model.get("later");
-  const runs = model.get("runs").map((run) => ({ coef: run.coef, probs: run.probs.map((rows) => rows.map(probsOf)) }));
+  const runs = model.get("runs").map((run) => ({ coef: run.coef, probs: run.probs.map((packed) => probsOf(packed, pays.length)) }));
   const last = (runs[0].probs.length - 1) * every;
   let update = Math.min(Math.max(Math.round(model.get("update") / every) * every, 0), last), coef = model.get("coef");
   let telling = false, frame = 0;

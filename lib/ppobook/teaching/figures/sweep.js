@@ -35,7 +35,11 @@ const lambdaText = (lam) => format(lam, Math.abs(lam * 100 - Math.round(lam * 10
 function render({ model, el }) {
   const { root, say, close } = stage(el, "sweep", STYLE_OF_SWEEP);
   root.setAttribute("aria-label", "Interactive figure: what λ trades");
-  const gammas = model.get("gammas"), lambdas = model.get("lambdas"), bars = model.get("bars"), critics = model.get("critics");
+  const gammas = model.get("gammas"), lambdas = model.get("lambdas"), bars = model.get("bars");
+  const numbers = (rows) => rows.map((row) => row.split(" ").map(Number));
+  const critics = model.get("critics").map((critic) => ({
+    name: critic.name, squared_bias: numbers(critic.squared_bias), variance: numbers(critic.variance),
+  }));
   const nearest = (list, value) => list.reduce((best, entry, i) => (Math.abs(entry - value) < Math.abs(list[best] - value) ? i : best), 0);
   const at = { g: nearest(gammas, model.get("gamma")), l: nearest(lambdas, model.get("lam")), critic: model.get("critic") };
   let telling = false;
