@@ -144,8 +144,8 @@ class ProbeEnv(TabularEnv):
         return self._looks[[state]], info
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:  # type: ignore[override]
-        state, *rest = super().step(action)
-        return self._looks[[state]], *rest
+        state, reward, terminated, truncated, info = super().step(action)
+        return self._looks[[state]], reward, terminated, truncated, info
 
 
 def probe_env(rung: int) -> ProbeEnv:

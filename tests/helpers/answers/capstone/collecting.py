@@ -187,6 +187,14 @@ UNNAMED = {
         but("torch.multinomial(all_logp.exp(), 1)[:, 0]", "torch.randint(all_logp.shape[1], (len(x),))"),
         but("torch.multinomial(all_logp.exp(), 1)[:, 0]", "torch.multinomial((2 * all_logp).exp(), 1)[:, 0]"),
         but("row = (x,", "row = (x.round(),"),
+        but(
+            "torch.multinomial(all_logp.exp(), 1)[:, 0]",
+            "torch.multinomial(all_logp.exp()[:1], len(x), True)[0]",
+        ),
+        but(
+            "torch.multinomial(all_logp.exp(), 1)[:, 0]",
+            "torch.multinomial(all_logp.exp(), 1)[:1, 0].expand(len(x)).clone()",
+        ),
         but("value, final_value)", "value + 0.1, final_value)"),
     ]
 }

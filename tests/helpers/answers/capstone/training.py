@@ -278,6 +278,7 @@ WRONG = {
         "settings do not reach the update": but("defaults | settings", "defaults"),
         "lr is not used": but("Adam(parameters, lr)", "Adam(parameters, 3e-4)"),
         "the next rollout begins with old observations": but("batch, obs = rollout(", "batch, _ = rollout("),
+        "gamma and lam are exchanged": but("gae(*parts, gamma, lam)", "gae(*parts, lam, gamma)"),
         "gamma does not reach stage 2": but("gae(*parts, gamma, lam)", "gae(*parts, 0.99, lam)"),
         "lam does not reach stage 2": but("gae(*parts, gamma, lam)", "gae(*parts, gamma, 0.95)"),
         "the same seed gives another run": [
@@ -352,7 +353,15 @@ WRONG = {
     },
 }
 UNNAMED = {
-    "capstone-loop": [but("episodes=ended", "episodes=ended + 1"), but("steps=made", "steps=made + 1")],
-    "capstone-evaluate": [look("sum(rewards)", "sum(rewards) + 1"), look("sum(rewards)", "max(rewards)")],
+    "capstone-loop": [
+        but("episodes=ended", "episodes=ended + 1"),
+        but("steps=made", "steps=made + 1"),
+        but("approx_kl=kl", "approx_kl=-1.0"),
+    ],
+    "capstone-evaluate": [
+        look("sum(rewards)", "sum(rewards) + 1"),
+        look("sum(rewards)", "max(rewards)"),
+        look("torch.multinomial(p, 1)", "torch.multinomial((3 * p).softmax(-1), 1)"),
+    ],
     "capstone-learning": [learned(lambda e, s: Controller(e, 0.08 + 0.001 * s), on="CartPole")],
 }

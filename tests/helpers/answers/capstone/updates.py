@@ -122,7 +122,10 @@ WRONG = {
         "minibatches of different sizes": but(
             "rows = order[i * size : (i + 1) * size]", "rows = order[i * size + (i > 0) : (i + 1) * size + 1]"
         ),
-        "the samples are never shuffled": but("torch.randperm(n)", "torch.arange(n)"),
+        "an epoch is not shuffled": [
+            but("torch.randperm(n)", "torch.arange(n)"),
+            but("torch.randperm(n)", "torch.randperm(n) if epoch == 0 else torch.arange(n)"),
+        ],
         "shuffled once for all epochs": but(
             "        order = torch.randperm(n)\n", "", BEGIN, "    order = torch.randperm(n)\n" + BEGIN
         ),

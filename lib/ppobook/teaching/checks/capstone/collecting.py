@@ -45,7 +45,7 @@ class Made:
     def __init__(self, num_envs: int, size: int, actions: int, longest: int, seed: int) -> None:
         self.tapes = [Tape(100 * seed + i, size, actions, longest) for i in range(num_envs)]
         makers = [lambda tape=tape: tape for tape in self.tapes]
-        self.envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)  # type: ignore[arg-type]
+        self.envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
         self.obs, _ = self.envs.reset(seed=seed)
         self.policy, self.critic = nn.Linear(size, actions), nn.Linear(size, 1)
         self.size, self.before = size, 0
@@ -185,6 +185,27 @@ def capstone_rollout(answer: Answer) -> Findings:
         "actions are drawn with the policy's probabilities",
         bool(np.abs(share - [0.7, 0.2, 0.1]).max() < 0.07),
         f"of 1,000 actions with probabilities 0.7, 0.2 and 0.1 the shares are {share.round(2).tolist()}",
+    )
+    alike = float((many.log["actions"] == many.log["actions"][:1]).all(0).mean())
+    yield Property(
+        "each environment has an action of its own",
+        alike < 0.2,
+        f"in {alike:.0%} of the steps all 10 environments got the same action",
+    )
+    keen = Made(num_envs=10, size=2, actions=3, longest=5, seed=4)
+    with torch.no_grad():
+        keen.policy.weight.mul_(3)
+    keen.run(answer, steps=100)
+    logs = keen.all_logp(keen.log["obs"])
+    taken = keen.logp(keen.log["obs"], keen.log["actions"].astype(int))
+    mean = (np.exp(logs) * logs).sum(-1)
+    spread = np.sqrt(((np.exp(logs) * logs**2).sum(-1) - mean**2).sum())
+    off = float((taken - mean).sum() / spread)
+    which = "likelier" if off > 0 else "less likely"
+    yield Property(
+        "and it is drawn at what that environment shows",
+        abs(off) < 5,
+        f"the drawn actions are {which} than they should be, by {abs(off):.0f} standard deviations",
     )
     many.run(answer, steps=3)
     yield from _entry_by_entry(many.wrong(), "in a second rollout that goes on from the first")

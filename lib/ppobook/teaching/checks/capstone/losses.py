@@ -19,16 +19,8 @@ class Asked:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
 
-    def __call__(
-        self,
-        logits: Tensor,
-        values: Tensor,
-        actions: Tensor,
-        logp: Tensor,
-        advantages: Tensor,
-        returns: Tensor,
-        *coefficients: float,
-    ) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
+        logits, values, actions, logp, advantages, returns, *coefficients = arguments
         samples = len(logits)
         policy, critic = nn.Linear(samples, logits.shape[1], bias=False), nn.Linear(samples, 1, bias=False)
         # The weights themselves are what the caller differentiates by.

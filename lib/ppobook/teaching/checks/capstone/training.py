@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, recognise, words
+from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, numbers, recognise, words
 from . import WHOLE as CHAPTER
 from . import Tape, Tapes
 
@@ -156,12 +156,16 @@ def capstone_loop(answer: Answer) -> Findings:
         Trained(answer, seed=1, noise=10, **how)
         for how in ({"gamma": 0.9, "lam": 0.9}, {"gamma": 0.1, "lam": 0.9}, {"gamma": 0.9, "lam": 0.1})
     )
+    none, neither = (Trained(answer, seed=1, noise=10, gamma=0.0, lam=lam) for lam in (0.1, 0.9))
     weights = vector(far.policy, far.critic)
     yield from recognise(
         0.0,
         {
             "gamma does not reach stage 2": close(weights, vector(near.policy, near.critic), 1e-6),
             "lam does not reach stage 2": close(weights, vector(deep.policy, deep.critic), 1e-6),
+            "gamma and lam are exchanged": not close(
+                vector(none.policy, none.critic), vector(neither.policy, neither.critic), 1e-6
+            ),
         },
     )
     history = run.history
@@ -191,6 +195,8 @@ def capstone_loop(answer: Answer) -> Findings:
         episodes=episodes.sum(),
         ended=run.ends,
     )
+    kls = [float(as_array(row["approx_kl"], (), "approx_kl")) for row in history]
+    yield Property("approx_kl is never negative", min(kls) > -1e-6, f"it is {numbers(kls)}")
     yield Property("it plays as many steps as it was given, in environments of different seeds", True)
     yield Property("one optimizer trains policy and critic, and a seed repeats a run to the last digit", True)
     yield Property("each setting reaches its stage", True)

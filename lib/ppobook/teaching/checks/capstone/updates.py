@@ -6,6 +6,7 @@ with which gradient the step was taken. That gradient is compared with differenc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,9 +35,10 @@ class Policy(nn.Module):
 class GradientDescent:
     """Writes down, at each step, the samples looked at, the weights, and their gradients."""
 
-    def __init__(self, parameters: list[nn.Parameter], seen: list[np.ndarray], rate: float) -> None:
+    def __init__(self, parameters: list[Tensor], seen: list[np.ndarray], rate: float) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
-        self.defaults, self.state = {"lr": rate}, {}
+        self.defaults: dict[str, Any] = {"lr": rate}
+        self.state: dict[Any, Any] = {}
         self.seen, self.rate = seen, rate
         self.samples: list[np.ndarray] = []
         self.weights: list[list[np.ndarray]] = []
@@ -113,9 +115,8 @@ class Case:
         """The gradients at step k by differences of the loss, at the weights and samples of that step."""
         table, values = self.optimizer.weights[k]
         rows = self.optimizer.samples[k]
-        worth, logp, actions, returns = (
-            x.ravel() for x in (self.advantages, self.logp, self.actions, self.returns)
-        )
+        worth, logp, returns = (x.ravel() for x in (self.advantages, self.logp, self.returns))
+        actions = self.actions.ravel()
         if normal == "each environment":
             spread = self.advantages.std(1, ddof=ddof, keepdims=True)
             worth = ((self.advantages - self.advantages.mean(1, keepdims=True)) / spread).ravel()
@@ -198,7 +199,7 @@ def capstone_update(answer: Answer) -> Findings:
             "networks are asked about no sample": any(not step for step in steps),
             "the batch is not covered": covered != [everything] * 3,
             "minibatches of different sizes": {len(step) for step in steps} != {6},
-            "the samples are never shuffled": epochs[0] == contiguous and epochs[1] == contiguous,
+            "an epoch is not shuffled": contiguous in epochs,
             "shuffled once for all epochs": len({frozenset(map(frozenset, e)) for e in epochs}) == 1,
         },
         taken=taken,
@@ -234,10 +235,10 @@ def capstone_update(answer: Answer) -> Findings:
     clipped = Case(num_envs=2, steps=4, seed=1)
     clipped.run(answer, epochs=1, minibatches=2, max_grad_norm=0.01)
     norms = clipped.norm(0)
-    total = float(np.hypot(*norms))
+    total = math.hypot(*norms)
     small = Case(num_envs=2, steps=4, seed=1)
     small.run(answer, epochs=1, minibatches=1, max_grad_norm=100.0)
-    grown = float(np.hypot(*small.norm(0)))
+    grown = math.hypot(*small.norm(0))
     yield from recognise(
         total,
         {
