@@ -24,7 +24,7 @@ assert declared(SoftPPO.loss) is declared(ResidualPPO) is None
 
 def test_the_code_on_the_page_runs(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     script = tmp_path / "page.py"
     script.write_text("\n".join([*blocks, AT_THE_END]), encoding="utf-8")
     done = python(script.name, cwd=tmp_path, TQDM_DISABLE="1")
