@@ -9,7 +9,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other exp
 
 from practice_clip_lr.run import LRS, one
 
-SETTINGS = [{"epochs": epochs, "lr": lr} for epochs in (1, 2, 5) for lr in LRS]
+SETTINGS = [{"epochs": epochs, "lr": lr} for epochs in (1, 2, 5, 30) for lr in LRS]
 
 
 if __name__ == "__main__":
