@@ -59,7 +59,7 @@ function render({ model, el }) {
       facts[name] = html("dd", { class: "number", "data-number": `${side}-${name}` });
       return html("div", {}, html("dt", {}, term), facts[name]);
     };
-    const node = html("div", {}, title, picture, html("dl", { class: "facts" }, fact("entropy", "mean entropy"), fact("pay", "mean pay"), fact("found", "prefer arm 4")));
+    const node = html("div", {}, title, html("div", { class: "quiet" }, "a column: one policy's probabilities of the arms"), picture, html("dl", { class: "facts" }, fact("entropy", "mean entropy"), fact("pay", "mean pay"), fact("found", "prefer arm 4")));
     return { node, title, picture, columns, curves, marks, facts };
   };
   const without = panel("without"), bonus = panel("with");
