@@ -57,7 +57,7 @@ def drawn_film(
     if not rate > 0:
         raise ValueError(f"rate must be above 0, got {rate}")
     below = _lines("ground", ground)
-    shown = []
+    shown: list[dict[str, Any]] = []
     for name, pictures in episodes.items():
         if not len(pictures):
             raise ValueError(f"episodes must have at least one picture each, got none for {name!r:.40}")

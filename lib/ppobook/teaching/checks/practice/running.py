@@ -54,9 +54,8 @@ def sb3_settings(answer: Answer) -> Findings:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         envs, minibatches, size = (int(2**k) for k in rng.integers(0, 5, size=3))
         length = int(minibatches * size)
-        total = int(
-            rng.choice([1, envs * length, 3 * envs * length, rng.integers(1, 20 * envs * length + 1)])
-        )
+        rollout = envs * length
+        total = [1, rollout, 3 * rollout, int(rng.integers(1, 20 * rollout + 1))][rng.integers(4)]
         return {
             "num_envs": envs,
             "num_steps": length,
