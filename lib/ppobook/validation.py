@@ -256,13 +256,16 @@ def flag(name: str, x: Any) -> bool:
 
 
 def path(name: str, x: Any, what: str = "a folder") -> Path:
-    """x, which must be a non-empty path, as a Path. (The empty path would be the working directory.)"""
+    """x, which must be a non-empty path, as a Path. (The empty path would be the working directory.)
+
+    A leading ~ is the home folder, as in a shell: one in a YAML file or after --out= is left to the program.
+    """
     given = os.fspath(x) if isinstance(x, os.PathLike) else x
     if not isinstance(given, str):
         raise TypeError(f"{name} must be the path of {what}, got {x!r}")
     if not given.strip() or "\0" in given:
         raise ValueError(f"{name} must be the path of {what}, got {given!r}")
-    return Path(given)
+    return Path(os.path.expanduser(given))
 
 
 def keywords(name: str, x: Any) -> dict[str, Any]:

@@ -107,13 +107,21 @@ def clashing(seed, slope):
         ({"settings": ["slope"]}, r"settings must be .* got \['slope'\]"),
         ({"seeds": []}, "seeds must hold at least one"),
         ({"seeds": [1, 1]}, "same pair"),
+        ({"seeds": 3}, r"seeds must be integers, such as range\(3\), got 3"),
+        ({"seeds": ["x"]}, "each of seeds must be an integer of at least 0, got 'x'"),
         ({"fn": clashing}, "fn must return rows .* got 'slope'"),
+        ({"fn": lambda **_: 3}, "fn must return a dict, a list of dicts or a DataFrame, got int"),
+        ({"fn": lambda **_: [3]}, "fn must return a dict, a list of dicts or a DataFrame, got list"),
+        (
+            {"fn": lambda **_: 3, "workers": 2},
+            r"fn must be a function of a module .* got <lambda>\. workers=0",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path, change, sentence):
-    given = {"name": "toy", "fn": toy, "settings": SETTINGS, "seeds": [0], **change}
-    with pytest.raises(ValueError, match=sentence):
-        experiments.record(**given, workers=0, folder=tmp_path)
+    given = {"name": "toy", "fn": toy, "settings": SETTINGS, "seeds": [0], "workers": 0, **change}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        experiments.record(**given, folder=tmp_path)
 
 
 def test_results_reads_and_notes(tmp_path, monkeypatch):

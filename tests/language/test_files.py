@@ -38,6 +38,19 @@ def test_a_model_comes_back_from_its_file(tmp_path, dtype):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["critic.pt", "model.pt"]
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", r"path must be a file, got the folder "),
+        ("nowhere/model.pt", r"path must be a file in an existing folder, got .*nowhere"),
+    ],
+)
+def test_where_no_model_can_be_written(tmp_path, path, said):
+    with pytest.raises(OSError, match=said):
+        save_model(rough_decoder(), tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
 class Bomb:
     def __reduce__(self):
         return print, ("this ran",)
@@ -47,6 +60,8 @@ def test_a_file_that_holds_no_model_is_refused(tmp_path, capsys):
     path = tmp_path / "model.pt"
     with pytest.raises(FileNotFoundError, match=r"must be a file written by save_model, got .* not exist"):
         load_model(path)
+    with pytest.raises(OSError, match=r"got the folder .*\. The model of a run is load\(.*\)\.model"):
+        load_model(tmp_path)
     contents = [b"", b"no model", pickle.dumps(Bomb(), protocol=2)]
     for content in contents:
         path.write_bytes(content)

@@ -164,7 +164,7 @@ def test_a_finished_run_has_the_config_of_its_folder(engine, tmp_path, capfd):
     run = engine.train(resume=tmp_path / "run", progress=False, **less)
     assert run.config == engine.load(tmp_path / "run").config
     (name,) = less
-    assert f"{name}=2 is not saved: the run has its" in capfd.readouterr().err
+    assert f"{name}=2 changes nothing: the run has its" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("final", [None, 0.0])

@@ -8,7 +8,7 @@ import pytest
 
 import ppobook.language.settings as language
 import ppobook.settings as control
-from ppobook import evaluate, train, training
+from ppobook import evaluate, load, train, training
 from ppobook.language import train as train_language
 from ppobook.language.sft import SFT
 from ppobook.language.world import World
@@ -159,3 +159,17 @@ def test_a_setting_has_another_name_than_an_argument(base, fit, name):
 def test_a_misspelt_env_is_named(name):
     with pytest.raises(ValueError, match=rf"^ppo has no setting '{name}'\. Did you mean 'env'\?$"):
         train("ppo", total_steps=16, **{name: "CartPole-v1"})
+
+
+def test_text_may_say_that_there_is_none():
+    for word in ("none", "None", "null", None):
+        assert control.PPOSettings.make("ppo", {"max_grad_norm": word}, {}).max_grad_norm is None
+
+
+def test_a_folder_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    small = {"total_steps": 16, "num_envs": 1, "num_steps": 16, "num_minibatches": 1, "progress": False}
+    train("ppo", env="CartPole-v1", out="~/run", **small)
+    assert (tmp_path / "run" / "config.json").exists()
+    assert load("~/run").config["env"] == "CartPole-v1"

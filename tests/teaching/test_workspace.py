@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -365,7 +366,8 @@ def test_a_name_that_means_nothing_or_too_much_is_refused(book, work, name, sent
 
 def test_a_copy_that_is_no_notebook_is_reset_only_as_a_whole(book, work):
     (work / EXERCISES).write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match="To start the whole notebook over"):
+    command = f"run: ppobook reset exercises/01_tiny --folder {work}"
+    with pytest.raises(ValueError, match=f"To start the whole notebook over.* {re.escape(command)}"):
         workspace.reset("double", work, book)
     assert (work / EXERCISES).read_text(encoding="utf-8") == "{"
     backup = workspace.reset("exercises/01_tiny", work, book)

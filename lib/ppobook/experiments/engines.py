@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.validation import counted
+from ppobook.validation import counted, kind_of
 
 Row = dict[str, Any]
 Task = tuple[dict[str, Any], int]
@@ -40,6 +40,11 @@ def here(fn: Function, tasks: list[Task], workers: int) -> Generator[tuple[Task,
             with _naming(task):
                 yield task, measure(fn, task)
         return
+    if "<" in fn.__qualname__:  # <lambda>, or <locals> of another function
+        raise ValueError(
+            f"fn must be a function of a module where there are workers, which import it, got "
+            f"{fn.__qualname__}. workers=0 runs it in this process"
+        )
     # A fork would copy a process in which torch may already hold threads; a fresh process does not.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
@@ -120,7 +125,9 @@ def measure(fn: Function, task: Task) -> Measured:
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     if hasattr(rows, "to_dict"):
         rows = rows.to_dict("records")
-    rows = [rows] if isinstance(rows, dict) else list(rows)
+    rows = [rows] if isinstance(rows, dict) else rows
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, dict) for row in rows):
+        raise TypeError(f"fn must return a dict, a list of dicts or a DataFrame, got {kind_of(rows)}")
     plain = [{str(key): _plain(value) for key, value in row.items()} for row in rows]
     return Measured(plain, wall, cpu, machine())
 

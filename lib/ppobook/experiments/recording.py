@@ -49,7 +49,7 @@ def record(
     ----------
     name : str
         Lowercase letters, digits and underscores. The rows are written to `results/NAME/table.csv`, the
-        facts to `results/NAME/facts.json`.
+        facts to `results/NAME/facts.json`, in place of those that are there.
     fn : callable
         A module-level function (each worker is a fresh process that imports it). Returns a list of row
         dicts, a single dict, or a pandas DataFrame.
@@ -78,7 +78,7 @@ def record(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         An invalid name, no settings or no seeds, a duplicate pair, a row whose column clashes with a
         setting, a partial run that was started with another `fn`, no cluster at the address, or a node with
         other versions of the libraries.
@@ -92,7 +92,7 @@ def record(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
         )
     tasks = _tasks(settings, seeds)
-    where = (Path(folder) if folder is not None else results_folder()) / name
+    where = (results_folder() if folder is None else validation.path("folder", folder)) / name
     where.mkdir(parents=True, exist_ok=True)
     partial = where / "partial.jsonl"
     code = _digest(fn)
@@ -171,7 +171,9 @@ def _resumable(partial: Path) -> Iterator[None]:
 
 
 def _tasks(settings: Sequence[dict[str, Any]], seeds: Iterable[int]) -> list[Task]:
-    seeds = [int(seed) for seed in seeds]
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds must be integers, such as range({seeds}), got {seeds!r}")
+    seeds = [validation.count("each of seeds", seed, low=0) for seed in seeds]
     if not settings or not all(isinstance(setting, dict) for setting in settings):
         raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {settings!r}")
     if not seeds:

@@ -17,7 +17,20 @@ from ppobook.run.files import atomic_write
 
 
 def save_model(model: Decoder | Scalar, path: str | Path) -> None:
-    """Write a decoder, or a `Scalar` on one, to a file. An interruption leaves an existing file whole."""
+    """Write a decoder, or a `Scalar` on one, to a file. An interruption leaves an existing file whole.
+
+    Raises
+    ------
+    TypeError
+        The model is neither, or the path is none.
+    OSError
+        The path is a folder, or in a folder that does not exist.
+    """
+    path = validation.path("path", path, "a file")
+    if path.is_dir():
+        raise OSError(f"path must be a file, got the folder {str(path)!r}")
+    if not path.parent.is_dir():
+        raise OSError(f"path must be a file in an existing folder, got {str(path)!r}")
     decoder = model.body if isinstance(model, Scalar) else model
     if not isinstance(decoder, Decoder):
         raise TypeError(f"model must be a Decoder, or a Scalar on one, got {validation.got_instead(decoder)}")
@@ -41,7 +54,12 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
     ValueError
         The file holds no model, or is damaged.
     """
-    path = Path(path)
+    path = validation.path("path", path, "a file")
+    if path.is_dir():
+        raise OSError(
+            f"path must be a file written by save_model, got the folder {path}. The model of a run is "
+            f"load({str(path)!r}).model"
+        )
     if not path.is_file():
         raise FileNotFoundError(
             f"path must be a file written by save_model, got {path}, which does not exist"

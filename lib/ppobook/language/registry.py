@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ppobook.language.settings import BETA, VARIANTS
 from ppobook.language.stage import Stage
 from ppobook.run.registry import Registry
 
@@ -20,6 +21,7 @@ STAGES: Registry[Stage] = Registry(
         "iterative_ppo": "ppobook.language.online:IterativePPO",
         "lagged_grpo": "ppobook.language.online:LaggedGRPO",
     },
+    dict.fromkeys(BETA, ("dpo", "loss")) | dict.fromkeys(VARIANTS, ("grpo", "variant")),
 )
 
 

@@ -211,7 +211,7 @@ class TrainingLoop(abc.ABC):
         if self.position >= self.config[self.limit] and self.config != before:  # no update will save it
             asked = [f"{name}={x!r}" for name, x in self.config.items() if x != before[name]]
             done = counted(self.position, self.unit)
-            say(f"{', '.join(asked)} is not saved: the run has its {done} already")
+            say(f"{', '.join(asked)} changes nothing: the run has its {done} already")
             self.config = before
         scheduled = schedules(self.config)
         if scheduled and self.config[self.limit] != before[self.limit]:

@@ -27,12 +27,21 @@ class Registry(Mapping[str, str], Generic[T]):
         The class that all of them extend.
     places : mapping of str to str
         Name to "module:Class".
+    settings_of : mapping of str to tuple, optional
+        Names that are asked for and are settings of a class: "kto" to ("dpo", "loss").
     """
 
-    def __init__(self, argument: str, base: type[T], places: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        argument: str,
+        base: type[T],
+        places: Mapping[str, str],
+        settings_of: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
         self.argument = argument
         self.base = base
         self.places = dict(places)
+        self.settings_of = settings_of or {}
 
     def __getitem__(self, name: str) -> str:
         return self.places[name]
@@ -56,6 +65,12 @@ class Registry(Mapping[str, str], Generic[T]):
         if isinstance(given, type):
             raise TypeError(
                 f"{self.argument} must be a subclass of {self.base.__name__}, got the class {given.__name__}"
+            )
+        if isinstance(given, str) and given not in self.places and given in self.settings_of:
+            of, setting = self.settings_of[given]
+            raise ValueError(
+                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}, a {setting} of "
+                f"{of!r}: {setting}={given!r}"
             )
         module, _, name = self.places[validation.choice(self.argument, given, self.places)].partition(":")
         found: type[T] = getattr(importlib.import_module(module), name)

@@ -168,7 +168,7 @@ class Settings:
         if typing.get_origin(kind) in (types.UnionType, typing.Union):
             kinds = [one for one in typing.get_args(kind) if one is not types.NoneType]
             # Text from the command line or a file says "none".
-            if len(kinds) < len(typing.get_args(kind)) and str(value).lower() == "none":
+            if len(kinds) < len(typing.get_args(kind)) and str(value).lower() in ("none", "null"):
                 return None
             kind = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:

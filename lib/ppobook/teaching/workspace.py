@@ -14,6 +14,7 @@ import copy
 import difflib
 import hashlib
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
         print(
             f"The book's version of {name} has changed, and your copy has changes of your own, which stay. "
             f"To have both, give your copy another name and run this again; "
-            f"to start over, run: ppobook reset {name.removesuffix('.ipynb')}"
+            f"to start over, run: {_reset_all(name, folder)}"
         )
     if kept > len(changed):
         print(f"Kept as you left them: {kept - len(changed)} of your notebooks.")
@@ -251,13 +252,19 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"{there} can't be read as a notebook, so the exercise can't be found in it. To start the whole "
-            f"notebook over, with a backup of yours, run: ppobook reset {file.removesuffix('.ipynb')}"
+            f"notebook over, with a backup of yours, run: {_reset_all(file, folder)}"
         ) from None
     backup = _backup(work, file)
     _write(there, (json.dumps(restored, indent=1, ensure_ascii=False) + "\n").encode())
     print(f"{name} in {there} is blank again. Yours is kept in {backup}.")
     print("If the notebook is open in JupyterLab, choose File, Reload Notebook from Disk.")
     return backup
+
+
+def _reset_all(file: str, folder: str | Path) -> str:
+    """The command that starts a whole notebook over."""
+    where = "" if str(folder) == "work" else f" --folder {shlex.quote(str(folder))}"
+    return f"ppobook reset {file.removesuffix('.ipynb')}{where}"
 
 
 def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
