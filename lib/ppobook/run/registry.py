@@ -69,8 +69,8 @@ class Registry(Mapping[str, str], Generic[T]):
         if isinstance(given, str) and given not in self.places and given in self.settings_of:
             of, setting = self.settings_of[given]
             raise ValueError(
-                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}, a {setting} of "
-                f"{of!r}: {setting}={given!r}"
+                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}, "
+                f"a {setting} of {of!r}: {setting}={given!r}"
             )
         module, _, name = self.places[validation.choice(self.argument, given, self.places)].partition(":")
         found: type[T] = getattr(importlib.import_module(module), name)
