@@ -166,7 +166,7 @@ def test_data_of_ones_own(runs, tmp_path, capsys):
     assert "eval_accuracy" not in text
     text = said(capsys, "dpo", tuned, "--data", pairs, *few)
     assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
-    (tmp_path / "text.jsonl").write_text('{"text": "the fox sits by the hill ."}\n')
+    (tmp_path / "text.jsonl").write_text('{"text": "the fox sits by the hill ."}\n' * 8)
     text = said(capsys, "sft", runs / "base", "--data", tmp_path / "text.jsonl", *few)
     assert "no samples: " in text
     curve = said(
