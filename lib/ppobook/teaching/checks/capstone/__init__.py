@@ -70,6 +70,7 @@ class Tape(gym.Env):
         self.seeds: list[int | None] = []
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        """Begin an episode."""
         super().reset(seed=seed)
         self.resets.append(len(self.steps))
         self.seeds.append(seed)
@@ -78,6 +79,7 @@ class Tape(gym.Env):
         return self.now.copy(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Take a step."""
         self.left -= 1
         before, self.now, reward = self.now, self._look(), float(self.rng.normal())
         kind = int(self.rng.integers(3)) if self.left == 0 else -1
