@@ -30,7 +30,7 @@ import ratios
 from language_jobs import Job, Race
 from race import _finite, listed, median, named, number, write
 
-from ppobook.experiments.recording import machine
+from ppobook.experiments.engines import machine
 
 Result = dict[str, Any]
 Line = dict[str, Any]

@@ -20,7 +20,7 @@ from language_jobs import DECODER, LARGE, LARGE_SEEDS, SMALL
 from language_race import start
 from race import Line, number, write
 
-from ppobook.experiments.recording import machine
+from ppobook.experiments.engines import machine
 
 NAME = "language_race_where"
 MEASURES = (

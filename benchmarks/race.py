@@ -38,7 +38,7 @@ import ratios
 import settings
 from jobs import Job, Race
 
-from ppobook.experiments.recording import machine
+from ppobook.experiments.engines import machine
 
 Result = dict[str, Any]
 # One line of the table: a race, a contestant, a seed, what was measured, and the number.

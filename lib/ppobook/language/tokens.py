@@ -467,7 +467,8 @@ def completion_values(model: Scalar, completions: Completions) -> Tensor:
     validation.shape(
         "the model's output", values, completions.inputs.shape, "one number a token, as a Scalar's"
     )
-    return values[:, completions.prompts.shape[1] - 1 :]
+    start = completions.prompts.shape[1] - 1
+    return values[:, start:]
 
 
 def token_logp(
@@ -492,8 +493,7 @@ def token_logp(
     Raises
     ------
     ValueError, TypeError
-        A wrong shape or dtype, an id outside the vocabulary, a temperature that is not above 0; logits that
-        are NaN or +∞, or −∞ for all tokens.
+        A wrong shape or dtype, an id outside the vocabulary, a temperature that is not above 0.
     """
     logits = _tempered(logits, temperature)
     if not isinstance(tokens, Tensor):
@@ -511,8 +511,6 @@ def token_logp(
             raise
         check_ids("tokens", tokens, logits.shape[-1])
         raise
-    if logp.isnan().any():
-        validation.logits("logits", logits)
     return logp if mask is None else logp.masked_fill(~mask, 0.0)
 
 
