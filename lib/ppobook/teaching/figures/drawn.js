@@ -26,13 +26,18 @@ function render({ model, el }) {
   });
 
   const rows = episodes.map((one) => {
-    const lines = draw(one.pictures[0], "ppo"), note = html("span", { class: "number" });
+    // Pictures differ in how many lines they have.
+    const lines = draw(one.pictures.reduce((a, b) => (b.length > a.length ? b : a)), "ppo"), note = html("span", { class: "number" });
     const label = one.end ? `${one.name}: ${one.end}` : one.name;
     const picture = svg("svg", { viewBox: `-6 -6 612 ${height + 12}`, role: "img", "aria-label": label }, ...draw(ground, "muted"), ...lines);
     const row = html("div", { class: "episode" }, html("p", {}, html("span", { class: "title" }, one.name), note), picture);
     const show = (at) => {
       const last = one.pictures.length - 1;
-      one.pictures[Math.min(at, last)].forEach((line, i) => place(lines[i], line));
+      const now = one.pictures[Math.min(at, last)];
+      lines.forEach((node, i) => {
+        node.style.visibility = now[i] ? "visible" : "hidden";
+        if (now[i]) place(node, now[i]);
+      });
       note.textContent = at >= last ? one.end : "";
     };
     return { row, show };
