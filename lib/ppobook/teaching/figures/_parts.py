@@ -298,9 +298,9 @@ def _draw_arrows(ax: Axes, parts: dict[str, Any]) -> None:
     own, value = parts["policy_pull"], parts["value_pull"]
     cosine = parts["across"] / (own * value) if own * value > 0 else 1.0
     tip = np.array([cosine, math.sqrt(max(0.0, 1 - cosine**2))]) * value
-    ends = {"policy and entropy": (own, 0.0), "value": tuple(tip), "both": (own + tip[0], tip[1])}
+    ends = {"policy and entropy": (own, 0.0), "value": tuple(tip), "all": (own + tip[0], tip[1])}
     for name, end in ends.items():
-        hue = style.colour("truth" if name == "both" else "muted")
+        hue = style.colour("truth" if name == "all" else "muted")
         arrow = {"arrowstyle": "-|>", "color": hue, "lw": 2.2, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", end, (0, 0), arrowprops=arrow)
         ax.annotate(name, end, xytext=(6, 4), textcoords="offset points", fontsize=12)

@@ -132,7 +132,7 @@ function render({ model, el }) {
     const { policy_pull: own, value_pull: value } = found;
     const cosine = own * value > 0 ? Math.min(1, Math.max(-1, found.across / (own * value))) : 0;
     const tip = [value * cosine, value * Math.sqrt(1 - cosine ** 2)];
-    const ends = [["policy and entropy", [own, 0], "muted"], ["value loss", tip, "muted"], ["both", [own + tip[0], tip[1]], "truth"]];
+    const ends = [["policy and entropy", [own, 0], "muted"], ["value loss", tip, "muted"], ["all", [own + tip[0], tip[1]], "truth"]];
     const all = [[0, 0], ...ends.map((end) => end[1])];
     const [left, right, top] = [Math.min(...all.map((p) => p[0])), Math.max(...all.map((p) => p[0])), Math.max(...all.map((p) => p[1]))];
     const unit = Math.min(150 / Math.max(top, 1e-9), 190 / Math.max(right - left, 1e-9));
@@ -146,14 +146,14 @@ function render({ model, el }) {
       if (length < 1.5) continue;
       const [ux, uy] = [(px - cx) / length, (py - cy) / length], head = Math.min(12, 0.7 * length);
       const [hx, hy] = [px - ux * head, py - uy * head];
-      const thick = name === "both" ? 4.5 : 3;
+      const thick = name === "all" ? 4.5 : 3;
       parts.push(line(cx, cy, hx, hy, { stroke: `var(--${hue})`, "stroke-width": thick }));
       parts.push(svg("path", { d: `M${px} ${py}L${hx - uy * head * 0.55} ${hy + ux * head * 0.55}L${hx + uy * head * 0.55} ${hy - ux * head * 0.55}Z`, fill: `var(--${hue})` }));
     }
-    // Names: below the policy's arrow, left of the value's, right of what both do.
+    // Names: below the policy's arrow, left of the value's, right of what all do together.
     if (own > 0) parts.push(text(Math.max(cx, 8), cy + 19, "policy and entropy"));
     if (value * unit > 14) parts.push(text(vx - 8, Math.max(vy + 4, 14), "value loss", { "text-anchor": "end" }));
-    if (value * unit > 14 && own > 0) parts.push(text(bx + 8, Math.max(by + 4, 14), "both", { "font-weight": 600 }));
+    if (value * unit > 14 && own > 0) parts.push(text(bx + 8, Math.max(by + 4, 14), "all", { "font-weight": 600 }));
     plane.replaceChildren(...parts);
     set(plane, { "aria-label": `On a shared trunk, policy loss and entropy pull with ${digits(own)}, the value loss with ${digits(value)}; together they go ${found.turn === null ? "nowhere" : `${format(found.turn, 0)} degrees away from where policy and entropy alone would go`}.` });
   }

@@ -32,7 +32,7 @@ WHOLE = Chapter(
         "sec-ppo-value-loss": "The value loss, and clipping it",
         "sec-ppo-entropy": "The entropy bonus",
         "sec-ppo-loop": "The loop",
-        "sec-ppo-details": "Each detail taken out",
+        "sec-ppo-details": "One detail at a time",
     },
 )
 PRACTICE = Chapter(
