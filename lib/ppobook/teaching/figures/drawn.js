@@ -43,33 +43,12 @@ function render({ model, el }) {
     return { row, show };
   });
 
-  let at = 0, since = null, frame = 0;
-  const show = () => {
+  const show = (at) => {
     root.dataset.picture = at;
     for (const row of rows) row.show(at);
   };
-  const tick = (now) => {
-    since ??= now - (at / rate) * 1000;
-    const seconds = ((now - since) / 1000) % (longest / rate + REST);
-    at = Math.min(Math.floor(seconds * rate), longest);
-    show();
-    frame = requestAnimationFrame(tick);
-  };
-  const pause = () => { cancelAnimationFrame(frame); frame = 0; since = null; };
-  const button = html("button", { type: "button", onclick: () => turn(!frame) });
-  const turn = (on, spoken = true) => {
-    pause();
-    if (on && at >= longest) at = 0;
-    if (on) frame = requestAnimationFrame(tick);
-    root.dataset.playing = on;
-    button.textContent = on ? "Pause" : "Play";
-    if (spoken) say(on ? "The film plays." : "The film stands still.");
-  };
-
+  const { button, pause } = play({ root, say }, { last: longest, rate, rest: REST, show, stands: () => "The film stands still." });
   root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
-  at = calm() ? longest : 0;
-  show();
-  turn(!calm(), false);
   return () => { pause(); close(); };
 }
 

@@ -37,33 +37,12 @@ function render({ model, el }) {
     return { row, show };
   });
 
-  let push = 0, since = null, frame = 0;
-  const show = () => {
-    root.dataset.push = push;
-    for (const row of rows) row.show(push);
+  const show = (at) => {
+    root.dataset.push = at;
+    for (const row of rows) row.show(at);
   };
-  const tick = (now) => {
-    since ??= now - (push / rate) * 1000;
-    const seconds = ((now - since) / 1000) % (longest / rate + REST);
-    push = Math.min(Math.floor(seconds * rate), longest);
-    show();
-    frame = requestAnimationFrame(tick);
-  };
-  const pause = () => { cancelAnimationFrame(frame); frame = 0; since = null; };
-  const button = html("button", { type: "button", onclick: () => turn(!frame) });
-  const turn = (on, spoken = true) => {
-    pause();
-    if (on && push >= longest) push = 0;
-    if (on) frame = requestAnimationFrame(tick);
-    root.dataset.playing = on;
-    button.textContent = on ? "Pause" : "Play";
-    if (spoken) say(on ? "The film plays." : `The film stands still, after ${push} pushes.`);
-  };
-
+  const { button, pause } = play({ root, say }, { last: longest, rate, rest: REST, show, stands: (at) => `The film stands still, after ${at} pushes.` });
   root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
-  push = calm() ? longest : 0;
-  show();
-  turn(!calm(), false);
   return () => { pause(); close(); };
 }
 

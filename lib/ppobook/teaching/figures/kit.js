@@ -133,3 +133,32 @@ function stage(el, name, style) {
   };
   return { root, live, say, close };
 }
+
+// A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
+// reader who has asked for less motion, until they press Play. `show(at)` draws a picture, `stands(at)` is what a
+// screen reader hears after a pause; `rest` are the seconds between the last picture and the first. Returns the
+// button, and what to call when the figure goes away.
+function play({ root, say }, { last, rate, rest, show, stands }) {
+  let at = 0, since = null, frame = 0;
+  const tick = (now) => {
+    since ??= now - (at / rate) * 1000;
+    const seconds = ((now - since) / 1000) % (last / rate + rest);
+    at = Math.min(Math.floor(seconds * rate), last);
+    show(at);
+    frame = requestAnimationFrame(tick);
+  };
+  const pause = () => { cancelAnimationFrame(frame); frame = 0; since = null; };
+  const button = html("button", { type: "button", onclick: () => turn(!frame) });
+  const turn = (on, spoken = true) => {
+    pause();
+    if (on && at >= last) at = 0;
+    if (on) frame = requestAnimationFrame(tick);
+    root.dataset.playing = on;
+    button.textContent = on ? "Pause" : "Play";
+    if (spoken) say(on ? "The film plays." : stands(at));
+  };
+  at = calm() ? last : 0;
+  show(at);
+  turn(!calm(), false);
+  return { button, pause };
+}

@@ -10,58 +10,9 @@ import torch
 from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
+from ..descent import GradientDescent, Moving
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, probabilities
-
-
-class _Moving:
-    """The reader's function with its first argument given: the logits, which it is meant to write into.
-
-    `Answer` refuses a function that changes its arguments; of the others that is still true.
-    """
-
-    def __init__(self, function: Callable[..., Any], logits: Tensor) -> None:
-        self._function, self._logits = function, logits
-        self.__code__ = getattr(function, "__code__", None)  # so that an exception is shown with its line
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(self._logits, *args, **kwargs)
-
-
-class _GradientDescent:
-    """Gradient descent, with what a reader asks of an optimizer. Torch's own takes seconds to be loaded."""
-
-    def __init__(self, parameter: Tensor, rate: float) -> None:
-        self.param_groups: list[dict[str, Any]] = [{"params": [parameter], "lr": rate}]
-        self.defaults: dict[str, Any] = {"lr": rate}
-        self.state: dict[Any, Any] = {}
-        self.felt: list[float | None] = []  # the largest gradient at each step; None where there was none
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.param_groups[0]["params"][0].grad = None
-
-    def state_dict(self) -> dict[str, Any]:
-        group = {key: value for key, value in self.param_groups[0].items() if key != "params"}
-        return {"state": {}, "param_groups": [group | {"params": [0]}]}
-
-    def load_state_dict(self, kept: dict[str, Any]) -> None:
-        group = {key: value for key, value in kept["param_groups"][0].items() if key != "params"}
-        self.param_groups[0].update(group)
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        parameter, rate = self.param_groups[0]["params"][0], self.param_groups[0]["lr"]
-        self.felt.append(None if parameter.grad is None else float(parameter.grad.abs().max()))
-        if parameter.grad is not None:
-            with torch.no_grad():
-                parameter -= rate * parameter.grad
-        return loss
-
-
-_GradientDescent.__name__ = "gradient-descent optimizer"  # as messages call it
 
 
 class _World:
@@ -79,12 +30,12 @@ class _World:
     def begin(self, logits: Tensor, rate: float) -> None:
         self.logits = logits.clone().requires_grad_()
         self.before = logits.double().numpy().copy()
-        self.optimizer = _GradientDescent(self.logits, rate)
+        self.optimizer = GradientDescent(self.logits, rate)
 
     def run(self, answer: Answer, *args: Any, **settings: Any) -> np.ndarray:
         """The log ratios that the reader's update reports."""
         batch = self.optimizer, self.states, self.actions, self.worth
-        back = Answer(answer._name, _Moving(answer._function, self.logits))(*batch, *args, **settings)
+        back = Answer(answer._name, Moving(answer._function, self.logits))(*batch, *args, **settings)
         if isinstance(back, tuple | list):
             what = f"a {type(back).__name__} of length {len(back)}"
             raise Stop(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
+from ..descent import GradientDescent, Moving
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, parts
 
@@ -332,55 +332,15 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
-class _GradientDescent:
-    """Gradient descent, with what a reader asks of an optimizer. Torch's own takes seconds to be loaded."""
-
-    def __init__(self, parameter: Tensor, rate: float) -> None:
-        self.param_groups: list[dict[str, Any]] = [{"params": [parameter], "lr": rate}]
-        self.state: dict[Any, Any] = {}
-        self.felt: list[np.ndarray] = []  # the gradient at each step
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.param_groups[0]["params"][0].grad = None
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        parameter, rate = self.param_groups[0]["params"][0], self.param_groups[0]["lr"]
-        if parameter.grad is not None:
-            self.felt.append(parameter.grad.double().numpy().copy())
-            with torch.no_grad():
-                parameter -= rate * parameter.grad
-        else:
-            self.felt.append(np.zeros(parameter.shape))
-        return loss
-
-
-_GradientDescent.__name__ = "gradient-descent optimizer"  # as messages call it
-
-
-class _Moving:
-    """The reader's function with its first argument given: the logits, which it is meant to write into."""
-
-    def __init__(self, function: Callable[..., Any], logits: Tensor) -> None:
-        self._function, self._logits = function, logits
-        self.__code__ = getattr(function, "__code__", None)  # so that an exception is shown with its line
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(self._logits, *args, **kwargs)
-
-
 class _Run:
     """One call of the reader's update on a batch of `learners` by `pulls`."""
 
     def __init__(self, answer: Answer, p: Problem, **settings: Any) -> None:
         logits = torch.tensor(p.logits, dtype=torch.float32).requires_grad_()
         self.before = logits.detach().double().numpy().copy()
-        self.optimizer = _GradientDescent(logits, p.rate)
+        self.optimizer = GradientDescent(logits, p.rate)
         batch = torch.tensor(p.states), torch.tensor(p.actions), torch.tensor(p.worth, dtype=torch.float32)
-        back = Answer(answer._name, _Moving(answer._function, logits))(self.optimizer, *batch, **settings)
+        back = Answer(answer._name, Moving(answer._function, logits))(self.optimizer, *batch, **settings)
         if isinstance(back, np.ndarray):
             raise Stop(
                 "returned", "an array", "it must be a tensor: the cell below goes on with it in torch."
