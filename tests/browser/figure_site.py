@@ -39,6 +39,17 @@ def film() -> figures.Figure:
     return figures.film({"falls": falls, "stands": stands})
 
 
+def drawn() -> figures.Figure:
+    """A line that turns in 30 pictures, and one that is over after two."""
+    turns = [[[0.0, 0.0, np.cos(angle), np.sin(angle)]] for angle in np.linspace(0, np.pi, 30)]
+    return figures.drawn_film(
+        {"turns": turns, "stops": turns[:2]},
+        ground=[[-1.5, 0.0, 1.5, 0.0]],
+        alt="A film of a line that turns, and of one that stops.",
+        ends={"turns": "half a turn", "stops": "at rest"},
+    )
+
+
 CAPTION = "Slide the baseline, and watch the arrows."
 # Page, figure, and the begin of its alt text; the first page leads to the others.
 PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
@@ -46,6 +57,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
     "film": (film, "A film of 2 games of CartPole"),
+    "drawn": (drawn, "A film of a line that turns"),
     "gae": (figures.gae_explorer, "A table of 7 steps"),
     "entropy": (figures.entropy_collapse, "Twelve policies over four arms"),
     "parts": (figures.loss_parts, "Bars: what each part adds to PPO's loss"),

@@ -14,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
-from ppobook.teaching import figures
+from ppobook.teaching import figures, style
 
 from .conftest import DESKTOP, PHONE
 from .figure_site import CAPTION, PAGES, fits, held, live
@@ -394,7 +394,9 @@ def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
     fits(page, live(page, http, "simplex"), 360)
 
 
-# The film
+# The films
+
+RGB = re.compile(r"\d+")
 
 
 def test_the_film_stands_still_where_no_motion_is_wanted(page: Page, address: str) -> None:
@@ -420,3 +422,49 @@ def test_the_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
     figure.get_by_role("button", name="Play").press("Enter")
     expect(figure).not_to_have_attribute("data-push", str(push))
     assert int(figure.get_attribute("data-push") or "-1") > push, "it goes on where it was stopped"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["film", "drawn"])
+def test_a_film_fits_a_phone(open_page: Any, http: str, name: str, dark: bool) -> None:
+    page = open_page(phone=True, dark=dark)
+    figure = live(page, http, name)
+    fits(page, figure, 380)
+    box = figure.get_by_role("button").bounding_box()
+    assert box
+    assert box["height"] >= 24
+
+
+def test_the_drawn_film_stands_still_where_no_motion_is_wanted(page: Page, address: str) -> None:
+    figure = live(page, address, "drawn")
+    page.wait_for_timeout(300)
+    expect(figure).to_have_attribute("data-playing", "false")
+    expect(figure).to_have_attribute("data-picture", "29")
+    for end in ("half a turn", "at rest"):
+        expect(figure.locator(".number", has_text=end)).to_be_visible()
+    figure.get_by_role("button", name="Play").press("Enter")
+    expect(figure).to_have_attribute("data-playing", "true")
+
+
+def test_the_drawn_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
+    page.emulate_media(reduced_motion="no-preference")
+    figure = live(page, http, "drawn")
+    expect(figure).to_have_attribute("data-playing", "true")
+    figure.get_by_role("button", name="Pause").press("Enter")
+    expect(figure.get_by_role("status")).to_have_text("The film stands still.")
+    at = figure.get_attribute("data-picture")
+    page.wait_for_timeout(200)
+    expect(figure).to_have_attribute("data-picture", at or "")
+    figure.get_by_role("button", name="Play").press("Enter")
+    expect(figure).not_to_have_attribute("data-picture", at or "")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_drawn_film_has_the_palettes_colours(open_page: Any, http: str, dark: bool) -> None:
+    figure = live(open_page(dark=dark), http, "drawn")
+    strokes = figure.locator("line").evaluate_all(
+        "nodes => nodes.map((node) => getComputedStyle(node).stroke)"
+    )
+    ground = "dark" if dark else "light"
+    expected = [f"#{int(r):02X}{int(g):02X}{int(b):02X}" for r, g, b in map(RGB.findall, strokes)]
+    assert set(expected) == {style.colour("muted", ground), style.colour("ppo", ground)}
