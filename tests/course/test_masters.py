@@ -185,6 +185,11 @@ BROKEN = {
     "answer without its tag": (' {"tags": ["manual:why:1.5"]}', "", "without the tag manual:…, so"),
     "manual without an answer": ("<!-- solution -->\n\n", "", "needs one line '<!-- solution -->'"),
     "empty answer": ("\n\nThe model answer: addition.", "", "needs one line '<!-- solution -->'"),
+    "an exercise below an answer": (
+        "The model answer: addition.",
+        "The model answer: addition.\n\n## The next\n\nIts text.",
+        "the line '## The next' below its model answer would vanish from the reader's notebook",
+    ),
     "code as text": ("solution:double]", "'manual:double:1']", "a manual cell holds text, and this"),
     "text as code": ("manual:why:1.5", "test:why:1.5", "a test cell holds code, and this one holds text"),
     "no check": ('check("double", double)', "assert double(2) == 4", "it has to call check('double', …)"),

@@ -83,6 +83,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _MARKER = re.compile(r"^([ \t]*)# solution[ \t]*$", re.M)
 _HIDDEN = re.compile(r"^[ \t]*# hidden[ \t]*$", re.M)
 _MODEL_ANSWER = re.compile(r"^[ \t]*<!--\s*solution\s*-->[ \t]*$", re.M)
+_HEADING = re.compile(r"^#{1,6} .+|^:::\{exercise\}.*", re.M)
 _FACTS_FORM = "*Build · difficulty 2 of 5 · 10 minutes · outcome: OUTCOME*"
 
 
@@ -180,6 +181,11 @@ def _source_problems(cell: Cell) -> Iterator[str]:
         halves = _MODEL_ANSWER.split(source)
         if len(halves) != 2 or not halves[1].strip():
             yield "it needs one line '<!-- solution -->', with a model answer or a rubric below it."
+        elif heading := _HEADING.search(halves[1]):
+            yield (
+                f"the line {heading[0]!r} below its model answer would vanish from the reader's notebook; "
+                "end the cell above it, by '+++'."
+            )
         return
     try:
         ast.parse(source)
