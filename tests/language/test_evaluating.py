@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.reward import calibration, ladder
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, Pairs, completion_logits, completion_values
+from ppobook.language.training import train
 from ppobook.language.world import World
 
 WORLD = World(nouns=2, places=2)
@@ -298,6 +300,37 @@ def test_models_that_do_not_fit_are_refused(changes: dict[str, object], message:
     given = {"policy": decoder(0, WORLD.tokenizer.vocab_size, 32), "tokenizer": WORLD.tokenizer} | changes
     with pytest.raises((ValueError, TypeError), match=message):
         evaluate(data=[{"prompt": "tell fox barn :"}], n=2, **given)
+
+
+NARROW, BROAD = WORLD, World(nouns=3, places=2)
+
+
+@pytest.fixture(scope="module")
+def run_of_world() -> Callable[[World], object]:
+    return functools.cache(lambda world: train("sft", data=world, updates=1, progress=False))
+
+
+@pytest.mark.parametrize(
+    ("measure", "sentence"),
+    [
+        (lambda of: evaluate(of(NARROW), BROAD, n=2), "data must have the policy's 24 tokens, got 25: words"),
+        (lambda of: evaluate(of(BROAD), NARROW, n=2), "data must have the policy's 25 tokens, got 24: words"),
+        (lambda of: compare({"a": of(NARROW)}, BROAD, n=2), "data must have the policy's 24 tokens, got 25"),
+        (
+            lambda of: compare({"a": of(NARROW), "b": of(BROAD)}, n=2),
+            "data must be given for policies .* different worlds, as 'a' and 'b' were, got None",
+        ),
+        (
+            lambda of: ladder(RewardModel(of(NARROW).model), BROAD),
+            "reward_model must have the tokenizer's 25 tokens, got 24",
+        ),
+    ],
+)
+def test_a_world_with_other_words_is_refused(
+    measure: Callable[[object], object], sentence: str, run_of_world: Callable[[World], object]
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        measure(run_of_world)
 
 
 def test_policies_are_compared_on_the_same_draws() -> None:

@@ -24,6 +24,7 @@ from ppobook.language.opening import (
     refuse_other_vocabulary,
     refuse_other_words,
     refuse_replaced_words,
+    run_given,
     tokenizer_in,
 )
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
@@ -147,6 +148,8 @@ def evaluate(
         tokenizer = run.tokenizer if run is not None else world.tokenizer if world else None
     if tokenizer is None:
         raise ValueError("tokenizer must be given with a model that is not a run, got None")
+    if world is not None:
+        refuse_other_words("data", world.tokenizer, tokenizer, "policy")
     with errors_about("policy"):
         refuse_other_tokens(model, tokenizer, world)
     score = None if reward_model is None else _score(reward_model, tokenizer, _device(model))
@@ -201,11 +204,25 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
     policies : mapping of names to what `evaluate` takes
     data, **options
         As for `evaluate`, the same for all policies.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Policies of different worlds without `data`; what `evaluate` raises.
     """
     if not isinstance(policies, Mapping):
         raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
     if not policies:
         raise ValueError("policies must have at least one entry, got an empty dict")
+    policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
+    worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
+    for name, world in worlds.items() if data is None else ():
+        first = next(iter(worlds))
+        if world.config != worlds[first].config:
+            raise ValueError(
+                f"data must be given for policies that were trained on different worlds, as {first!r} and "
+                f"{name!r} were, got None"
+            )
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T
 
 

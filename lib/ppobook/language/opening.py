@@ -41,7 +41,7 @@ def open_task(
     how : mapping, optional
         `lora` and `dtype`, of a transformers model.
     """
-    origin = _run_in("model", given.model)
+    origin = run_given("model", given.model)
     data = origin.world if given.data is None and origin is not None else given.data
     if data is None:
         if given.model is None and not kind.starts_from_scratch:
@@ -151,7 +151,7 @@ def _open_reference(
     if given is None:
         reference = copy.deepcopy(model)
     else:
-        origin = _run_in("reference", given)
+        origin = run_given("reference", given)
         if origin is None:
             with errors_about("reference"):
                 reference = open_model(given, tokenizer, world)[0]
@@ -165,7 +165,7 @@ def _open_reference(
     return reference.eval().requires_grad_(False)
 
 
-def _run_in(name: str, given: Any) -> Run | None:
+def run_given(name: str, given: Any) -> Run | None:
     """The run that was passed, or whose folder was; else None."""
     if isinstance(given, Run):
         return given
