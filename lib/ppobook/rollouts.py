@@ -441,7 +441,7 @@ def _memory() -> float:
 def refuse_no_policy(policy: Any, *methods: str) -> None:
     """Raise unless this can be a policy: it has `sample`, which takes a generator, and these methods."""
     if missing := [name for name in ("sample", *methods) if not callable(getattr(policy, name, None))]:
-        got, hint = type(policy).__name__, ""
+        got, hint = type(policy).__name__, validation.other_half(policy, "ppobook")
         if hasattr(policy, "policy"):
             hint = ". Use its attribute .policy"
         elif isinstance(policy, str | os.PathLike):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ppobook import validation
 from ppobook.run.settings import Settings, setting, storable
@@ -19,6 +19,9 @@ class ControlSettings(Settings):
     """The settings that every algorithm has."""
 
     arguments = Settings.arguments | {"algorithm": {}, "env": {}, "total_steps": {}}
+    other_arguments: ClassVar = {
+        "ppobook.language.train": ("stage", "model", "data", "world", "reward", "reference", "updates")
+    }
 
     num_envs: int = setting(8, "environments stepped side by side", low=1, high=10_000)
     num_steps: int = setting(128, "steps that each environment takes in one update", low=1, high=1_000_000)

@@ -294,6 +294,17 @@ def got_instead(x: Any) -> str:
     return kind_of(x) + hint
 
 
+def other_half(x: Any, half: str) -> str:
+    """The end of a message about an object of the library's other half; empty for any other object.
+
+    The halves are "ppobook", for policies that act in environments, and "ppobook.language".
+    """
+    rooms = [kind.__module__ for kind in type(x).__mro__ if kind.__module__.startswith("ppobook.")]
+    language = any(room.startswith("ppobook.language.") for room in rooms)
+    its = "ppobook.language" if language else "ppobook"
+    return f". It is for {its}.train and {its}.evaluate" if rooms and its != half else ""
+
+
 def kind_of(x: Any) -> str:
     """The type of x, for a message; of a tuple, those of its entries: "(Tensor, list)"."""
     return f"({', '.join(map(kind_of, x))})" if type(x) is tuple else type(x).__name__

@@ -322,7 +322,7 @@ def run_of_world() -> Callable[[World], object]:
         ),
         (
             lambda of: ladder(RewardModel(of(NARROW).model), BROAD),
-            "reward_model must have the tokenizer's 25 tokens, got 24",
+            "world must have the reward model's 24 tokens, got 25: words differ",
         ),
     ],
 )

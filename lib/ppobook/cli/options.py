@@ -15,7 +15,7 @@ import inspect
 import itertools
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import tyro
@@ -166,7 +166,7 @@ def read(
             print_settings(one, presets or {}, prog)
         raise
     if unknown:
-        elsewhere = settings[0].family() if len(settings) == 1 else {}
+        elsewhere = settings[0].elsewhere() if len(settings) == 1 else {}
         places = [
             f.metadata["needed"]
             for f in dataclasses.fields(options)
@@ -288,7 +288,7 @@ def _unknown(
     words: Sequence[str],
     known: Sequence[str],
     prog: str,
-    others: Mapping[str, type[Settings]],
+    elsewhere: Mapping[str, Collection[str]],
     places: Sequence[str],
 ) -> str:
     """The message about words that belong to no option."""
@@ -298,7 +298,6 @@ def _unknown(
         if not places and re.fullmatch(r"[\d.]+", words[0]):
             takes = ": several numbers are one word, as in --hidden 64,64"
         return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
-    elsewhere = {other: [f.name for f in dataclasses.fields(kind)] for other, kind in others.items()}
     hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
     hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)
     return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"

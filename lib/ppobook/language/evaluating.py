@@ -273,7 +273,8 @@ def _run(name: str, given: Any) -> Run | None:
     if isinstance(given, str) or hasattr(given, "__fspath__"):
         return load_from(RunFolder.at(name, given))
     if not isinstance(given, torch.nn.Module):
-        raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}")
+        hint = validation.other_half(given, "ppobook.language")
+        raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}{hint}")
     return None
 
 

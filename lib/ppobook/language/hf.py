@@ -120,7 +120,8 @@ def refuse_unless_model(model: Any) -> None:
         return
     if not (isinstance(model, nn.Module) and isinstance(model, library().PreTrainedModel)):
         merge = ". Call its merge_and_unload() first" if hasattr(model, "merge_and_unload") else ""
-        raise _not_a_model(type(model).__name__ + merge)
+        hint = merge or validation.other_half(model, "ppobook.language")
+        raise _not_a_model(type(model).__name__ + hint)
 
 
 def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
@@ -330,9 +331,10 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     body = model.body if isinstance(model, RewardModel) else model
     ours = isinstance(model, Decoder)
     if not ours and not isinstance(body, Pretrained):
+        kind = type(model).__name__ + (f" of a {type(body).__name__}" if body is not model else "")
         raise TypeError(
             "model must be a language model, or a reward model from a model of transformers, got a "
-            f"{type(model).__name__} of a {type(body).__name__}"
+            f"{kind}{validation.other_half(model, 'ppobook.language')}"
         )
     if isinstance(model, RewardModel) and model.pooling != "last":
         raise ValueError(

@@ -36,7 +36,10 @@ def refuse_nowhere(option: str, name: Any, kind: str = "a run's folder") -> None
     if path.is_dir() and not importlib.util.find_spec("transformers") and (path / "history.csv").exists():
         raise ValueError(f"{must}, a run without a checkpoint")
     if not path.exists() and not may_have(name):
-        raise ValueError(f"{must}, and there is no such folder{folders_like(name)}")
+        import gymnasium
+
+        hint = ": an environment is for ppobook.train" if name in gymnasium.registry else folders_like(name)
+        raise ValueError(f"{must}, and there is no such folder{hint}")
 
 
 @functools.cache

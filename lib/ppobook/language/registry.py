@@ -22,6 +22,8 @@ STAGES: Registry[Stage] = Registry(
         "lagged_grpo": "ppobook.language.online:LaggedGRPO",
     },
     dict.fromkeys(BETA, ("dpo", "loss")) | dict.fromkeys(VARIANTS, ("grpo", "variant")),
+    train="ppobook.language.train",
+    other="ppobook.registry:ALGORITHMS",
 )
 
 

@@ -34,7 +34,6 @@ from ppobook import validation
 from ppobook.language.data import check_pairs_differ, pairs_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
-from ppobook.language.opening import errors_about, refuse_other_tokens
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
@@ -430,8 +429,9 @@ def ladder(
     """
     validation.instance("world", world, World)
     _refuse_no_reward_model(reward_model)
-    with errors_about("reward_model"):
-        refuse_other_tokens(reward_model, world.tokenizer, world)
+    known, words = reward_model.body.vocab_size, world.tokenizer.vocab_size
+    if known != words:
+        raise ValueError(f"world must have the reward model's {known} tokens, got {words}: words differ")
     top, texts = validation.count("top", top), validation.count("texts", texts, high=MOST_AT_ONCE)
     rng = np.random.default_rng(validation.count("seed", seed, low=0))
     rungs = []

@@ -214,5 +214,5 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
         return FunctionReward(reward, tokenizer)
     raise TypeError(
         "reward must be a run of 'reward', its folder, 'gold', or a function of prompts and completions, "
-        f"got {type(reward).__name__}"
+        f"got {type(reward).__name__}{validation.other_half(reward, 'ppobook.language')}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from ppobook import validation
 from ppobook.run.settings import Settings, setting
@@ -28,6 +28,7 @@ class StageSettings(Settings):
     """The settings that every stage has."""
 
     arguments = Settings.arguments | {name: {} for name in ("stage", *OF_MODELS)}
+    other_arguments: ClassVar = {"ppobook.train": ("algorithm", "env", "env_kwargs", "total_steps")}
 
     updates: int = setting(100, "number of updates", low=1)
     lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)

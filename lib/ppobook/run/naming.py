@@ -26,6 +26,12 @@ def in_shell() -> bool:
     return _shell.get()
 
 
+def train_named(function: str) -> str:
+    """A `train` of the library: ppobook.language.train, or in a shell ppobook language."""
+    commands = {"ppobook.train": "ppobook train", "ppobook.language.train": "ppobook language"}
+    return commands[function] if in_shell() else function
+
+
 def named(argument: str, value: Any) -> str:
     """An argument and its value: resume='run', or in a shell --resume run."""
     if in_shell() and argument in ("folder", "folders"):  # a word, and no option

@@ -29,6 +29,10 @@ class Registry(Mapping[str, str], Generic[T]):
         Name to "module:Class".
     settings_of : mapping of str to tuple, optional
         Names that are asked for and are settings of a class: "kto" to ("dpo", "loss").
+    train : str
+        The function that these classes are passed to: "ppobook.train".
+    other : str, optional
+        "module:NAME" of the registry whose classes are passed to another `train`, for messages.
     """
 
     def __init__(
@@ -37,11 +41,16 @@ class Registry(Mapping[str, str], Generic[T]):
         base: type[T],
         places: Mapping[str, str],
         settings_of: Mapping[str, tuple[str, str]] | None = None,
+        *,
+        train: str = "train",
+        other: str | None = None,
     ) -> None:
         self.argument = argument
         self.base = base
         self.places = dict(places)
         self.settings_of = settings_of or {}
+        self.train = train
+        self.other = other
 
     def __getitem__(self, name: str) -> str:
         return self.places[name]
@@ -65,6 +74,7 @@ class Registry(Mapping[str, str], Generic[T]):
         if isinstance(given, type):
             raise TypeError(
                 f"{self.argument} must be a subclass of {self.base.__name__}, got the class {given.__name__}"
+                f"{self._elsewhere(given)}"
             )
         if isinstance(given, str) and given not in self.places and given in self.settings_of:
             of, setting = self.settings_of[given]
@@ -72,9 +82,21 @@ class Registry(Mapping[str, str], Generic[T]):
                 f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}, "
                 f"a {setting} of {of!r}: {setting}={given!r}"
             )
-        module, _, name = self.places[validation.choice(self.argument, given, self.places)].partition(":")
-        found: type[T] = getattr(importlib.import_module(module), name)
+        if isinstance(given, str) and given not in self.places and (hint := self._elsewhere(given)):
+            raise ValueError(
+                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}{hint}"
+            )
+        found: type[T] = _imported(self.places[validation.choice(self.argument, given, self.places)])
         return found
+
+    def _elsewhere(self, given: str | type) -> str:
+        """The end of a message about a name or a class of the other registry; empty if it is not there."""
+        if self.other is None:
+            return ""
+        other: Registry[Any] = _imported(self.other)
+        known = given in {*other.places, *other.settings_of} if isinstance(given, str) else False
+        known = known or (isinstance(given, type) and issubclass(given, other.base))
+        return f": it is for {other.train}" if known else ""
 
     def name_of(self, kind: type[T]) -> str:
         """What a run's config calls a class."""
@@ -114,6 +136,12 @@ class Registry(Mapping[str, str], Generic[T]):
                 f"{argument} must be {named!r}, which the run was trained by, got {self.name_of(kind)!r}"
             )
         return kind
+
+
+def _imported(place: str) -> Any:
+    """What "module:NAME" names."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def short_name(name: str) -> str:

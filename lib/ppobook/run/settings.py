@@ -8,13 +8,14 @@ import json
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ppobook import validation
+from ppobook.run.naming import train_named
 from ppobook.run.spellings import OTHER_VALUES, did_you_mean
 
 # What a setting needs of others to have an effect: one of these values, or a number above this one.
@@ -80,6 +81,9 @@ class Settings:
     # The arguments of `train` beside the settings, and what they need of these.
     arguments: ClassVar[dict[str, Needs]] = {name: {} for name in ARGUMENTS}
 
+    # The arguments of the other `train`, by its name; for messages.
+    other_arguments: ClassVar[dict[str, Collection[str]]] = {}
+
     # By keyword only, so that a subclass's fields come first where settings are made by position.
     fast: bool = field(
         default_factory=fast_by_default,
@@ -95,6 +99,12 @@ class Settings:
     def family(cls) -> Mapping[str, type[Settings]]:
         """The settings of the other algorithms, by their names."""
         return {}
+
+    @classmethod
+    def elsewhere(cls) -> dict[str, Collection[str]]:
+        """Names that other algorithms know, and arguments that only the other `train` has, by where."""
+        others = {other: [f.name for f in fields(kind)] for other, kind in cls.family().items()}
+        return {**others, **{train_named(train): names for train, names in cls.other_arguments.items()}}
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
@@ -119,8 +129,7 @@ class Settings:
                 )
         for one in given:
             if one not in known:
-                elsewhere = {other: [f.name for f in fields(kind)] for other, kind in cls.family().items()}
-                hint = did_you_mean(one, [*known, *cls.arguments], elsewhere=elsewhere)
+                hint = did_you_mean(one, [*known, *cls.arguments], elsewhere=cls.elsewhere())
                 hint = hint.rstrip(".") or f". It has {', '.join(known)}"
                 raise ValueError(f"{name} has no setting {one!r}{hint}")
         return cls(**{one: cls.checked(one, value) for one, value in {**preset, **given}.items()})
