@@ -90,7 +90,7 @@ class PPO(ActorCritic):
         batch = Batch.of(rollout, advantages, returns, values)
         if s.objective != "clip" or self.keeps_old_policy:  # the clip only needs its log-probabilities
             self._old_policy = copy.deepcopy(self.policy)
-        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final))
+        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final), "lr_final=None")
         lr = float(self.optimizer.param_groups[0]["lr"])
         gradient_step = choose.ppo_gradient(self)  # self.gradient_step, or with fast=True its closed form
 

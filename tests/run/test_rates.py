@@ -39,8 +39,8 @@ class TwoGroups(PPO):
         return super().gradient_step(minibatch)
 
 
-class OwnScheduler(TwoGroups):
-    """A scheduler of torch."""
+class Scheduled(PPO):
+    """A scheduler of torch, of the library's own optimizer."""
 
     state_attributes = (*PPO.state_attributes, "scheduler")
 
@@ -50,6 +50,25 @@ class OwnScheduler(TwoGroups):
 
     def update(self, rollout):
         metrics = super().update(rollout)
+        self.scheduler.step()
+        return metrics
+
+
+class OwnScheduler(Scheduled, TwoGroups):
+    """A scheduler of torch, of an own optimizer."""
+
+
+class ScheduledStage(SFT):
+    """The same in a stage."""
+
+    state_attributes = (*SFT.state_attributes, "scheduler")
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.5)
+
+    def step(self, number):
+        metrics = super().step(number)
         self.scheduler.step()
         return metrics
 
@@ -129,12 +148,29 @@ def test_clipping_and_the_norm_span_all_groups(fast):
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize(("kind", "rate"), [(OwnScheduler, 1e-2), (SetByHand, 3e-4)])
+@pytest.mark.parametrize(("kind", "rate"), [(Scheduled, 3e-4), (OwnScheduler, 1e-2), (SetByHand, 3e-4)])
 def test_without_a_schedule_the_rates_are_left_alone(kind, rate, fast, tmp_path):
     out = tmp_path / "run"
     train(kind, "CartPole-v1", total_steps=128, progress=False, fast=fast, out=out, **SMALL)
     run = train(kind, resume=out, total_steps=STEPS, progress=False)
     np.testing.assert_allclose(run.history["lr"], rate * 0.5 ** np.arange(4))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("kind", [Scheduled, OwnScheduler, SetByHand])
+def test_a_rate_that_two_schedules_set_is_refused(kind, fast):
+    message = r"must be set by one schedule, got .* had set .*\. Pass lr_final=None to set it yourself"
+    with pytest.raises(ValueError, match=message):
+        trained(kind, lr_final=0.0, fast=fast)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_stage_has_its_warm_up_or_another_schedule(fast):
+    given = {"model": decoder(), "data": WORLD, "progress": False, "batch_size": 4, "examples": 10}
+    given |= {"updates": 3, "lr": 0.08, "fast": fast}
+    assert train_stage(ScheduledStage, **given, warmup=0).history["lr"].tolist() == [0.08, 0.04, 0.02]
+    with pytest.raises(ValueError, match="Pass warmup=0 to set it yourself"):
+        train_stage(ScheduledStage, **given, warmup=3)
 
 
 @pytest.mark.parametrize("now", [0.25, 1.0])
@@ -143,14 +179,14 @@ def test_states_without_given_rates_are_of_the_rates_of_a_new_optimizer(now):
     state = old.state_dict()
     state["param_groups"][0]["lr"] = 0.5  # as the schedule had it
     load_optimizer(old, state)
-    scale_rates(old, 1.0, now)
+    scale_rates(old, 1.0, now, "lr_final=None")
     assert (given_rates(old), old.param_groups[0]["lr"]) == ([1.0], now)
 
 
 def test_scaled_by_exactly_what_the_schedule_says():
     made = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=3e-4)
     for now in np.linspace(3e-4, 1e-5, 50).tolist():
-        scale_rates(made, 3e-4, now)
+        scale_rates(made, 3e-4, now, "lr_final=None")
         assert made.param_groups[0]["lr"] == now
 
 

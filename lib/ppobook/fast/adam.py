@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.adam import adam
+from torch.optim.optimizer import Optimizer
 
 
-class Adam:
+class Adam(Optimizer):
     """Adam.
 
         m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²
@@ -19,7 +20,9 @@ class Adam:
     With ``flat=True`` all parameters move into one vector (`flatten`), which is clipped and stepped at once
     where torch steps a dozen small tensors; the steps are those of ``torch.optim.Adam(parameters)``. Without
     it they are those of ``torch.optim.Adam(parameters, fused=True)``, whose class imports torch's compiler
-    when it is first used, which takes longer than a short run.
+    when it is first used, which takes longer than a short run. The constructor of ``torch.optim.Optimizer``
+    does so too and is not called: this is one for the schedulers of ``torch.optim.lr_scheduler``, without
+    hooks.
 
     Parameters
     ----------
@@ -47,6 +50,7 @@ class Adam:
         self, parameters: Iterable[nn.Parameter], lr: float, *, eps: float = 1e-8, flat: bool = False
     ) -> None:
         parameters = list(dict.fromkeys(parameters))
+        self.defaults = {"lr": lr}
         self.eps = eps
         self.flat = flat
         self.parameters = [flatten(parameters)] if flat else parameters
@@ -58,7 +62,13 @@ class Adam:
         # As tensors, since the kernels count in place; the fused one wants them beside the parameters.
         self.steps = [torch.zeros((), device=p.device if not flat else "cpu") for p in self.parameters]
 
-    def zero_grad(self) -> None:
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def zero_grad(self) -> None:  # type: ignore[override]
         """Reset the gradients: to None, or if flat to zeros, in place."""
         for p in self.parameters:
             p.grad = p.grad.zero_() if self.flat and p.grad is not None else None
@@ -66,7 +76,7 @@ class Adam:
             p.grad = gradient  # a module's own zero_grad() would have cut the tie
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """One step against the gradient. A parameter without one, or a frozen one, stays as it is."""
         kept = self._frozen()
         moved = [i for i, p in enumerate(self.parameters) if p.grad is not None]

@@ -266,7 +266,7 @@ class Stage(Stateful):
     def set_lr(self, number: int) -> float:
         """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
         lr, warmup = self.settings.lr, self.settings.warmup
-        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)))
+        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)), "warmup=0")
         return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:

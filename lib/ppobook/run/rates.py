@@ -6,6 +6,7 @@ saved with the optimizer's state.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -15,14 +16,25 @@ def given_rates(optimizer: Any) -> list[Any]:
     return [group.setdefault("initial_lr", group["lr"]) for group in groups]
 
 
-def scale_rates(optimizer: Any, start: float, now: float) -> None:
+def scale_rates(optimizer: Any, start: float, now: float, without: str) -> None:
     """Scale the given learning rate of each group by now / start, for a schedule that began at `start`.
 
     As long as the schedule stands still the rates are left alone: another scheduler may set them.
+
+    Raises
+    ------
+    ValueError
+        Another one has set a rate, and the schedule moves. `without` is the setting that ends the schedule.
     """
     factor = now / start
     for group, given in zip(optimizer.param_groups, given_rates(optimizer), strict=True):
-        if group.get("lr_factor", 1.0) != factor:
+        before = group.get("lr_factor", 1.0)
+        if before != factor:
+            if before is not None and not math.isclose(group["lr"], given * before, rel_tol=1e-6):
+                raise ValueError(
+                    f"the learning rate must be set by one schedule, got {float(group['lr']):g} where the "
+                    f"run's own had set {given * before:g}. Pass {without} to set it yourself"
+                )
             group["lr"] = now if given == start else given * factor
             group["lr_factor"] = factor
 
