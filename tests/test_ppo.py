@@ -311,7 +311,7 @@ BAD = [
     ("objective", PPO, {"objective": "clipped"}, ValueError, "Did you mean 'clip'"),
     ("normalize", PPO, {"normalize_advantages": True}, ValueError, "normalize_advantages must be"),
     ("lr", PPO, {"lr": math.nan}, ValueError, "lr must be"),
-    ("max_kl", PPO, {"max_kl": 0}, ValueError, "max_kl must be"),
+    ("max_kl", PPO, {"max_kl": 0}, ValueError, "max_kl must be a number above 0, or None, got 0$"),
     ("unknown", PPO, {"minibatch_size": 64}, ValueError, "Did you mean 'num_minibatches'"),
     ("text", PPO, {"value_clip_eps": "0.2"}, TypeError, "value_clip_eps must be"),
     ("huge rewards", Rich, {"fast": True}, FloatingPointError, "norm of the gradient .* got inf"),

@@ -186,7 +186,8 @@ def train(
     env : str, EnvSpec, gymnasium.Env or function
         A Gymnasium id, such as "CartPole-v1"; an environment; or a function without arguments that makes one.
         See `ppobook.envs.make_env`. The last two have no preset, and are passed again on resume, unless an id
-        stands for them.
+        stands for them: they are compared by name and spaces alone. Where the run could pickle its
+        environments these go on, with the attributes that they had, and not those of the one passed again.
     seed : int, default 0
         Seeds everything: the same seed, settings and machine give the same run, to the bit.
     total_steps : int, default 100,000
@@ -478,6 +479,8 @@ class _Training(TrainingLoop):
             self.collector.generator.set_state(collector["generator"])
             return
         environments = checkpoint.files[_ENVIRONMENTS]
+        if not has_id(env := self.config["env"]) and self.progress < 1:
+            say(f"env {env!r} goes on as it was saved: attributes of the one passed again are not read")
         try:
             self.collector.load_state_dict({**collector, "environments": environments})
         except Exception as error:  # unpickling a damaged file can raise nearly anything

@@ -332,6 +332,7 @@ def test_a_runs_config_is_such_a_file(tmp_path):
         ("", "with lines such as 'lr: 0.001'"),
         ("1: 2", "with lines such as 'lr: 0.001'"),
         ("lr: [", "must be a YAML file"),
+        ("gamma: 1\nlr: [1}", "(line 2, column 7: expected ',' or ']', but got '}')"),
         ("lrr: 0.1", "has 'lrr', which is not a setting of vanilla. Did you mean 'lr'?"),
         ("total_step: 9", "Did you mean 'total_steps'"),
         ("lr: 0.1\ngamma: 0.9\nlr: 0.2", "each setting once, got 'lr' twice"),
@@ -425,7 +426,7 @@ def test_traceback_on_request():
         main(["--traceback", "evaluate", "nowhere"])
 
 
-HELPS = ["--help", "--version", "", "language", "train --help", "train ppo --help", "train ppo --list"] + [
+HELPS = ["", *"--help,help,--version,language,train --help,train ppo --help,train ppo --list".split(",")] + [
     f"{command} --help" for command in ("evaluate", "doctor", "compare", "watch", "export", "language grpo")
 ]
 

@@ -177,7 +177,8 @@ BASE = (
 REWARDED = {
     "grpo base --reward exits:ends --quiet": "",
     "grpo base --reward exits:ends --quiet --out run": (
-        r"; update 0 is saved; go on with --resume \S*run, and reward 'function ends' again"
+        r"; update 0 is saved; go on with --resume \S*run, and reward 'function ends' again, "
+        "or begin again in the same folder"
     ),
     "evaluate base --reward-model exits:ends": "",
 }

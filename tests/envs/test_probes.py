@@ -88,6 +88,28 @@ def test_both_first_observations_come_up():
     assert 60 < (envs.reset(seed=4)[0] == 1).sum() < 140
 
 
+@pytest.mark.parametrize(
+    ("learn", "given", "sentence"),
+    [
+        (None, {}, "learn must be a function of an environment's id, got NoneType"),
+        ("ppo", {}, "learn must be a function of an environment's id, got str"),
+        (lambda env: None, {}, "learn must return two functions of observations, .* got NoneType"),
+        (lambda env: (len,), {}, r"learn must return two functions of observations, .* got \(builtin_func"),
+        (lambda env: (1, 2), {}, r"learn must return two functions of observations, .* got \(int, int\)"),
+        (lambda env: (lambda x: "one", len), {}, r"the values of learn\('.*'\) must be numbers, got str"),
+        (len, {"tolerance": -1}, "tolerance must be a number of at least 0, got -1"),
+        (
+            lambda env: (lambda x: x[:, 0], lambda x: x),
+            {},
+            r"the probabilities of learn\('.*'\) must have shape \(1, 2\), got \(1, 1\)",
+        ),
+    ],
+)
+def test_what_is_no_learner_is_refused(learn, given, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        climb(learn, **given)
+
+
 def test_a_rung_is_one_of_five():
     with pytest.raises(ValueError, match="rung must be an integer in"):
         probe_env(6)

@@ -325,6 +325,7 @@ def test_a_tokenizer_that_makes_ids_of_no_word():
             ", line 1 must be a JSON object, got brackets that are nested too deeply",
         ),
         (b"[" * 100_000, ", line 1 must be part of a JSON list of objects, got brackets that are nested"),
+        (b'{"prompt": "a\n', ", line 1 must be a JSON object, got Unterminated string starting at column 12"),
         (b'{"prompt":\n', ", line 1 must be a JSON object, got Expecting value at column 11"),
         (
             b'[{"prompt":\n\n',

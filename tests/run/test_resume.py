@@ -10,6 +10,8 @@ import time
 import warnings
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import small_language
 import small_stages
@@ -186,6 +188,33 @@ def test_a_longer_run_says_that_its_schedules_go_back(tmp_path, capfd, final):
 def edited(folder, **changes):
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+class Paying(gym.Env):
+    """Episodes of four steps, each of which pays the same."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (1,)), gym.spaces.Discrete(2)
+
+    def __init__(self, pays=1.0):
+        self.pays, self.steps = pays, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), self.pays, self.steps == 4, False, {}
+
+
+def test_an_environment_that_was_pickled_goes_on_as_it_was_which_is_said(tmp_path, capfd):
+    given = {"num_envs": 1, "num_steps": 8, "hidden": (4,), "progress": False}
+    train("vanilla", Paying(), total_steps=16, out=tmp_path / "run", **given)
+    assert "goes on as it was saved" not in capfd.readouterr().err
+    run = train(resume=tmp_path / "run", env=Paying(7.0), total_steps=32, progress=False)
+    assert set(run.history["return_mean"]) == {4.0}
+    assert "Paying()' goes on as it was saved: attributes of the one passed" in capfd.readouterr().err
 
 
 def test_an_edited_config_is_refused_on_resume(engine, tmp_path, capfd):

@@ -18,8 +18,9 @@ from ppobook import load, train
 from ppobook.run import checkpoint as checkpoint_module
 from ppobook.run import state
 from ppobook.run.files import atomic_write, write_synced
-from ppobook.run.folder import checkpoints
+from ppobook.run.folder import RunFolder, checkpoints
 from ppobook.run.interrupts import SIGNALS, Interrupted, Interrupts
+from ppobook.run.lock import locked
 from ppobook.run.state import Kept
 
 
@@ -201,6 +202,25 @@ def test_an_error_in_the_first_update(engine, unbroken, at_update, tmp_path):
     assert error.__notes__[0].startswith("update 0 is saved; go on with")
     undo()
     engine.same_run(engine.train(resume=tmp_path / "run"), unbroken[engine.name])
+
+
+def test_a_run_without_an_update_is_replaced(engine, unbroken, at_update, tmp_path, capfd):
+    folder = tmp_path / "run"
+    undo = at_update(1, raising(error := ValueError("mine")))
+    with pytest.raises(ValueError, match="mine"):
+        engine.new(out=folder)
+    assert error.__notes__[0].endswith(", or begin again in the same folder")
+    undo()
+    with locked(RunFolder("out", folder)), pytest.raises(ValueError, match="no other process trains in"):
+        engine.new(out=folder)
+    assert (folder / "checkpoint-000000").exists()
+    (folder / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match="must be a new folder, got one that holds a run up to"):
+        engine.new(out=folder)
+    (folder / "notes.txt").unlink()
+    capfd.readouterr()
+    engine.same_run(engine.new(out=folder), unbroken[engine.name])
+    assert f"out={str(folder)!r} held a run without an update: the new run" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the weights change", "after"])

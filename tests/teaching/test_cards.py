@@ -77,6 +77,9 @@ def test_an_unknown_name_is_refused_with_the_nearest():
         cards("00_setting_of")
     with pytest.raises(ValueError, match="name must be a chapter with cards"):
         cards("../cards/00_setting_out")
+    for wrong in (None, 3):
+        with pytest.raises(ValueError, match=f"name must be a chapter with cards .*, got {wrong}$"):
+            cards(wrong)
 
 
 def write(folder: Path, content: object) -> Path:

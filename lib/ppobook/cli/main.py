@@ -159,7 +159,7 @@ def run_command(
     words: Sequence[str], prog: str, commands: Mapping[str, tuple[str, str]], examples: str
 ) -> None:
     """Run the command that the first word names, with the other words; without words, print the help."""
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in ("-h", "--help", "help"):
         print(f"usage: {prog} COMMAND …\n\ncommands:")
         for name, (_, summary) in commands.items():
             print(f"  {name:<14} {summary}")

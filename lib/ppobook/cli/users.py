@@ -197,7 +197,10 @@ def read_settings(file: str) -> dict[str, Any]:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise ValueError(f"config must be a YAML file, got {file!r}, which cannot be read ({why})") from None
     except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         why = " ".join(str(error).split())
+        if mark is not None and problem is not None:
+            why = f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
         raise ValueError(f"config must be a YAML file, got {file!r} ({why})") from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise ValueError(f"config must be a YAML file with lines such as 'lr: 0.001', got {file!r}")

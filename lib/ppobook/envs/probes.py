@@ -189,9 +189,19 @@ def climb(
     import pandas as pd
 
     gamma = validation.number("gamma", gamma, low=0, high=1)
+    tolerance = validation.number("tolerance", tolerance, low=0)
+    if not callable(learn):
+        raise TypeError(f"learn must be a function of an environment's id, got {validation.kind_of(learn)}")
     rows = []
     for probe in PROBES:
-        learned = _learned(probe, *learn(probe.id))
+        returned = learn(probe.id)
+        pair = isinstance(returned, tuple | list) and len(returned) == 2 and all(map(callable, returned))
+        if not pair:
+            raise TypeError(
+                "learn must return two functions of observations, for values and for probabilities, "
+                f"got {validation.kind_of(returned)}"
+            )
+        learned = _learned(probe, *returned)
         exact = np.ones(len(learned)) if probe.acts else probe.values(gamma)
         passes = bool(np.allclose(learned, exact, rtol=0, atol=tolerance))  # false for nan
         rows.append(
@@ -214,10 +224,14 @@ def _learned(probe: Probe, value: Callable[[Any], Any], probabilities: Callable[
     name, what = ("probabilities", probabilities) if probe.acts else ("values", value)
     with torch.no_grad():
         found = what(torch.tensor(probe.observations, dtype=torch.float32)[:, None])
-    array = np.asarray(found.cpu() if hasattr(found, "cpu") else found, dtype=np.float64)
+    try:
+        array = np.asarray(found.cpu() if hasattr(found, "cpu") else found, dtype=np.float64)
+    except (TypeError, ValueError):
+        got = validation.kind_of(found)
+        raise TypeError(f"the {name} of learn({probe.id!r}) must be numbers, got {got}") from None
     size = len(probe.observations)
     shape = (size, len(probe.rewards[0])) if probe.acts else (size,)
-    if array.shape not in (shape, (size, 1)):
+    if array.shape != shape and (probe.acts or array.shape != (size, 1)):
         raise ValueError(f"the {name} of learn({probe.id!r}) must have shape {shape}, got {array.shape}")
     return array[np.arange(size), probe.best_actions()] if probe.acts else array.reshape(size)
 

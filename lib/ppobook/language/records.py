@@ -198,7 +198,8 @@ def _read_file(path: Path) -> Records:
                     lines.append(number)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number} must be a JSON object, got {error.msg} at column {error.colno}"
+            f"{path}, line {number} must be a JSON object, "
+            f"got {error.msg.removesuffix(' at')} at column {error.colno}"
         ) from None
     except _RepeatedKeyError as error:
         raise ValueError(f"{path}, line {number} must have each key once, got {error}") from None
@@ -227,7 +228,7 @@ def _read_list(path: Path, text: str, number: int) -> Records:
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {number + error.lineno - 1} must be part of a JSON list of objects, "
-            f"got {error.msg} at column {error.colno}"
+            f"got {error.msg.removesuffix(' at')} at column {error.colno}"
         ) from None
     return Records(rows, str(path))
 

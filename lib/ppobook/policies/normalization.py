@@ -84,9 +84,9 @@ class RunningNorm(nn.Module):
 
 
 class RewardScale(nn.Module):
-    """Divide rewards by the running standard deviation of the discounted return so far,
+    """Divide rewards by the running standard deviation of the discounted sum of past rewards,
 
-        G_t = r_t + γ G_{t−1}, reset at the end of an episode.
+        F_t = r_t + γ F_{t−1}, which begins with 0 in each episode.
 
     A critic learns returns near 1 faster than returns near 1000, and the right learning rate depends less on
     the environment. Rewards are scaled and not shifted: a shift would change which episodes are worth
@@ -108,7 +108,7 @@ class RewardScale(nn.Module):
     @torch.no_grad()
     def forward(self, rewards: Tensor, ended: Tensor) -> Tensor:
         """Update the statistics with a rollout; return its rewards, scaled and clipped to ±`clip`, [N, T]."""
-        # G_t is a discounted return with time reversed: `before` marks the first step of an episode, and the
+        # F_t is a discounted return with time reversed: `before` marks the first step of an episode, and the
         # value that bootstraps is the return that the rollout began with.
         before = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], dim=1)
         returns = discounted_returns(

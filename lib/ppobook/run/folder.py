@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -79,6 +80,24 @@ def refuse_unless_writable(folder: RunFolder) -> None:
         probe.unlink()
     except OSError as error:
         raise unwritable(folder, error) from None
+
+
+def files_without_update(path: Path) -> list[Path]:
+    """All that a run without an update has written; nothing where the folder holds anything else."""
+    if not is_run(path) or update_of(checkpoints(path)[-1]):
+        return []
+    known = ("checkpoint-000000", "config.json", "history.csv", "events.out.tfevents.*", "*.part")
+    entries = list(path.iterdir())
+    return entries if all(any(entry.match(name) for name in known) for entry in entries) else []
+
+
+def remove(entries: list[Path]) -> None:
+    """Delete files and folders."""
+    for entry in entries:
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def make_new(folder: RunFolder) -> None:

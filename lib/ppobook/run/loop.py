@@ -347,6 +347,7 @@ class TrainingLoop(abc.ABC):
             # A run that has diverged would diverge again.
             go_on = not isinstance(error, FloatingPointError)
             hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""
+            hint += ", or begin again in the same folder" if go_on and self.saved == 0 else ""
             error.add_note(f"update {self.saved} is saved{hint}")
         return not lost
 

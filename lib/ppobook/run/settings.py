@@ -176,10 +176,20 @@ class Settings:
         kind = typing.get_type_hints(cls)[name]
         if typing.get_origin(kind) in (types.UnionType, typing.Union):
             kinds = [one for one in typing.get_args(kind) if one is not types.NoneType]
+            optional = len(kinds) < len(typing.get_args(kind))
             # Text from the command line or a file says "none".
-            if len(kinds) < len(typing.get_args(kind)) and str(value).lower() in ("none", "null"):
+            if optional and str(value).lower() in ("none", "null"):
                 return None
             kind = kinds[0] if len(kinds) == 1 else Any
+            if optional:
+                try:
+                    return cls._checked(name, value, kind, choices, limits)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(str(error).replace(", got ", ", or None, got ", 1)) from None
+        return cls._checked(name, value, kind, choices, limits)
+
+    @classmethod
+    def _checked(cls, name: str, value: Any, kind: Any, choices: Any, limits: Mapping[str, Any]) -> Any:
         if choices is not None:
             return validation.choice(name, value, choices, OTHER_VALUES)
         if kind is bool:

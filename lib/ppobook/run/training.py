@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from ppobook import validation
-from ppobook.run.folder import RunFolder, make_new
+from ppobook.run.folder import RunFolder, files_without_update, make_new, remove
 from ppobook.run.interrupts import Interrupts
 from ppobook.run.lock import locked
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import threads
+from ppobook.run.progress import say
 from ppobook.run.settings import argument
 
 LoopT = TypeVar("LoopT", bound=TrainingLoop)
@@ -39,7 +40,8 @@ def run_training(
     resumed : function of a RunFolder
         Makes the loop as it was at the last checkpoint. The folder is locked meanwhile.
     out, resume : path, optional
-        A new folder, or that of a run. With neither, nothing is kept.
+        A new folder, or that of a run. With neither, nothing is kept. A run that ended before its first
+        update was done does not make a folder less new: it is replaced, which is said.
     num_threads : int
         Threads of torch and NumPy.
     progress : bool, optional
@@ -78,6 +80,10 @@ def run_training(
             loop = new()
         loop.refuse_unless_finite()
         if folder is not None and resume is None and writes:
+            if untrained := files_without_update(folder.path):
+                with locked(folder):
+                    remove(untrained)
+                say(f"{folder} held a run without an update: the new run takes its place")
             make_new(folder)
             held.enter_context(locked(folder))
         held.enter_context(threads(num_threads))

@@ -115,7 +115,7 @@ def cards(name: str) -> Deck:
         The deck does not follow the schema; the message names the card and the field.
     """
     if name not in names():
-        close = get_close_matches(name, names(), n=1, cutoff=0.4)
+        close = get_close_matches(str(name), names(), n=1, cutoff=0.4)
         hint = f". Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"name must be a chapter with cards ({', '.join(names())}), got {name!r}{hint}")
     return Deck(name, read(_reads.note(_FOLDER / f"{name}.yml")))
