@@ -426,8 +426,9 @@ def test_traceback_on_request():
         main(["--traceback", "evaluate", "nowhere"])
 
 
-HELPS = ["", *"--help,help,--version,language,train --help,train ppo --help,train ppo --list".split(",")] + [
-    f"{command} --help" for command in ("evaluate", "doctor", "compare", "watch", "export", "language grpo")
+WITH_HELP = ("train", "train ppo", "evaluate", "doctor", "compare", "watch", "export", "language grpo")
+HELPS = ["--help", "help", "--version", "", "language", "train ppo --list"] + [
+    f"{command} --help" for command in WITH_HELP
 ]
 
 
