@@ -36,11 +36,11 @@ def parts(text, prompt=ASKED, world=WORLD):
 
 
 class OverError(Exception):
-    """The words are over, and more were wanted."""
+    """The words are over, and more were expected."""
 
 
 class WrongError(Exception):
-    """A word stands where another was wanted."""
+    """A word stands where another was expected."""
 
 
 def verdict(words, world=WORLD):
