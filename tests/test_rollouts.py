@@ -397,7 +397,7 @@ BAD = [
     (lambda: Collector(3, CategoricalPolicy(3, 3)), "envs must be a vector environment, .*, got int"),
     (lambda: clocks().collect(0), "steps must be an integer of at least 1, got 0"),
     (lambda: clocks(collector_seed=-1), "seed must be .*, got -1"),
-    (lambda: Rollout.join([]), "parts must have at least one rollout"),
+    (lambda: Rollout.join([]), "parts must be a list of at least one rollout"),
     # Values that are not finite.
     (
         lambda: not_finite("reward").collect(10),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from ppobook import validation
@@ -63,8 +64,9 @@ class AdaptiveKLCoefficient:
         """
         if self.target is None:
             return
-        if math.isnan(kl):
-            raise validation.NotFiniteError("kl must be a number, got nan")
+        if not isinstance(kl, numbers.Real) or math.isnan(kl):
+            raise validation.NotFiniteError(f"kl must be a number, got {kl!r}")
+        samples = validation.count("samples", samples)
         if self.rule == "proportional":
             error = min(max(kl / self.target - 1, -0.2), 0.2)
             self.value *= 1 + error * min(1.0, samples / self.horizon)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ppobook import validation
 from ppobook.rollouts import Rollout
 
 
@@ -26,6 +27,10 @@ class Batch:
     @classmethod
     def of(cls, rollout: Rollout, advantages: Tensor, returns: Tensor, values: Tensor) -> Batch:
         """All steps of a rollout, with advantages, returns and values of shape [N, T]."""
+        validation.instance("rollout", rollout, Rollout)
+        for name, x in {"advantages": advantages, "returns": returns, "values": values}.items():
+            validation.instance(name, x, Tensor)
+            validation.shape(name, x, rollout.rewards.shape, "the shape of the rewards")
         given = (rollout.observations, rollout.actions, rollout.logp, advantages, returns, values)
         # Rollouts are stored time first, so that this copies nothing.
         return cls(*(x.detach().transpose(0, 1).flatten(0, 1) for x in given))
@@ -38,6 +43,7 @@ class Batch:
 
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
         """Every step once, in `count` parts of a random order that differ in size by at most one."""
+        count = validation.count("count", count, high=len(self))
         if count == 1:  # the order makes no difference
             yield self[:]
             return
@@ -55,7 +61,7 @@ class Shuffle:
     """Random permutations from a generator that a checkpoint can hold."""
 
     def __init__(self, seed: int) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(validation.count("seed", seed, low=0))
 
     def order(self, n: int) -> Tensor:
         """A random permutation of 0 … n − 1."""

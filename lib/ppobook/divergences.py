@@ -86,6 +86,7 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     ----------
     Kullback 1959, "Information theory and statistics", chapter 9.
     """
+    validation.present(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
     library = validation.one_library(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
     mean_q, std_q, mean_p, std_p = validation.floats(mean_q=mean_q, std_q=std_q, mean_p=mean_p, std_p=std_p)
     means: dict[str, Any] = {"mean_q": mean_q, "mean_p": mean_p}

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ppobook import validation
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
 
@@ -26,6 +27,8 @@ def critic_values(value: nn.Module, rollout: Rollout) -> tuple[Tensor, Tensor, T
     final_values : [N, T]
         V of the last observation of an episode at the step where it was truncated; NaN elsewhere.
     """
+    validation.instance("value", value, nn.Module)
+    validation.instance("rollout", rollout, Rollout)
     values = value(rollout.observations)
     if values.shape != rollout.rewards.shape:
         raise ValueError(
@@ -51,6 +54,8 @@ def collect_episodes(collector: Collector, at_least: int) -> Rollout:
     ValueError
         An episode does not end.
     """
+    validation.instance("collector", collector, Collector)
+    at_least = validation.count("at_least", at_least)
     collector.reset()
     parts = [collector.collect(at_least)]
     waiting = ~_ended(parts[0])[:, -1]
@@ -72,6 +77,8 @@ def whole_episodes(rollout: Rollout, at_least: int) -> Tensor:
     episode belongs to the batch is decided before it begins, which makes the sum over episodes unbiased
     (Wald's identity). The episodes that have ended after a fixed number of steps are too short on average.
     """
+    validation.instance("rollout", rollout, Rollout)
+    at_least = validation.count("at_least", at_least)
     ended = _ended(rollout).clone()
     ended[:, : at_least - 1] = False
     over_before = ended.cumsum(1) - ended.int()
@@ -80,6 +87,7 @@ def whole_episodes(rollout: Rollout, at_least: int) -> Tensor:
 
 def episode_starts(rollout: Rollout) -> Tensor:
     """The index of the first step of each step's episode in this rollout, [N, T] int64."""
+    validation.instance("rollout", rollout, Rollout)
     first = torch.zeros_like(rollout.terminated, dtype=torch.int64)
     first[:, 1:] = torch.where(
         _ended(rollout)[:, :-1], torch.arange(1, first.shape[1], device=first.device), 0

@@ -110,7 +110,7 @@ def _opened(
     env: EnvLike | VectorEnv, num_envs: int, env_kwargs: dict[str, Any] | None, fast: bool
 ) -> Iterator[VectorEnv]:
     """A vector environment, closed at the end unless it is the user's."""
-    settings = validation.keywords("env_kwargs", env_kwargs or {})
+    settings = {} if env_kwargs is None else validation.keywords("env_kwargs", env_kwargs)
     if isinstance(env, VectorEnv):
         if settings:
             raise ValueError(f"env_kwargs must be left out for a vector environment, got {settings}")
@@ -242,6 +242,8 @@ def aggregate(
     validation.choice("interval", interval, ("t", "bootstrap"))
     if interval == "t" and statistic != "mean":
         raise ValueError(f"interval must be 'bootstrap' for statistic {statistic!r}, got 't'")
+    resamples = validation.count("resamples", resamples)
+    seed = validation.count("seed", seed, low=0)
     level = validation.number("level", level, above=0, high=1)
     if level == 1:
         raise ValueError("level must be below 1, got 1")
@@ -262,10 +264,10 @@ def aggregate(
             axis=0,
             method="percentile",
             confidence_level=level,
-            n_resamples=validation.count("resamples", resamples),
+            n_resamples=resamples,
             # Batches, or a long curve would be held `resamples` times at once.
             batch=max(1, _BOOTSTRAP_ENTRIES // table.size),
-            rng=np.random.default_rng(validation.count("seed", seed, low=0)),
+            rng=np.random.default_rng(seed),
         )
         low, high = found.confidence_interval
     if table.ndim == 1:

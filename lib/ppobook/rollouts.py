@@ -72,8 +72,10 @@ class Rollout:
     @staticmethod
     def join(parts: Sequence[Rollout]) -> Rollout:
         """One rollout from consecutive ones of a collector."""
-        if not parts:
-            raise ValueError("parts must have at least one rollout, got none")
+        if not isinstance(parts, Sequence) or not parts:
+            raise ValueError(f"parts must be a list of at least one rollout, got {parts!r}")
+        for i, part in enumerate(parts):
+            validation.instance(f"parts[{i}]", part, Rollout)
         along_time = ("observations", "actions", "rewards", "terminated", "truncated", "logp")
         # Each part lists its final observations environment by environment, and so must the whole.
         environment = torch.cat([torch.nonzero(part.truncated & ~part.terminated)[:, 0] for part in parts])
@@ -156,7 +158,7 @@ class Collector:
         _check_policy_fits(policy, envs)
         self.envs = envs
         self.policy = policy
-        self.fast = fast
+        self.fast = validation.flag("fast", fast)
         parameter = next(policy.parameters(), None) if isinstance(policy, torch.nn.Module) else None
         self.device = torch.device("cpu") if parameter is None else parameter.device
         self.generator = torch.Generator(self.device)
@@ -181,8 +183,14 @@ class Collector:
         else:
             # Gymnasium's annotation is int.
             seeds: Any = seed
-            if not isinstance(seed, Sequence):
-                seeds = env_seeds(validation.count("seed", seed, low=0), n)
+            if isinstance(seed, Sequence) and not isinstance(seed, str):
+                if len(seed) != n:
+                    raise ValueError(f"seed must have {n} entries, one an environment, got {len(seed)}")
+                for i, one in enumerate(seed):
+                    if one is not None:
+                        validation.count(f"seed[{i}]", one, low=0)
+            else:
+                seeds = env_seeds(seed, n)  # type: ignore[arg-type]
             observations, _ = self.envs.reset(seed=seeds)
         self._current = self._array(observations)
         self._check_finite("observation", self._current, range(n), [0] * n)

@@ -129,7 +129,7 @@ def load(folder: str | Path, learner: type[Learner] | None = None, device: str |
             device = checked_device(checkpoint.config.get("device", "cpu"))
     with checkpoint.rebuilding():
         kind = ALGORITHMS.of_run(checkpoint.config, learner, "learner")
-    return _run_of(_learner_of(checkpoint, kind, device or "cpu"), checkpoint)
+    return _run_of(_learner_of(checkpoint, kind, "cpu" if device is None else device), checkpoint)
 
 
 class Record(NamedTuple):

@@ -146,7 +146,7 @@ def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
 
 def counts(name: str, xs: Any) -> tuple[int, ...]:
     """xs, which must be a sequence of integers of at least 1, as a tuple of int."""
-    if isinstance(xs, str) or not isinstance(xs, Iterable):
+    if isinstance(xs, str | Mapping) or not isinstance(xs, Iterable):
         raise TypeError(f"{name} must be a sequence of integers, got {xs!r}")
     return tuple(count(f"{name}[{i}]", x) for i, x in enumerate(xs))
 
@@ -213,7 +213,10 @@ def positive(name: str, x: Any) -> None:
 
 def flags(name: str, x: Any, expected: Sequence[int], why: str) -> Any:
     """x, which must hold bool or 0/1 and have the expected shape, as booleans."""
-    x = x if is_tensor(x) else np.asarray(x)
+    try:
+        x = x if is_tensor(x) else np.asarray(x)
+    except ValueError:  # rows of different lengths
+        raise TypeError(f"{name} must be bool or 0/1, got {x!r}") from None
     shape(name, x, expected, why)
     library = one_library(x=x)
     if x.dtype == (np.dtype(bool) if library is np else library.bool):

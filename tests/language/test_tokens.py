@@ -45,7 +45,7 @@ TOKENIZER = WordTokenizer(WORDS)
     ("call", "argument", "error", "sentence"),
     [
         (WordTokenizer, [], ValueError, "words must have at least one word"),
-        (WordTokenizer, "the fox", TypeError, "words must be a list of words, got the string 'the fox'"),
+        (WordTokenizer, "the fox", TypeError, "words must be a list of words, got 'the fox'"),
         (
             WordTokenizer,
             ["a", "b", "a"],
@@ -181,7 +181,7 @@ def test_join_says_the_same_of_each_row():
     assert joined.logp.sum() == 2 * narrow.logp.sum() + wide.logp.sum()
     assert (joined.logp[~joined.mask] == 0).all()
     assert equal(Completions.join([wide.select([i]) for i in range(3)]), wide)
-    with pytest.raises(ValueError, match="parts must have at least one batch"):
+    with pytest.raises(ValueError, match="parts must be a list of at least one batch"):
         Completions.join([])
 
 

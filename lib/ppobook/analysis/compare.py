@@ -184,7 +184,7 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         No run, a duplicate run, a duplicate seed within a group, a metric that a run does not have or that
         none has a value of.
     """
-    if isinstance(folders, str | Path) or not folders:
+    if isinstance(folders, str) or not isinstance(folders, Sequence) or not folders:
         raise ValueError(f"folders must be a list of at least one run's folder, got {folders!r}")
     validation.each_once("folders", [str(validation.path("folders", one).resolve()) for one in folders])
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
@@ -278,8 +278,8 @@ def _short(value: Any) -> str:
 
 def _refuse_without(metric: str, folder: Path, record: Record) -> None:
     columns = [name for name in record.history.columns if name != "update"]
-    if metric not in columns:
-        hint = did_you_mean(metric, columns)
+    if not isinstance(metric, str) or metric not in columns:
+        hint = did_you_mean(str(metric), columns)
         raise ValueError(
             f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
         )

@@ -140,6 +140,8 @@ class _Case:
             lack = "no row" if "update" in history.columns else "no column 'update'"
             raise ValueError(f"history must have a column 'update' and at least one row, got {lack}")
         self.history = history = history.reset_index(drop=True)
+        if not isinstance(config, Mapping | None):
+            raise TypeError(f"config must be a dict, as Run.config is, got {type(config).__name__}")
         self.config = dict(config or {})
         self.too_short: dict[str, str] = {}
         self.action_dims = (

@@ -85,7 +85,7 @@ def watch(
     if fps is not None:
         fps = validation.number("fps", fps, above=0, high=240)
     kind = path.suffix.lower()
-    maker = env_maker(env, validation.keywords("env_kwargs", env_kwargs or {}))
+    maker = env_maker(env, {} if env_kwargs is None else validation.keywords("env_kwargs", env_kwargs))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_no_window())
         envs = _make(maker)

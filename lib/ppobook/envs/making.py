@@ -55,6 +55,7 @@ class EnvMaker:
 
     def make(self, num_envs: int) -> Iterator[gym.Env]:
         """New environments, each when it is asked for."""
+        num_envs = validation.count("num_envs", num_envs)
         if self.own is not None:
             return self.own(num_envs)
         return (_by_id(self) for _ in range(num_envs))
@@ -76,8 +77,9 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
         An id that is not known; an environment that can't be made; settings for one that has its own;
         something else.
     """
+    settings = {} if settings is None else validation.keywords("settings", settings)
     if isinstance(env, str):
-        return EnvMaker(_full_id(str(env)), settings or {})
+        return EnvMaker(_full_id(str(env)), settings)
     if isinstance(env, EnvMaker) and env.own is None:
         return replace(env, settings=settings) if settings else env
     hint = "" if isinstance(env, EnvMaker | gym.Env) else validation.other_half(env, "ppobook")
@@ -109,6 +111,8 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
 
 def has_id(name: str) -> bool:
     """Whether an `EnvMaker.name` is an id, from which the environment can be made again."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}")
     return "(" not in name
 
 

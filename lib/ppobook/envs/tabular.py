@@ -345,9 +345,10 @@ class TabularMDP:
 def _names(name: str, given: Sequence[str] | None, n: int) -> tuple[str, ...]:
     if given is None:
         return tuple(map(str, range(n)))
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != n:
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if not listed or len(given) != n or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{name} must be {n} strings, got {given!r}")
-    return tuple(map(str, given))
+    return tuple(given)
 
 
 def _solve(matrix: Any, right: Any) -> Any:

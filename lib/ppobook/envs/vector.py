@@ -37,8 +37,10 @@ class SameStepVectorEnv(SyncVectorEnv):
     """
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env]], *, infos: bool = True) -> None:
+        if not isinstance(makers, Sequence) or not makers or not all(map(callable, makers)):
+            raise TypeError(f"makers must be a sequence of functions that make environments, got {makers!r}")
         super().__init__(makers, autoreset_mode=AutoresetMode.SAME_STEP)
-        self.infos = infos
+        self.infos = validation.flag("infos", infos)
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step in each environment: observations, rewards, terminated, truncated, infos."""
@@ -109,6 +111,7 @@ def make_env(
     num_envs = validation.count("num_envs", num_envs, high=MOST_ENVS)
     if seed is not None:
         seed = validation.count("seed", seed, low=0)
+    infos, fast = validation.flag("infos", infos), validation.flag("fast", fast)
     maker = env_maker(env, settings)
     makes = maker.make(num_envs)
     first = next(makes)
@@ -131,4 +134,6 @@ def make_env(
 
 def env_seeds(seed: int | None, num_envs: int) -> list[int]:
     """A seed for each environment. With Gymnasium's seed + i, runs 0 and 1 would share all but one."""
+    seed = None if seed is None else validation.count("seed", seed, low=0)
+    num_envs = validation.count("num_envs", num_envs)
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num_envs, np.uint32)]

@@ -161,7 +161,7 @@ class TabularEnv(gym.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict]:
         """Draw a first state."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else validation.count("seed", seed, low=0))
         self._state = int(np.searchsorted(self._first, self.np_random.random(), side="right"))
         return self._state, {}
 

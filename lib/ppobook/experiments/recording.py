@@ -87,7 +87,15 @@ def record(
         workers = given.get("workers", workers)
         ray, folder = given.get("ray", ray), given.get("folder", folder)
     workers = validation.count("workers", workers, low=0)
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    digits = validation.count("digits", digits)
+    if progress is not None:
+        progress = validation.flag("progress", progress)
+    for what, text in {"note": note, "ray": ray}.items():
+        if not isinstance(text, str) and (what == "note" or text is not None):
+            raise TypeError(f"{what} must be a string, got {text!r}")
+    if not inspect.isfunction(fn):
+        raise TypeError(f"fn must be a function of a module, got {fn!r}")
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
         )
@@ -174,7 +182,11 @@ def _tasks(settings: Sequence[dict[str, Any]], seeds: Iterable[int]) -> list[Tas
     if not isinstance(seeds, Iterable):
         raise TypeError(f"seeds must be integers, such as range({seeds}), got {seeds!r}")
     seeds = [validation.count("each of seeds", seed, low=0) for seed in seeds]
-    if not settings or not all(isinstance(setting, dict) for setting in settings):
+    if (
+        not isinstance(settings, Sequence)
+        or not settings
+        or not all(isinstance(setting, dict) for setting in settings)
+    ):
         raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {settings!r}")
     if not seeds:
         raise ValueError("seeds must hold at least one seed, got none")

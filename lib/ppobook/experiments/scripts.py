@@ -55,7 +55,7 @@ def _script(name: str | Path) -> Path:
     known = sorted(path.parent.name for path in results_folder().glob("*/run.py"))
     if name in known:
         return results_folder() / name / "run.py"
-    path = Path(name)
+    path = validation.path("name", name, "an experiment or a script")
     path = path / "run.py" if path.is_dir() else path
     if path.suffix == ".py" and path.is_file():
         return path.resolve()

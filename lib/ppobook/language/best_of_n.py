@@ -65,6 +65,10 @@ def best_of_n(
     rewards : tensor, shape (N,)
     """
     n = validation.count("n", n)
+    validation.instance("prompts", prompts, Prompts)
+    validation.instance("generator", generator, torch.Generator)
+    if not callable(reward):
+        raise TypeError(f"reward must be a Reward, got {reward!r}")
     many = prompts.repeat(n)
     drawn = generate(
         model,

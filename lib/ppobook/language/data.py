@@ -34,9 +34,9 @@ from ppobook.language.tokens import (
     Completions,
     Pairs,
     Tokenizer,
-    check_index,
     check_padding,
     check_tokens,
+    checked_index,
     padded,
 )
 from ppobook.language.world import World
@@ -88,7 +88,7 @@ class Prompts:
         if self.mask.dtype != torch.bool:
             raise TypeError(f"mask must be a tensor of torch.bool, got {self.mask.dtype}")
         check_padding("mask", self.mask, left=True)
-        for name, column in self.columns.items():
+        for name, column in validation.keywords("columns", self.columns).items():
             if len(column) != len(self.tokens):
                 raise ValueError(
                     f"columns[{name!r}] must have {len(self.tokens)} values, one a prompt, got {len(column)}"
@@ -103,8 +103,7 @@ class Prompts:
         The result is as wide as its longest prompt.
         """
         if not isinstance(index, slice):
-            index = torch.as_tensor(index, device=self.tokens.device)
-            check_index(index)
+            index = checked_index(index, self.tokens)
         rows = torch.arange(len(self))[index.cpu() if isinstance(index, Tensor) else index].tolist()
         mask = self.mask[index]
         gap = int(mask.any(dim=0).long().argmax())

@@ -35,6 +35,7 @@ from ppobook.language.tokens import (
     Tokenizer,
     checked_temperature,
     completion_logits,
+    refuse_unless_language_model,
 )
 from ppobook.language.world import World
 from ppobook.run.folder import RunFolder
@@ -235,6 +236,7 @@ def sequence_kl(
     Its mean over completions sampled from π is KL(π, π_ref) of whole completions, by the chain rule.
     """
     temperature = checked_temperature(temperature, above=0)
+    refuse_unless_language_model(reference, name="reference")
     logits, ref_logits = (completion_logits(m, completions).float() / temperature for m in (model, reference))
     if logits.shape != ref_logits.shape:
         raise ValueError(

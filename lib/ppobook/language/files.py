@@ -14,6 +14,7 @@ import torch
 from ppobook import validation
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.run.files import atomic_write
+from ppobook.run.machine import checked_device
 
 
 def save_model(model: Decoder | Scalar, path: str | Path) -> None:
@@ -54,6 +55,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
     ValueError
         The file holds no model, or is damaged.
     """
+    device = checked_device(device)
     path = validation.path("path", path, "a file")
     if path.is_dir():
         raise OSError(

@@ -341,6 +341,7 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
             "model must be a reward model with pooling='last' for transformers, got pooling="
             f"{model.pooling!r}. Run.save writes it"
         )
+    merge = validation.flag("merge", merge)
     if not merge and (ours or body.lora is None or body is not model):
         raise ValueError("merge must be True for a model without LoRA, got False")
     if isinstance(tokenizer, PretrainedTokenizer):

@@ -160,6 +160,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: DecoderConfig, *, seed: int | torch.Generator = 0) -> None:
         super().__init__()
+        validation.instance("config", config, DecoderConfig)
         self.config = config
         self.vocab_size, self.context, self.width = config.vocab_size, config.context, config.width
         self.eos, self.pad = config.eos, config.pad
@@ -294,7 +295,7 @@ class Scalar(nn.Module):
 
     def __init__(self, body: Any, bias: bool = True) -> None:
         super().__init__()
-        refuse_unless_language_model(body, "width")
+        refuse_unless_language_model(body, "width", "body")
         # A pretrained model may have a head that is not tied to its embedding; it is not copied.
         self.body = body.headless() if hasattr(body, "headless") else copy.deepcopy(body)
         like = next(self.body.parameters())

@@ -36,13 +36,14 @@ from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
-from ppobook.language.run import Run, load
+from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, right_pad
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
+from ppobook.run.folder import RunFolder
 from ppobook.run.machine import stream
 
 # Completions per forward pass without gradient.
@@ -322,7 +323,7 @@ def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
     ValueError, TypeError
         A run of another stage; data that are missing or differ from the run's.
     """
-    run = run if isinstance(run, Run) else load(run)
+    run = run if isinstance(run, Run) else load_from(RunFolder.at("run", run))
     if run.config["stage"] != RewardModelling.algorithm:
         raise ValueError(f"run must be a run of 'reward', got one of {run.config['stage']!r}")
     number = run.config["eval_pairs"]

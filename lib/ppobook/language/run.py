@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.describing import build, build_tokenizer
@@ -54,7 +55,8 @@ class Run(BaseRun):
 
     def stage_state(self, name: str) -> Any:
         """One of the stage's `state_attributes`, as the checkpoint holds it."""
-        return self._checkpoint.state["stage"][name]
+        state = self._checkpoint.state["stage"]
+        return state[validation.choice("name", name, state)]
 
     @property
     def world(self) -> World | None:

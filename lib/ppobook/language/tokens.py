@@ -94,8 +94,8 @@ class WordTokenizer:
     eos = 1
 
     def __init__(self, words: Sequence[str]) -> None:
-        if isinstance(words, str):
-            raise TypeError(f"words must be a list of words, got the string {words!r}")
+        if isinstance(words, str) or not isinstance(words, Iterable):
+            raise TypeError(f"words must be a list of words, got {words!r}")
         self.words = ("<pad>", "<eos>", *words)
         self.ids: dict[str, int] = {}
         for i, word in enumerate(self.words):
@@ -331,16 +331,16 @@ class Completions:
     def select(self, index: Any) -> Completions:
         """Some rows: by a list or tensor of row numbers, a slice, or a bool mask."""
         if not isinstance(index, slice):
-            index = torch.as_tensor(index, device=self.tokens.device)
-            check_index(index)
+            index = checked_index(index, self.tokens)
         return Completions(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @staticmethod
     def join(parts: Sequence[Completions]) -> Completions:
         """One batch from several, in their order, padded with zeros to the widest."""
-        parts = list(parts)
-        if not parts:
-            raise ValueError("parts must have at least one batch of completions, got none")
+        if not isinstance(parts, Sequence) or not parts:
+            raise ValueError(f"parts must be a list of at least one batch of completions, got {parts!r}")
+        for i, part in enumerate(parts):
+            validation.instance(f"parts[{i}]", part, Completions)
 
         def widest(name: str, left: bool) -> Tensor:
             tensors = [getattr(part, name) for part in parts]
@@ -362,12 +362,14 @@ class Completions:
 
     def texts(self, tokenizer: Tokenizer, *, eos: bool = False) -> list[str]:
         """The completions as texts; with end-of-sequence if `eos` is True."""
-        lengths = self.lengths if eos else self.lengths - self.ended.long()
+        refuse_unless_tokenizer(tokenizer)
+        lengths = self.lengths if validation.flag("eos", eos) else self.lengths - self.ended.long()
         rows = zip(self.tokens.tolist(), lengths.tolist(), strict=True)
         return [tokenizer.decode(row[:length]) for row, length in rows]
 
     def prompt_texts(self, tokenizer: Tokenizer) -> list[str]:
         """The prompts as texts."""
+        refuse_unless_tokenizer(tokenizer)
         rows = zip(self.prompts.tolist(), self.prompt_mask.sum(dim=1).tolist(), strict=True)
         return [tokenizer.decode(row[len(row) - length :]) for row, length in rows]
 
@@ -408,21 +410,31 @@ class Pairs:
         return Pairs(self.chosen.select(index), self.rejected.select(index))
 
 
-def check_index(index: Tensor) -> None:
-    """Check that these are row numbers, or a mask of rows."""
+def checked_index(index: Any, tokens: Tensor) -> Tensor:
+    """Row numbers, or a mask of rows, as a tensor on the device of the tokens."""
+    index = validation.to_tensor("index", index, device=tokens.device)
     if index.ndim != 1 or len(index) == 0 or index.is_floating_point():
         raise ValueError(f"index must be a list of at least one row number, got {index}")
+    return index
 
 
 # ------------------------------------------------------------------------- the model's output for each token
 
 
-def refuse_unless_language_model(model: Any, has: str = "hidden") -> None:
+def refuse_unless_language_model(model: Any, has: str = "hidden", name: str = "model") -> None:
     """Raise TypeError for what has no such method of a `LanguageModel`."""
     if not hasattr(model, has):
         raise TypeError(
-            "model must be a language model, such as Run.model or one that open_pretrained returns, got a "
+            f"{name} must be a language model, such as Run.model or one that open_pretrained returns, got a "
             f"{validation.got_instead(model)}"
+        )
+
+
+def refuse_unless_tokenizer(tokenizer: Any) -> None:
+    """Raise TypeError for what cannot decode ids."""
+    if not callable(getattr(tokenizer, "decode", None)):
+        raise TypeError(
+            "tokenizer must be a tokenizer, such as Run.tokenizer, got a " + validation.got_instead(tokenizer)
         )
 
 

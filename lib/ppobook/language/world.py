@@ -163,7 +163,7 @@ class World:
 
     def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
         """Prompts as tokens and their mask, [B, 4]; default: all prompts of the world."""
-        if isinstance(prompts, str):
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable | None):
             raise TypeError(f"prompts must be a list of texts, got {prompts!r}")
         texts = self.prompts if prompts is None else list(prompts)
         return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
@@ -241,6 +241,7 @@ class World:
         ValueError
             A prompt or a token that this world does not have.
         """
+        validation.instance("completions", completions, Completions)
         mask = completions.mask
         tokens = completions.tokens.masked_fill(~mask, self.tokenizer.pad)
         kinds = self._kinds_of("tokens", tokens)
@@ -271,6 +272,8 @@ class World:
             hint = validation.did_you_mean(prompt, self.prompts)
             raise ValueError(f"prompt must be {known}, got {prompt!r}{hint}")
         prompts, prompt_mask = self.prompt_tokens([prompt])
+        if not isinstance(completion, str):
+            raise TypeError(f"completion must be a string, got {completion!r}")
         ids = self.tokenizer.encode(completion)
         if not ids:
             raise ValueError("completion must have at least one word, or <eos>, got an empty text")
@@ -367,6 +370,8 @@ class World:
             One per row.
         """
         noise = validation.number("noise", noise, low=0)
+        validation.instance("first", first, Completions)
+        validation.instance("second", second, Completions)
         if not torch.equal(first.prompts, second.prompts):
             raise ValueError("second must have the prompts of first, got others")
         difference = (self.gold(first) - self.gold(second)).double().cpu()

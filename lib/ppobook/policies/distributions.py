@@ -11,9 +11,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from ppobook import validation
+
 
 class Distribution(ABC):
-    """A batch of distributions over actions, one for each observation. Arguments are not validated.
+    """A batch of distributions over actions, one for each observation. Of arguments the types are checked.
 
     `logp`, `entropy` and `kl` are differentiable in the distribution's parameters.
     """
@@ -60,6 +62,7 @@ class Categorical(Distribution):
     """
 
     def __init__(self, logits: Tensor) -> None:
+        validation.instance("logits", logits, Tensor)
         self.logits = logits
 
     @cached_property
@@ -73,6 +76,7 @@ class Categorical(Distribution):
         return -self._mean(self.log_probs)
 
     def kl(self, other: Self) -> Tensor:
+        validation.instance("other", other, Categorical)
         return self._mean(self.log_probs - other.log_probs)
 
     def _mean(self, x: Tensor) -> Tensor:
@@ -105,17 +109,27 @@ class MultiCategorical(Distribution):
     """
 
     def __init__(self, logits: Tensor, nvec: Sequence[int]) -> None:
+        validation.instance("logits", logits, Tensor)
         self.logits = logits
-        self.nvec = tuple(nvec)
+        self.nvec = validation.counts("nvec", nvec)
+        if logits.ndim == 0 or logits.shape[-1] != sum(self.nvec):
+            raise ValueError(
+                f"logits must have a last axis of {sum(self.nvec)} entries, the sum of nvec, "
+                f"got shape {tuple(logits.shape)}"
+            )
         self.parts = [Categorical(part) for part in logits.split(self.nvec, dim=-1)]
 
     def logp(self, actions: Tensor) -> Tensor:
+        validation.instance("actions", actions, Tensor)
+        expected = (*self.logits.shape[:-1], len(self.nvec))
+        validation.shape("actions", actions, expected, "one of each component an observation")
         return self._sum([part.logp(actions[..., k]) for k, part in enumerate(self.parts)])
 
     def entropy(self) -> Tensor:
         return self._sum([part.entropy() for part in self.parts])
 
     def kl(self, other: Self) -> Tensor:
+        validation.instance("other", other, MultiCategorical)
         return self._sum([p.kl(q) for p, q in zip(self.parts, other.parts, strict=True)])
 
     @torch.no_grad()
@@ -144,10 +158,13 @@ class Gaussian(Distribution):
     """
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
+        validation.instance("mean", mean, Tensor)
+        validation.instance("std", std, Tensor)
         self.mean = mean
         self.std = std
 
     def logp(self, actions: Tensor) -> Tensor:
+        validation.instance("actions", actions, Tensor)
         z = (actions - self.mean) / self.std
         return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
@@ -156,6 +173,7 @@ class Gaussian(Distribution):
         return entropy.expand(self.mean.shape[:-1])  # std may be the same for all observations
 
     def kl(self, other: Self) -> Tensor:
+        validation.instance("other", other, Gaussian)
         ratio, distance = self.std / other.std, (self.mean - other.mean) / other.std
         return (0.5 * (ratio**2 - 1 + distance**2) - ratio.log()).sum(dim=-1)
 
@@ -176,11 +194,15 @@ class Gaussian(Distribution):
 
 def _pick(logp: Tensor, actions: Tensor) -> Tensor:
     """logp [..., A] at the actions [...]."""
+    validation.instance("actions", actions, Tensor)
     try:
         return logp.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
     except (IndexError, RuntimeError) as error:
         if "out of bounds" not in str(error):
-            raise
+            raise ValueError(
+                f"actions must be int64 of shape {tuple(logp.shape[:-1])}, "
+                f"got {actions.dtype} of shape {tuple(actions.shape)}"
+            ) from None
         raise ValueError(
             f"actions must be in 0, …, {logp.shape[-1] - 1}, "
             f"got values from {int(actions.min())} to {int(actions.max())}"

@@ -54,6 +54,7 @@ def policy_for(
     ValueError
         Other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
     """
+    initial_std = validation.number("initial_std", initial_std, low=1e-6)
     n_states, obs_dim = _observation_size(observation_space)
     if n_states is not None:
         _refuse_for_a_table(observation_space, normalizer=normalizer, network=network)
@@ -166,6 +167,9 @@ def actor_critic_for(
 def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:
     """``policy.distribution(observations), value(observations)``, with a shared trunk evaluated once."""
     if not _one_trunk(policy, value):
+        if not callable(getattr(policy, "distribution", None)):
+            raise TypeError(f"policy must be a policy, got {validation.kind_of(policy)}")
+        validation.instance("value", value, nn.Module)
         return policy.distribution(observations), value(observations)
     x = observations if policy.normalizer is None else policy.normalizer(observations)
     shared: Any = value.network

@@ -52,6 +52,7 @@ class MLP(nn.Module):
         sizes = validation.counts("sizes", sizes)
         if len(sizes) < 2:
             raise ValueError(f"sizes must have at least an input and an output size, got {sizes}")
+        output_scale = validation.number("output_scale", output_scale)
         make_activation = ACTIVATIONS[validation.choice("activation", activation, ACTIVATIONS)]
         generator = generator_from(seed)
         modules: list[nn.Module] = []
@@ -85,6 +86,8 @@ class SharedTrunk(nn.Module):
 
     def __init__(self, network: MLP, outputs: int = 1, *, seed: int | torch.Generator = 0) -> None:
         super().__init__()
+        validation.instance("network", network, MLP)
+        outputs = validation.count("outputs", outputs)
         last: Any = network.layers[-1]
         self.trunk = nn.Sequential(*list(network.layers)[:-1])
         self.head = orthogonal_linear(last.in_features, outputs, 1.0, generator_from(seed))
@@ -104,6 +107,8 @@ def orthogonal_linear(
 ) -> nn.Linear:
     """A linear layer whose weight has orthogonal rows (or columns) of length `gain`, and bias 0."""
     # nn.Linear would initialize its weights from the global generator first.
+    n_in, n_out = validation.count("n_in", n_in), validation.count("n_out", n_out)
+    gain = validation.number("gain", gain)
     layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
     nn.init.orthogonal_(layer.weight, gain=gain, generator=generator)
     nn.init.zeros_(layer.bias)

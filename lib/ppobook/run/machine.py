@@ -48,7 +48,7 @@ def checked_device(given: Any) -> str:
         Torch does not know the device, or this machine does not have it.
     """
     try:
-        torch.zeros(1, device=given).item()  # "meta" holds shapes and no numbers
+        torch.zeros(1, device=torch.device(given)).item()  # "meta" holds shapes and no numbers
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         why = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of all that there are

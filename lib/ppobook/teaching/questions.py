@@ -108,7 +108,7 @@ def load_quiz(name: str) -> Quiz:
         No such quiz, or an invalid one: the message names the question.
     """
     files = {item.name.removesuffix(".yml"): item for item in _FOLDER.iterdir() if item.name.endswith(".yml")}
-    if name not in files:
+    if not isinstance(name, str) or name not in files:
         raise ValueError(f"name must be one of {', '.join(sorted(files))}, got {name!r}")
     path: Path = _reads.note(str(files[name]))
     return parse_quiz(yaml.safe_load(path.read_text(encoding="utf-8")), name)

@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ppobook import _reads
+from ppobook import _reads, validation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ def colour(name: str, variant: str = "light") -> str:
     ValueError
         An unknown name or variant.
     """
-    if name not in palette:
+    if not isinstance(name, str) or name not in palette:
         raise ValueError(f"name must be one of {', '.join(palette)}, got {name!r}")
     if variant not in ("light", "text", "dark"):
         raise ValueError(f'variant must be "light", "text" or "dark", got {variant!r}')
@@ -65,7 +65,7 @@ def colour(name: str, variant: str = "light") -> str:
 def linestyle(policy: str) -> str:
     """How a policy's curve is drawn: "new" is solid, "old" is dashed, "reference" is dotted."""
     lines: Mapping[str, str] = _FILE["lines"]
-    if policy not in lines:
+    if not isinstance(policy, str) or policy not in lines:
         raise ValueError(f"policy must be one of {', '.join(lines)}, got {policy!r}")
     return lines[policy]
 
@@ -171,9 +171,12 @@ def seeds(
     ValueError
         Shapes that do not fit, no seed at all.
     """
-    import numpy as np
+    from matplotlib.axes import Axes
 
-    x, curves = np.asarray(x, dtype=float), np.asarray(curves, dtype=float)
+    validation.instance("ax", ax, Axes)
+    x, curves = validation.float64("x", x), validation.float64("curves", curves)
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"label must be a string, got {label!r}")
     if curves.ndim != 2 or x.shape != curves.shape[1:] or curves.shape[0] == 0:
         raise ValueError(
             "curves must have shape (seeds, T) with at least one seed, and x shape (T,); "
@@ -182,7 +185,9 @@ def seeds(
     hue = colour(name)
     mean, low, high = mean_interval(curves)
     if interval is not None:
-        low, high = (np.broadcast_to(np.asarray(bound, dtype=float), x.shape) for bound in interval)
+        bounds = validation.float64("interval", interval)
+        validation.shape("interval", bounds, (2, *x.shape), "the low and the high end at each x")
+        low, high = bounds
     for row in curves:
         ax.plot(x, row, color=hue, linewidth=0.7, alpha=0.45, zorder=2)
     band = ax.fill_between(x, low, high, color=hue, alpha=0.22, linewidth=0, zorder=1)
@@ -211,8 +216,11 @@ def mean_interval(
     import numpy as np
     from scipy import stats
 
-    curves = np.asarray(curves, dtype=float)
-    if not 0 < level < 1:
+    curves = validation.float64("curves", curves)
+    validation.last_axis("curves", curves, "what the rows are measured at")
+    validation.not_empty("curves", curves)
+    level = validation.number("level", level, above=0)
+    if level >= 1:
         raise ValueError(f"level must be strictly between 0 and 1, got {level!r}")
     present = np.isfinite(curves)
     n = present.sum(axis=0)
@@ -236,8 +244,11 @@ def label_curves(ax: Axes, *, gap: float = 8.0) -> None:
         Points between the end of a curve and its name.
     """
     import numpy as np
+    from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
 
+    validation.instance("ax", ax, Axes)
+    gap = validation.number("gap", gap)
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
     size = float(ax.xaxis.label.get_fontsize())
     pixels_a_point = ax.figure.dpi / 72

@@ -18,6 +18,7 @@ import shlex
 import time
 from pathlib import Path
 
+from ppobook import validation
 from ppobook.run.files import atomic_write
 from ppobook.teaching import tags
 from ppobook.teaching.tags import Cell, Notebook
@@ -35,11 +36,12 @@ def find_source(source: str | Path | None = None) -> Path:
         There is none; the message says where to get it.
     """
     if source is not None:
-        if not _is_book(Path(source)):
+        source = validation.path("source", source, "the book's folder")
+        if not _is_book(source):
             raise FileNotFoundError(
                 f"source must be the book's folder, the one with book.yml, got {str(source)!r}"
             )
-        return Path(source).resolve()
+        return source.resolve()
     # In a checkout the package stands in lib/ppobook, three folders up from this file's own.
     for folder in (Path(__file__).resolve().parents[3], Path.cwd(), *Path.cwd().parents):
         if _is_book(folder):
@@ -142,9 +144,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
 
 def _copies(folder: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
-    if not str(folder).strip():  # it would be the working directory
-        raise ValueError(f"folder must be a folder for your copies, got {str(folder)!r}")
-    work = Path(folder)
+    work = validation.path("folder", folder, "a folder for your copies")
     inside = work == Path("work") and not work.exists() and Path(MEMORY).exists()
     return Path() if inside else work
 
@@ -269,6 +269,8 @@ def _reset_all(file: str, folder: str | Path) -> str:
 
 def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
     """The notebook that a name means, and the cells to restore in it; None for all of them."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be an exercise or a notebook, got {name!r}")
     files = _notebooks(book)
     stem = name.removesuffix(".ipynb").rstrip("/")
     whole = [f for f in files if stem.endswith(f.removesuffix(".ipynb"))]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -56,8 +57,7 @@ def single_pull(
         Shapes that do not fit, probabilities that are none, a number that is not finite.
     """
     probs, rewards = _bandit(probs, rewards)
-    if not math.isfinite(baseline):
-        raise ValueError(f"baseline must be a finite number, got {baseline!r}")
+    baseline = validation.number("baseline", baseline)
     score = np.eye(len(probs)) - probs
     estimates = score * (rewards - baseline)[:, None]
     mean = probs @ estimates
@@ -104,11 +104,10 @@ def baseline(
     Figure
         To stand as the last line of a code cell.
     """
-    if len(probs) != 3 or len(rewards) != 3:
-        raise ValueError(
-            f"probs and rewards must have three entries each, got {len(probs)} and {len(rewards)}"
-        )
-    single_pull(probs, rewards, baseline)
+    baseline, seed = validation.number("baseline", baseline), validation.count("seed", seed, low=0)
+    probs, rewards = (x.tolist() for x in _bandit(probs, rewards))
+    if len(probs) != 3:
+        raise ValueError(f"probs and rewards must have three entries each, got {len(probs)}")
     listed = ", ".join(f"{reward:g}" for reward in rewards[:-1]) + f" and {rewards[-1]:g}"
     bandits = [_state(f"Three arms pay {listed}", probs, rewards)]
     bandits += [_state(*other) for other in _OTHERS if other[1:] != (tuple(probs), tuple(rewards))]
@@ -135,7 +134,7 @@ def baseline(
 
 
 def _bandit(probs: ArrayLike, rewards: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    probs, rewards = np.asarray(probs, dtype=float), np.asarray(rewards, dtype=float)
+    probs, rewards = validation.float64("probs", probs), validation.float64("rewards", rewards)
     if probs.ndim != 1 or probs.shape != rewards.shape:
         raise ValueError(
             f"probs and rewards must be two lists of one length, got shapes {probs.shape} and {rewards.shape}"

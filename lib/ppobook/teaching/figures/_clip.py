@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from ppobook import validation
 from ppobook.diagnostics import clip_range, ratios
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
@@ -72,10 +73,8 @@ def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSa
         A ratio that is no number above 0, an advantage that is not finite, an ε that is no number above 0.
     """
     low, high = clip_range(clip_eps, None)
-    if not 0 < ratio < math.inf:
-        raise ValueError(f"ratio must be a finite number above 0, got {ratio!r}")
-    if not math.isfinite(advantage):
-        raise ValueError(f"advantage must be a finite number, got {advantage!r}")
+    ratio = validation.number("ratio", ratio, above=0)
+    advantage = validation.number("advantage", advantage)
     # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
     at_low, at_high = abs(ratio - low) < 1e-9, abs(ratio - high) < 1e-9
     inside = ratio + (1e-9 if at_low else -1e-9 if at_high else 0.0)
@@ -122,8 +121,9 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
     ValueError
         A number at which no slider can stand.
     """
-    start = {"ratio": float(ratio), "advantage": float(advantage), "clip_eps": float(clip_eps)}
-    for name, value in start.items():
+    start = {"ratio": ratio, "advantage": advantage, "clip_eps": clip_eps}
+    for name in start:
+        value = start[name] = validation.number(name, start[name])
         low, high, _ = _RANGES[name]
         if not low <= value <= high:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -52,10 +53,11 @@ def drawn_film(
         No episode, one without a picture, lines of another shape, a number that is not finite, a rate that
         is not above 0.
     """
-    if not episodes:
-        raise ValueError("episodes must hold at least one episode, got none")
-    if not rate > 0:
-        raise ValueError(f"rate must be above 0, got {rate}")
+    if not isinstance(episodes, Mapping) or not episodes:
+        raise ValueError(f"episodes must be a dict of at least one episode, got {episodes!r}")
+    if not isinstance(ends, Mapping | None):
+        raise TypeError(f"ends must be a dict of texts, got {ends!r}")
+    rate = validation.number("rate", rate, above=0)
     below = _lines("ground", ground)
     shown: list[dict[str, Any]] = []
     for name, pictures in episodes.items():
@@ -76,7 +78,7 @@ def drawn_film(
 
 
 def _lines(name: str, lines: ArrayLike) -> np.ndarray:
-    found = np.asarray(lines, dtype=float)
+    found = validation.float64(name, lines)
     if found.ndim != 2 or found.shape[1] != 4 or not len(found):
         raise ValueError(f"{name} must be lines of shape (lines, 4), got {found.shape}")
     if not np.isfinite(found).all():

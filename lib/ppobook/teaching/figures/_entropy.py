@@ -53,6 +53,7 @@ def entropy_runs(
     """
     entropy_coef = validation.number("entropy_coef", entropy_coef, low=0)
     updates, seeds = validation.count("updates", updates), validation.count("seeds", seeds)
+    seed = validation.count("seed", seed, low=0)
     generators = [np.random.default_rng([seed, row]) for row in range(seeds)]
     logits = torch.zeros(seeds, len(_PAYS), dtype=torch.float64, requires_grad=True)
     history = []
@@ -112,6 +113,10 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
     ValueError
         A number at which no slider can stand.
     """
+    entropy_coef, update = (
+        validation.number("entropy_coef", entropy_coef),
+        validation.count("update", update, low=0),
+    )
     if entropy_coef not in _COEFS:
         raise ValueError(f"entropy_coef must be one of 0.02, 0.1, 0.3, got {entropy_coef!r}")
     if update not in range(0, _UPDATES + 1, _EVERY):

@@ -11,15 +11,16 @@ import base64
 import io
 import json
 import os
-import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ppobook import validation
 from ppobook.teaching import style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from matplotlib.figure import Figure as Picture
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 MIME: Final = "application/vnd.ppobook.figure+json"
 
 _FOLDER: Final = Path(__file__).parent
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def modules() -> list[str]:
@@ -46,8 +46,7 @@ def source(module: str) -> str:
     ValueError
         A name for which there is no script.
     """
-    if not _NAME.fullmatch(module) or module not in modules():
-        raise ValueError(f"module must be one of {', '.join(modules())}, got {module!r}")
+    validation.choice("module", module, modules())
     parts = [f"const PALETTE = {json.dumps(dict(style.palette))};"]
     parts += [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("kit", module)]
     return "\n".join(parts)
@@ -86,10 +85,15 @@ class Figure:
         still: Callable[[], Picture] | None = None,
         plain: str = "",
     ) -> None:
-        if not _NAME.fullmatch(module) or module not in modules():
-            raise ValueError(f"module must be one of {', '.join(modules())}, got {module!r}")
-        if not alt.strip():
-            raise ValueError("alt must describe the figure in words, got an empty text")
+        validation.choice("module", module, modules())
+        if not isinstance(alt, str) or not alt.strip():
+            raise ValueError(f"alt must describe the figure in words, got {alt!r}")
+        if not isinstance(plain, str):
+            raise TypeError(f"plain must be HTML, got {plain!r}")
+        if still is not None and not callable(still):
+            raise TypeError(f"still must be a function that draws, got {still!r}")
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state must be a dict, got {state!r}")
         try:
             # NaN is no JSON, and a browser would refuse the whole state because of it.
             self.state: dict[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -45,8 +46,9 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
     ValueError
         No game, observations of another shape, a number that is not finite.
     """
-    if not games:
-        raise ValueError("games must hold at least one game, got none")
+    if not isinstance(games, Mapping) or not games:
+        raise ValueError(f"games must be a dict of at least one game, got {games!r}")
+    limit = validation.count("limit", limit)
     shown = [_game(name, observations, limit) for name, observations in games.items()]
     ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
     alt = f"""
@@ -58,7 +60,7 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
 
 
 def _game(name: str, observations: ArrayLike, limit: int) -> dict[str, Any]:
-    seen = np.asarray(observations, dtype=float)
+    seen = validation.float64("games", observations)
     if seen.ndim != 2 or seen.shape[1] != 4 or len(seen) < 2:
         raise ValueError(
             f"games must hold observations of shape (T + 1, 4), got {seen.shape} for {name!r:.40}"

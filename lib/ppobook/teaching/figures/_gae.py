@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import returns
+from ppobook import returns, validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -71,6 +71,11 @@ def gae_explorer(
     ValueError, TypeError
         As `ppobook.returns.gae`; also more or fewer steps than the table has room for.
     """
+    for name, x in {"rewards": rewards, "values": values, "final_values": final_values}.items():
+        if x is not None or name != "final_values":
+            validation.float64(name, x)
+    if np.ndim(rewards) != 1:
+        raise ValueError(f"rewards must be a list of numbers, got {rewards!r}")
     if not _STEPS[0] <= len(rewards) <= _STEPS[1]:
         raise ValueError(f"rewards must have {_STEPS[0]} to {_STEPS[1]} entries, got {len(rewards)}")
     presets = [_segment(name, *other) for name, other in _PRESETS]
@@ -108,8 +113,8 @@ def _segment(
 ) -> dict[str, Any]:
     """A segment as the script has it: every step has both flags and some final value, read or not."""
     given: list[Any] = [
-        None if column is None else np.asarray(column)
-        for column in (rewards, values, terminated, truncated, final_values)
+        None if column is None else np.asarray(column) if i in (0, 1, 4) else column
+        for i, column in enumerate((rewards, values, terminated, truncated, final_values))
     ]
     returns.gae(*given)  # refuses what does not fit
     steps = len(rewards)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
 
+from ppobook import validation
 from ppobook.diagnostics import clip_range
 from ppobook.divergences import kl_categorical
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
@@ -16,8 +18,6 @@ from ppobook.teaching.figures._figure import Figure
 from ppobook.trpo import conjugate_gradient, line_search
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
     from numpy.typing import ArrayLike, NDArray
@@ -120,9 +120,10 @@ def simplex_step(
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     p, a = _policy(old, advantages)
-    for name, value in {"max_kl": max_kl, "length": length}.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    max_kl, length = (
+        validation.number("max_kl", max_kl, above=0),
+        validation.number("length", length, above=0),
+    )
     clip_range(clip_eps, None)
     start, weighted = p.log(), p * a
 
@@ -210,10 +211,11 @@ def trust_region_step(
     ValueError
         Other than three actions, an unknown method or none, a number at which no slider can stand.
     """
-    if len(old) != 3 or len(advantages) != 3:
-        raise ValueError(
-            f"old and advantages must have three entries each, got {len(old)} and {len(advantages)}"
-        )
+    p, a = (tensor.tolist() for tensor in _policy(old, advantages))
+    if len(p) != 3:
+        raise ValueError(f"old and advantages must have three entries each, got {len(p)}")
+    max_kl, length = validation.number("max_kl", max_kl), validation.number("length", length)
+    clip_eps = validation.number("clip_eps", clip_eps)
     for name, value, values in (("max_kl", max_kl, _DELTAS), ("length", length, _LENGTHS)):
         if value not in values:
             raise ValueError(f"{name} must be one of {', '.join(f'{v:g}' for v in values)}, got {value!r}")
@@ -221,10 +223,9 @@ def trust_region_step(
         raise ValueError(
             f"clip_eps must lie between {_EPS[0]:g} and {_EPS[1]:g}, where its slider runs, got {clip_eps:g}"
         )
-    if not methods or set(methods) - set(METHODS):
-        raise ValueError(f"methods must be one or more of {', '.join(METHODS)}, got {tuple(methods)!r}")
+    if not isinstance(methods, Sequence) or not methods or not all(one in METHODS for one in methods):
+        raise ValueError(f"methods must be one or more of {', '.join(METHODS)}, got {methods!r}")
     methods = [method for method in METHODS if method in methods]
-    p, a = (tensor.tolist() for tensor in _policy(old, advantages))
     others = [(preset, shown) for preset, shown in _PRESETS if not np.allclose((preset, shown), (p, a))]
     presets = [{"old": list(p_old), "advantages": list(shown)} for p_old, shown in [(p, a), *others]]
     found = {
@@ -256,8 +257,8 @@ def trust_region_step(
 
 
 def _policy(old: ArrayLike, advantages: ArrayLike) -> tuple[Tensor, Tensor]:
-    p = torch.as_tensor(np.array(old, dtype=float))
-    a = torch.as_tensor(np.array(advantages, dtype=float))
+    p = torch.as_tensor(validation.float64("old", old))
+    a = torch.as_tensor(validation.float64("advantages", advantages))
     if p.ndim != 1 or p.shape != a.shape:
         raise ValueError(
             "old and advantages must be two lists of one length; "

@@ -72,13 +72,14 @@ def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: floa
         A policy that is none or need not end, a critic of another shape or not finite, a lam outside [0, 1].
     """
     lam = validation.number("lam", lam, low=0, high=1)
-    critic = np.asarray(critic, dtype=float)
+    validation.instance("mdp", mdp, TabularMDP)
+    critic = validation.float64("critic", critic)
     if critic.shape != (mdp.n_states,):
         raise ValueError(f"critic must have shape ({mdp.n_states},), one value per state, got {critic.shape}")
     inside = ~mdp.terminal
     critic = np.where(inside, critic, 0.0)
     validation.finite("critic", critic)
-    policy = np.asarray(probs, dtype=float)
+    policy = validation.float64("probs", probs)
     aim = mdp.q_values(policy) - critic[:, None]  # refuses what is no policy
     steps = _with_gamma(mdp, 1.0).state_occupancy(policy)[:, None] * policy
     steps = steps / steps.sum()
@@ -137,6 +138,10 @@ def lambda_sweep(
         A number at which no slider can stand; otherwise as `gae_error`.
     """
     error = validation.number("error", error, low=0)
+    gamma, lam = validation.number("gamma", gamma), validation.number("lam", lam)
+    probs = None if probs is None else validation.float64("probs", probs)
+    if mdp is not None:
+        validation.instance("mdp", mdp, TabularMDP)
     if gamma not in _GAMMAS:
         raise ValueError(f"gamma must be one of {', '.join(f'{g:g}' for g in _GAMMAS)}, got {gamma!r}")
     if lam not in _LAMBDAS:
