@@ -190,7 +190,7 @@ class Collector:
                     if one is not None:
                         validation.count(f"seed[{i}]", one, low=0)
             else:
-                seeds = env_seeds(seed, n)  # type: ignore[arg-type]
+                seeds = env_seeds(seed, n)
             observations, _ = self.envs.reset(seed=seeds)
         self._current = self._array(observations)
         self._check_finite("observation", self._current, range(n), [0] * n)

@@ -77,7 +77,7 @@ def test_single_pull_refuses(arguments, sentence):
 
 
 def test_the_figure_takes_three_arms_and_a_baseline_on_its_slider():
-    with pytest.raises(ValueError, match="three entries each, got 2 and 2"):
+    with pytest.raises(ValueError, match="three entries each, got 2"):
         figures.baseline((0.5, 0.5), (1.0, 2.0))
     with pytest.raises(ValueError, match="baseline must lie between 0 and 20, where the slider runs, got 21"):
         figures.baseline(baseline=21)
@@ -322,7 +322,7 @@ def test_simplex_step_refuses(arguments, settings, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"old": (0.5, 0.5)}, "three entries each, got 2 and 3"),
+        ({"old": (0.5, 0.5)}, "two lists of one length; got shapes .2,. and .3,."),
         ({"max_kl": 0.04}, "max_kl must be one of 0.001, 0.002"),
         ({"length": 4}, "length must be one of 0.1, 0.2"),
         ({"clip_eps": 0.6}, "clip_eps must lie between 0.05 and 0.5"),

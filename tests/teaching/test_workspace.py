@@ -202,9 +202,9 @@ def test_a_wrong_folder_is_refused(book, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     for empty in ("", " "):
-        with pytest.raises(ValueError, match=r"folder must be a folder for your copies, got ' ?'"):
+        with pytest.raises(ValueError, match=r"folder must be the path of a folder .*, got ' ?'"):
             workspace.sync(empty, book)
-        with pytest.raises(ValueError, match=r"folder must be a folder for your copies, got ' ?'"):
+        with pytest.raises(ValueError, match=r"folder must be the path of a folder .*, got ' ?'"):
             workspace.reset("nothing", empty, book)
     assert sorted(tmp_path.iterdir()) == before
     (tmp_path / "file").write_text("", encoding="utf-8")

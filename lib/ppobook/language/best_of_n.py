@@ -175,10 +175,13 @@ def best_of_n_curve(
         validation.shape(f"measured[{name!r}]", x, score.shape, "the shape of scores")
         validation.finite(f"measured[{name!r}]", x)
     draws = score.shape[1]
+    ns = validation.counts("ns", ns)
+    if not ns:
+        raise ValueError("ns must have at least one number of completions, got none")
     order = score.argsort(axis=1, kind="stable")
     ranked = {name: _average_ties(score, x, order) for name, x in known.items()}
     rows = []
-    for i, n in enumerate(validation.counts("ns", ns)):
+    for i, n in enumerate(ns):
         validation.count(f"ns[{i}]", n, high=draws)
         weights = _probability_of_best(draws, n)
         kl = np.mean([best_of_n_kl_exact(np.full(draws, 1 / draws), row, n) for row in score])
