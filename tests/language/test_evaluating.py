@@ -199,7 +199,9 @@ RUN = type("Run", (), {"model": decoder(0), "history": None})()
     ],
 )
 def test_a_run_in_place_of_a_model_is_told_where_its_model_is(call: Callable[[object], object]) -> None:
-    with pytest.raises(TypeError, match=r"model must be .*, got a? ?Run. Use its attribute .model$"):
+    with pytest.raises(
+        TypeError, match=r"(model|reference|body) must be .*, got a? ?Run. Use its attribute .model$"
+    ):
         call(RUN)
 
 
