@@ -102,6 +102,7 @@ def agrees(
     by: Sequence[str] = (),
     held: Sequence[str] = (),
     value: bool = True,
+    arrays: bool = False,
     tolerance: float = 1e-3,
     section: str = "",
 ) -> Property:
@@ -115,6 +116,7 @@ def agrees(
     by : arguments whose gradients are compared too, with central differences of `slow`: the answer is a loss
     held : arguments that carry a graph and that no gradient may reach
     value : False where only the gradient is asked for
+    arrays : True where the answer gets NumPy arrays as they were drawn: float64, or whole numbers
     tolerance : relative to the largest number of what must come
     """
     problems = sorted(problems, key=_size)
@@ -122,7 +124,8 @@ def agrees(
     for problem in problems:
         wanted = slow(problem)
         moving = (*(wanted if isinstance(wanted, dict) else by), *held)
-        arguments = {name: leaf(v) if name in moving else tensor(v) for name, v in vars(problem).items()}
+        given = (lambda v: v) if arrays else tensor
+        arguments = {name: leaf(v) if name in moving else given(v) for name, v in vars(problem).items()}
         came = answer(*arguments.values())
         pairs = []
         if value and not isinstance(wanted, dict):

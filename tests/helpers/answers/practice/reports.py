@@ -26,10 +26,18 @@ def by_sorting(returns, thresholds):
     return 1 - np.searchsorted(ordered, thresholds, side="right") / len(ordered)
 
 
+def in_place(returns, thresholds):
+    shares = np.zeros_like(thresholds)
+    for i, threshold in enumerate(thresholds):
+        shares[i] = (returns > threshold).mean()
+    return shares
+
+
 RIGHT["performance-profile"] = [
     profile(),
     by_sorting,
     lambda returns, thresholds: [float(sum(x > t for x in returns)) / len(returns) for t in thresholds],
+    lambda returns, thresholds: np.array([np.count_nonzero(returns > t) for t in thresholds]) / returns.size,
 ]
 WRONG["performance-profile"] = {
     "a return at the threshold counts": profile(lambda x, t: x >= t),
@@ -42,6 +50,9 @@ WRONG["performance-profile"] = {
     "a return for each threshold": lambda r, t: (
         (r[: len(t)] > t[: len(r)]).astype(float) if len(r) == len(t) else r[:1] * 0 + np.zeros(len(t))
     ),
+    "a tie counts half": profile(lambda x, t: (x > t) + 0.5 * (x == t)),
+    "equal returns count once": lambda returns, thresholds: profile()(np.unique(returns), thresholds),
+    "shares are cut to whole numbers": in_place,
 }
 UNNAMED["performance-profile"] = [
     lambda r, t: profile()(r, t) * 4 / 4 if len(r) > 1 else np.ones(len(t)),
@@ -63,6 +74,14 @@ def better(tie=0.5, by=lambda points: points.mean(), sign=1):
 def by_ranks(ours, theirs):
     ranks = stats.rankdata([*ours, *theirs])[: len(ours)]
     return (ranks.sum() - len(ours) * (len(ours) + 1) / 2) / (len(ours) * len(theirs))
+
+
+def halves_in_place(ours, theirs):
+    """The points of each of ours, in whole numbers where the returns are."""
+    points = np.zeros_like(ours)
+    for i, x in enumerate(ours):
+        points[i] = (x > theirs).mean() + (x == theirs).mean() / 2
+    return points.mean()
 
 
 def without_ties(ours, theirs):
@@ -99,6 +118,7 @@ WRONG["improvement"] = {
 UNNAMED["improvement"] = [
     lambda ours, theirs: better()(ours, theirs) if set(ours) != set(theirs) else 1.0,
     lambda ours, theirs: better()(ours[:4], theirs[:3]),
+    halves_in_place,
 ]
 
 
@@ -136,6 +156,15 @@ def tried(levels):
     return levels[:, levels.mean(0).argmax()]
 
 
+def twice_varied(ddof):
+    def function(returns):
+        last = returns[:, -1]
+        inside = last.var(1, ddof=ddof).mean() / last.size if last.shape[1] > 1 else 0.0
+        return last.mean(), 1.96 * np.sqrt(last.mean(1).var(ddof=1) / len(last) + inside)
+
+    return function
+
+
 RIGHT["hunt-report"] = [
     report(),
     by_statistics,
@@ -160,6 +189,11 @@ WRONG["hunt-report"] = {
         report()(r)[0],
         report(lambda x: x.max(1))(r)[1],
     ),
+    "the interval is over episodes": lambda r: (
+        r[:, -1].mean(),
+        1.96 * r[:, -1].mean(0).std(ddof=1) / np.sqrt(r.shape[2]),
+    ),
+    "the scatter of episodes is added once more": [twice_varied(0), twice_varied(1)],
 }
 UNNAMED["hunt-report"] = [
     lambda r: (r[:, -1].mean(), 1.96 * r[:, -1].std(1, ddof=1).mean() if r.shape[2] > 1 else 0.0),
@@ -214,7 +248,31 @@ def signed(a, b):
     return np.mean(a) - np.mean(b)
 
 
-RIGHT["permutation"] = [permuted(), by_bits, by_scipy]
+def by_value(a, b):
+    pooled, seen = [*a, *b], abs(np.mean(a) - np.mean(b))
+    found = []
+    for taken in itertools.combinations(pooled, len(a)):
+        rest = [x for x in pooled if x not in taken] or [np.mean(taken)]
+        found.append(abs(np.mean(taken) - np.mean(rest)) >= seen - 1e-9)
+    return np.mean(found)
+
+
+def total_less(a, b, slack=0.0):
+    pooled, seen, total = np.concatenate([a, b]), abs(a.mean() - b.mean()), a.sum() + b.sum()
+    parts = [sum(taken) for taken in itertools.combinations(pooled, len(a))]
+    return np.mean([abs(part / len(a) - (total - part) / len(b)) >= seen - slack for part in parts])
+
+
+RIGHT["permutation"] = [
+    permuted(),
+    by_bits,
+    by_scipy,
+    permuted(extreme=lambda x, seen: x > seen or math.isclose(x, seen, abs_tol=1e-12)),
+    lambda a, b: permuted(lambda x, y: abs(np.mean(x) - np.mean(y)).round(9), lambda x, seen: x >= seen)(
+        a, b
+    ),
+    lambda a, b: total_less(a, b, 1e-8),
+]
 WRONG["permutation"] = {
     "one side only": permuted(signed),
     "the other side only": permuted(signed, lambda x, seen: x <= seen + 1e-9),
@@ -225,10 +283,18 @@ WRONG["permutation"] = {
     "the sums are compared": permuted(lambda a, b: abs(np.sum(a) - np.sum(b))),
     "the less extreme are counted": permuted(extreme=lambda x, seen: x < seen - 1e-9),
     "a number of splits, not a share": permuted(by=np.sum),
+    "equal results are taken for one": by_value,
+    "a rounding decides": [
+        total_less,
+        permuted(extreme=lambda x, seen: x >= seen),
+        permuted(lambda a, b: abs(sum(a) / len(a) - sum(b) / len(b)), lambda x, seen: x >= seen),
+        permuted(lambda a, b: abs(math.fsum(a) / len(a) - math.fsum(b) / len(b)), lambda x, seen: x >= seen),
+    ],
 }
 UNNAMED["permutation"] = [
     lambda a, b: stats.ttest_ind(a, b).pvalue if len(a) > 1 < len(b) and np.ptp([*a, *b]) else 1.0,
     permuted(lambda a, b: abs(np.median(a) - np.median(b))),
+    permuted(extreme=lambda x, seen: x >= seen - 1e-3),
 ]
 
 
@@ -257,7 +323,22 @@ def by_tails(settings, error):
     return error * np.trapezoid(1 - p**settings - (1 - p) ** settings, x)
 
 
-RIGHT["winners-curse"] = [curse(), by_sampling, by_tails]
+def inside(bound):
+    """The integral over a range that is too short for many settings."""
+
+    def function(settings, error):
+        x = np.linspace(-bound, bound, 4001)
+        density = settings * stats.norm.pdf(x) * stats.norm.cdf(x) ** (settings - 1)
+        return error * np.trapezoid(x * density, x)
+
+    return function
+
+
+def quantile(at):
+    return lambda settings, error: error * stats.norm.ppf(at(settings)) if settings > 1 else 0.0
+
+
+RIGHT["winners-curse"] = [curse(), by_sampling, by_tails, inside(6)]
 WRONG["winners-curse"] = {
     "a bound, not the mean": [
         lambda k, s: s * math.sqrt(2 * math.log(k)),
@@ -274,8 +355,17 @@ WRONG["winners-curse"] = {
         if k == 2
         else curse()(k, s)
     ),
+    "one quantile, not the mean": [
+        quantile(lambda k: 0.5 ** (1 / k)),
+        quantile(lambda k: k / (k + 1)),
+        quantile(lambda k: 1 - 1 / k),
+        quantile(lambda k: (k - 0.375) / (k + 0.25)),
+        quantile(lambda k: (k - np.pi / 8) / (k - np.pi / 4 + 1)),
+    ],
 }
 UNNAMED["winners-curse"] = [
     lambda k, s: s * stats.norm.ppf(1 - 1 / (k + 1)) * 0.5642 / 0.4307,
     lambda k, s: s * {1: 0, 2: 0.5642, 10: 1.5388}.get(k, 2.0),
+    inside(3),
+    lambda k, s: curse()(k, s) * (1 if k in (2, 10) else 1.02),
 ]

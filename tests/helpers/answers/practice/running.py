@@ -8,6 +8,7 @@ import math
 import random
 
 import numpy as np
+import torch
 from checks import Right, Unnamed, Wrong
 
 RIGHT: Right = {}
@@ -65,6 +66,14 @@ WRONG["sb3-settings"] = {
     ],
     "the value loss keeps its weight": settings(weight=lambda c: c),
     "the weight is doubled": settings(weight=lambda c: 2 * c),
+    "the weight does not depend on value_coef": [
+        settings(weight=lambda c: 0.5),
+        lambda *args: (64, 1600, 0.5),
+    ],
+    "it stops after a minibatch, not a rollout": [
+        settings(steps=lambda g: math.ceil(g["total"] / (g["rollout"] // g["parts"])) * g["epochs"]),
+        settings(steps=lambda g: g["total"] // (g["rollout"] // g["parts"]) * g["epochs"]),
+    ],
     "the epochs are not counted": settings(steps=lambda g: g["updates"] * g["parts"]),
     "the minibatches are not counted": settings(steps=lambda g: g["updates"] * g["epochs"]),
     "only rollouts are counted": settings(steps=lambda g: g["updates"]),
@@ -81,9 +90,7 @@ WRONG["sb3-settings"] = {
 }
 UNNAMED["sb3-settings"] = [
     settings(steps=lambda g: (g["total"] // g["rollout"] + 1) * g["epochs"] * g["parts"]),
-    lambda *args: (64, 1600, 0.5),
     settings(steps=lambda g: g["updates"] * 80),
-    settings(weight=lambda c: 0.5),
 ]
 
 
@@ -147,13 +154,24 @@ WRONG["first-alarm"] = {
     "the last of the updates": alarm(at="end"),
     "no alarm is an update": [alarm(none=0), alarm(none=len)],
     "it watches the wrong side": alarm(above=lambda x, limit: not x >= limit),
-    "nan is no alarm": alarm(above=lambda x, limit: x > limit),
+    "nan is no alarm": [
+        alarm(above=lambda x, limit: x > limit),
+        lambda gauge, limit, patience: by_windows(
+            np.nan_to_num(gauge, nan=np.nanmax(gauge)), limit, patience
+        ),
+    ],
+    "an alarm at update 0 is taken for none": lambda gauge, limit, patience: (
+        by_windows(gauge, limit, patience) or -1
+    ),
 }
 UNNAMED["first-alarm"] = [
     alarm(above=lambda x, limit: not x < limit),
     lambda gauge, limit, patience: by_windows(gauge[:-1], limit, patience),
     lambda gauge, limit, patience: by_windows(gauge, limit, 3),
     lambda gauge, limit, patience: by_windows(gauge, 0.1, patience),
+    lambda gauge, limit, patience: by_windows(np.abs(gauge), limit, patience),
+    lambda gauge, limit, patience: by_windows(np.nan_to_num(gauge, nan=1.0), limit, patience),
+    alarm(above=lambda x, limit: x > limit and x < math.inf or x != x),
 ]
 
 
@@ -176,7 +194,15 @@ def far_apart(seed, num_envs):
     return [seed * 1_000_000 + i for i in range(num_envs)]
 
 
-RIGHT["hunt-seeds"] = [spawned, drawn, hashed, far_apart]
+RIGHT["hunt-seeds"] = [
+    spawned,
+    drawn,
+    hashed,
+    far_apart,
+    lambda seed, n: torch.tensor([seed * 2**32 + i for i in range(n)]),
+    lambda seed, n: [(seed + i) * (seed + i + 1) // 2 + i for i in range(n)],
+    lambda seed, n: [random.Random(f"{seed} {i}").getrandbits(31) for i in range(n)],
+]
 WRONG["hunt-seeds"] = {
     "a seed is no integer from 0 on": [
         lambda seed, n: np.random.default_rng(seed).random(n),
@@ -188,6 +214,13 @@ WRONG["hunt-seeds"] = {
     "two runs share environments": [
         lambda seed, n: [seed + i for i in range(n)],
         lambda seed, n: [2 * seed + i for i in range(n)],
+    ],
+    "runs of different sizes share environments": lambda seed, n: [seed * n + i for i in range(n)],
+    "two runs far apart share environments": [
+        lambda seed, n: [seed + 1_000_000 * i for i in range(n)],
+        lambda seed, n: [seed + 7919 * i for i in range(n)],
+        lambda seed, n: seed + 2**16 * np.arange(n),
+        lambda seed, n: [seed + 100_003 * (i + 1) for i in range(n)],
     ],
     "many environments run into the next seed": lambda seed, n: [100 * seed + i for i in range(n)],
 }
