@@ -109,6 +109,10 @@ WRONG = {
         "a truncation is taken for an end": but("after = final_values[i, t]", "after = 0.0"),
         "after a truncation the value of the next episode is read": but(CUT, ""),
         "where both are set, truncated wins": but(CUT, "", OVER, OVER + CUT),
+        "final_values are read where nothing was truncated": [
+            but("if truncated[i, t]:", "if not final_values[i, t].isnan():"),
+            but("if truncated[i, t]:", "if final_values[i, t].nan_to_num() != 0:"),
+        ],
         "the last value is not read": but(
             "after = values[i, t + 1]", "after = values[i, t + 1] if t < T - 1 else 0.0"
         ),
@@ -136,5 +140,6 @@ UNNAMED = {
         but("rewards[i, t] + gamma", "rewards[i, t].clamp(-1, 1) + gamma"),
         but("gamma * lam * last", "0.99 * 0.95 * last"),
         but("if truncated[i, t]:", "if truncated[i, t] and t < T - 1:"),
+        but("if truncated[i, t]:", "if truncated[i, t] and final_values[i, t] != 0:"),
     ]
 }

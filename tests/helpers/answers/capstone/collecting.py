@@ -111,6 +111,8 @@ class Buffer:
         return after
 
 
+DRAW = "torch.multinomial(all_logp.exp(), 1)[:, 0]"
+FRESH = "    start = obs", "    start, new = obs, torch.Generator()\n    new.seed()"
 RIGHT = {"capstone-rollout": [like_cleanrl, Buffer(), but()]}
 WRONG = {
     "capstone-rollout": {
@@ -147,8 +149,19 @@ WRONG = {
             "    return batch",
             '    batch["rewards"] = F.pad(batch["rewards"], (1, 0))[:, :-1]\n    return batch',
         ),
-        "always the likeliest action": but(
-            "torch.multinomial(all_logp.exp(), 1)[:, 0]", "all_logp.argmax(-1)"
+        "always the likeliest action": but(DRAW, "all_logp.argmax(-1)"),
+        "torch's seed does not repeat the actions": [
+            but(
+                DRAW,
+                "torch.tensor([np.random.choice(len(p), p=p) for p in all_logp.double().softmax(-1).numpy()])",
+            ),
+            but(DRAW, "torch.multinomial(all_logp.exp(), 1, generator=new)[:, 0]", *FRESH),
+        ],
+        "the actions are the same whatever torch's seed": but(
+            DRAW,
+            "torch.multinomial(all_logp.exp(), 1, generator=new)[:, 0]",
+            "    start = obs",
+            "    start, new = obs, torch.Generator().manual_seed(0)",
         ),
         "a probability, not its logarithm": but("[:, 0]\n        value", "[:, 0].exp()\n        value"),
         "logp is that of the likeliest action": but(
@@ -184,15 +197,15 @@ UNNAMED = {
         but("row = (x, a, logp, reward,", "row = (x, a, logp, reward.clamp(-1, 1),"),
         but("row = (x, a, logp,", "row = (x, a, logp * 2,"),
         but("append(last)", "append(last + 1)"),
-        but("torch.multinomial(all_logp.exp(), 1)[:, 0]", "torch.randint(all_logp.shape[1], (len(x),))"),
-        but("torch.multinomial(all_logp.exp(), 1)[:, 0]", "torch.multinomial((2 * all_logp).exp(), 1)[:, 0]"),
+        but(DRAW, "torch.randint(all_logp.shape[1], (len(x),))"),
+        but(DRAW, "torch.multinomial((2 * all_logp).exp(), 1)[:, 0]"),
         but("row = (x,", "row = (x.round(),"),
         but(
-            "torch.multinomial(all_logp.exp(), 1)[:, 0]",
+            DRAW,
             "torch.multinomial(all_logp.exp()[:1], len(x), True)[0]",
         ),
         but(
-            "torch.multinomial(all_logp.exp(), 1)[:, 0]",
+            DRAW,
             "torch.multinomial(all_logp.exp(), 1)[:1, 0].expand(len(x)).clone()",
         ),
         but("value, final_value)", "value + 0.1, final_value)"),

@@ -91,7 +91,14 @@ WRONG = {
         "advantages are normalised here": but(
             "    G = ", "    A = (A - A.mean()) / (A.std(correction=0) + 1e-8)\n    G = "
         ),
-        "clip_eps is not used": but("1 - clip_eps, 1 + clip_eps", "0.8, 1.2"),
+        "clip_eps is not used": [
+            but("1 - clip_eps, 1 + clip_eps", "0.8, 1.2"),
+            but("1 - clip_eps, 1 + clip_eps", "0.9, 1.1"),
+        ],
+        "clipped samples count for nothing": [
+            but("torch.minimum(first, second)", "(first * ((r - 1).abs() <= clip_eps + 1e-6))"),
+            but("torch.minimum(first, second)", "torch.where(first <= second, first, 0)"),
+        ],
         "values and returns meet crosswise": but(".squeeze(-1)", ""),
         "value_coef is not used": [
             but("value_coef * value_loss", "value_loss"),
@@ -101,6 +108,11 @@ WRONG = {
         "the value loss has the wrong sign": but("+ value_coef", "- value_coef"),
         "no half in the value loss": but("0.5 * ((v", "((v"),
         "the error is not squared": but("0.5 * ((v - G) ** 2)", "0.5 * ((v - G).abs())"),
+        "large errors count less": [
+            but("0.5 * ((v - G) ** 2)", "F.huber_loss(v, G, reduction='none', delta=2.5)"),
+            but("0.5 * ((v - G) ** 2)", "F.smooth_l1_loss(v, G, reduction='none')"),
+            but("0.5 * ((v - G) ** 2)", "0.5 * ((v - G) ** 2).clamp(max=9)"),
+        ],
         "the entropy has the wrong sign": [
             but("- entropy_coef", "+ entropy_coef"),
             but("entropy = -(", "entropy = ("),
@@ -120,15 +132,16 @@ WRONG = {
                 "    taken = taken.detach()\n    r = ",
                 "entropy = -(logp.exp() * logp)",
                 "entropy = -(logp.exp() * logp).detach()",
-            )
+            ),
+            but("    r = ", "    taken = taken.detach()\n    r = "),
         ],
+        "the entropy trains nothing": but("(logp.exp() * logp)", "(logp.exp() * logp).detach()"),
         "the critic gets no gradient": but(".squeeze(-1)\n", ".squeeze(-1).detach()\n"),
     }
 }
 UNNAMED = {
     "capstone-loss": [
         but("r * A, ", "r * A.abs(), "),
-        but("0.5 * ((v - G) ** 2)", "F.huber_loss(v, G, reduction='none', delta=2.5)"),
         but("1 - clip_eps, 1 + clip_eps", "1 / (1 + clip_eps), 1 + clip_eps"),
         but("logp.exp() * logp).sum(-1)", "logp[:, :2].exp() * logp[:, :2]).sum(-1)"),
         but("    r = ", "    A = A.clamp(-5, 5)\n    r = "),

@@ -125,6 +125,33 @@ WRONG = {
         "an epoch is not shuffled": [
             but("torch.randperm(n)", "torch.arange(n)"),
             but("torch.randperm(n)", "torch.randperm(n) if epoch == 0 else torch.arange(n)"),
+            but(
+                "torch.randperm(n)",
+                "torch.arange(n).view(A0.shape).T.flatten()",
+                "    n = len(obs)",
+                "    n, A0 = len(obs), batch['logp']",
+            ),
+        ],
+        "whole environments stay together": but(
+            "torch.randperm(n)",
+            "torch.arange(n).view(A0.shape)[torch.randperm(len(A0))].flatten()",
+            "    n = len(obs)",
+            "    n, A0 = len(obs), batch['logp']",
+        ),
+        "whole steps of time stay together": but(
+            "torch.randperm(n)",
+            "torch.arange(n).view(A0.shape).T[torch.randperm(A0.shape[1])].flatten()",
+            "    n = len(obs)",
+            "    n, A0 = len(obs), batch['logp']",
+        ),
+        "every update has the same order": [
+            but(
+                "torch.randperm(n)",
+                "torch.randperm(n, generator=new)",
+                "    n = len(obs)",
+                "    n, new = len(obs), torch.Generator().manual_seed(0)",
+            ),
+            but("    n = len(obs)", "    n = len(obs)\n    torch.manual_seed(0)"),
         ],
         "shuffled once for all epochs": but(
             "        order = torch.randperm(n)\n", "", BEGIN, "    order = torch.randperm(n)\n" + BEGIN

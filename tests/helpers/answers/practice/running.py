@@ -171,7 +171,7 @@ UNNAMED["first-alarm"] = [
     lambda gauge, limit, patience: by_windows(gauge, 0.1, patience),
     lambda gauge, limit, patience: by_windows(np.abs(gauge), limit, patience),
     lambda gauge, limit, patience: by_windows(np.nan_to_num(gauge, nan=1.0), limit, patience),
-    alarm(above=lambda x, limit: x > limit and x < math.inf or x != x),
+    alarm(above=lambda x, limit: (x > limit and x < math.inf) or x != x),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import Answer, Findings, Property, Stop, close, recognise, words
+from .. import Answer, Findings, Property, Stop, close, either, recognise, words
 from ..findings import as_array
 from ..probes import Problem, agrees, random_problems, tensor
 from . import GAE as CHAPTER
@@ -33,6 +33,8 @@ def capstone_gae(answer: Answer) -> Findings:
                 after = p.values[i, k + 1]
                 if cut and reads != "the reset value at a truncation":
                     after = 0.0 if reads == "truncation as termination" else p.final_values[i, k]
+                if reads == "wherever it is a number" and not np.isnan(p.final_values[i, k]):
+                    after = p.final_values[i, k]
                 if over and reads != "no ends" and not (cut and reads == "truncation wins"):
                     after = 0.0
                 if k == steps - 1 and reads == "nothing after the last step" and not cut:
@@ -49,6 +51,7 @@ def capstone_gae(answer: Answer) -> Findings:
     cuts[1, 2] = cuts[0, 1] = True  # where both are set, terminated wins
     final = np.full((2, 5), np.nan)
     final[1, 2], final[0, 1] = 5.0, 7.0
+    final[0, 0], final[0, 3], final[1, 4] = 6.0, -9.0, 0.0  # these say nothing, as nan does elsewhere
     probe = Problem(
         rewards=np.array([[1.0, 0, 2, 0, 1], [0, 1, 0, 3, 0]]),
         values=np.array([[1.0, 2, 0, 4, 1, 8], [2, 0, 1, 3, 4, 2]]),
@@ -69,6 +72,7 @@ def capstone_gae(answer: Answer) -> Findings:
         yield from recognise(0.0, {"entries that say nothing are read": True})
         return
     right, values = slow(probe), probe.values[:, :-1]
+    zeros = Problem(**vars(probe) | {"final_values": np.where(final == 0, np.nan, final)})
     yield from recognise(
         advantages,
         {
@@ -81,6 +85,9 @@ def capstone_gae(answer: Answer) -> Findings:
                 probe, "the reset value at a truncation"
             ),
             "where both are set, truncated wins": slow(probe, "truncation wins"),
+            "final_values are read where nothing was truncated": either(
+                *(slow(p, "wherever it is a number") for p in (probe, zeros))
+            ),
             "the last value is not read": slow(probe, "nothing after the last step"),
             "lam is not used": slow(probe, lam=1.0),
             "only one step": slow(probe, lam=0.0),
@@ -113,7 +120,8 @@ def capstone_gae(answer: Answer) -> Findings:
         over, cut = rng.random(shape) < often, rng.random(shape) < often
         scale = rng.choice([0.01, 1, 100])
         final = scale * rng.normal(size=shape)
-        final[~cut] = np.nan
+        final[rng.random(shape) < 0.2] = 0.0  # a value like any other, where a step was truncated
+        final[~cut & (rng.random(shape) < rng.choice([0.0, 0.5, 1.0]))] = np.nan
         return {
             "rewards": scale * rng.normal(size=shape),
             "values": scale * rng.normal(size=(shape[0], shape[1] + 1)),

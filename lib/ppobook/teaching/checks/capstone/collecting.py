@@ -128,6 +128,8 @@ def capstone_rollout(answer: Answer) -> Findings:
     likeliest = made.all_logp(log["obs"]).argmax(-1)
     finals, last = batch["final_values"][cut], batch["values"][:, -1]
     stored = batch["actions"].astype(int) % 3
+    moved = np.argwhere((np.abs(batch["obs"] - log["obs"]) > 1e-4).any(-1))
+    i, t = moved[0] if len(moved) else (0, 0)  # the first entry that is another
     yield from recognise(
         batch["obs"][0, 0],
         {
@@ -165,6 +167,9 @@ def capstone_rollout(answer: Answer) -> Findings:
             "old observations come back": wrong["the observations that come back"]
             and (close(made.after, made.given) or close(made.after, log["obs"][:, -1])),
         },
+        where=f"environment {i}, step {t}",
+        there=batch["obs"][i, t],
+        wanted=log["obs"][i, t],
         first=made.given[0],
         shown=log["obs"][0, 0],
         then=made.shown[0, 0],
@@ -173,6 +178,24 @@ def capstone_rollout(answer: Answer) -> Findings:
         finals=finals[:4],
     )
     yield from _entry_by_entry(wrong, "in 20 steps of 3 environments")
+
+    def drawn(seed: int) -> np.ndarray:
+        torch.manual_seed(4)
+        one = Made(num_envs=3, size=2, actions=3, longest=4, seed=2)
+        torch.manual_seed(seed)
+        one.run(answer, steps=20)
+        return one.log["actions"]
+
+    same, again, other = drawn(5), drawn(5), drawn(6)
+    yield from recognise(
+        0.0,
+        {
+            "torch's seed does not repeat the actions": bool((same != again).any()),
+            "the actions are the same whatever torch's seed": bool((same == other).all()),
+        },
+        differ=int((same != again).sum()),
+        size=same.size,
+    )
 
     # Actions come with the policy's probabilities: one state, many steps.
     many = Made(num_envs=10, size=2, actions=3, longest=5, seed=3)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import Answer, Findings, Mistake, Property, as_array, close, either, recognise
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, gradients, random_problems
 from . import WHOLE as CHAPTER
 
@@ -80,7 +80,12 @@ def capstone_loss(answer: Answer) -> Findings:
                 a, np.log(0.5) * a, np.sort([0.5 * a, 0.8 * a], axis=0)[0]
             ),
             "advantages are normalised here": either(0 * a),
-            "clip_eps is not used": not close(wide, 1.4) and close(wide, single[2]),
+            "clipped samples count for nothing": either(
+                r * a * (r == box), np.where(r * a <= box * a, r * a, 0.0)
+            ),
+            "clip_eps is not used": not close(wide, 1.4)
+            and close(wide, single[2])
+            and close(single[[0, 1, 4, 5]], (r * a)[[0, 1, 4, 5]]),
         },
         good=single[:3],
         bad=single[3:],
@@ -90,6 +95,7 @@ def capstone_loss(answer: Answer) -> Findings:
     # The value's part alone, then the entropy's. One sample, then two, where broadcasting shows.
     one = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 1.0, 0.0)
     half = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 0.5, 0.0)
+    far = value(probe([1.0], [0.0], [5.0], [1.0]), 0.2, 1.0, 0.0)
     two = value(probe([1.0, 1.0], [0.0, 0.0], [1.0, 5.0], [1.0, 5.0]), 0.2, 1.0, 0.0)
     spread = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 1.0)
     more = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 0.1)
@@ -101,17 +107,17 @@ def capstone_loss(answer: Answer) -> Findings:
             "no value loss": close(one, 0),
             "the value loss has the wrong sign": one < 0,
             "no half in the value loss": 4.0,
-            "the error is not squared": either(1.0)
-            if close(value(probe([1.0], [0.0], [5.0], [1.0]), 0.2, 1.0, 0.0), 2 * one)
-            else False,
+            "the error is not squared": close(far, 2 * one),
             "the entropy has the wrong sign": spread > 0.1,
             "no entropy bonus": close(spread, 0),
             "the entropy is summed, not averaged": close(spread, -2 * np.log(2)),
             "entropy_coef is not used": close(spread, more),
+            "large errors count less": far < 3.9 * one,
         },
         two=two,
         spread=spread,
         half=half,
+        far=far,
     )
     uneven = probe([1.0], [0.0])
     uneven[0] = torch.tensor([[2.0, 0.0]])
@@ -123,29 +129,35 @@ def capstone_loss(answer: Answer) -> Findings:
         real=real,
     )
 
-    # Nothing but the networks is trained.
-    leaves = [torch.tensor(x, requires_grad=True) for x in ([0.3, 1.2], [1.0, -2.0], [0.5, 2.0])]
-    arguments = probe([1.1, 0.9], [1.0, -2.0], [1.0, 3.0])
-    arguments[0].requires_grad_(), arguments[1].requires_grad_()
-    arguments[3], arguments[4], arguments[5] = leaves
-    came = ask(*arguments, 0.2, 0.5, 0.01)
-    as_array(came, (), "your loss")
-    slopes = gradients(came, *leaves, *arguments[:2])
-    moved = [bool(np.abs(slope).max() > 1e-7) for slope in slopes]
+    # Nothing but the networks is trained, and each of the three parts trains its own.
+    def slopes(*coefficients: float, advantages: tuple[float, float] = (1.0, -2.0)) -> list[bool]:
+        """Whether a gradient reaches the logits, the values, and the batch's three numbers."""
+        arguments = probe([1.1, 0.9], advantages, [1.0, 3.0], [0.5, 2.0])
+        arguments[0] = torch.tensor([[0.05, -0.05], [0.05, -0.05]])
+        leaves = [one.requires_grad_() for one in (*arguments[:2], *arguments[3:])]
+        came = ask(*arguments, *coefficients)
+        as_array(came, (), "your loss")
+        return [bool(np.abs(slope).max() > 1e-7) for slope in gradients(came, *leaves)]
+
+    whole, bonus = slopes(0.2, 0.5, 0.01), slopes(0.2, 0.5, 1.0, advantages=(0.0, 0.0))
     yield from recognise(
         0.0,
         {
-            "the old log-probability is trained": moved[0],
-            "the advantages are trained": moved[1],
-            "the returns are trained": moved[2],
-            "the policy gets no gradient": not moved[3],
-            "the critic gets no gradient": not moved[4],
+            "the old log-probability is trained": whole[2],
+            "the advantages are trained": whole[3],
+            "the returns are trained": whole[4],
+            "the policy gets no gradient": not slopes(0.2, 0.5, 0.0)[0],
+            "the critic gets no gradient": not whole[1],
+            "the entropy trains nothing": not bonus[0],
         },
     )
+    right = np.sort([r * a, box * a], axis=0)[0]
     yield Property(
         "each part is what the box says, for single samples",
-        close(single, np.sort([r * a, box * a], axis=0)[0]) and close(one, 2) and close(spread, -np.log(2)),
-        f"the clipped objective is {single.tolist()}, the value loss {one:.3g}, the entropy {-spread:.3g}",
+        close(single, right) and close(one, 2) and close(spread, -np.log(2)),
+        f"for r = {numbers(ratios)} with A = {numbers(worth)} minus your loss is {numbers(single)}, and should "
+        f"be {numbers(right)}; a value of 3 where the return is 1 costs {one:.3g} (2); an entropy of 0.693 "
+        f"adds {spread:.3g} (-0.693)",
     )
 
     def slow(p: Problem) -> float:

@@ -176,6 +176,11 @@ class Case:
         return [float(np.sqrt((slope**2).sum())) for slope in self.optimizer.slopes[k]]
 
 
+def _together(steps: list[set[int]], rows: np.ndarray) -> bool:
+    """Whether each step holds at least one of the rows as a whole, as chance hardly ever makes it."""
+    return all(any({*row} <= step for row in rows.tolist()) for step in steps)
+
+
 @CHAPTER.check("capstone-update", section="sec-ppo-loop")
 def capstone_update(answer: Answer) -> Findings:
     case = Case(num_envs=4, steps=6)
@@ -184,7 +189,11 @@ def capstone_update(answer: Answer) -> Findings:
     taken, everything = len(steps), set(range(24))
     epochs = [steps[4 * e : 4 * e + 4] for e in range(3)]
     covered = [set().union(*epoch) if epoch else set() for epoch in epochs]
-    contiguous = [{*range(6 * i, 6 * i + 6)} for i in range(4)]
+    grid = np.arange(24).reshape(4, 6)
+    in_order = [[{*rows} for rows in order.reshape(4, 6).tolist()] for order in (grid, grid.T.ravel())]
+    second = Case(num_envs=4, steps=6)
+    second.run(answer, epochs=1, minibatches=4)
+    repeated = epochs[0] == [set(rows.tolist()) for rows in second.optimizer.samples]
     # Many readers look at everything first; what counts is what a step was taken with.
     whole = taken > 0 and all(step == everything for step in steps)
     yield from recognise(
@@ -199,8 +208,11 @@ def capstone_update(answer: Answer) -> Findings:
             "networks are asked about no sample": any(not step for step in steps),
             "the batch is not covered": covered != [everything] * 3,
             "minibatches of different sizes": {len(step) for step in steps} != {6},
-            "an epoch is not shuffled": contiguous in epochs,
+            "whole environments stay together": _together(steps, grid) and in_order[0] not in epochs[:1],
+            "whole steps of time stay together": _together(steps, grid.T) and in_order[1] not in epochs[:1],
+            "an epoch is not shuffled": any(order in epochs for order in in_order),
             "shuffled once for all epochs": len({frozenset(map(frozenset, e)) for e in epochs}) == 1,
+            "every update has the same order": repeated,
         },
         taken=taken,
         steps=12,
