@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import nn
+from torch.distributions import Categorical
 
 from . import advantages as _gae
 from . import collecting as _rollout
@@ -153,6 +154,41 @@ def seeded_each(policy, env_id, episodes, seed):
     return [play(k) for k in range(episodes)]
 
 
+def side_by_side(policy, env_id, episodes, seed):
+    """The first episodes to end, of eight environments."""
+    torch.manual_seed(seed)
+    mode = AutoresetMode.SAME_STEP
+    envs = SyncVectorEnv([lambda: gym.make(env_id) for _ in range(8)], autoreset_mode=mode)
+    obs, _ = envs.reset(seed=seed)
+    totals, found = np.zeros(8), []
+    while len(found) < episodes:
+        with torch.no_grad():
+            actions = torch.multinomial(policy(torch.tensor(obs)).softmax(-1), 1)[:, 0]
+        obs, rewards, terminated, truncated, _ = envs.step(actions.numpy())
+        totals += rewards
+        for i in np.flatnonzero(terminated | truncated):
+            found.append(totals[i])
+            totals[i] = 0
+    return np.array(found[:episodes])
+
+
+def a_new_one_each(policy, env_id, episodes, seed):
+    """A new environment for each episode."""
+    found = np.zeros(episodes, dtype=np.float32)
+    torch.manual_seed(seed)
+    for k in range(episodes):
+        env = gym.make(env_id)
+        obs, _ = env.reset(seed=seed + 1_000 * k)
+        done = False
+        while not done:
+            action = Categorical(logits=policy(torch.from_numpy(obs)).detach()).sample()
+            obs, reward, terminated, truncated, _ = env.step(int(action))
+            found[k] += reward
+            done = terminated or truncated
+        env.close()
+    return torch.from_numpy(found)
+
+
 class Controller(nn.Module):
     """On CartPole, the way in which the pole leans and falls; in a probe, the exact answer."""
 
@@ -227,7 +263,7 @@ class Backwards(Controller):
 
 RIGHT = {
     "capstone-loop": [but(), Trainer(), functional],
-    "capstone-evaluate": [look(), seeded_each],
+    "capstone-evaluate": [look(), seeded_each, a_new_one_each],
     "capstone-learning": [learned(), learned(lambda env_id, seed: Controller(env_id, 4.0 + 0.1 * seed))],
 }
 WRONG = {
@@ -324,6 +360,7 @@ WRONG = {
             "        found.append",
             "        if terminated and len(found) < episodes: found.append",
         ),
+        "episodes side by side, the first to end": side_by_side,
         "the returns add up": look(
             "        rewards = []\n", "", "    found = []", "    found, rewards = [], []"
         ),

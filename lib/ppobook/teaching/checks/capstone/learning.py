@@ -62,6 +62,8 @@ def capstone_evaluate(answer: Answer) -> Findings:
                 if terminated:
                     gone.append(sum(rewards))
                 rewards = []
+    played = [tape.steps for tape in one.tapes if tape.steps]
+    begun = len(sums) + sum(not (steps[-1][3] or steps[-1][4]) for steps in played)
     share = float(np.mean(one.actions)) if one.actions else 0.0
     given = [seed for seed in one.seeds if seed is not None]
     got = one.returns
@@ -74,7 +76,8 @@ def capstone_evaluate(answer: Answer) -> Findings:
             "the last reward is left out": _same(got, without),
             "returns are discounted": any(_same(got, found) for found in discounted.values()),
             "truncated episodes are left out": _same(got, gone[:400]) and not _same(got, sums[:400]),
-            "the returns add up": close(got, np.cumsum(sums[:400])) if len(sums) >= 400 else False,
+            "episodes side by side, the first to end": len(played) > 1 and begun > 400,
+            "the returns add up": len(sums) >= 400 and close(got, np.cumsum(sums[:400])),
             "lengths, not returns": _same(got, _lengths(one.tapes)[:400]),
             "every episode has the same seed": len(given) > 1 and len(set(given)) == 1,
             "the environment has no seed": not given,
@@ -83,6 +86,8 @@ def capstone_evaluate(answer: Answer) -> Findings:
         },
         share=share,
         episodes=len(sums),
+        begun=begun,
+        environments=len(played),
     )
     yield Property(
         "one return for each episode, the plain sum of its rewards",
