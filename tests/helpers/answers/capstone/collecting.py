@@ -153,7 +153,7 @@ WRONG = {
         "torch's seed does not repeat the actions": [
             but(
                 DRAW,
-                "torch.tensor([np.random.choice(len(p), p=p) for p in all_logp.double().softmax(-1).numpy()])",
+                "torch.tensor([np.random.choice(3, p=p) for p in all_logp.double().softmax(-1).numpy()])",
             ),
             but(DRAW, "torch.multinomial(all_logp.exp(), 1, generator=new)[:, 0]", *FRESH),
         ],
