@@ -116,7 +116,7 @@ def agrees(
     by : arguments whose gradients are compared too, with central differences of `slow`: the answer is a loss
     held : arguments that carry a graph and that no gradient may reach
     value : False where only the gradient is asked for
-    arrays : True where the answer gets NumPy arrays as they were drawn: float64, or whole numbers
+    arrays : True where the answer gets NumPy arrays as they were drawn: float64, or integers
     tolerance : relative to the largest number of what must come
     """
     problems = sorted(problems, key=_size)

@@ -52,7 +52,7 @@ WRONG["performance-profile"] = {
     ),
     "a tie counts half": profile(lambda x, t: (x > t) + 0.5 * (x == t)),
     "equal returns count once": lambda returns, thresholds: profile()(np.unique(returns), thresholds),
-    "shares are cut to whole numbers": in_place,
+    "shares are cut to integers": in_place,
 }
 UNNAMED["performance-profile"] = [
     lambda r, t: profile()(r, t) * 4 / 4 if len(r) > 1 else np.ones(len(t)),
@@ -77,7 +77,7 @@ def by_ranks(ours, theirs):
 
 
 def halves_in_place(ours, theirs):
-    """The points of each of ours, in whole numbers where the returns are."""
+    """The points of each of ours, in integers where the returns are."""
     points = np.zeros_like(ours)
     for i, x in enumerate(ours):
         points[i] = (x > theirs).mean() + (x == theirs).mean() / 2

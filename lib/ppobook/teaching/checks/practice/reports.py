@@ -35,14 +35,14 @@ def performance_profile(answer: Answer) -> Findings:
         },
     )
     whole = as_array(answer(returns.astype(int), thresholds.astype(int)), (4,))
-    yield from recognise(whole, {"shares are cut to whole numbers": [0, 0, 1, 0]})
+    yield from recognise(whole, {"shares are cut to integers": [0, 0, 1, 0]})
     one = as_array(answer(np.array([3.0]), np.array([1.0, 2.0, 5.0])), (3,))
     yield Property("one seed is above its thresholds or it is not", close(one, [1, 1, 0]), numbers(one))
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         returns = rng.choice([1.0, 100.0]) * rng.integers(-5, 6, size=rng.integers(1, 9))
         thresholds = rng.choice([1.0, 100.0]) * rng.integers(-6, 7, size=rng.integers(1, 9))
-        kind = rng.choice(["int", "float"])  # many environments pay in whole numbers
+        kind = rng.choice(["int", "float"])  # many environments pay in integers
         return {"returns": returns.astype(kind), "thresholds": thresholds.astype(kind)}
 
     def slow(p: Problem) -> list[float]:
