@@ -489,8 +489,8 @@ def test_a_setting_that_may_be_none(given, kept):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("temperature", 0, "temperature must be a number above 0, got 0"),
-        ("temperature", "x", "temperature must be a number above 0, got 'x'"),
+        ("temperature", 0, "temperature must be a number above 0, or None, got 0"),
+        ("temperature", "x", "temperature must be a number above 0, or None, got 'x'"),
         ("memory", None, r"memory must be a number in \[0, 1\], got None"),
         ("memory", "none", r"memory must be a number in \[0, 1\], got 'none'"),
         ("word", 3, "word .*3"),

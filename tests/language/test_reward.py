@@ -1,6 +1,7 @@
 """A reward model against loops over single tokens, and what is said of how far it can be trusted."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -359,6 +360,7 @@ class Oracle:
 
     def __init__(self, function, zero=0.0):
         self.pooled, self.zero = function, torch.tensor(zero)
+        self.body = SimpleNamespace(vocab_size=WORLD.tokenizer.vocab_size)
 
 
 def slow_error(gap, bins=10):
