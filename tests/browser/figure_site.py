@@ -62,6 +62,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "entropy": (figures.entropy_collapse, "Twelve policies over four arms"),
     "parts": (figures.loss_parts, "Bars: what each part adds to PPO's loss"),
     "sweep": (figures.lambda_sweep, "Above, the weights (1 − λ) λ^(n−1)"),
+    "maps": (figures.measured_maps, "A map of the mean return by clip range ε"),
 }
 
 

@@ -465,6 +465,7 @@ MAKERS = {
     "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,
+    "maps": figures.measured_maps,
     "parts": figures.loss_parts,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
+    from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
@@ -50,6 +51,7 @@ __all__ = [
     "lambda_sweep",
     "loss_batch",
     "loss_parts",
+    "measured_maps",
     "modules",
     "simplex_step",
     "single_pull",
@@ -76,6 +78,7 @@ _HOME = {
     "lambda_sweep": "_sweep",
     "loss_batch": "_parts",
     "loss_parts": "_parts",
+    "measured_maps": "_maps",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

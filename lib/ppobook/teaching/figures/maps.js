@@ -1,0 +1,217 @@
+// Maps of PPO's settings. The reader points at a cell and sees its ten seeds: how each ended, in which update it fell, and
+// in which each gauge first rang.
+
+const STYLE_OF_MAPS = `
+  .maps .row .row { gap: 6px; }
+  .maps .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .maps .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
+  .maps .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
+  .maps .map { cursor: pointer; touch-action: pan-y; }
+  .maps .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 8px 0 0; padding: 0; list-style: none; font-size: 14px; }
+  .maps .key svg { display: inline-block; width: 14px; height: 14px; margin-right: 5px; vertical-align: -2px; }
+  .maps table { border-collapse: collapse; width: 100%; margin: 10px 0 0; font-size: 14px; }
+  .maps th, .maps td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
+  .maps th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
+  .maps thead th { font-weight: 600; vertical-align: bottom; }
+  .maps .says { margin: 10px 0 0; min-height: 3em; }
+  @container (max-width: 560px) {
+    .maps .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
+    .maps .panels { grid-template-columns: 1fr; gap: 14px; }
+    .maps .says { min-height: 5.8em; }
+  }
+`;
+const SHAPES_OF_GAUGES = {
+  kl: (x, y, r) => svg("circle", { cx: x, cy: y, r, fill: "var(--ppo)" }),
+  clip: (x, y, r) => svg("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r, fill: "var(--good)" }),
+  ev: (x, y, r) => svg("path", { d: `M${x} ${y - r}L${x + 1.2 * r} ${y + r}H${x - 1.2 * r}Z`, fill: "var(--trpo)" }),
+  entropy: (x, y, r) => svg("path", { d: `M${x} ${y - 1.3 * r}L${x + 1.3 * r} ${y}L${x} ${y + 1.3 * r}L${x - 1.3 * r} ${y}Z`, fill: "var(--vanilla)" }),
+};
+
+// A cell's text: mean, low and high / the gauges' worst values / for each run its end, its fall, and when each gauge rang.
+function cellOf(text, gauges) {
+  const numbers = (part) => part.split(" ").map((entry) => (entry === "-" ? null : Number(entry)));
+  const [[mean, low, high], worst, ...runs] = text.split("/").map(numbers);
+  return {
+    mean, low, high,
+    worst: Object.fromEntries(gauges.map(({ name }, k) => [name, worst[k]])),
+    runs: runs.map(([final, fell, ...rang]) => ({ final, fell, rang: Object.fromEntries(gauges.map(({ name }, k) => [name, rang[k]])) })),
+  };
+}
+const countOf = (runs, holds) => runs.filter(holds).length;
+// How many updates before a fall a gauge rang, in the runs where it did.
+const leadsOf = (runs, gauge) => runs.filter((run) => run.fell !== null && run.rang[gauge] !== null && run.rang[gauge] < run.fell).map((run) => run.fell - run.rang[gauge]);
+function medianOf(values) {
+  const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "maps", STYLE_OF_MAPS);
+  root.setAttribute("aria-label", "Interactive figure: measured maps of PPO's settings");
+  const gauges = model.get("gauges"), rates = model.get("rates"), top = model.get("top"), updates = model.get("updates");
+  const maps = model.get("maps").map((map) => ({ ...map, cells: map.cells.map((text) => cellOf(text, gauges)) }));
+  const NAMES = ["map", "row", "column"];
+  const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
+  let telling = false;
+
+  // What a cell of the map may show: a number, and how much of the colour that is.
+  const views = [
+    { words: "mean return at the end", colour: "ppo", of: (cell) => cell.mean, full: top },
+    { words: "seeds that fell", colour: "bad", of: (cell) => countOf(cell.runs, (run) => run.fell !== null) },
+    ...gauges.map(({ name, title }) => ({ words: `seeds with ${title}`, colour: "muted", of: (cell) => countOf(cell.runs, (run) => run.rang[name] !== null) })),
+  ];
+  const here = () => maps[at.map].cells[at.row * rates.length + at.column];
+
+  // Controls
+  const choose = html("select", { id: "map", onchange: () => { const map = Number(choose.value); move({ map, row: maps[map].base }); } },
+    ...maps.map((map, i) => html("option", { value: i }, `${map.title} (${map.about})`)));
+  const view = html("select", { id: "view", onchange: () => draw() }, ...views.map(({ words }, i) => html("option", { value: i }, words)));
+  const shown = {}, labels = {}, sliders = {};
+  const control = (name) => {
+    shown[name] = html("span", { class: "number shown" });
+    labels[name] = html("label", { for: name });
+    sliders[name] = html("input", { type: "range", id: name, min: 0, step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
+    return [html("span", {}, labels[name], " ", shown[name]), sliders[name]];
+  };
+
+  const W = 340, H = 308, M = { left: 38, right: 340, top: 8, bottom: 252 };
+  const S = { left: 6, right: 212, ends: [238, 332], top: 8, bottom: 252 };
+  const grid = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "map", role: "img" });
+  const seeds = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const point = (event) => {
+    const box = grid.getBoundingClientRect(), rows = maps[at.map].values.length;
+    const across = (((event.clientX - box.left) / box.width) * W - M.left) / (M.right - M.left);
+    const up = (M.bottom - ((event.clientY - box.top) / box.height) * H) / (M.bottom - M.top);
+    const inside = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
+    move({ column: inside(across, rates.length), row: inside(up, rows) });
+  };
+  grid.addEventListener("pointerdown", (event) => { grid.setPointerCapture(event.pointerId); point(event); });
+  grid.addEventListener("pointermove", (event) => { if (grid.hasPointerCapture(event.pointerId)) point(event); });
+
+  const facts = {};
+  const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
+  const title = html("div", { class: "title" }), axes = html("div", { class: "quiet" }), says = html("p", { class: "says" });
+  const picture = (...shapes) => svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, ...shapes);
+  const fallMark = (x, y, half) => svg("rect", { x: x - 1.75, y: y - half, width: 3.5, height: 2 * half, fill: "var(--bad)" });
+
+  root.prepend(
+    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "map" }, "Map of"), choose), html("span", { class: "row" }, html("label", { for: "view" }, "Cells show"), view)),
+    html("div", { class: "settings" }, ...control("row"), ...control("column")),
+    html("div", { class: "panels" },
+      html("div", {}, title, axes, grid),
+      html("div", {}, html("div", { class: "title" }, "Ten seeds, the best first"), html("div", { class: "quiet" }, "when each gauge first rang"), seeds)),
+    html("ul", { class: "key" },
+      ...gauges.map((gauge) => html("li", {}, picture(SHAPES_OF_GAUGES[gauge.name](7, 7, 4.5)), gauge.title)),
+      html("li", {}, picture(fallMark(7, 7, 7)), "the return fell")),
+    html("p", { class: "number" }, "Return at the end: ", number("b", "mean"), " on average, 95 % interval ", number("span", "low"), " to ", number("span", "high"), ". ", number("b", "fell"), " of 10 seeds fell on the way."),
+    html("table", {},
+      html("thead", {}, html("tr", {}, ...["Gauge", "worst value (median)", "rang in seeds", "before a fall"].map((words) => html("th", { scope: "col" }, words)))),
+      html("tbody", {}, ...gauges.map((gauge) => html("tr", {}, html("th", { scope: "row" }, gauge.title),
+        ...["worst", "rang", "ahead"].map((column) => number("td", `${gauge.name}-${column}`)))))),
+    says);
+
+  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
+  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
+
+  function drawMap() {
+    const map = maps[at.map], { of, full = 10, colour, words } = views[Number(view.value)], rows = map.values.length;
+    const wide = (M.right - M.left) / rates.length, high = (M.bottom - M.top) / rows;
+    const parts = [];
+    map.cells.forEach((cell, i) => {
+      const x = M.left + (i % rates.length) * wide, y = M.bottom - (Math.floor(i / rates.length) + 1) * high, value = of(cell);
+      parts.push(svg("rect", { x, y, width: wide, height: high, fill: `var(--${colour})`, "fill-opacity": (0.55 * value) / full }));
+      parts.push(text(x + wide / 2, y + high / 2 + 5, format(value, 0), { "text-anchor": "middle", "font-size": 14, class: "number" }));
+    });
+    map.values.forEach((value, row) => parts.push(text(M.left - 6, M.bottom - (row + 0.5) * high + 5, value, { "text-anchor": "end" })));
+    rates.forEach((rate, column) => parts.push(text(M.left + (column + 0.5) * wide, M.bottom + 17, rate, { "text-anchor": "middle" })));
+    parts.push(svg("rect", { x: M.left + at.column * wide + 1.5, y: M.bottom - (at.row + 1) * high + 1.5, width: wide - 3, height: high - 3, fill: "none", stroke: "var(--ink)", "stroke-width": 3, rx: 2 }));
+    grid.replaceChildren(...parts);
+    title.textContent = words[0].toUpperCase() + words.slice(1);
+    axes.textContent = `${map.title} ↑, learning rate →`;
+    set(grid, { "aria-label": `Map of ${map.title} by learning rate, ${map.about}. Cells show ${words}. ${map.values.map((value, row) => `${map.title} ${value}: ${map.cells.slice(row * rates.length, (row + 1) * rates.length).map((cell) => format(of(cell), 0)).join(", ")}`).join("; ")}.` });
+  }
+
+  function drawSeeds(cell) {
+    const parts = [], slot = (S.bottom - S.top) / cell.runs.length;
+    const x = (update) => S.left + (update / updates) * (S.right - S.left);
+    const end = (value) => S.ends[0] + (value / top) * (S.ends[1] - S.ends[0]);
+    parts.push(svg("rect", { x: end(cell.low), y: S.top, width: Math.max(end(cell.high) - end(cell.low), 0.5), height: S.bottom - S.top, fill: "var(--faint)" }));
+    parts.push(line(end(cell.mean), S.top, end(cell.mean), S.bottom, { stroke: "var(--ink)", "stroke-width": 2 }));
+    cell.runs.forEach((run, i) => {
+      const y = S.top + (i + 0.5) * slot;
+      parts.push(line(S.left, y + slot / 2, S.right, y + slot / 2, { stroke: "var(--faint)" }));
+      if (run.fell !== null) parts.push(fallMark(x(run.fell), y, slot / 2 - 1));
+      gauges.forEach(({ name }, lane) => {
+        if (run.rang[name] !== null) parts.push(SHAPES_OF_GAUGES[name](x(run.rang[name]), y + (lane - 1.5) * (slot / 4.6), 3));
+      });
+      parts.push(svg("circle", { cx: end(run.final), cy: y, r: 5, fill: "var(--ppo)", stroke: "var(--paper)", "stroke-width": 1.5 }));
+    });
+    for (const update of [0, 10, 20, 30]) {
+      parts.push(line(x(update), S.bottom, x(update), S.bottom + 4, { stroke: "var(--line)" }));
+      parts.push(text(x(update), S.bottom + 18, String(update), { "text-anchor": "middle" }));
+    }
+    for (const value of [0, top]) parts.push(text(end(value), S.bottom + 18, String(value), { "text-anchor": "middle" }));
+    parts.push(line(S.ends[0], S.bottom, S.ends[1], S.bottom, { stroke: "var(--line)" }));
+    parts.push(text((S.left + S.right) / 2, S.bottom + 36, "update", { "text-anchor": "middle" }));
+    parts.push(text((S.ends[0] + S.ends[1]) / 2, S.bottom + 36, "return at the end", { "text-anchor": "middle" }));
+    seeds.replaceChildren(...parts);
+    set(seeds, { "aria-label": `Ten seeds, the best first. ${cell.runs.map((run) => `Return ${format(run.final, 0)}${run.fell === null ? "" : `, fell in update ${run.fell}`}`).join("; ")}.` });
+  }
+
+  // Which gauge saw the falls: in most of them, or as many and the furthest ahead.
+  function verdict(cell) {
+    const fell = countOf(cell.runs, (run) => run.fell !== null);
+    const rang = gauges.filter(({ name }) => cell.runs.some((run) => run.rang[name] !== null));
+    if (!fell) return rang.length ? `No seed fell, and yet ${rang.map(({ name, title }) => `${title} rang in ${countOf(cell.runs, (run) => run.rang[name] !== null)}`).join(", ")}.` : "No seed fell, and no gauge rang.";
+    const seen = gauges.map(({ name, title }) => ({ title, leads: leadsOf(cell.runs, name) })).filter(({ leads }) => leads.length);
+    if (!seen.length) return `${fell} of 10 fell, and no gauge rang before.`;
+    seen.sort((a, b) => b.leads.length - a.leads.length || medianOf(b.leads) - medianOf(a.leads));
+    const count = (n) => (n === fell ? (fell === 1 ? "the fall" : `all ${fell} falls`) : `${n} of ${fell} falls`);
+    const lead = (leads) => { const n = medianOf(leads); return `${format(n, n % 1 ? 1 : 0)} update${n === 1 ? "" : "s"} ahead${leads.length > 1 ? " (median)" : ""}`; };
+    return seen.slice(0, 2).map(({ title, leads }, i) => `${i ? "then " : ""}${title} rang before ${count(leads.length)}, ${lead(leads)}`).join("; ") + (seen.length === 1 ? "; no other gauge rang before a fall." : ".");
+  }
+
+  function draw() {
+    const map = maps[at.map], cell = here();
+    drawMap();
+    drawSeeds(cell);
+    const put = (name, value, words) => { facts[name].dataset.value = JSON.stringify(value); facts[name].textContent = words; };
+    for (const name of ["mean", "low", "high"]) put(name, cell[name], format(cell[name], 0));
+    const fell = countOf(cell.runs, (run) => run.fell !== null);
+    put("fell", fell, String(fell));
+    for (const { name } of gauges) {
+      const worst = cell.worst[name], rang = countOf(cell.runs, (run) => run.rang[name] !== null), ahead = leadsOf(cell.runs, name).length;
+      put(`${name}-worst`, worst, format(worst, Math.abs(worst) < 0.01 ? 4 : Math.abs(worst) < 0.1 ? 3 : 2));
+      put(`${name}-rang`, rang, String(rang));
+      put(`${name}-ahead`, ahead, String(ahead));
+    }
+    says.textContent = verdict(cell);
+    choose.value = String(at.map);
+    for (const [name, words, list] of [["row", map.title, map.values], ["column", "learning rate", rates]]) {
+      labels[name].textContent = words;
+      shown[name].textContent = list[at[name]];
+      sliders[name].max = list.length - 1;
+      sliders[name].value = at[name];
+      set(sliders[name], { "aria-valuetext": list[at[name]] });
+    }
+  }
+
+  function move(to) {
+    Object.assign(at, to);
+    at.row = Math.min(at.row, maps[at.map].values.length - 1);
+    draw();
+    telling = true;
+    for (const name of NAMES) model.set(name, at[name]);
+    model.save_changes();
+    telling = false;
+    say(`${maps[at.map].title} ${maps[at.map].values[at.row]}, learning rate ${rates[at.column]}: mean return ${format(here().mean, 0)}. ${says.textContent}`);
+  }
+
+  // Python may move it too, in JupyterLab.
+  const follow = () => { if (!telling) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
+  for (const name of NAMES) model.on(`change:${name}`, follow);
+  draw();
+  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+}
+
+export default { render };

@@ -1,0 +1,98 @@
+"""The interactive figure of the chapter on PPO in practice, without a browser."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ppobook.evaluation import aggregate
+from ppobook.experiments import results
+from ppobook.teaching import figures
+
+GAUGES = ("kl", "clip", "ev", "entropy")
+
+
+@pytest.fixture(scope="module")
+def state():
+    return figures.measured_maps().state
+
+
+def numbers(part):
+    return [np.nan if entry == "-" else float(entry) for entry in part.split()]
+
+
+def shown(state, which, value, lr):
+    """A cell of the state: its interval, its gauges' worst values, its runs."""
+    one = state["maps"][which]
+    at = one["values"].index(value) * len(state["rates"]) + state["rates"].index(lr)
+    interval, worst, *runs = map(numbers, one["cells"][at].split("/"))
+    return interval, worst, np.array(runs)
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "lr", "record", "cell"),
+    [
+        (0, "0.4", "0.01", "clip_lr", {"clip_eps": 0.4}),
+        (1, "30", "0.003", "epochs_lr", {"epochs": 30}),
+        (1, "10", "0.03", "clip_lr", {"clip_eps": 0.2}),
+        (2, "0.98", "0.0001", "lam", {"lam": 0.98}),
+        (2, "0.95", "0.01", "clip_lr", {"clip_eps": 0.2}),
+        (3, "32", "0.01", "minibatch", {"num_minibatches": 32, "epochs": 10}),
+        (3, "1024", "0.03", "minibatch", {"num_minibatches": 1, "epochs": 10}),
+        (4, "1024", "0.03", "minibatch", {"num_minibatches": 1, "epochs": 40}),
+        (4, "26", "0.003", "minibatch", {"num_minibatches": 40, "epochs": 1}),
+        (4, "256", "0.001", "clip_lr", {"clip_eps": 0.2}),
+    ],
+)
+def test_a_cell_has_the_runs_of_the_record(state, which, value, lr, record, cell):
+    runs = results(f"practice_{record}")
+    for column, wanted in {**cell, "lr": float(lr)}.items():
+        runs = runs[runs[column] == wanted]
+    runs = runs.sort_values(["final", "train_mean"], ascending=False)
+    interval, worst, found = shown(state, which, value, lr)
+    assert interval == pytest.approx(np.clip(aggregate(runs["final"].to_numpy()), 0, 500), abs=0.006)
+    extremes = runs[["kl_max", "clip_max", "ev_min", "entropy_min"]].median()
+    assert worst == pytest.approx(extremes.tolist(), rel=0.006)
+    columns = ["final", "fell_at", *(f"{gauge}_at" for gauge in GAUGES)]
+    np.testing.assert_allclose(found, runs[columns])
+
+
+def test_every_map_is_full_and_they_share_a_row(state):
+    assert [len(one["cells"]) for one in state["maps"]] == [6 * len(one["values"]) for one in state["maps"]]
+    shared = {tuple(one["cells"][one["base"] * 6 : one["base"] * 6 + 6]) for one in state["maps"]}
+    assert len(shared) == 1
+    assert all(text.count("/") == 11 for one in state["maps"] for text in one["cells"]), "ten seeds"
+    assert len(json.dumps(state)) < 50_000
+
+
+def test_alt_has_the_numbers():
+    cell = results("practice_clip_lr").query("clip_eps == 0.2 and lr == 0.03")
+    fell = cell["fell_at"].notna().sum()
+    alt = figures.measured_maps().alt
+    assert f"{cell['final'].mean():.0f} on average" in alt
+    assert f"{fell} of them fell on the way. The gauges rang: KL > 0.05 in {cell['kl_at'].count()}, " in alt
+    assert f"before the fall in {(cell['kl_at'] < cell['fell_at']).sum()}, clip fraction" in alt
+
+
+def test_another_cell_to_start_with():
+    figure = figures.measured_maps("lam", value=0.8, lr=0.003)
+    assert (figure.state["map"], figure.state["row"], figure.state["column"]) == (2, 2, 3)
+    assert "λ 0.8 and learning rate 0.003" in figure.alt
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"name": "gamma"},
+            "name must be one of clip_eps, epochs, lam, minibatch, minibatch_40, got 'gamma'",
+        ),
+        ({"value": 0.3}, "value must be one of 0.05, 0.1, 0.2, 0.4, 0.8, got 0.3"),
+        ({"lr": 0.02}, "lr must be one of 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, got 0.02"),
+    ],
+)
+def test_measured_maps_refuses_a_cell_that_is_not_there(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.measured_maps(**settings)
