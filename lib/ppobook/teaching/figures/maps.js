@@ -123,7 +123,7 @@ function render({ model, el }) {
       parts.push(text(x + wide / 2, y + high / 2 + 5, format(value, 0), { "text-anchor": "middle", "font-size": 14, class: "number" }));
     });
     map.values.forEach((value, row) => parts.push(text(M.left - 6, M.bottom - (row + 0.5) * high + 5, value, { "text-anchor": "end" })));
-    rates.forEach((rate, column) => parts.push(text(M.left + (column + 0.5) * wide, M.bottom + 17, rate, { "text-anchor": "middle" })));
+    rates.forEach((rate, column) => parts.push(text(M.left + (column + 0.5) * wide, M.bottom + 17, rate.length > 5 ? Number(rate).toExponential() : rate, { "text-anchor": "middle" })));
     parts.push(svg("rect", { x: M.left + at.column * wide + 1.5, y: M.bottom - (at.row + 1) * high + 1.5, width: wide - 3, height: high - 3, fill: "none", stroke: "var(--ink)", "stroke-width": 3, rx: 2 }));
     grid.replaceChildren(...parts);
     title.textContent = words[0].toUpperCase() + words.slice(1);
