@@ -233,6 +233,7 @@ CALLS = {
         "film": {"games": {"a": np.eye(4)}},
         "gae_error": {"mdp": MDP, "probs": PROBS, "critic": np.zeros(MDP.n_states), "lam": 0.5},
         "gae_explorer": {},
+        "measured_maps": {},
         "simplex_step": {"method": "trpo"},
         "single_pull": {"probs": [0.5, 0.5], "rewards": [1.0, 2.0], "baseline": 0.0},
         "source": {"module": "baseline"},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ppobook import validation
 from ppobook.evaluation import aggregate
 from ppobook.experiments import results
 from ppobook.teaching import style
@@ -91,10 +92,9 @@ def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.0
     ValueError
         No such map, or no such cell on it.
     """
+    value, lr = validation.number("value", value), validation.number("lr", lr)
     maps = _recorded()
-    if name not in maps:
-        raise ValueError(f"name must be one of {', '.join(maps)}, got {name!r}")
-    shown = maps[name]
+    shown = maps[validation.choice("name", name, maps)]
     values, rates = sorted(shown.runs["row"].unique()), sorted(shown.runs["lr"].unique())
     if value not in values:
         raise ValueError(f"value must be one of {', '.join(f'{v:g}' for v in values)}, got {value!r}")
