@@ -256,11 +256,15 @@ WRONG["critic-report"] = {
         report(explained=lambda t, v: 1 - (t - v).var(ddof=1) / t.var()),
         report(explained=lambda t, v: 1 - (t - v).var() / t.var(ddof=1)),
     ],
+    "each environment is judged by itself": [
+        report(explained=lambda t, v: (1 - (t - v).var(1) / t.var(1)).mean()),
+        report(explained=lambda t, v: 1 - (t - v).var(1).mean() / t.var(1).mean()),
+        report(explained=lambda t, v: 1 - (t[0] - v[0]).var() / t[0].var()),
+    ],
     "a bad critic is shown as none": report(explained=lambda t, v: max(0.0, 1 - (t - v).var() / t.var())),
 }
 UNNAMED["critic-report"] = [
-    report(explained=lambda t, v: 1 - (t - v).var(1).mean() / t.var(1).mean()),
-    report(explained=lambda t, v: 1 - (t[0] - v[0]).var() / t[0].var()),
+    report(explained=lambda t, v: 1 - (t - v).var() / t.var() if (t - v).any() else float("nan")),
     report(explained=lambda t, v: max(-1.0, 1 - (t - v).var() / t.var())),
     report(explained=lambda t, v: 1 - (t - v).var() / (t.var() + 0.01)),
     lambda a, v: (a + v[:, :-1], 1 - a.var() / max((a + v[:, :-1]).var(), 1e-8)),

@@ -66,6 +66,10 @@ RIGHT["gae-table"] = [
     lambda: ((4, 1, 0, 6, 5, 4), (1, -3.5, 2, 2, -0.5, -1), (-0.08, -2.7, 2, 2, -0.9, -1)),
 ]
 WRONG["gae-table"] = {
+    "the first list is discounted already": [
+        lambda: ((2, 0.5, 0, 3, 2.5, 2), *table()()[1:]),
+        table((2, 0.5, 0, 1.5, 2.5, 2), delta=lambda r, f, v: r + f - v),
+    ],
     "the state itself, not what followed": table(VALUES[:6]),
     "the terminal state is given a value": [table((4, 1, 2, 6, 5, 4)), table(VALUES[1:])],
     "the reset observation is taken for the final one": table((4, 1, 0, 3, 5, 4)),
@@ -184,7 +188,7 @@ def td(
     sign: float = 1.0,
     discount: float | None = None,
     rate: float | None = None,
-    old: bool = False,
+    old: bool | str = False,
     order: Callable[[Any], Any] = lambda steps: steps,
     to: str = "left",
 ) -> Callable[..., Any]:
@@ -193,8 +197,8 @@ def td(
         gamma, lr = (gamma if discount is None else discount), (lr if rate is None else rate)
         for k in order(list(range(len(states)))):
             s, ahead = states[k], next_states[k]
-            source = first if old else table
-            delta = rewards[k] + gamma * mask(terminated[k]) * source[ahead] - source[s]
+            future, own = first if old else table, first if old is True else table
+            delta = rewards[k] + gamma * mask(terminated[k]) * future[ahead] - own[s]
             table[s if to == "left" else ahead] += sign * lr * delta
         return table
 
@@ -223,6 +227,25 @@ def all_at_once(values, states, rewards, next_states, terminated, gamma, lr):
     return table
 
 
+def next_row(values, states, rewards, next_states, terminated, gamma, lr):
+    following = np.append(states[1:], next_states[-1:])
+    return td()(values, states, rewards, following, terminated, gamma, lr)
+
+
+def next_row_with_zeros(values, states, rewards, next_states, terminated, gamma, lr):
+    more = np.append(values, 0.0)
+    return td()(more, states, rewards, np.append(states[1:], -1), terminated, gamma, lr)[:-1]
+
+
+def zero_at_an_end(values, states, rewards, next_states, terminated, gamma, lr):
+    table = values.copy()
+    for s, r, n, over in zip(states, rewards, next_states, terminated, strict=True):
+        if over:
+            table[n] = 0.0
+        table[s] += lr * (r + gamma * table[n] - table[s])
+    return table
+
+
 def reward_masked(values, states, rewards, next_states, terminated, gamma, lr):
     return td()(values, states, rewards * ~terminated, next_states, terminated, gamma, lr)
 
@@ -243,6 +266,9 @@ WRONG["td-update"] = {
     "nothing moves": lambda values, *rest: values.copy(),
     "the done mask is missing": td(mask=lambda over: 1),
     "every error comes from the old table": td(old=True),
+    "the next state's value comes from the old table": td(old="future"),
+    "the terminal state's entry is overwritten": zero_at_an_end,
+    "the next row is taken for where the step led": [next_row, next_row_with_zeros],
     "a second visit overwrites the first": all_at_once,
     "the learning rate is not used": td(rate=1.0),
     "gamma is not used": td(discount=1.0),

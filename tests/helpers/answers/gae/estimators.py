@@ -74,6 +74,55 @@ def normalised(*arguments):
     return (found - found.mean()) / (found.std() + 1e-8)
 
 
+def seen_before_the_last(over, cut):
+    return (over | cut) & (np.arange(over.shape[-1]) < over.shape[-1] - 1)
+
+
+def opening(over, cut):
+    """Where a step ended its episode, and where it opened one."""
+    return over | cut | np.insert((over | cut)[..., :-1], 0, False, -1)
+
+
+def last_for_all(rewards, values, over, cut, final, gamma, lam):
+    same = np.broadcast_to(values[..., -1:], rewards.shape)
+    return flawed(following=lambda v: same, cut_value=lambda cut, f, v: f)(
+        rewards, values, over, cut, final, gamma, lam
+    )
+
+
+def carried_from(first: Callable[[Any], Any], bootstrap: bool = True) -> Callable[..., Any]:
+    """Something is carried back into the last step."""
+
+    def function(rewards, values, over, cut, final, gamma, lam):
+        deltas = flawed(back=lambda g, lam: 0.0, bootstrap=bootstrap)(
+            rewards, values, over, cut, final, gamma, lam
+        )
+        going, out, carried = ~(over | cut), np.zeros(deltas.shape), first(values)
+        for t in reversed(range(deltas.shape[-1])):
+            carried = deltas[..., t] + gamma * lam * going[..., t] * carried
+            out[..., t] = carried
+        return out
+
+    return function
+
+
+def rest_lost(rewards, values, over, cut, final, gamma, lam):
+    """The weight of the longest n-step advantage of a segment is (1 − λ) λ^(N−1) too."""
+    full = flawed()(rewards, values, over, cut, final, gamma, lam)
+    longest = flawed()(rewards, values, over, cut, final, gamma, 1.0)
+    ends, left = over | cut, np.zeros(rewards.shape)
+    ends[..., -1] = True
+    for t in reversed(range(rewards.shape[-1])):
+        left[..., t] = np.where(ends[..., t], 1, lam * left[..., min(t + 1, rewards.shape[-1] - 1)])
+    return full - lam * left * longest
+
+
+def unfinished_only(rewards, values, over, cut, final, gamma, lam):
+    """Right where the rollout stops in mid-episode."""
+    found = flawed()(rewards, values, over, cut, final, gamma, lam)
+    return found + over[..., -1:] * gamma * values[..., -1:]
+
+
 # Wrong in the same way in all four, by the name of the mistake.
 FLAWS: dict[str, list[Callable[..., Any]]] = {
     "the advantages are normalised already": [normalised],
@@ -93,12 +142,18 @@ FLAWS: dict[str, list[Callable[..., Any]]] = {
         flawed(subtract=lambda v: 0),
         lambda r, v, *rest: flawed()(r, v, *rest) + v[..., :-1],
     ],
+    "the rest of the weight is lost": [rest_lost],
     "the TD error is scaled": [
         lambda *args: args[-1] * flawed()(*args),
         lambda *args: (1 - args[-1]) * flawed()(*args),
         lambda *args: args[-1] * args[-2] * flawed()(*args),
     ],
-    "the mask is shifted by one step": [flawed(carry_mask=shift(1)), flawed(carry_mask=shift(-1))],
+    "the mask is shifted": [flawed(carry_mask=shift(1)), flawed(carry_mask=shift(-1))],
+    "the first step of an episode is cut off too": [
+        flawed(carry_mask=opening),
+        flawed(carry_mask=opening, delta_mask=lambda over, cut: opening(over, cut) & ~cut),
+        flawed(delta_mask=lambda over, cut: opening(over, cut) & ~cut),
+    ],
     "the recursion runs on into the next episode": [
         flawed(carry_mask=lambda over, cut: over & False),
         flawed(carry_mask=lambda over, cut: over & False, delta_mask=lambda over, cut: over & False),
@@ -108,7 +163,25 @@ FLAWS: dict[str, list[Callable[..., Any]]] = {
     ],
     "the last error of an episode is lost": [flawed(lose_last=True)],
     "a terminal state is given a future": [flawed(delta_mask=lambda over, cut: over & False)],
-    "no TD error looks ahead": [flawed(ahead=lambda g, lam: 0.0)],
+    "no TD error looks ahead": [
+        flawed(ahead=lambda g, lam: 0.0),
+        flawed(ahead=lambda g, lam: 0.0, back=lambda g, lam: lam),
+    ],
+    "the last value follows every step": [last_for_all],
+    "only the last step looks ahead": [
+        flawed(following=lambda v: v[..., 1:] * (np.arange(v.shape[-1] - 1) == v.shape[-1] - 2))
+    ],
+    "the last value is read one step off": [
+        flawed(following=lambda v: np.concatenate([v[..., 1:-1], v[..., -2:-1]], -1)),
+    ],
+    "the last value is carried back as an advantage": [
+        carried_from(lambda v: v[..., -1]),
+        carried_from(lambda v: v[..., -1], bootstrap=False),
+    ],
+    "an end in the last column is not seen": [
+        flawed(delta_mask=lambda over, cut: seen_before_the_last(over, cut) & ~cut),
+        unfinished_only,
+    ],
     "the end of the rollout is taken for the end of the episode": [flawed(bootstrap=False)],
     "gamma is not used": [flawed(ahead=lambda g, lam: 1.0, back=lambda g, lam: lam)],
     "gamma and lam are exchanged": [flawed(ahead=lambda g, lam: lam)],
@@ -151,12 +224,6 @@ def ignoring(**fixed: float) -> Callable[..., Any]:
     return function
 
 
-def unfinished_only(rewards, values, over, cut, final, gamma, lam):
-    """Right where the rollout stops in mid-episode."""
-    found = flawed()(rewards, values, over, cut, final, gamma, lam)
-    return found + over[..., -1:] * gamma * values[..., -1:]
-
-
 def finite_weights_forgotten(rewards, values, over, cut, final, gamma, lam):
     """The weights of an endless segment: right for λ < 1 only where nothing ends."""
     found = flawed()(rewards, values, over, cut, final, gamma, lam)
@@ -182,7 +249,6 @@ LOST = [
     lambda *args: np.abs(flawed()(*args)),
     ignoring(gamma=0.5),
     ignoring(lam=0.8),
-    unfinished_only,
     finite_weights_forgotten,
     lambda *args: flawed()(*args).clip(-20, 20),
 ]
@@ -225,8 +291,23 @@ def rows(dress: Callable[..., Any], *tables: dict[str, list[Any]]) -> dict[str, 
     return joined
 
 
+def one_sweep(rewards, values, over, cut, final, gamma, lam):
+    """All rows behind one another, as if they were one."""
+    deltas = flawed(back=lambda g, lam: 0.0)(rewards, values, over, cut, final, gamma, lam)
+    flat = (x.reshape(1, -1) for x in (deltas, over | cut))
+    return carried_flat(*flat, gamma * lam).reshape(rewards.shape)
+
+
+def carried_flat(deltas, ends, near):
+    zeros = np.zeros((1, deltas.shape[1] + 1))
+    return flawed()(deltas, zeros, ends, ends & False, deltas, 1.0, near)
+
+
 MIXED = {
-    "environments are mixed": [lambda *args: flawed()(*args).cumsum(0) + flawed()(*args)[::-1].cumsum(0)]
+    "environments are mixed": [
+        lambda *args: flawed()(*args).cumsum(0) + flawed()(*args)[::-1].cumsum(0),
+        one_sweep,
+    ]
 }
 
 WRONG["gae-loop"] = rows(plain, FLAWS)
@@ -377,6 +458,15 @@ def starts_as_they_were(rewards, values, starts, gamma, lam):
     return plain(flawed())(rewards, values, starts[:, :-1], gamma, lam)
 
 
+def read_everywhere(rewards, values, over, cut, final, gamma, lam):
+    out, carried = np.zeros_like(rewards), np.zeros(len(rewards))
+    for t in reversed(range(rewards.shape[1])):
+        delta = rewards[:, t] + gamma * ~over[:, t] * final[:, t] - values[:, t]
+        carried = delta + gamma * lam * ~(over | cut)[:, t] * carried
+        out[:, t] = carried
+    return out
+
+
 def first_row_for_all(one: Callable[..., Any]) -> Callable[..., Any]:
     def function(rewards, values, *rest):
         flags_of = [
@@ -389,7 +479,14 @@ def first_row_for_all(one: Callable[..., Any]) -> Callable[..., Any]:
 
 
 WRONG["hunt-last-value"]["the end of the rollout is taken for the end of the episode"].append(as_it_was)
-WRONG["hunt-starts"]["the mask is shifted by one step"].append(starts_as_they_were)
+WRONG["hunt-starts"]["the mask is shifted"] += [
+    starts_as_they_were,
+    lambda r, v, starts, *rest: starts_as_they_were(r, v, np.roll(starts, 1, -1), *rest),
+]
+WRONG["hunt-two-ends"]["final_values is read where nothing was truncated"].append(read_everywhere)
+WRONG["hunt-two-ends"]["an end in the last column is not seen"].append(
+    lambda r, v, over, cut, *rest: flawed()(r, v, over, seen_before_the_last(cut, cut), *rest)
+)
 WRONG["hunt-two-ends"]["a truncation is taken for an end"].append(
     # Only the value is mended, and then nothing at all.
     flawed(delta_mask=lambda over, cut: over | cut, cut_value=lambda cut, f, v: v[..., 1:])

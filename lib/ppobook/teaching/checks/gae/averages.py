@@ -178,10 +178,23 @@ def critic_report(answer: Answer) -> Findings:
             "two variances that divide by different numbers": either(1 - 2 * 4 / 3 / 5.25, 1 - 2 / 7),
         },
     )
+    # The targets are 2, −1 and 9, 1, with the variances 2.25 and 16 row by row; the errors have 1 and 4.
+    shares = 1 - 1 / 2.25, 1 - 4 / 16
+    rows = ask([[1, -1], [2, -2]], [[1, 0, 5], [7, 3, 5]])[1]
+    yield from recognise(
+        np.array(rows),
+        {"each environment is judged by itself": either(sum(shares) / 2, 1 - 5 / 18.25, *shares)},
+    )
     worse = ask([[3, -3]], [[1, 2, 0]])[1]  # the targets 4, −1 have variance 6.25, the errors 9
     yield from recognise(
         np.array(worse),
         {"a bad critic is shown as none": either(0, 1, 0.44)},
+    )
+    perfect = ask([[0, 0], [0, 0]], [[1, 2, 5], [3, 1, 5]])[1]
+    yield Property(
+        "1 for a critic that is right everywhere",
+        close(perfect, 1),
+        f"with advantages of zero it is {perfect:.3g}",
     )
     flat = ask([[1, 0]], [[1, 2, 5]])[1]
     yield Property(

@@ -37,6 +37,7 @@ def gae_table(answer: Answer) -> Findings:
     yield from recognise(
         table,
         {
+            "the first list is discounted already": close(following[[0, 1, 4, 5]], [2, 0.5, 2.5, 2]),
             "the state itself, not what followed": close(following[[0, 1]], [2, 4]),
             "the terminal state is given a value": not close(following[2], 0),
             "the reset observation is taken for the final one": close(following[3], 3),
@@ -156,6 +157,8 @@ def td_update(answer: Answer) -> Findings:
             "nothing moves": [10, 20, 30],
             "the done mask is missing": [11.375, 18.5, 30],
             "every error comes from the old table": [12, 11, 30],
+            "the next state's value comes from the old table": [11.75, 11, 30],
+            "the terminal state's entry is overwritten": [9.5, 11, 0],
             "a second visit overwrites the first": [11.5, 11, 30],
             "the learning rate is not used": [4, 2, 30],
             "gamma is not used": [14.75, 11, 30],
@@ -165,6 +168,12 @@ def td_update(answer: Answer) -> Findings:
             "the step that ends the episode is left out": [11.75, 20, 30],
             "from the last step to the first": [9, 11, 30],
         },
+    )
+    # 0 → 1, and the clock runs out; then 2 → 0. State 1 is worth 8, and state 2 is worth 4.
+    apart = np.array([0, 2]), np.zeros(2), np.array([1, 0]), np.zeros(2, dtype=bool)
+    reset = as_array(answer(np.array([0.0, 8.0, 4.0]), *apart, 0.5, 0.5), (3,), "the table")
+    yield from recognise(
+        reset, {"the next row is taken for where the step led": close(reset[0], 1)}, first=reset[0]
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

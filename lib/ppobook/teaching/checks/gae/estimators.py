@@ -15,8 +15,13 @@ from . import CHAPTER, flags, in_numpy, weighted_average
 
 STEPS = 7
 
-# Rewards [7], values [8] and final values [7] of one environment; back come the advantages, a row for each.
-Ask = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# Rewards [7], values [8] and final values [7] of one environment; back come the advantages, a row for each,
+# its own first. Where there are two environments, `row` says which one it is; the other has zeros.
+Ask = Callable[..., np.ndarray]
+
+
+def _with_zeros(row: int, *arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.array([x, 0 * x][:: -1 if row else 1]) for x in arrays]
 
 
 def _recognised(ask: Ask, *, cut: bool) -> Findings:
@@ -41,18 +46,25 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
     elsewhere = np.delete(final, 4, axis=0).sum(0)
     runs_on = reward[3, 2] != 0 or reward[5, 4] != 0
     own, reach, last = reward[0, 0], reward[1, 0], value[7, 6]
+    # How much of the next state's value stands in the TD error of steps 0, 1, 3 and 5, which all go on.
+    behind, before = np.array([1, 2, 4, 6]), np.array([0, 1, 3, 5])
+    ahead, opening = (value + np.append(reward, [0 * reward[0]], 0))[behind, before], reward[[4, 6], [3, 5]]
+    other = ask(nothing + 1, none + 1, nothing, row=1)[1:]
     yield from recognise(
         reward,
         {
-            "environments are mixed": rewards[:, 1:].any() or values[:, 1:].any(),
+            "environments are mixed": rewards[:, 1:].any() or values[:, 1:].any() or other.any(),
             "the steps are in the opposite order": own == 0 and reward[0, 6] != 0 and reward[6, 0] != 0,
             "the recursion runs forwards": reward[0, 1:].any(),
             "the sign is turned round": close(own, -1) and close(value[0, 0], 1),
             "V(s_t) and V(s_t+1) are exchanged": close(own, 1) and close(value[0, 0], 0.5),
             "the values are read one step off": close(own, 1) and value[0, 0] == 0 and value[1, 0] < 0,
             "the value of the state is not subtracted": close(own, 1) and close(value[0, 0], 0),
+            "the rest of the weight is lost": close(reward[[0, 1, 2], [0, 1, 2]], [0.488, 0.36, 0.2]),
             "the TD error is scaled": any(close(own, factor) for factor in (0.2, 0.4, 0.5, 0.8)),
-            "the mask is shifted by one step": runs_on and (reward[2, 1] == 0 or reward[4, 3] == 0),
+            "the mask is shifted": runs_on and (reward[2, 1] == 0 or reward[4, 3] == 0),
+            "the first step of an episode is cut off too": not runs_on
+            and ((reward[2, 1] != 0 and not opening.any()) or (ahead[1] != 0 and not ahead[2:].any())),
             "the recursion runs on into the next episode": reward[3, 2] != 0,
             "the recursion runs on after a truncation": reward[5, 4] != 0 and cut,
             "the last step is left out": reward[6, 6] == 0,
@@ -66,6 +78,9 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
         fifth=reward[5],
         lost=reward[2],
         end=reward[6],
+        opening=opening,
+        opened=ahead[2:],
+        heads=reward[[0, 1, 2], [0, 1, 2]],
     )
     yield from recognise(
         value,
@@ -74,9 +89,14 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the reset observation is taken for the final one": value[5, 4] != 0,
             "final_values is read one step off": final[4, 4] == 0 and final[[3, 5]].any(),
             "final_values is read where nothing was truncated": elsewhere.any(),
-            "no TD error looks ahead": close(value[1, 0], -0.4) and close(value[6, 5], -0.4),
+            "the last value follows every step": close(ahead, np.zeros(4)) and value[7, :5].any(),
+            "only the last step looks ahead": close(ahead, np.zeros(4)) and last != 0,
+            "no TD error looks ahead": close(ahead, np.zeros(4)) and last == 0,
             "a truncation is taken for an end": cut and not final.any(),
+            "the last value is read one step off": last == 0 and close(value[6, 6], -0.5),
             "the end of the rollout is taken for the end of the episode": last == 0,
+            "the last value is carried back as an advantage": close(last, 0.9)
+            or (close(last, 0.4) and close(ahead[0], 0.5)),
             "gamma is not used": close(reach, 0.8) and close(last, 1),
             "gamma and lam are exchanged": close(last, 0.8) and close(reach, 0.4),
             "gamma is missing in delta": close(last, 1) or close(final[4, 4], 1),
@@ -91,8 +111,20 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
         elsewhere=elsewhere,
         reach=reach,
         last=last if not close(last, 0.5) else final[4, 4],
+        bootstrap=last,
+        far=value[7, :3],
+        mine=value[6, 6],
         second=value[1, 0],
     )
+
+
+def _last_column(ask: Ask, **flags: np.ndarray) -> Findings:
+    """An end in the last column, by each kind of flag: the value in the column behind it must not count."""
+    for name, rows in flags.items():
+        late = rows.copy()
+        late[..., -1] = True
+        back = ask(np.zeros(STEPS), np.eye(STEPS + 1)[-1], np.zeros(STEPS), **{name: late})[0]
+        yield from recognise(back, {"an end in the last column is not seen": bool(back.any())})
 
 
 def _draw(rng: np.random.Generator, *, rows: bool, cut: bool) -> dict[str, Any]:
@@ -135,10 +167,13 @@ ENDS = np.array([False, False, True, False, True, False, False])
 
 @CHAPTER.check("gae-loop", section="sec-gae-lambda")
 def gae_loop(answer: Answer) -> Findings:
-    def ask(rewards: np.ndarray, values: np.ndarray, _: np.ndarray) -> np.ndarray:
-        return as_array(answer(rewards, values, ENDS, 0.5, 0.8), (STEPS,), "the advantages")[None]
+    def ask(
+        rewards: np.ndarray, values: np.ndarray, _: np.ndarray, row: int = 0, over: np.ndarray = ENDS
+    ) -> np.ndarray:
+        return as_array(answer(rewards, values, over, 0.5, 0.8), (STEPS,), "the advantages")[None]
 
     yield from _recognised(ask, cut=False)
+    yield from _last_column(ask, over=ENDS)
     problems = random_problems(lambda rng: _draw(rng, rows=False, cut=False), 40)
     yield agrees(in_numpy(answer), _slow, problems, what="the advantages")
 
@@ -147,11 +182,14 @@ def gae_loop(answer: Answer) -> Findings:
 def hunt_last_value(answer: Answer) -> Findings:
     over = np.array([ENDS, ENDS[::-1]])
 
-    def ask(rewards: np.ndarray, values: np.ndarray, _: np.ndarray) -> np.ndarray:
-        given = np.array([rewards, 0 * rewards]), np.array([values, 0 * values])
-        return as_array(answer(*given, over, 0.5, 0.8), (2, STEPS), "the advantages")
+    def ask(
+        rewards: np.ndarray, values: np.ndarray, _: np.ndarray, row: int = 0, over: np.ndarray = over
+    ) -> np.ndarray:
+        back = answer(*_with_zeros(row, rewards, values), over, 0.5, 0.8)
+        return as_array(back, (2, STEPS), "the advantages")[:: -1 if row else 1]
 
     yield from _recognised(ask, cut=False)
+    yield from _last_column(ask, over=over)
     problems = random_problems(lambda rng: _draw(rng, rows=True, cut=False), 40)
     yield agrees(in_numpy(answer), _slow, problems, what="the advantages")
 
@@ -160,11 +198,14 @@ def hunt_last_value(answer: Answer) -> Findings:
 def hunt_starts(answer: Answer) -> Findings:
     first = np.array([[True, *ENDS], [False, *ENDS[::-1]]])
 
-    def ask(rewards: np.ndarray, values: np.ndarray, _: np.ndarray) -> np.ndarray:
-        given = np.array([rewards, 0 * rewards]), np.array([values, 0 * values])
-        return as_array(answer(*given, first, 0.5, 0.8), (2, STEPS), "the advantages")
+    def ask(
+        rewards: np.ndarray, values: np.ndarray, _: np.ndarray, row: int = 0, first: np.ndarray = first
+    ) -> np.ndarray:
+        back = answer(*_with_zeros(row, rewards, values), first, 0.5, 0.8)
+        return as_array(back, (2, STEPS), "the advantages")[:: -1 if row else 1]
 
     yield from _recognised(ask, cut=False)
+    yield from _last_column(ask, first=first)
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         drawn = _draw(rng, rows=True, cut=False)
@@ -190,19 +231,26 @@ def hunt_two_ends(answer: Answer) -> Findings:
     over, cut = np.array([TERMINATED, never]), np.array([TRUNCATED, never])
 
     def ask(
-        rewards: np.ndarray, values: np.ndarray, final: np.ndarray, over: np.ndarray = over
+        rewards: np.ndarray,
+        values: np.ndarray,
+        final: np.ndarray,
+        row: int = 0,
+        over: np.ndarray = over,
+        cut: np.ndarray = cut,
     ) -> np.ndarray:
-        r, v, f = (np.array([x, 0 * x]) for x in (rewards, values, final))
-        return as_array(answer(r, v, over, cut, f, 0.5, 0.8), (2, STEPS), "the advantages")
+        r, v, f = _with_zeros(row, rewards, values, final)
+        back = as_array(answer(r, v, over, cut, f, 0.5, 0.8), (2, STEPS), "the advantages")
+        return back[:: -1 if row else 1]
 
     yield from _recognised(ask, cut=True)
+    yield from _last_column(ask, over=over, cut=cut)
     yield from _both_flags(ask, over | cut)
     problems = random_problems(lambda rng: _draw(rng, rows=True, cut=True), 40)
     yield agrees(in_numpy(answer), _slow, problems, what="the advantages")
 
 
 def _both_flags(ask: Callable[..., np.ndarray], both: np.ndarray) -> Findings:
-    back = ask(np.zeros(STEPS), np.zeros(STEPS + 1), np.eye(STEPS)[4], both)
+    back = ask(np.zeros(STEPS), np.zeros(STEPS + 1), np.eye(STEPS)[4], over=both)
     yield from recognise(back, {"where both flags are set, truncation wins": bool(back.any())})
 
 
@@ -231,10 +279,9 @@ def gae_batch(answer: Answer) -> Findings:
         return _pair(answer(*given, *ended, late, 0.5, 0.8), tuple(given[0].shape))
 
     def ask(
-        rewards: np.ndarray, values: np.ndarray, final: np.ndarray, over: np.ndarray = over
+        rewards: np.ndarray, values: np.ndarray, final: np.ndarray, row: int = 0, **flags: np.ndarray
     ) -> np.ndarray:
-        r, v, f = (np.array([x, 0 * x]) for x in (rewards, values, final))
-        return call(r, v, f, over)[0]
+        return call(*_with_zeros(row, rewards, values, final), **flags)[0][:: -1 if row else 1]
 
     zeros, none = np.zeros((2, STEPS)), np.zeros((2, STEPS + 1))
     v = np.arange(1.0, 17).reshape(2, STEPS + 1)
@@ -242,6 +289,7 @@ def gae_batch(answer: Answer) -> Findings:
     swapped = close(advantages - targets, v[:, :-1], 1e-3)
     yield from recognise(targets, {"the targets come first": swapped})
     yield from _recognised(ask, cut=True)
+    yield from _last_column(ask, over=over, cut=cut)
     yield from _both_flags(ask, over | cut)
     # nan wherever final_values may hold anything: where nothing was truncated, and where it terminated too.
     for flag, meant in ((over, [(0, 4)]), (over | cut, [])):
