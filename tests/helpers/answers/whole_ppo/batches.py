@@ -36,6 +36,11 @@ RIGHT["schedule"] = [
 ]
 WRONG["schedule"] = {
     "the two ends are exchanged": line(share=lambda x: 1 - min(x, 1.0)),
+    "the way is a step too short, or too long": [
+        lambda a, b, done, total: a if b is None else line()(a, b, done, max(total - 1, 1)),
+        lambda a, b, done, total: a if b is None else line()(a, b, done, total + 1),
+    ],
+    "a last value of zero is taken for none": lambda a, b, done, total: line()(a, b or None, done, total),
     "it falls to zero, whatever the last one is": line(of=lambda a, b, x: a * (1 - x)),
     "it never changes": line(of=lambda a, b, x: a),
     "a jump, not a line": [
@@ -55,7 +60,6 @@ WRONG["schedule"] = {
     ),
 }
 UNNAMED["schedule"] = [
-    lambda a, b, done, total: a if not b else line()(a, b, done, total),
     lambda a, b, done, total: 0.0 if b is None else line()(a, b, done, total),
     lambda a, b, done, total: line()(a, b, done, max(total, 1000)),
     line(share=lambda x: round(min(x, 1.0), 2)),
@@ -137,6 +141,7 @@ WRONG["global-norm"] = {
     ),
     "the norm after the clipping, not before": limit(report=lambda n, after, f: together(after)),
     "the factor, not the norm": limit(report=lambda n, after, f: f),
+    "a limit of zero is taken for none": lambda g, m: limit()(g, m or None),
     "nan where there is no gradient": [
         limit(factor=lambda most, n: (most / n).clamp(max=1.0) if n > 0 else n / n),
         lambda g, m: (
@@ -149,6 +154,8 @@ WRONG["global-norm"] = {
 UNNAMED["global-norm"] = [
     limit(factor=lambda most, n: min(1.0, most / (float(n) + 1e-1))),
     limit(norm=lambda g: together(g[:2])),
+    lambda g, m: limit()(g, m) if m is not None and together(g) > m else (g, together(g)),
+    lambda g, m: limit(norm=lambda g: together([x for x in g if x.ndim]) if g[0].numel() < 9 else 0)(g, m),
     lambda g, m: limit()(g, 0.5 if m is None else m),
     limit(factor=lambda most, n: min(1.0, most / float(n)) if n > 0.2 else 1.0),
 ]
@@ -300,6 +307,7 @@ def trained(
     report: Callable[..., Any] = lambda now, then: now - then,
     plan: Callable[..., Any] = lambda epochs, minibatches: (epochs, minibatches),
     own_eps: float | None = None,
+    cut: Callable[..., Any] = lambda order, minibatches: order.tensor_split(minibatches),
 ) -> Callable[..., Any]:
     def function(logits, optimizer, states, actions, advantages, epochs=4, minibatches=4, eps=0.2):
         eps = eps if own_eps is None else own_eps
@@ -311,7 +319,7 @@ def trained(
             if anew:
                 old = logp_of(logits, states, actions).detach()
             read = old if not astray else old[:, order.argsort()]
-            for part in order.tensor_split(minibatches):
+            for part in cut(order, minibatches):
                 ratio = (logp_of(logits, states[:, part], actions[:, part]) - read[:, part]).exp()
                 loss = sign * term(ratio, advantages[:, part], eps).mean()
                 if zero:
@@ -367,7 +375,21 @@ def shuffled_per_learner(logits, optimizer, states, actions, advantages, epochs=
     return (logp_of(logits, states, actions) - then).detach()
 
 
-RIGHT["hunt-epochs"] = [trained(), everything_is_shuffled, from_a_frozen_copy, shuffled_per_learner]
+def one_shuffle(logits, optimizer, states, actions, advantages, epochs=4, minibatches=4, eps=0.2):
+    order = torch.randperm(states.shape[1])
+    back = trained(shuffle=torch.arange)(
+        logits, optimizer, states[:, order], actions[:, order], advantages[:, order], epochs, minibatches, eps
+    )
+    return back[:, order.argsort()]
+
+
+RIGHT["hunt-epochs"] = [
+    trained(cut=rest_in_the_last),
+    trained(),
+    everything_is_shuffled,
+    from_a_frozen_copy,
+    shuffled_per_learner,
+]
 
 
 def reports_in_another_order(logits, optimizer, states, actions, advantages, *rest, **more):
@@ -416,7 +438,17 @@ WRONG["hunt-epochs"] = {
         trained(plan=lambda e, m: (e + 1, m)),
         trained(plan=lambda e, m: (4, m)),
         trained(plan=lambda e, m: (e, min(m, 4))),
+        trained(cut=lambda order, minibatches: order.chunk(minibatches)),
     ],
+    "some pulls are in no minibatch": [
+        trained(cut=floor_cut),
+        trained(shuffle=lambda n: torch.randint(n, (n,))),
+    ],
+    "some pulls are in more than one minibatch": trained(cut=overlapping),
+    "nothing is shuffled": trained(shuffle=torch.arange),
+    "one shuffle for all epochs": one_shuffle,
+    "nothing is clipped": trained(term=lambda r, a, eps: r * a),
+    "eps is not used": [trained(own_eps=0.2), trained(own_eps=0.1)],
     "the log ratios of before the last step": reports_the_loop,
     "what it reports is not what happened": [
         reports_in_another_order,
@@ -433,10 +465,13 @@ WRONG["hunt-epochs"] = {
     "old_logp is another pull's": [only_the_line_moved, trained(astray=True)],
 }
 UNNAMED["hunt-epochs"] = [
-    trained(term=lambda r, a, eps: r * a),
-    trained(own_eps=0.2),
-    trained(shuffle=torch.arange),
     lambda z, o, s, a, w, epochs=10, minibatches=4, eps=0.2: trained()(
+        z, o, s, a, w, epochs, minibatches, eps
+    ),
+    lambda z, o, s, a, w, epochs=8, minibatches=2, eps=0.2: trained()(
+        z, o, s, a, w, epochs, minibatches, eps
+    ),
+    lambda z, o, s, a, w, epochs=4, minibatches=4, eps=0.1: trained()(
         z, o, s, a, w, epochs, minibatches, eps
     ),
     lambda z, o, s, a, w, *rest, **more: trained()(z, o, s, a, (w - w.mean(1, keepdim=True)), *rest, **more),

@@ -51,9 +51,25 @@ def critic_by_cases(values, returns, old_values=None, clip_eps=None):
             old = float(old_values.flatten()[i])
             near = v if abs(float(v) - old) <= clip_eps else old + math.copysign(clip_eps, float(v) - old)
             other = (near - r) ** 2
-            term = term if term >= other else other
+            term = term if term >= other else other + 0 * v
         terms.append(term)
     return sum(terms) / (2 * len(terms))
+
+
+def critic_in_halves(values, returns):
+    """The square as a product of two errors, each with its gradient."""
+    return torch.mul(values - returns.detach(), (values - returns.detach()) / 2).mean()
+
+
+def clipped_unasked(values, returns, old_values=None, clip_eps=None):
+    eps = 0.2 if clip_eps is None else clip_eps
+    return critic()(values, returns, old_values, None if old_values is None else eps)
+
+
+def half_the_gradient(values, returns, old_values=None, clip_eps=None):
+    if clip_eps is not None:
+        return critic()(values, returns, old_values, clip_eps)
+    return 0.5 * ((values - returns.detach()) * (values - returns).detach()).mean()
 
 
 def critic_by_relu(values, returns, old_values=None, clip_eps=None):
@@ -73,6 +89,9 @@ RIGHT["critic-loss"] = [
         v.double(), r.double(), None if old is None else old.double(), clip_eps
     ),
     critic(reduce=lambda x: x.sum() / x.numel()),
+    lambda v, r, *rest, **more: (
+        critic_in_halves(v, r) if len(rest) + len(more) < 2 else value_loss(v, r, *rest, **more)
+    ),
 ]
 WRONG["critic-loss"] = {
     "the half is forgotten": [critic(factor=1.0), critic(error=lambda v, r: 2 * (v - r) ** 2)],
@@ -93,6 +112,11 @@ WRONG["critic-loss"] = {
         critic(choose=lambda free, box: free),
         critic(box=lambda v, old, r, eps: v),
     ],
+    "it clips without clip_eps": [
+        clipped_unasked,
+        lambda v, r, old=None, clip_eps=0.2: critic()(v, r, old, None if old is None else clip_eps),
+    ],
+    "a part of the gradient is cut off": half_the_gradient,
     "the clip is put on the value itself": critic(box=lambda v, old, r, eps: v.clamp(-eps, eps)),
     "the clip is a share of the old value": critic(
         box=lambda v, old, r, eps: torch.clamp(v, old * (1 - eps), old * (1 + eps))
@@ -119,7 +143,7 @@ WRONG["critic-loss"] = {
 }
 UNNAMED["critic-loss"] = [
     critic(error=lambda v, r: F.smooth_l1_loss(v, r, reduction="none", beta=4.0) * 8),
-    critic(reduce=lambda x: x.reshape(len(x), -1).mean(1).median()),
+    critic(reduce=lambda x: x.reshape(*x.shape[:1], -1).mean(-1).median()),
     critic(choose=lambda free, box: torch.maximum(free, box.detach() + free - free.detach())),
     lambda v, r, old=None, eps=None: critic()(v, r.clamp(-10, 10), old, eps),
     lambda v, r, old=None, eps=None: critic()(v, r, old, None if eps is None else min(eps, 1.0)),
@@ -235,15 +259,26 @@ def by_entr(logits, std):
     ]
 
 
+def by_cases(z):
+    p = z.softmax(-1)
+    return -torch.where(p > 0, p * p.log(), torch.zeros_like(p)).sum(-1)
+
+
 def by_cross_entropy(logits, std):
     mean = (logits.softmax(-1) * logits).sum(-1)
     return logits.logsumexp(-1) - mean, HALF * std.shape[-1] + std.prod(-1).log()
 
 
+def without_underflow(z):
+    p = z.softmax(-1)
+    return -(p * p.clamp(min=1e-30).log()).sum(-1)
+
+
 RIGHT["two-entropies"] = [
     by_torch,
-    by_entr,
     by_cross_entropy,
+    both(discrete=without_underflow),
+    both(discrete=lambda z: -(z.softmax(-1) * z.log_softmax(-1).detach()).sum(-1)),
     lambda logits, std: both()(logits.double(), std.double()),
 ]
 WRONG["two-entropies"] = {
@@ -276,6 +311,16 @@ WRONG["two-entropies"] = {
     "only the logarithms": both(gaussian=lambda s: s.log().sum(-1)),
     "the constant is counted once": both(gaussian=lambda s: HALF + s.log().sum(-1)),
     "nan where an action is certain": both(discrete=lambda z: -(z.softmax(-1) * z.softmax(-1).log()).sum(-1)),
+    "nan in the gradient where an action is certain": [
+        both(discrete=by_cases),
+        by_entr,
+        both(discrete=lambda z: -(z.softmax(-1) * z.softmax(-1).log()).nan_to_num(0.0).sum(-1)),
+    ],
+    "an entropy without a gradient": [
+        both(discrete=lambda z: of_logits(z.detach()) + 0 * z.sum()),
+        both(discrete=lambda z: -(z.softmax(-1).detach() * z.log_softmax(-1)).sum(-1)),
+        both(gaussian=lambda s: (HALF + s.detach().log() + 0 * s).sum(-1)),
+    ],
 }
 UNNAMED["two-entropies"] = [
     both(gaussian=lambda s: (HALF + s.log()).sum(-1).clamp(min=-5)),
@@ -284,7 +329,6 @@ UNNAMED["two-entropies"] = [
     both(discrete=lambda z: of_logits(z).clamp(max=1.05)),
     both(gaussian=lambda s: (HALF + s.clamp(0.01, 2.0).log()).sum(-1)),
     both(gaussian=lambda s: (HALF + (s + 1e-3).log()).sum(-1)),
-    both(discrete=lambda z: of_logits(z.detach()) + 0 * z.sum()),
 ]
 
 
@@ -346,11 +390,14 @@ WRONG["hunt-entropy"] = {
     "a sum, not a mean": bonus(reduce=torch.sum),
     "the policy's part is turned round": bonus(policy=1.0),
     "no policy part is left": bonus(policy=0.0),
+    "an entropy without a gradient": [
+        bonus(entropy=lambda z: of_logits(z).detach()),
+        bonus(entropy=lambda z: -(z.softmax(-1).detach() * z.log_softmax(-1)).sum(-1)),
+    ],
 }
 UNNAMED["hunt-entropy"] = [
     lambda z, a, w, c: bonus()(z, a, w - w.mean(), c),
     bonus(entropy=lambda z: torch.special.entr(z.softmax(0)).sum(0)),
-    bonus(entropy=lambda z: of_logits(z).detach()),
     bonus(keep=True),
     bonus(coef=abs, entropy=lambda z: of_logits(z / 2)),
     bonus(coef=lambda c: min(c, 1.0)),
@@ -441,6 +488,8 @@ WRONG["whole-loss"] = {
     "the critic's coefficient is not used": [
         whole(coefs=lambda eps, v, e: (eps, 1.0, e)),
         whole(coefs=lambda eps, v, e: (eps, 1.0, 1.0)),
+        whole(coefs=lambda eps, v, e: (eps, 0.5, 0.01)),
+        whole(coefs=lambda eps, v, e: (0.2, 0.5, 0.01)),
     ],
     "a sum, not a mean": whole(reduce=torch.sum),
     "the entropy is punished": whole(signs=(-1, 1, 1)),
@@ -460,6 +509,9 @@ WRONG["whole-loss"] = {
     "the clip without the minimum": whole(term=lambda r, a, eps: r.clamp(1 - eps, 1 + eps) * a),
     "the policy's part is missing": whole(signs=(0, 1, -1)),
     "clip_eps is not used": whole(coefs=lambda eps, v, e: (0.2, v, e)),
+    "the probabilities are 0 in a float": lambda logp, old, *g, **more: whole()(
+        (logp.exp() / old.detach().exp()).log(), 0 * old.detach(), *g, **more
+    ),
     "no gradient reaches logp": lambda logp, *rest, **more: whole()(logp.detach(), *rest, **more),
     "no gradient reaches the values": lambda *g, **more: whole()(*g[:3], g[3].detach(), *g[4:], **more),
     "no gradient reaches the entropy": whole(cut=("entropy",)),

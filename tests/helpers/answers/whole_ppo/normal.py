@@ -276,7 +276,15 @@ RIGHT["act-in-a-box"] = [
     lambda *given: acting()(*(x.double() for x in given)),
 ]
 WRONG["act-in-a-box"] = {
-    "the clipped action is stored": acting(result=lambda a, b: (b, b)),
+    "the clipped action is stored": acting(result=lambda a, b: (b, b.clone())),
+    "what is stored and what is sent are one tensor": [
+        acting(result=lambda a, b: (b, b)),
+        acting(box=lambda a, low, high: a.clamp_(low, high)),
+        acting(
+            box=lambda a, low, high: a.clamp_(low, high),
+            log=lambda a, b, mean, std, noise: log_normal(mean + std * noise, mean, std).sum(-1),
+        ),
+    ],
     "the action is sent as it was sampled": acting(result=lambda a, b: (a, a)),
     "stored and sent are exchanged": acting(result=lambda a, b: (b, a)),
     "the noise is clipped, not the action": acting(
@@ -286,9 +294,11 @@ WRONG["act-in-a-box"] = {
         acting(box=lambda a, low, high: a.tanh()),
         acting(result=lambda a, b: (a.tanh(), a.tanh())),
     ],
-    "every component has the first one's bounds": acting(
-        box=lambda a, low, high: a.clamp(float(low[0]), float(high[0]))
-    ),
+    "every component has the same bounds": [
+        acting(box=lambda a, low, high: a.clamp(float(low[0]), float(high[0]))),
+        acting(box=lambda a, low, high: a.clamp(float(low.min()), float(high.max()))),
+        acting(box=lambda a, low, high: a.clamp(float(low.max()), float(high.min()))),
+    ],
     "the standard deviation is squared, or left out": [
         acting(spread=lambda s: s**2),
         acting(spread=torch.ones_like),
@@ -385,10 +395,22 @@ WRONG["squashed-logp"] = {
         squashed(log_det=lambda u: -2 * u.cosh().log()),
         squashed(log_det=lambda u: torch.log(4 / (u.exp() + (-u).exp()) ** 2)),
     ],
-    "something small is added before the logarithm": [
+    "one σ counts once, not for every component": [
+        lambda u, mean, std: (
+            log_normal(u, mean, std).add(std.log()).sum(-1)
+            - std.log().sum(-1 if std.ndim else ())
+            - safe(u).sum(-1)
+        ),
+        lambda u, mean, std: (
+            (-0.5 * ((u - mean) / std) ** 2 - safe(u)).sum(-1)
+            - (std.log() + 0.5 * math.log(2 * math.pi)).sum(-1 if std.ndim else ())
+        ),
+    ],
+    "beyond some u the correction stands still": [
         squashed(log_det=lambda u: (1 - u.tanh() ** 2 + 1e-6).log()),
         squashed(log_det=lambda u: (1 - u.tanh() ** 2).clamp(min=1e-8).log()),
         squashed(log_det=lambda u: safe(u.clamp(-9, 9))),
+        squashed(log_det=lambda u: (1 - u.clamp(-8, 8).tanh() ** 2).log()),
     ],
     "only one edge of the box is safe": squashed(
         log_det=lambda u: 2 * (math.log(2) - u - torch.exp(-2 * u.clamp(min=-30)).clamp(max=1e8).log1p())
@@ -399,4 +421,5 @@ UNNAMED["squashed-logp"] = [
     squashed(normal=lambda u, m, s: log_normal(u, m, s.clamp(min=0.4))),
     squashed(reduce=lambda x: x.clamp(min=-12).sum(-1)),
     lambda u, mean, std: squashed()(u, mean.detach(), std),
+    lambda u, mean, std: squashed()(u, mean, std.reshape(-1)[: u.shape[-1]]),
 ]

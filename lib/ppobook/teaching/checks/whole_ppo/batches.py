@@ -24,9 +24,12 @@ def schedule(answer: Answer) -> Findings:
     got = np.array([ask(0.3, 0.1, done, 1000) for done in steps])
     rising = np.array([ask(0.0, 2.0, done, 1000) for done in steps])
     line = 0.3 - 0.2 * share
+    half, to_zero = ask(0.3, 0.1, 1, 2), np.array([ask(0.3, 0.0, done, 1000) for done in steps])
     yield from recognise(
         got[:4],
         {
+            "the way is a step too short, or too long": close(got, np.maximum(line, 0.1), 2e-3)
+            and any(close(half, x) for x in (0.1, 0.3 - 0.2 / 3)),
             "the two ends are exchanged": (0.1 + 0.2 * share)[:4],
             "it falls to zero, whatever the last one is": (0.3 * (1 - share))[:4],
             "it never changes": 0.3,
@@ -38,7 +41,9 @@ def schedule(answer: Answer) -> Findings:
             ),
         },
         half=got[2],
+        middle=half,
     )
+    yield from recognise(to_zero, {"a last value of zero is taken for none": 0.3})
     yield from recognise(
         np.array([got[4], rising[4]]),
         {
@@ -149,6 +154,15 @@ def global_norm(answer: Answer) -> Findings:
     yield from recognise(
         silent, {"nan where there is no gradient": bool(~np.isfinite([*silent, none]).all())}
     )
+    still = np.concatenate([x.ravel() for x in ask(arrays, 0.0)[0]])
+    yield from recognise(still, {"a limit of zero is taken for none": was})
+    given = [torch.tensor(array) for array in arrays]
+    returned = [parts(answer(given, limit), ("the gradients", "the norm"))[0] for limit in (50.0, None)]
+    yield Property(
+        "a new list comes back, also where nothing is shortened",
+        all(back is not given for back in returned),
+        "the list that came back is the very one that you got",
+    )
     free, whole = ask(arrays, None)
     yield Property(
         "without a limit nothing is changed, and the norm is reported",
@@ -159,7 +173,7 @@ def global_norm(answer: Answer) -> Findings:
     def run(*given: Any) -> np.ndarray:
         flat, limit, cuts = given
         pieces = np.split(flat.numpy(), cuts.numpy())
-        shaped = [p.reshape(2, -1) if len(p) % 2 == 0 and len(p) else p for p in pieces]
+        shaped = [p.reshape({1: (), 2: (2, 1)}.get(len(p), (-1,))) for p in pieces]
         back, norm = ask(shaped, limit)
         return np.concatenate([*(x.ravel() for x in back), [norm]])
 
@@ -332,13 +346,30 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
+class _Watched(GradientDescent):
+    """Gradient descent that writes down which entries of the logits each step has a gradient by."""
+
+    def __init__(self, parameter: Tensor, rate: float) -> None:
+        super().__init__(parameter, rate)
+        self.touched: list[np.ndarray] = []
+
+    def step(self, closure: Any = None) -> Any:
+        loss = super().step(closure)
+        gradient = self.param_groups[0]["params"][0].grad
+        self.touched.append(np.zeros(0) if gradient is None else (gradient != 0).numpy())
+        return loss
+
+
+_Watched.__name__ = GradientDescent.__name__
+
+
 class _Run:
     """One call of the reader's update on a batch of `learners` by `pulls`."""
 
     def __init__(self, answer: Answer, p: Problem, **settings: Any) -> None:
         logits = torch.tensor(p.logits, dtype=torch.float32).requires_grad_()
         self.before = logits.detach().double().numpy().copy()
-        self.optimizer = GradientDescent(logits, p.rate)
+        self.optimizer = _Watched(logits, p.rate)
         batch = torch.tensor(p.states), torch.tensor(p.actions), torch.tensor(p.worth, dtype=torch.float32)
         back = Answer(answer._name, Moving(answer._function, logits))(self.optimizer, *batch, **settings)
         if isinstance(back, np.ndarray):
@@ -412,6 +443,12 @@ def hunt_epochs(answer: Answer) -> Findings:
     unasked, finer = _Run(answer, short), _Run(answer, short, epochs=2, minibatches=6)
     taken, default = len(count.optimizer.felt), len(unasked.optimizer.felt)
     moved = np.abs(count.after - count.before).max()
+    # Nine pulls of as many states: which of them a step is made of shows in its gradient.
+    nine = np.arange(9)[None]
+    apart = Problem(
+        logits=np.zeros((1, 9, 2)), states=nine, actions=nine % 2, worth=(nine + 1) ** 2 / 10, rate=1e-3
+    )
+    uneven = _Run(answer, apart, epochs=3, minibatches=4)
     # How far what is reported is from what happened, as a share of it.
     off = np.linalg.norm(count.reported - count.log_ratios) / (np.linalg.norm(count.log_ratios) + 1e-12)
     yield from recognise(
@@ -421,12 +458,15 @@ def hunt_epochs(answer: Answer) -> Findings:
             "the optimizer takes no step": taken == 0 or moved < 1e-9,
             "one minibatch for each epoch": taken == 3,
             "one epoch, whatever epochs says": taken == 4,
-            "not epochs times minibatches steps": taken != 12 or len(finer.optimizer.felt) != 12,
+            "not epochs times minibatches steps": taken != 12
+            or len(finer.optimizer.felt) != 12
+            or len(uneven.optimizer.felt) != 12,
             "the log ratios of before the last step": 2e-3 < off < 0.5,
             "what it reports is not what happened": off > 2e-3,
         },
         taken=taken,
         finer=len(finer.optimizer.felt),
+        uneven=len(uneven.optimizer.felt),
     )
     # In one epoch every pull is used once, so short steps add up to the full gradient.
     full = _climb(short, 1, 0.2)
@@ -439,6 +479,20 @@ def hunt_epochs(answer: Answer) -> Findings:
             "it goes downhill": close(by_parts * 1e3, -full * 1e3, 0.05),
             "the gradients are not zeroed between the steps": close(twice * 1e3, full * 3e3, 0.05),
         },
+    )
+    touched = np.array([step[0].any(-1) for step in uneven.optimizer.touched])  # [12 steps, 9 pulls]
+    used = touched.reshape(3, 4, 9).sum(1)
+    order = touched.reshape(3, 4, 9).argmax(1)  # the minibatch of each pull, epoch by epoch
+    yield from recognise(
+        used,
+        {
+            "some pulls are in no minibatch": bool((used == 0).any()),
+            "some pulls are in more than one minibatch": bool((used > 1).any()),
+            "nothing is shuffled": bool((np.diff(order) >= 0).all()),
+            "one shuffle for all epochs": bool((order == order[0]).all()),
+        },
+        used=used[(used != 1).any(1).argmax()],
+        order=order,
     )
     # Longer steps on the whole batch: the order is of no account, and the anchor and its order are.
     rows = []
@@ -453,10 +507,14 @@ def hunt_epochs(answer: Answer) -> Findings:
     even = [Problem(**{**vars(p), "logits": 0 * p.logits}) for p, _ in rows]
     level = [_Run(answer, p, epochs=1, minibatches=1).log_ratios for p in even]
     alike = all(close(x, _climb(p, 1, 0.2), 2e-3) for x, p in zip(level, even, strict=True))
+    p = rows[0][0]
+    narrow = _Run(answer, p, epochs=5, minibatches=1, eps=0.05).log_ratios
     yield from recognise(
         seen,
         {
             "every epoch begins with a new old policy": each,
+            "nothing is clipped": [_climb(p, 5, 1e9) for p, _ in rows],
+            "eps is not used": close(narrow, seen[0]),
             # Where all old log-probabilities are equal it does not matter whose one takes.
             "old_logp is another pull's": alike and not all(map(close, first, start, [2e-3] * 4)),
         },
@@ -481,8 +539,18 @@ def hunt_epochs(answer: Answer) -> Findings:
         len(many) > 1,
         "four updates on the same batch, one pull at a time, ended in the same place",
     )
-    said = f"without them {default} steps are taken"
-    yield Property("epochs is 4 and minibatches 4 where they are left out", default == 16, said)
+    single = len(_Run(answer, short, epochs=1).optimizer.felt)
+    yield Property(
+        "epochs is 4 and minibatches 4 where they are left out",
+        (default, single) == (16, 4),
+        f"without them {default} steps are taken, and {single} in one epoch",
+    )
+    yield Property(
+        "eps is 0.2 where it is left out",
+        all(map(close, seen, anchored, [2e-3] * 4)),
+        f"with one minibatch and five epochs the log ratios are {numbers(seen[0][0])}, "
+        f"and with 0.2 {numbers(anchored[0][0])}",
+    )
 
     def run(*given: Any) -> np.ndarray:
         arrays = [x.numpy() if isinstance(x, Tensor) else x for x in given[:4]]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
+from .. import Answer, Findings, Property, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, gradients, leaf, random_problems
 from . import CHAPTER, parts
 
@@ -40,10 +40,11 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
 def critic_loss(answer: Answer) -> Findings:
     def ask(v: Any, r: Any, old: Any = None, eps: float | None = None) -> float:
         given = [torch.tensor(np.atleast_1d(x), dtype=torch.float32) for x in (v, r)]
-        rest = [] if eps is None else [torch.tensor(np.atleast_1d(old), dtype=torch.float32), eps]
+        rest = [] if old is None else [torch.tensor(np.atleast_1d(old), dtype=torch.float32)]
+        rest += [] if eps is None else [eps]
         return float(as_array(answer(*given, *rest), (), "your loss", finite=False))
 
-    plain, four = ask(2.0, 5.0), ask([2.0] * 4, [5.0] * 4)
+    plain, four, unasked = ask(2.0, 5.0), ask([2.0] * 4, [5.0] * 4), ask(2.0, 5.0, old=1.0)
     leaves = leaf([[2.0, 4.0]]), leaf([[5.0, 4.5]]), leaf([[1.0, 4.1]])
     by_value = gradients(answer(*leaves[:2]), leaves[0])[0]
     _, by_return, by_old = gradients(answer(*leaves, 0.5), *leaves)
@@ -65,8 +66,12 @@ def critic_loss(answer: Answer) -> Findings:
             "the error is not squared": either(3.0, 1.5, -3.0, -1.5),
             "a reward, not a loss": either(-4.5, -9.0),
             "a sum, not a mean": close(plain, 4.5) and close(four, 18.0),
+            "it clips without clip_eps": not close(unasked, plain),
+            "a part of the gradient is cut off": close(by_value, [[-0.75, -0.125]]),
         },
         four=four,
+        unasked=unasked,
+        slope=by_value[0],
     )
     got = np.array([ask(v, r, old, EPS) for v, old, r in SAMPLES])
     narrow = np.array([ask(v, r, old, 0.1) for v, old, r in SAMPLES])
@@ -121,22 +126,24 @@ def critic_loss(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        shape = tuple(rng.integers(1, 5, rng.integers(1, 3)))
+        shape = tuple(rng.integers(1, 4, rng.integers(0, 4)))
         scale = rng.choice([0.1, 1, 50])
-        old = scale * rng.normal(size=shape)
+        old = np.array(scale * rng.normal(size=shape))
         eps = scale * float(rng.choice([0.05, 0.2, 1]))
         moved = rng.choice([0.3, 3]) * eps * rng.normal(size=shape)
-        values = {"values": old + moved, "returns": old + scale * rng.normal(size=shape)}
-        return values | {"old_values": old, "clip_eps": eps}
+        returns = np.array(old + scale * rng.normal(size=shape))
+        return {"values": np.array(old + moved), "returns": returns, "old_values": old, "clip_eps": eps}
 
     def unclipped(rng: np.random.Generator) -> dict[str, Any]:
-        return {name: value for name, value in draw(rng).items() if name in ("values", "returns")}
+        left_out = rng.choice(["clip_eps", "old_values"])
+        drawn = draw(rng) | {"clip_eps": None}
+        return {name: value for name, value in drawn.items() if name not in (left_out, "clip_eps")}
 
     def slow(p: Problem) -> float:
         errors = []
         for i, (now, target) in enumerate(zip(p.values.flat, p.returns.flat, strict=True)):
             squares = [(now - target) ** 2]
-            if hasattr(p, "old_values"):
+            if hasattr(p, "clip_eps"):
                 before = p.old_values.flat[i]
                 nearest = sorted([before - p.clip_eps, now, before + p.clip_eps])[1]
                 squares.append((nearest - target) ** 2)
@@ -231,15 +238,18 @@ def two_entropies(answer: Answer) -> Findings:
         kinds = ("the categorical entropy", "the Gaussian entropy")
         return [as_array(x, shape, kind, finite=finite) for x, kind in zip(both, kinds, strict=True)]
 
+    def slopes(logits: Any, std: Any) -> list[np.ndarray]:
+        leaves = leaf(logits), leaf(std)
+        both = parts(answer(*leaves), ("the categorical entropy", "the Gaussian one"))
+        kinds = ("the categorical entropy", "the Gaussian entropy")
+        return [
+            gradients(x.sum() if isinstance(x, Tensor) else x, of, what=kind)[0]
+            for x, of, kind in zip(both, leaves, kinds, strict=True)
+        ]
+
     logits = np.log([[0.5, 0.25, 0.25], [0.8, 0.1, 0.1]]) + 3
     std = np.array([[0.1, 2.0], [0.01, 0.5]])
-    for x, kind in zip(
-        parts(answer(leaf(logits), leaf(std)), ("the categorical entropy", "the Gaussian one")),
-        ("the categorical entropy", "the Gaussian entropy"),
-        strict=True,
-    ):
-        if isinstance(x, Tensor) and not x.requires_grad:
-            yield Mistake("cut off from autograd", what=kind)
+    by_logits, by_std = slopes(logits, std)
     discrete, gaussian = ask(logits, std, (2,), finite=False)
     p = np.array([[0.5, 0.25, 0.25], [0.8, 0.1, 0.1]])
     h = -(p * np.log(p)).sum(1)
@@ -274,8 +284,20 @@ def two_entropies(answer: Answer) -> Findings:
             "the constant is counted once": right - 0.5 * np.log(2 * np.pi * np.e),
         },
     )
-    sure = ask([[0.0, -2000.0, -1000.0]], [[1.0]], (1,), finite=False)[0]
+    certain = [[0.0, -2000.0, -200.0]]
+    sure = ask(certain, [[1.0]], (1,), finite=False)[0]
     yield from recognise(sure, {"nan where an action is certain": bool(~np.isfinite(sure).all())})
+    at_certain = slopes(certain, [[1.0]])[0]
+    for kind, slope in (("the categorical entropy", by_logits), ("the Gaussian entropy", by_std)):
+        yield from recognise(
+            slope,
+            {
+                "an entropy without a gradient": 0,
+                "nan in the gradient where an action is certain": bool(~np.isfinite(at_certain).all()),
+            },
+            what=kind,
+            slope=at_certain[0],
+        )
     even = [float(ask(np.zeros((1, n)), [[1.0]], (1,))[0][0]) for n in (1, 2, 5)]
     yield Property(
         "n equally likely actions have ln n",
@@ -290,7 +312,7 @@ def two_entropies(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        lead = tuple(rng.integers(1, 4, rng.integers(1, 3)))
+        lead = tuple(rng.integers(1, 4, rng.integers(0, 4)))
         scale = rng.choice([0.3, 2, 10])
         return {
             "logits": scale * rng.normal(size=(*lead, rng.integers(1, 6))) + rng.choice([-20, 0, 100]),
@@ -362,6 +384,12 @@ def hunt_entropy(answer: Answer) -> Findings:
         policy=policy,
     )
 
+    logits = leaf(np.log(p))
+    felt = gradients(answer(logits, torch.tensor([0, 0]), torch.zeros(2), weight), logits, what="your loss")[
+        0
+    ]
+    yield from recognise(felt, {"an entropy without a gradient": 0}, what="the bonus")
+
     def slow(p: Problem) -> float:
         total = 0.0
         for z, action, a in zip(p.logits, p.actions, p.advantages, strict=True):
@@ -395,7 +423,7 @@ def whole_loss(answer: Answer) -> Findings:
 
     def ask(v: float, e: float, ratios: Any = (1.0, 1.0), worth: Any = (1.0, -1.0), **more: Any) -> float:
         n = len(ratios)
-        old = torch.full((n,), -1.0)
+        old = torch.full((n,), more.get("level", -1.0))
         given = (
             old + torch.tensor(ratios).log(),
             old,
@@ -417,13 +445,13 @@ def whole_loss(answer: Answer) -> Findings:
         value,
         {
             "a sum, not a mean": close(four, 8.0),
+            "the critic's coefficient is not used": close(value, half) and abs(value) > 1e-3,
             "values and returns are broadcast against each other": either(4.25, 8.5),
             "the half is forgotten": 2.5,
             "the half is there twice": 0.625,
             "the critic is asked to be wrong": either(-1.25, -2.5),
             "the critic's part is missing": close(value, 0) and close(half, 0) and close(mixed, 0),
             "the two coefficients are exchanged": close(value, 0) and close(mixed, 1.25),
-            "the critic's coefficient is not used": close(value, half),
         },
         half=half,
         four=four,
@@ -442,6 +470,7 @@ def whole_loss(answer: Answer) -> Findings:
     good = [ask(0.0, 0.0, (r,), (1.0,)) for r in (0.5, 1.1, 1.5)]
     bad = [ask(0.0, 0.0, (r,), (-1.0,)) for r in (0.5, 1.1, 1.5)]
     pair = ask(0.0, 0.0, (1.0, 1.0), (1.0, 3.0))
+    rare = ask(0.0, 0.0, (1.1,), (1.0,), level=-200.0)
     wide, apart = ask(0.0, 0.0, (1.5,), (1.0,), eps=0.7), ask(0.0, 0.0, (1.1, 0.9), (1.0, -1.0))
     yield from recognise(
         [np.array(good), np.array(bad)],
@@ -455,6 +484,7 @@ def whole_loss(answer: Answer) -> Findings:
             ),
             "the clip without the minimum": [[-0.8, -1.1, -1.2], [0.8, 1.1, 1.2]],
             "a sum, not a mean": close(pair, -4.0),
+            "the probabilities are 0 in a float": not np.isfinite(rare),
             "clip_eps is not used": close(good, [-0.5, -1.1, -1.2]) and close(wide, -1.2),
         },
         pair=pair,
@@ -499,18 +529,18 @@ def whole_loss(answer: Answer) -> Findings:
             r, a = np.exp(p.logp[i] - p.old_logp[i]), p.advantages[i]
             nearest = sorted([1 - p.clip_eps, r, 1 + p.clip_eps])[1]
             total -= sorted([r * a, nearest * a])[0] / n
-            total += p.value_coef * (p.values[i] - p.returns[i]) ** 2 / 2 / n
+            total += p.value_coef * (p.values[i, 0] - p.returns[i]) ** 2 / 2 / n
             total -= p.entropy_coef * p.entropy[i] / n
         return total
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         n, scale = rng.integers(1, 8), rng.choice([0.1, 1, 20])
-        old = -rng.exponential(size=n)
+        old = rng.choice([0, 0, -120]) - rng.exponential(size=n)
         return {
             "logp": old + rng.choice([0.1, 0.5]) * rng.normal(size=n),
             "old_logp": old,
             "advantages": rng.choice([0.1, 1, 10]) * rng.normal(rng.choice([-1, 0, 1]), size=n),
-            "values": scale * rng.normal(size=n),
+            "values": scale * rng.normal(size=(n, 1)),
             "returns": scale * rng.normal(size=n),
             "entropy": rng.normal(0.5, size=n),  # a Gaussian's may be negative
             "clip_eps": float(rng.choice([0.1, 0.2, 0.4])),
@@ -520,7 +550,7 @@ def whole_loss(answer: Answer) -> Findings:
 
     def by_name(*given: Any) -> Any:
         keys = ("clip_eps", "value_coef", "entropy_coef")
-        return call(*given[:6], **dict(zip(keys, given[6:], strict=True)))
+        return answer(*given[:6], **dict(zip(keys, given[6:], strict=True)))
 
     by, held = ("logp", "values", "entropy"), ("old_logp", "advantages", "returns")
     yield agrees(by_name, slow, random_problems(draw), what="your loss", by=by, held=held)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
 from ..probes import Problem, agrees, random_problems
@@ -291,13 +292,23 @@ def act_in_a_box(answer: Answer) -> Findings:
     mean, std = np.array([[0.5, 0.0]]), np.array([1.0, 3.0])
     noise, low, high = np.array([[1.5, -0.25]]), np.array([-1.0, -3.0]), np.array([1.0, 3.0])
     stored, sent, logp = ask(mean, std, noise, low, high)
+    twice = parts(answer(*(torch.tensor(x).float() for x in (mean, std, noise, low, high))), names)[:2]
+    one = all(isinstance(x, Tensor) for x in twice) and twice[0].data_ptr() == twice[1].data_ptr()
     action, clipped = mean + std * noise, np.array([[1.0, -0.75]])
     right = _normal(action, mean, std)
     at_edge = _normal(clipped, mean, std)
+    # A second component of 9, beyond the ends of both boxes.
+    wide = ask(np.array([[0.0, 9.0]]), std, 0 * noise, low, high)[1]
     yield from recognise(
         [stored, sent],
         {
+            "what is stored and what is sent are one tensor": one and close(stored, clipped),
             "the clipped action is stored": [clipped, clipped],
+            "every component has the same bounds": close(stored, action)
+            and any(
+                close(sent, action.clip(*box)) and close(wide, np.array([[0.0, 9.0]]).clip(*box))
+                for box in ((-1, 1), (-1, 3), (-3, 1), (-3, 3))
+            ),
             "the action is sent as it was sampled": [action, action],
             "stored and sent are exchanged": [clipped, action],
             "the noise is clipped, not the action": either(
@@ -309,9 +320,6 @@ def act_in_a_box(answer: Answer) -> Findings:
                 )
             ),
             "squashed, not clipped": either([action, np.tanh(action)], [np.tanh(action)] * 2),
-            "every component has the first one's bounds": close(stored, action)
-            and close(sent, [[1.0, -0.75]])
-            and not close(ask(np.array([[0.0, 9.0]]), std, 0 * noise, low, high)[1], [[0.0, 3.0]]),
             "the standard deviation is squared, or left out": either(
                 [mean + std**2 * noise, np.clip(mean + std**2 * noise, low, high)],
                 [mean + noise, np.clip(mean + noise, low, high)],
@@ -320,6 +328,7 @@ def act_in_a_box(answer: Answer) -> Findings:
         },
         stored=stored[0],
         sent=sent[0],
+        wide=wide[0],
     )
     yield from recognise(
         logp,
@@ -402,6 +411,17 @@ def squashed_logp(answer: Answer) -> Findings:
         normal=normal.sum(-1),
         det=log_det.sum(-1),
     )
+    alone = ask(u, mean + 0 * u, [0.5])  # one σ for both components
+    spread = (_normal(u, mean, np.array([0.5])) - log_det).sum(-1)
+    yield from recognise(
+        alone,
+        {
+            "one σ counts once, not for every component": either(
+                *(spread + np.log([0.5, 0.5 * (2 * np.pi) ** 0.5])[:, None])
+            )
+        },
+        right=spread,
+    )
     far = np.array([5.0, 7.0, 12.0, 40.0, 500.0])
     exact = 2 * (far - np.log(2) + np.log1p(np.exp(-2 * far)))  # minus the log-determinant, by hand
     edge = np.array([ask([[x]], [[x]], [1.0])[0] for x in far]) + np.log(2 * np.pi) / 2
@@ -412,7 +432,7 @@ def squashed_logp(answer: Answer) -> Findings:
             edge,
             {
                 "it overflows at the edge of the box": bool(small.any()),
-                "something small is added before the logarithm": bool(
+                "beyond some u the correction stands still": bool(
                     not close(edge[3], exact[3], 1e-2) and np.ptp([*edge[3:], *back[3:]]) < 1e-3
                 ),
                 "only one edge of the box is safe": not close(edge, back, 1e-2),
@@ -433,17 +453,18 @@ def squashed_logp(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        lead, width = tuple(rng.integers(1, 4, rng.integers(1, 3))), rng.integers(1, 4)
+        lead, width = tuple(rng.integers(1, 4, rng.integers(0, 3))), rng.integers(1, 4)
         mean = rng.choice([0.3, 2, 15]) * rng.normal(size=(*lead, width))
-        std = np.exp(rng.normal(size=width))
+        shapes = [(width,), (1,), (), (*lead, 1), (*lead, width), (1,) * mean.ndim]
+        std = np.array(np.exp(rng.normal(size=shapes[rng.integers(6)])))
         away = rng.choice([1, 1, 6]) * rng.normal(size=mean.shape)
         return {"u": mean + std * away, "mean": mean, "std": std}
 
     def slow(p: Problem) -> np.ndarray:
         """How much probability a short stretch of actions has, by its own length: one number at a time."""
-        out = np.zeros(p.u.shape[:-1])
+        out, std = np.zeros(p.u.shape[:-1]), np.broadcast_to(p.std, p.u.shape)
         for i in np.ndindex(p.u.shape):
-            x, m, s = p.u[i], p.mean[i], p.std[i[-1]]
+            x, m, s = p.u[i], p.mean[i], std[i]
             # cosh⁻² is how fast tanh moves, and its logarithm from |x| alone is safe anywhere.
             slope = 2 * np.log(2 / (1 + np.exp(-2 * abs(x)))) - 2 * abs(x)
             out[i[:-1]] += float(_normal(np.array(x), m, s)) - slope
