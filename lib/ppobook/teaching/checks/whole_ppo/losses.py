@@ -40,7 +40,7 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
 def critic_loss(answer: Answer) -> Findings:
     def ask(v: Any, r: Any, old: Any = None, eps: float | None = None) -> float:
         given = [torch.tensor(np.atleast_1d(x), dtype=torch.float32) for x in (v, r)]
-        rest = [] if old is None else [torch.tensor(np.atleast_1d(old), dtype=torch.float32)]
+        rest: list[Any] = [] if old is None else [torch.tensor(np.atleast_1d(old), dtype=torch.float32)]
         rest += [] if eps is None else [eps]
         return float(as_array(answer(*given, *rest), (), "your loss", finite=False))
 
