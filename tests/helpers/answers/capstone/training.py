@@ -151,7 +151,12 @@ def seeded_each(policy, env_id, episodes, seed):
             total, over = total + reward, any(ends)
         return total
 
-    return [play(k) for k in range(episodes)]
+    return np.array([play(k) for k in range(episodes)])
+
+
+RESET_IS_DROPPED = """
+        after, _ = env.reset(seed=seed if k == 0 else None)
+        obs = after if k == 0 else obs"""
 
 
 def side_by_side(policy, env_id, episodes, seed):
@@ -186,7 +191,7 @@ def a_new_one_each(policy, env_id, episodes, seed):
             found[k] += reward
             done = terminated or truncated
         env.close()
-    return torch.from_numpy(found)
+    return found
 
 
 class Controller(nn.Module):
@@ -368,6 +373,16 @@ WRONG = {
         "every episode has the same seed": look("seed=seed if k == 0 else None", "seed=seed"),
         "the environment has no seed": look("seed=seed if k == 0 else None", ""),
         "the seed does nothing": look("seed=seed if k == 0", "seed=0 if k == 0"),
+        "the environment's seed is another each time": look(
+            "seed=seed if k == 0 else None", "seed=np.random.randint(2**31)"
+        ),
+        "every episode begins with the same action": look(
+            "        rewards = []", "        torch.manual_seed(seed)\n        rewards = []"
+        ),
+        "the policy is asked about something else": [
+            look("obs, r, terminated", "after, r, terminated"),
+            look("obs, _ = env.reset(seed=seed if k == 0 else None)", RESET_IS_DROPPED),
+        ],
         "chance is not seeded": look("    torch.manual_seed(seed)\n", ""),
     },
     "capstone-learning": {

@@ -222,6 +222,9 @@ WRONG = {
             "            most = max_grad_norm if max_grad_norm < 1e6 else norm\n"
             "            [p.grad.mul_(most / norm) for p in both]",
         ),
+        "approx_kl carries a graph": but(
+            "    with torch.no_grad():\n        logp = policy", "    if True:\n        logp = policy"
+        ),
         "approx_kl has the wrong sign": but("(d.exp() - 1 - d)", "(d - (d.exp() - 1))"),
         "approx_kl is minus the mean log ratio": but("(d.exp() - 1 - d)", "(-d)"),
         "approx_kl is the mean log ratio": but("(d.exp() - 1 - d)", "(d)"),

@@ -89,6 +89,7 @@ WRONG["sb3-settings"] = {
     ],
 }
 UNNAMED["sb3-settings"] = [
+    settings(size=lambda g: g["length"] // g["parts"] * g["envs"]),
     settings(steps=lambda g: (g["total"] // g["rollout"] + 1) * g["epochs"] * g["parts"]),
     settings(steps=lambda g: g["updates"] * 80),
 ]
@@ -207,6 +208,7 @@ WRONG["hunt-seeds"] = {
     "a seed is no integer from 0 on": [
         lambda seed, n: np.random.default_rng(seed).random(n),
         lambda seed, n: [-i - 1000 * seed for i in range(n)],
+        lambda seed, n: np.floor(2**31 * np.random.default_rng(seed).random(n)),
     ],
     "every call is another run": lambda seed, n: [random.randrange(2**31) for _ in range(n)],
     "all environments are the same": lambda seed, n: [seed] * n,

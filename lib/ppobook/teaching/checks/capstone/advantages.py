@@ -115,7 +115,9 @@ def capstone_gae(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        shape = tuple(rng.integers(1, 7, size=2))
+        shape = (int(rng.integers(1, 7)), int(rng.integers(1, 7)))
+        if rng.random() < 0.1:  # as long as a rollout
+            shape = (2, 100)
         often = rng.choice([0.0, 0.2, 0.6])
         over, cut = rng.random(shape) < often, rng.random(shape) < often
         scale = rng.choice([0.01, 1, 100])

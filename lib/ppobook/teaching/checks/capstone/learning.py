@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ppobook.envs import climb, make_env
 
-from .. import Answer, Findings, Property, Stop, as_array, close, recognise
+from .. import Answer, Findings, Property, Stop, as_array, close, recognise, words
 from . import PRACTICE as CHAPTER
 from . import Tape, Tapes
 from .training import networks_of
@@ -31,13 +31,23 @@ class Coin(nn.Module):
         return self.logits.expand(*observations.shape[:-1], len(self.logits))
 
 
+class Keen(nn.Module):
+    """A policy that takes action 1 where the first number that it sees is positive, and 0 elsewhere."""
+
+    def forward(self, observations: Tensor) -> Tensor:
+        first = observations[..., :1]
+        return torch.cat([-first.sign(), first.sign()], -1) * 20
+
+
 class Evaluated:
     """One evaluation on tapes: the returns that came back, and the tapes."""
 
-    def __init__(self, answer: Answer, episodes: int, seed: int, noise: int) -> None:
+    def __init__(self, answer: Answer, episodes: int, seed: int, noise: int, policy: nn.Module) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
         with Tapes() as tapes:
-            came = answer(Coin(0.3, 0.7), Tapes.ID, episodes, seed)
+            came = answer(policy, Tapes.ID, episodes, seed)
+        if isinstance(came, list | tuple | Tensor):
+            raise Stop("returned", "no NumPy array", f"a NumPy array must come back, got {words(came)}.")
         self.returns = as_array(came, (episodes,), "the returns")
         self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
         self.true = np.array([total for tape in self.tapes for total in tape.returns])
@@ -47,8 +57,13 @@ class Evaluated:
 
 @CHAPTER.check("capstone-evaluate", section="sec-practice-reporting")
 def capstone_evaluate(answer: Answer) -> Findings:
-    one = Evaluated(answer, episodes=400, seed=5, noise=1)
-    again, other = Evaluated(answer, 400, 5, noise=2), Evaluated(answer, 60, 6, noise=1)
+    coin = Coin(0.3, 0.7)
+    one = Evaluated(answer, 400, seed=5, noise=1, policy=coin)
+    again = Evaluated(answer, 400, seed=5, noise=2, policy=coin)
+    other = Evaluated(answer, 60, seed=6, noise=1, policy=coin)
+    looking = Evaluated(answer, 60, seed=5, noise=1, policy=Keen())
+    seen = [(step[0][0] > 0, step[1]) for tape in looking.tapes for step in tape.steps]
+    begins = [tape.steps[k][1] for tape in one.tapes for k in tape.resets if k < len(tape.steps)]
     sums, without, gone, discounted = [], [], [], {0.9: [], 0.98: [], 0.99: []}  # type: ignore[var-annotated]
     for tape in one.tapes:
         rewards: list[float] = []
@@ -83,11 +98,16 @@ def capstone_evaluate(answer: Answer) -> Findings:
             "the environment has no seed": not given,
             "the seed does nothing": set(given) == {s for s in other.seeds if s is not None},
             "chance is not seeded": again.actions != one.actions,
+            "the environment's seed is another each time": again.seeds != one.seeds,
+            "every episode begins with the same action": len(begins) > 100 and len(set(begins)) == 1,
+            "the policy is asked about something else": any(wanted != done for wanted, done in seen),
         },
         share=share,
         episodes=len(sums),
         begun=begun,
         environments=len(played),
+        missed=sum(wanted != done for wanted, done in seen),
+        steps=len(seen),
     )
     yield Property(
         "one return for each episode, the plain sum of its rewards",

@@ -107,6 +107,7 @@ class Case:
             "final_values": torch.zeros(shape),
         }
         came = answer(self.policy, self.critic, self.optimizer, batch, **self.settings)
+        self.held = bool(getattr(came, "requires_grad", False))
         return float(as_array(came, (), "approx_kl"))
 
     def expected(
@@ -241,6 +242,7 @@ def capstone_update(answer: Answer) -> Findings:
             "samples are mixed up": not exact
             and (case.is_step(0, order="turned") or case.is_step(0, order="turned", normal="none")),
             "the critic is not trained": not np.abs(slopes[0][1]).max() > 1e-9,
+            "approx_kl carries a graph": case.held,
             "the policy is not trained": not np.abs(slopes[0][0]).max() > 1e-9,
         },
     )

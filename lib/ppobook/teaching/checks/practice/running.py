@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ def sb3_settings(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         envs, minibatches, size = (int(2**k) for k in rng.integers(0, 5, size=3))
-        length = int(minibatches * size)
+        # What is divided is the rollout, and not what one environment plays of it.
+        length = minibatches // math.gcd(envs, minibatches) * size
         rollout = envs * length
         total = [1, rollout, 3 * rollout, int(rng.integers(1, 20 * rollout + 1))][rng.integers(4)]
         return {
@@ -146,9 +148,10 @@ def hunt_seeds(answer: Answer) -> Findings:
     def ask(seed: int, num_envs: int) -> list[int]:
         came = answer(seed, num_envs)
         got = as_array(came, (num_envs,), "the seeds")
-        if (got < 0).any() or (got % 1 != 0).any():
-            found.append(Mistake("a seed is no integer from 0 on", got=got))
-        return [int(x) for x in came]
+        plain = [x.item() if hasattr(x, "item") else x for x in came]
+        if (got < 0).any() or not all(isinstance(x, int) for x in plain):
+            found.append(Mistake("a seed is no integer from 0 on", got=[str(x) for x in plain[:8]]))
+        return [int(x) for x in plain]
 
     first, again, second = ask(7, 8), ask(7, 8), ask(8, 8)
     yield from found
