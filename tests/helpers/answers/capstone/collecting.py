@@ -45,7 +45,8 @@ def like_cleanrl(envs, obs, policy, critic, steps):
     store = {
         "obs": torch.zeros((steps, n, *envs.single_observation_space.shape)),
         "actions": torch.zeros((steps, n), dtype=torch.int64),
-        **{name: torch.zeros((steps, n)) for name in ("logp", "rewards", "terminated", "truncated")},
+        **{name: torch.zeros((steps, n)) for name in ("logp", "rewards")},
+        **{name: torch.zeros((steps, n), dtype=torch.bool) for name in ("terminated", "truncated")},
         "values": torch.zeros((steps + 1, n)),
         "final_values": torch.full((steps, n), float("nan")),
     }
@@ -120,6 +121,13 @@ WRONG = {
             "value = critic(x)[:, 0]", "value = critic(x)", "[:, 0]\n    kept", "\n    kept"
         ),
         "time comes first": but("torch.stack(entries, dim=1)", "torch.stack(entries)"),
+        "an entry of another type": [
+            but(
+                "    return batch", "    batch['terminated'] = batch['terminated'].float()\n    return batch"
+            ),
+            but("    return batch", "    batch['obs'] = batch['obs'].double()\n    return batch"),
+            but("    return batch", "    batch = {k: x.numpy() for k, x in batch.items()}\n    return batch"),
+        ],
         "another number of steps": but("range(steps)", "range(steps - 1)"),
         "the environments are reset": but("    start = obs", "    obs, _ = envs.reset()"),
         "no value to bootstrap from": but('    kept["values"].append(last)\n', ""),

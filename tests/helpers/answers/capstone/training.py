@@ -154,6 +154,16 @@ def seeded_each(policy, env_id, episodes, seed):
     return np.array([play(k) for k in range(episodes)])
 
 
+TWO_OPTIMIZERS = """
+    class Both:
+        def zero_grad(self):
+            [one.zero_grad() for one in optimizers]
+
+        def step(self):
+            [one.step() for one in optimizers]
+
+    optimizer = Both()
+"""
 RESET_IS_DROPPED = """
         after, _ = env.reset(seed=seed if k == 0 else None)
         obs = after if k == 0 else obs"""
@@ -308,6 +318,27 @@ WRONG = {
         ),
         "nothing is trained": but("kl = update(", "kl = 0.0 #"),
         "a new optimizer for every update": but("        kl = ", "        " + MAKE + "\n        kl = "),
+        "more than one optimizer": but(
+            "    obs, _ =",
+            TWO_OPTIMIZERS + "    obs, _ =",
+            MAKE,
+            "optimizers = [torch.optim.Adam(net.parameters(), lr) for net in (policy, critic)]",
+        ),
+        "a setting does not reach the update": [
+            but("(defaults | settings)", f"(defaults | settings | {{'{name}': {value}}})")
+            for name, value in (
+                ("clip_eps", 0.2),
+                ("value_coef", 0.5),
+                ("entropy_coef", 0.0),
+                ("max_grad_norm", 0.5),
+            )
+        ],
+        "episodes stand in another row": but(
+            "    return policy,",
+            "    history[0]['episodes'] += history[-1]['episodes']\n    history[-1]['episodes'] = 0\n"
+            "    return policy,",
+        ),
+        "approx_kl is always the same": but("approx_kl=kl", "approx_kl=0.0"),
         "the policy is in no optimizer": [
             but("list(policy.parameters()) + ", ""),
             but(
@@ -408,7 +439,7 @@ UNNAMED = {
     "capstone-loop": [
         but("episodes=ended", "episodes=ended + 1"),
         but("steps=made", "steps=made + 1"),
-        but("approx_kl=kl", "approx_kl=-1.0"),
+        but("approx_kl=kl", "approx_kl=-kl"),
     ],
     "capstone-evaluate": [
         look("sum(rewards)", "sum(rewards) + 1"),

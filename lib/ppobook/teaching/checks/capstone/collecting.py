@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from torch import nn
+from torch import Tensor, nn
 
 from .. import Answer, Findings, Mistake, Property, Stop, close, recognise, words
 from ..findings import as_array
 from . import WHOLE as CHAPTER
 from . import Tape
+
+KINDS = {"obs": "float32", "terminated": "bool", "truncated": "bool"}
 
 
 def entries(
@@ -36,6 +38,13 @@ def entries(
         if came == turned != shape:
             raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
         found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
+        kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+        wanted = KINDS.get(name, kind)
+        if not isinstance(value, Tensor) or kind != wanted:
+            came = f"of type {kind}" if isinstance(value, Tensor) else "no tensor"
+            raise Mistake(
+                "an entry of another type", entry=name, came=came, wanted=f"a tensor {wanted}".strip()
+            )
     return found
 
 
@@ -82,7 +91,11 @@ class Made:
         if held:
             raise Mistake("the graph is kept", entry=held[0])
         self.after = as_array(after, (n, self.size), "the observations after the last step")
-        self.obs = np.asarray(after.numpy() if hasattr(after, "numpy") else after)
+        if not isinstance(after, np.ndarray):
+            raise Stop(
+                "returned", "no NumPy array", f"what comes second must be an array, got {words(after)}."
+            )
+        self.obs = after
         self.log = {
             name: np.array([[step[k] for step in tape.steps[self.before :]] for tape in self.tapes])
             for k, name in enumerate(("obs", "actions", "rewards", "terminated", "truncated", "next"))

@@ -63,6 +63,7 @@ def capstone_evaluate(answer: Answer) -> Findings:
     other = Evaluated(answer, 60, seed=6, noise=1, policy=coin)
     looking = Evaluated(answer, 60, seed=5, noise=1, policy=Keen())
     seen = [(step[0][0] > 0, step[1]) for tape in looking.tapes for step in tape.steps]
+    missed = sum(wanted != done for wanted, done in seen)
     begins = [tape.steps[k][1] for tape in one.tapes for k in tape.resets if k < len(tape.steps)]
     sums, without, gone, discounted = [], [], [], {0.9: [], 0.98: [], 0.99: []}  # type: ignore[var-annotated]
     for tape in one.tapes:
@@ -100,13 +101,13 @@ def capstone_evaluate(answer: Answer) -> Findings:
             "chance is not seeded": again.actions != one.actions,
             "the environment's seed is another each time": again.seeds != one.seeds,
             "every episode begins with the same action": len(begins) > 100 and len(set(begins)) == 1,
-            "the policy is asked about something else": any(wanted != done for wanted, done in seen),
+            "the policy is asked about something else": missed > 0.1 * len(seen),
         },
         share=share,
         episodes=len(sums),
         begun=begun,
         environments=len(played),
-        missed=sum(wanted != done for wanted, done in seen),
+        missed=missed,
         steps=len(seen),
     )
     yield Property(
