@@ -71,6 +71,18 @@ class TestChecks(CheckTests):
         assert sum(e.minutes for e in exercises) <= 240
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("capstone-rollout", collecting.but("return batch, obs", "return batch, torch.tensor(obs)")),
+        ("capstone-evaluate", training.look("np.array(found)", "found")),
+    ],
+)
+def test_the_next_cell_gets_a_numpy_array(name: str, answer: Answer) -> None:
+    verdict = checks.run(name, answer)
+    assert (verdict.kind, verdict.name) == ("returned", "no NumPy array")
+
+
 @pytest.mark.learning
 def test_the_masters_ppo_learns() -> None:
     verdict = checks.run("capstone-learning", EXERCISES.reference("capstone-learning"))

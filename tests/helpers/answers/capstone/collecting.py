@@ -195,7 +195,7 @@ WRONG = {
         ],
         "old observations come back": [
             but("return batch, obs", "return batch, start"),
-            but("return batch, obs", "return batch, x"),
+            but("return batch, obs", "return batch, x.numpy()"),
         ],
     }
 }

@@ -39,12 +39,10 @@ def entries(
             raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
         found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
         kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
-        wanted = KINDS.get(name, kind)
-        if not isinstance(value, Tensor) or kind != wanted:
-            came = f"of type {kind}" if isinstance(value, Tensor) else "no tensor"
-            raise Mistake(
-                "an entry of another type", entry=name, came=came, wanted=f"a tensor {wanted}".strip()
-            )
+        if not isinstance(value, Tensor) or kind != KINDS.get(name, kind):
+            has = f"of type {kind}" if isinstance(value, Tensor) else "no tensor"
+            due = f"a tensor of type {KINDS[name]}" if name in KINDS else "a tensor"
+            raise Mistake("an entry of another type", entry=name, came=has, wanted=due)
     return found
 
 
