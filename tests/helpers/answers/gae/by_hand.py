@@ -113,6 +113,14 @@ def by_sweeps(count: int) -> Callable[..., Any]:
     return function
 
 
+def until_nothing_changes(P, rewards, gamma):  # noqa: N803
+    """Sweeps of twice the length each time: P, P², P⁴, …"""
+    values, step = rewards.astype(float), gamma * P
+    while np.abs(step).max() > 1e-15:
+        values, step = values + step @ values, step @ step
+    return values
+
+
 def gauss(P, rewards, gamma):  # noqa: N803
     """Elimination by hand, in Python's floats."""
     size = len(rewards)
@@ -141,7 +149,7 @@ def normalised(P):  # noqa: N803
 
 RIGHT["state-values"] = [
     gauss,
-    by_sweeps(1500),
+    until_nothing_changes,
     lambda p, r, gamma: np.linalg.inv(np.eye(len(p)) - gamma * p) @ r,
     lambda p, r, gamma: np.linalg.lstsq(np.eye(len(p)) - gamma * p, r, rcond=None)[0],
     lambda p, r, gamma: torch.linalg.solve(
@@ -173,6 +181,7 @@ def gauss_array(P, rewards, gamma):  # noqa: N803
 UNNAMED["state-values"] = [
     by_sweeps(30),
     by_sweeps(100),
+    by_sweeps(1500),
     lambda p, r, gamma: gauss_array(p, np.abs(r) * np.sign(r.sum()), gamma),
     lambda p, r, gamma: gauss_array(p, r, min(gamma, 0.9)),
     lambda p, r, gamma: gauss_array(p, r, gamma).clip(-50, 50),

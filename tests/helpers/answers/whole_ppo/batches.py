@@ -249,7 +249,11 @@ WRONG["minibatches"] = {
         ),
         dealt(order=lambda n, rng: torch.arange(n).roll(4 * int(torch.randint(1, n, (1,), generator=rng)))),
     ],
-    "every epoch has the same order": dealt(order=fixed),
+    "every epoch has the same order": [
+        dealt(order=fixed),
+        dealt(order=lambda n, rng: torch.randperm(n, generator=rng.clone_state())),
+        dealt(order=lambda n, rng: torch.randperm(n, generator=rng.manual_seed(rng.initial_seed()))),
+    ],
     "the generator is not used": dealt(order=lambda n, rng: torch.randperm(n)),
     "normalised over the batch, not over the minibatch": dealt(
         whole=lambda w: (w - w.mean()) / w.std(correction=0), normal=lambda w: w
@@ -302,7 +306,7 @@ def trained(
     shuffle: Callable[..., Any] = torch.randperm,
     term: Callable[..., Any] = clipped,
     sign: float = -1.0,
-    zero: bool = True,
+    zero: bool | str = True,
     step: bool = True,
     report: Callable[..., Any] = lambda now, then: now - then,
     plan: Callable[..., Any] = lambda epochs, minibatches: (epochs, minibatches),
@@ -316,13 +320,15 @@ def trained(
         old = first
         for _ in range(epochs):
             order = shuffle(states.shape[1])
+            if zero == "epoch":
+                optimizer.zero_grad()
             if anew:
                 old = logp_of(logits, states, actions).detach()
             read = old if not astray else old[:, order.argsort()]
             for part in cut(order, minibatches):
                 ratio = (logp_of(logits, states[:, part], actions[:, part]) - read[:, part]).exp()
                 loss = sign * term(ratio, advantages[:, part], eps).mean()
-                if zero:
+                if zero is True:
                     optimizer.zero_grad()
                 loss.backward()
                 if step:
@@ -460,7 +466,7 @@ WRONG["hunt-epochs"] = {
         trained()(z, *rest, **more) + 0 * z.sum()
     ),
     "it goes downhill": trained(sign=1.0),
-    "the gradients are not zeroed between the steps": trained(zero=False),
+    "the gradients are not zeroed between the steps": [trained(zero=False), trained(zero="epoch")],
     "every epoch begins with a new old policy": [trained(anew=True), trained(anew=True, astray=False)],
     "old_logp is another pull's": [only_the_line_moved, trained(astray=True)],
 }

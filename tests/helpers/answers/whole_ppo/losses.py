@@ -259,6 +259,12 @@ def by_entr(logits, std):
     ]
 
 
+def one_shift_for_all_rows(z):
+    weights = (z - z.max()).exp()
+    p = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+    return -(p * p.clamp(min=1e-30).log()).sum(-1)
+
+
 def by_cases(z):
     p = z.softmax(-1)
     return -torch.where(p > 0, p * p.log(), torch.zeros_like(p)).sum(-1)
@@ -326,6 +332,7 @@ UNNAMED["two-entropies"] = [
     both(gaussian=lambda s: (HALF + s.log()).sum(-1).clamp(min=-5)),
     both(discrete=lambda z: -(z.softmax(-1) * (z.softmax(-1) + 1e-2).log()).sum(-1)),
     both(discrete=lambda z: of_logits(z.clamp(-8, 8))),
+    both(discrete=lambda z: one_shift_for_all_rows(z)),
     both(discrete=lambda z: of_logits(z).clamp(max=1.05)),
     both(gaussian=lambda s: (HALF + s.clamp(0.01, 2.0).log()).sum(-1)),
     both(gaussian=lambda s: (HALF + (s + 1e-3).log()).sum(-1)),

@@ -202,6 +202,19 @@ def only_in_crowds(weights, mean, var):
     return lambda x: own(x) if len(x) == 1 else stored(x)
 
 
+PLACE = {}
+
+
+def one_place_for_all(weights, mean, var):
+    PLACE["act"] = saved()(weights, mean, var)
+    return lambda x: PLACE["act"](x)
+
+
+def shifted_in_place(weights, mean, var):
+    stored = saved()(weights, mean, var)
+    return lambda x: (stored(x), x.sub_(mean))[0]
+
+
 WRONG["hunt-statistics"] = {
     "an argument is overwritten": lambda w, mean, var: saved()(w, mean, var.sqrt_()),
     "the observations' own statistics": saved(
@@ -219,6 +232,8 @@ WRONG["hunt-statistics"] = {
     "one observation is judged by the others": only_in_crowds,
     "the clip at 10 is lost": saved(clip=lambda z: z),
     "clipped elsewhere": [saved(clip=lambda z: z.clamp(-5, 5)), saved(clip=lambda z: z.clamp(-3, 3))],
+    "a second snapshot changes the first": one_place_for_all,
+    "the observations are overwritten": shifted_in_place,
     "training goes on in the saved weights": [saved(copied=("mean", "var")), saved(copied=())],
     "training goes on in the saved statistics": [
         saved(copied=("weights",)),

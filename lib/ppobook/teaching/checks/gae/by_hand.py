@@ -116,11 +116,11 @@ def state_values(answer: Answer) -> Findings:
         close(short, [-3]),
         f"with P = [[0]], a reward of −3 and gamma = 0.9 you have {numbers(short)}",
     )
-    endless = as_array(answer(np.ones((1, 1)), np.array([1.0]), 0.99), (1,), "the values")
+    endless = as_array(answer(np.ones((1, 1)), np.array([1.0]), 0.9999), (1,), "the values")
     yield Property(
         "a reward of 1 for ever is worth 1 / (1 − γ)",
-        close(endless, [100], 1e-3),
-        f"with gamma = 0.99 you have {numbers(endless, 5)}",
+        close(endless, [10_000], 1e-3),
+        f"with gamma = 0.9999 you have {numbers(endless, 5)}, and not 10000",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

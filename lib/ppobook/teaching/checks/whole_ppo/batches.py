@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
 from ..descent import GradientDescent, Moving
@@ -203,9 +203,9 @@ def global_norm(answer: Answer) -> Findings:
 class _Pieces:
     """What a call of the reader's function gives: indices and normalised advantages of each minibatch."""
 
-    def __init__(self, answer: Answer, advantages: Any, count: int, seed: int = 0) -> None:
+    def __init__(self, answer: Answer, advantages: Any, count: int, seed: int | Generator = 0) -> None:
         self.advantages = np.asarray(advantages, dtype=np.float64)
-        rng = torch.Generator().manual_seed(seed)
+        rng = Generator().manual_seed(seed) if isinstance(seed, int) else seed
         back = answer(torch.tensor(self.advantages, dtype=torch.float32), count, rng)
         if back is None:
             raise Stop("returned", "nothing came back", "wanted a list of pairs. Is there a `return`?")
@@ -246,6 +246,8 @@ def minibatches(answer: Answer) -> Findings:
     made = _Pieces(answer, worth, 3)
     odd = _Pieces(answer, worth[:11], 3)
     again, other = _Pieces(answer, worth, 3), _Pieces(answer, worth, 3, seed=1)
+    generator = Generator().manual_seed(0)
+    earlier, later = (_Pieces(answer, worth, 3, generator) for _ in range(2))
     sizes, uneven = [len(x) for x in made.chosen], [len(x) for x in odd.chosen]
     each = sorted(made.order.tolist())
     yield from recognise(
@@ -262,7 +264,8 @@ def minibatches(answer: Answer) -> Findings:
             "the batch is not shuffled, only dealt out": all(
                 (np.diff(x) == np.diff(x)[0]).all() for x in made.chosen
             ),
-            "every epoch has the same order": close(made.order, other.order),
+            "every epoch has the same order": close(made.order, other.order)
+            or close(earlier.order, later.order),
             "the generator is not used": not close(made.order, again.order),
         },
         sizes=sizes,
@@ -480,12 +483,12 @@ def hunt_epochs(answer: Answer) -> Findings:
             "the gradients are not zeroed between the steps": close(twice * 1e3, full * 3e3, 0.05),
         },
     )
-    touched = np.array([step[0].any(-1) for step in uneven.optimizer.touched])  # [12 steps, 9 pulls]
-    used = touched.reshape(3, 4, 9).sum(1)
-    order = touched.reshape(3, 4, 9).argmax(1)  # the minibatch of each pull, epoch by epoch
+    touched = np.array([step[0].any(-1) for step in uneven.optimizer.touched]).reshape(3, 4, 9)
+    used, order = touched.sum(1), touched.argmax(1)  # how often each pull, and the first minibatch it is in
     yield from recognise(
         used,
         {
+            "the gradients are not zeroed between the steps": bool((touched[:, 1:] >= touched[:, :-1]).all()),
             "some pulls are in no minibatch": bool((used == 0).any()),
             "some pulls are in more than one minibatch": bool((used > 1).any()),
             "nothing is shuffled": bool((np.diff(order) >= 0).all()),

@@ -313,9 +313,9 @@ def two_entropies(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         lead = tuple(rng.integers(1, 4, rng.integers(0, 4)))
-        scale = rng.choice([0.3, 2, 10])
+        scale, offset = rng.choice([0.3, 2, 10]), rng.choice([-200, 0, 0, 100], size=(*lead, 1))
         return {
-            "logits": scale * rng.normal(size=(*lead, rng.integers(1, 6))) + rng.choice([-20, 0, 100]),
+            "logits": scale * rng.normal(size=(*lead, rng.integers(1, 6))) + offset,
             "std": np.exp(rng.choice([0.2, 2, 3]) * rng.normal(size=(*lead, rng.integers(1, 4)))),
         }
 

@@ -203,6 +203,17 @@ def hunt_statistics(answer: Answer) -> Findings:
         yield from recognise(
             far, {"the clip at 10 is lost": [[50.0, 0.0]], "clipped elsewhere": not close(far, [[10.0, 0.0]])}
         )
+        make(2 * weights, mean + 1, var)
+        beside, rows = ask(act, x), torch.tensor(x, dtype=torch.float32)
+        act(rows)
+        yield from recognise(
+            beside,
+            {
+                "a second snapshot changes the first": not close(beside, right),
+                "the observations are overwritten": not close(rows, x),
+            },
+            rows=rows.numpy(),
+        )
         with torch.no_grad():
             given[0] *= 3
             moved = ask(act, x)
