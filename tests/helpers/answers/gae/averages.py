@@ -126,6 +126,7 @@ UNNAMED["n-step"] = [
     n_step(discount=0.5),
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 2), gamma),
     lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 3), gamma),
+    lambda r, v, over, n, gamma: n_step()(r, v, over, min(n, 20), gamma),
     lambda r, *rest: n_step()(r.clip(-9, 9), *rest),
     lambda r, v, *rest: n_step()(r, -v, *rest) - 2 * v[:-1],
 ]

@@ -474,6 +474,8 @@ UNNAMED["hunt-epochs"] = [
     lambda z, o, s, a, w, epochs=10, minibatches=4, eps=0.2: trained()(
         z, o, s, a, w, epochs, minibatches, eps
     ),
+    trained(term=lambda r, a, eps: r.clamp(1 - eps, 1 + eps) * a),
+    trained(term=lambda r, a, eps: torch.minimum(r * a, r.clamp(max=1 + eps) * a)),
     lambda z, o, s, a, w, epochs=8, minibatches=2, eps=0.2: trained()(
         z, o, s, a, w, epochs, minibatches, eps
     ),

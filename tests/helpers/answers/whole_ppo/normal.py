@@ -119,6 +119,10 @@ WRONG["running-norm"] = {
     "every number is counted, not every row": lambda count, mean, var, batch: (
         (8.0, *merged()(count, mean, var, batch)[1:])
     ),
+    "float64 is left on the way": [
+        lambda count, *given: [x.float() for x in map(torch.as_tensor, merged()(count, *given))],
+        lambda count, *given: merged()(count, *(x.float() for x in given)),
+    ],
     "two large squares are subtracted": squares_subtracted,
 }
 UNNAMED["running-norm"] = [

@@ -74,8 +74,8 @@ def n_step(answer: Answer) -> Findings:
             "rewards": rng.choice([0.1, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=steps),
             "values": rng.choice([0.1, 1, 100]) * rng.normal(rng.choice([-1, 0, 1]), size=steps + 1),
             "terminated": flags(rng, (steps,)),
-            "n": int(rng.choice([1, 2, 3, 5, 100])),
-            "gamma": float(rng.choice([0, 0.5, 0.9, 1])),
+            "n": int(rng.choice([1, 2, 3, 5, 100] if steps < 20 else [30, 100])),
+            "gamma": float(rng.choice([0, 0.5, 0.9, 1] if steps < 20 else [0.99, 1])),
         }
 
     def slow(p: Problem) -> list[float]:

@@ -105,8 +105,17 @@ def running_norm(answer: Answer) -> Findings:
         for piece in np.split(level + spread, 8):
             stats = merge(stats, piece)
         found.append(float(stats[2][0]) / float(spread.var()))
+    middle = float(merge(start(1), np.array([[1e8], [1e8 + 2]]))[1][0])
     lost = abs(found[0] - 1) < 1e-3 and not abs(found[1] - 1) < 0.02
-    yield from recognise(stats[2], {"two large squares are subtracted": lost}, var=stats[2][0])
+    yield from recognise(
+        stats[2],
+        {
+            "float64 is left on the way": lost and abs(middle - 1e8 - 1) > 0.5,
+            "two large squares are subtracted": lost,
+        },
+        var=stats[2][0],
+        middle=middle,
+    )
     yield Property(
         "the first batch alone gives its own mean and variance",
         close(first[1], one.mean(0)) and close(first[2], one.var(0)) and first[0] == 4,
