@@ -144,6 +144,8 @@ UNNAMED = {
         but("r * A, ", "r * A.abs(), "),
         but("1 - clip_eps, 1 + clip_eps", "1 / (1 + clip_eps), 1 + clip_eps"),
         but("logp.exp() * logp).sum(-1)", "logp[:, :2].exp() * logp[:, :2]).sum(-1)"),
+        but("torch.minimum(first, second)", "torch.minimum(first, second).maximum(3 * A.where(A < 0, -9))"),
+        but("(v - G)", "(v - G).clamp(-10, 10)"),
         but("    r = ", "    A = A.clamp(-5, 5)\n    r = "),
         but(".gather(1, batch", ".roll(1, 0).gather(1, batch"),
     ]

@@ -348,6 +348,10 @@ WRONG = {
         ],
         "the critic is in no optimizer": but(" + list(critic.parameters())", ""),
         "settings do not reach the update": but("defaults | settings", "defaults"),
+        "num_steps is not used": [
+            but("policy, critic, num_steps)", "policy, critic, 8)"),
+            but("made, history =", "num_steps = 8\n    made, history ="),
+        ],
         "lr is not used": but("Adam(parameters, lr)", "Adam(parameters, 3e-4)"),
         "the next rollout begins with old observations": but("batch, obs = rollout(", "batch, _ = rollout("),
         "gamma and lam are exchanged": but("gae(*parts, gamma, lam)", "gae(*parts, lam, gamma)"),

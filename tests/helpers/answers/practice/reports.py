@@ -57,6 +57,7 @@ WRONG["performance-profile"] = {
 UNNAMED["performance-profile"] = [
     lambda r, t: profile()(r, t) * 4 / 4 if len(r) > 1 else np.ones(len(t)),
     lambda r, t: (r[:, None] > t[None]).sum(0) / 4,
+    lambda r, t: profile()(r.astype(int), t.astype(int)),
 ]
 
 
@@ -119,6 +120,7 @@ UNNAMED["improvement"] = [
     lambda ours, theirs: better()(ours, theirs) if set(ours) != set(theirs) else 1.0,
     lambda ours, theirs: better()(ours[:4], theirs[:3]),
     halves_in_place,
+    lambda ours, theirs: better()(ours.round(), theirs.round()),
 ]
 
 

@@ -179,10 +179,10 @@ def capstone_loss(answer: Answer) -> Findings:
         taken = rng.integers(actions, size=samples)
         now = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         eps = float(rng.choice([0.05, 0.2, 0.5]))
-        away = rng.choice([0.3, 0.97, 1.03, 2.5], size=samples)
+        away = rng.choice([0.05, 0.3, 0.97, 1.03, 2.5, 12], size=samples)
         return {
             "logits": logits,
-            "values": rng.normal(size=samples),
+            "values": rng.choice([1, 30]) * rng.normal(size=samples),
             "actions": taken,
             "logp": now[np.arange(samples), taken] - np.log(away),
             "advantages": rng.choice([0.1, 1, 10]) * rng.normal(size=samples),

@@ -145,6 +145,13 @@ def capstone_loop(answer: Answer) -> Findings:
         due=due,
         optimizers=len(run.steps.optimizers),
     )
+    odd = Trained(answer, seed=1, noise=10, num_envs=2, num_steps=16)  # three updates of 32 steps
+    yield from recognise(
+        float(odd.played),
+        {"num_steps is not used": odd.played != TOTAL or odd.steps.count != 3 * EPOCHS * MINIBATCHES},
+        total=TOTAL,
+        count=odd.steps.count,
+    )
     mine, twin, stranger = (vector(one.policy, one.critic) for one in (run, again, other))
     yield from recognise(
         0.0,

@@ -43,7 +43,8 @@ def performance_profile(answer: Answer) -> Findings:
         returns = rng.choice([1.0, 100.0]) * rng.integers(-5, 6, size=rng.integers(1, 9))
         thresholds = rng.choice([1.0, 100.0]) * rng.integers(-6, 7, size=rng.integers(1, 9))
         kind = rng.choice(["int", "float"])  # many environments pay in integers
-        return {"returns": returns.astype(kind), "thresholds": thresholds.astype(kind)}
+        part = 0.3 if kind == "float" else 1
+        return {"returns": part * returns.astype(kind), "thresholds": part * thresholds.astype(kind)}
 
     def slow(p: Problem) -> list[float]:
         return [sum(1 for x in p.returns if x > limit) / len(p.returns) for limit in p.thresholds]
@@ -75,10 +76,9 @@ def improvement(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         sizes, width, kind = rng.integers(1, 8, size=2), rng.choice([3, 1000]), rng.choice(["int", "float"])
-        return {
-            "ours": rng.integers(-width, width + 1, size=sizes[0]).astype(kind),
-            "theirs": rng.integers(-width, width + 1, size=sizes[1]).astype(kind) - rng.choice([0, width]),
-        }
+        part = 0.25 if kind == "float" else 1
+        ours, theirs = (rng.integers(-width, width + 1, size=size).astype(kind) for size in sizes)
+        return {"ours": part * ours, "theirs": part * (theirs - rng.choice([0, width]))}
 
     def slow(p: Problem) -> float:
         points = [1.0 if x > y else 0.5 if x == y else 0.0 for x in p.ours for y in p.theirs]
