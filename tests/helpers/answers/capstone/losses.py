@@ -88,9 +88,28 @@ WRONG = {
             but("taken - old", "taken - taken.detach()"),
             but("torch.exp(taken - old)", "torch.exp(taken)"),
         ],
-        "advantages are normalised here": but(
-            "    G = ", "    A = (A - A.mean()) / (A.std(correction=0) + 1e-8)\n    G = "
+        "advantages are normalised here": [
+            but("    G = ", "    A = (A - A.mean()) / (A.std(correction=0) + 1e-8)\n    G = "),
+            but("    G = ", "    A = (A - A.mean()) / (A.std() + 1e-8)\n    G = "),
+        ],
+        "the stored logarithm is taken for a probability": [
+            but("torch.exp(taken - old)", "torch.exp(taken) / old"),
+            but("torch.exp(taken - old)", "taken / old"),
+        ],
+        "the smaller ratio, whatever the sign of A": [
+            but("-torch.minimum(first, second)", "-(torch.minimum(first / A, second / A) * A)"),
+            but("torch.minimum(first, second)", "(r.clamp(max=1 + clip_eps) * A)"),
+        ],
+        "one of the two products lacks its advantage": [
+            but(
+                "torch.clamp(r, 1 - clip_eps, 1 + clip_eps) * A", "torch.clamp(r, 1 - clip_eps, 1 + clip_eps)"
+            ),
+            but("first, second = r * A", "first, second = r"),
+        ],
+        "nothing is clipped where A is negative": but(
+            "torch.minimum(first, second)", "torch.where(A > 0, torch.minimum(first, second), first)"
         ),
+        "the policy's part is summed, not averaged": but("first, second).mean()", "first, second).sum()"),
         "clip_eps is not used": [
             but("1 - clip_eps, 1 + clip_eps", "0.8, 1.2"),
             but("1 - clip_eps, 1 + clip_eps", "0.9, 1.1"),
@@ -107,6 +126,7 @@ WRONG = {
         "no value loss": but(" + value_coef * value_loss", ""),
         "the value loss has the wrong sign": but("+ value_coef", "- value_coef"),
         "no half in the value loss": but("0.5 * ((v", "((v"),
+        "the value loss is summed, not averaged": but("((v - G) ** 2).mean()", "((v - G) ** 2).sum()"),
         "the error is not squared": but("0.5 * ((v - G) ** 2)", "0.5 * ((v - G).abs())"),
         "large errors count less": [
             but("0.5 * ((v - G) ** 2)", "F.huber_loss(v, G, reduction='none', delta=2.5)"),

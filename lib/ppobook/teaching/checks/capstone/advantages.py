@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import Answer, Findings, Property, Stop, close, either, recognise, words
+from .. import Answer, Findings, Property, Stop, close, either, numbers, recognise, words
 from ..findings import as_array
 from ..probes import Problem, agrees, random_problems, tensor
 from . import GAE as CHAPTER
@@ -111,7 +111,8 @@ def capstone_gae(answer: Answer) -> Findings:
     yield Property(
         "a worked example, with an end of each kind",
         close(advantages, right) and close(returns, right + values),
-        f"the advantages are {advantages.round(3).tolist()}, the returns {returns.round(3).tolist()}",
+        f"with\n{probe}\nthe advantages are\n    {numbers(advantages)}\nand should be\n    {numbers(right)}\n"
+        f"the returns are\n    {numbers(returns)}\nand should be\n    {numbers(right + values)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

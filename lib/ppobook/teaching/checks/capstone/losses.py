@@ -55,18 +55,25 @@ def probe(ratio: Any, advantages: Any, values: Any = None, returns: Any = None) 
 def capstone_loss(answer: Answer) -> Findings:
     ask = Asked(answer)
 
-    def value(arguments: list[Tensor], *coefficients: float) -> float:
+    def value(arguments: list[Tensor], *coefficients: float, finite: bool = True) -> float:
         came = ask(*arguments, *coefficients)
         if isinstance(came, Tensor) and tuple(came.shape) == (len(arguments[0]),):
             raise Mistake("not one number", shape=str(list(came.shape)))
-        return float(as_array(came, (), "your loss"))
+        return float(as_array(came, (), "your loss", finite=finite))
 
-    # Single samples, the policy's part alone: a loss is minus the objective.
+    def gain(ratios: tuple[float, ...], worth: tuple[float, ...], eps: float = 0.2) -> float:
+        """The policy's part alone: a loss is minus the objective."""
+        return -value(probe(ratios, worth), eps, 0.0, 0.0, finite=False)
+
+    # Single samples, the policy's part alone.
     ratios, worth = (0.5, 0.9, 1.5) * 2, (1.0,) * 3 + (-1.0,) * 3
-    single = -np.array([value(probe([r], [a]), 0.2, 0.0, 0.0) for r, a in zip(ratios, worth, strict=True)])
+    single = np.array([gain((r,), (a,)) for r, a in zip(ratios, worth, strict=True)])
     r, a = np.array(ratios), np.array(worth)
     box = r.clip(0.8, 1.2)
-    wide = -value(probe([1.5], [1.0]), 0.4, 0.0, 0.0)
+    wide, twice, pair = gain((1.5,), (1.0,), 0.4), gain((1.5,), (2.0,)), gain((1.0, 1.0), (1.0, 3.0))
+    # The quotients of those who take the stored logarithm for a probability. At r = 0.5 it is 0.
+    with np.errstate(divide="ignore"):
+        quotients = [now / np.log(0.5 / r) for now in (0.5, np.log(0.5))]
     yield from recognise(
         single,
         {
@@ -79,7 +86,15 @@ def capstone_loss(answer: Answer) -> Findings:
             "the old log-probability is not read": either(
                 a, np.log(0.5) * a, np.sort([0.5 * a, 0.8 * a], axis=0)[0]
             ),
-            "advantages are normalised here": either(0 * a),
+            "the stored logarithm is taken for a probability": either(
+                *(np.sort([q * a, q.clip(0.8, 1.2) * a], axis=0)[0] for q in quotients)
+            ),
+            "advantages are normalised here": close(single, 0 * a)
+            or bool(np.isnan(single).all() and close(pair, 0)),
+            "the smaller ratio, whatever the sign of A": np.minimum(r, box) * a,
+            "one of the two products lacks its advantage": close(single[:3], np.minimum(r, box)[:3])
+            and (close(twice, 1.2) or close(twice, 1.5)),
+            "nothing is clipped where A is negative": np.where(a > 0, np.minimum(r, box), r) * a,
             "clipped samples count for nothing": either(
                 r * a * (r == box), np.where(r * a <= box * a, r * a, 0.0)
             ),
@@ -90,12 +105,17 @@ def capstone_loss(answer: Answer) -> Findings:
         good=single[:3],
         bad=single[3:],
         wide=wide,
+        twice=twice,
+        wanted=np.sort([r * a, box * a], axis=0)[0][3:],
     )
+    as_array(single, single.shape, "your loss of a single sample")  # is finite
+    yield from recognise(pair, {"the policy's part is summed, not averaged": 4.0})
 
     # The value's part alone, then the entropy's. One sample, then two, where broadcasting shows.
     one = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 1.0, 0.0)
     half = value(probe([1.0], [0.0], [3.0], [1.0]), 0.2, 0.5, 0.0)
     far = value(probe([1.0], [0.0], [5.0], [1.0]), 0.2, 1.0, 0.0)
+    both = value(probe([1.0] * 2, [0.0] * 2, [3.0] * 2, [1.0] * 2), 0.2, 1.0, 0.0)
     two = value(probe([1.0, 1.0], [0.0, 0.0], [1.0, 5.0], [1.0, 5.0]), 0.2, 1.0, 0.0)
     spread = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 1.0)
     more = value(probe([1.0] * 2, [0.0] * 2), 0.2, 0.0, 0.1)
@@ -107,6 +127,7 @@ def capstone_loss(answer: Answer) -> Findings:
             "no value loss": close(one, 0),
             "the value loss has the wrong sign": one < 0,
             "no half in the value loss": 4.0,
+            "the value loss is summed, not averaged": close(both, 2 * one),
             "the error is not squared": close(far, 2 * one),
             "the entropy has the wrong sign": spread > 0.1,
             "no entropy bonus": close(spread, 0),
@@ -115,6 +136,7 @@ def capstone_loss(answer: Answer) -> Findings:
             "large errors count less": far < 3.9 * one,
         },
         two=two,
+        both=both,
         spread=spread,
         half=half,
         far=far,
