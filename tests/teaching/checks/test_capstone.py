@@ -16,7 +16,7 @@ from ppobook.teaching.checks import capstone
 
 
 class Stages(Exercises):
-    """The capstone is no chapter of its own: its hints send to three of them."""
+    """The capstone is no chapter of its own: its hints send to four of them."""
 
     def __init__(self) -> None:
         self.master = ROOT / "exercises" / "masters" / "06_capstone.md"
@@ -27,6 +27,7 @@ class Stages(Exercises):
 EXERCISES = Stages()
 RIGHT, WRONG, UNNAMED = tables(collecting, advantages, losses, updates, training)
 CHAPTERS = {
+    "03_the_clipped_surrogate": capstone.CLIPPED,
     "04_generalized_advantage_estimation": capstone.GAE,
     "05_the_whole_of_ppo": capstone.WHOLE,
     "06_ppo_in_practice": capstone.PRACTICE,

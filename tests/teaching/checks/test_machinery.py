@@ -60,6 +60,19 @@ def test_an_answer_that_exits_is_told() -> None:
     assert "SystemExit" in verdict.message
 
 
+def test_of_a_long_exception_the_ends_are_shown() -> None:
+    rows = "\n".join(f"row {k}" for k in range(250))
+
+    def stumbling(*args: Any) -> Any:
+        raise ValueError(f"what is wrong:\n{rows}")
+
+    message = checks.run("reward-to-go", stumbling).message
+    assert "ValueError: what is wrong:" in message
+    assert "row 249" in message
+    assert "(245 more lines)" in message
+    assert len(message.splitlines()) < 20
+
+
 def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "SECONDS", 0.3)
 

@@ -160,6 +160,9 @@ class Answer:
             line = (mine[-1].line or linecache.getline(mine[-1].filename, mine[-1].lineno or 0)).strip()
             where = f"It happened in line {mine[-1].lineno} of your cell:\n    {line}"
         what = f"{type(error).__name__}: {error}".rstrip(": ")
+        lines = what.splitlines()
+        if len(lines) > 10:  # a tensor, row by row
+            what = "\n".join([*lines[:5], f"    … ({len(lines) - 6} more lines) …", lines[-1]])
         return Stop(
             "raised", type(error).__name__, f"{what}\n{where}".strip(), f"It was called with ({call})."
         )
@@ -205,12 +208,14 @@ class Chapter:
     """The chapter that a module's checks belong to: its number, its title, and the headings of its sections.
 
     `sections` maps a label of the chapter to the heading below it, so that a hint can be followed on a page,
-    in JupyterLab and in print alike. A test holds the headings to those of the chapter.
+    in JupyterLab and in print alike. A test holds the headings to those of the chapter. A label that is none
+    of the chapter's own is looked up in the chapters of `also`.
     """
 
     number: int
     title: str
     sections: Mapping[str, str]
+    also: tuple[Chapter, ...] = ()
 
     def check(
         self, name: str, *, section: str, seconds: float | None = None
@@ -232,7 +237,8 @@ class Chapter:
         return register
 
     def where(self, section: str) -> str:
-        return f"chapter {self.number}, {self.title}, “{self.sections[section]}” ({section})"
+        its = next(chapter for chapter in (self, *self.also) if section in chapter.sections)
+        return f"chapter {its.number}, {its.title}, “{its.sections[section]}” ({section})"
 
 
 _registry: dict[str, _Entry] = {}

@@ -95,6 +95,13 @@ class Updater:
 NORMAL = "(A - A.mean()) / (A.std(correction=0) + 1e-8)"
 CLIP = "nn.utils.clip_grad_norm_(both, max_grad_norm)"
 BEGIN = "    for epoch"
+# The log of a minibatch, taken before or after its step.
+AFTER = "    with torch.no_grad():\n        logp = policy(obs)"
+KEEP = """            with torch.no_grad():
+                now = policy(mb["obs"]).log_softmax(-1).gather(1, mb["actions"][:, None])[:, 0]
+                log.append((torch.exp(now - mb["logp"]) - 1 - (now - mb["logp"])).mean())
+"""
+LOGGED = (BEGIN, "    log = []\n" + BEGIN, "(d.exp() - 1 - d).mean()", "sum(log) / len(log)")
 RIGHT = {"capstone-update": [cleanrl, Updater(), but()]}
 WRONG = {
     "capstone-update": {
@@ -118,6 +125,10 @@ WRONG = {
             but("rows = order[i * size : (i + 1) * size]", "rows = torch.randint(n, (size,))"),
             but("rows = order[i * size : (i + 1) * size]", "rows = torch.randperm(n)[:size]"),
             but("range(minibatches):", "range(minibatches):\n            i = 0"),
+        ],
+        "more than the minibatch is looked at before a step": [
+            but("        order = ", "        before = policy(obs).log_softmax(-1)\n        order = "),
+            but("            optimizer.step()", "            optimizer.step()\n            policy(obs)"),
         ],
         "minibatches of different sizes": but(
             "rows = order[i * size : (i + 1) * size]", "rows = order[i * size + (i > 0) : (i + 1) * size + 1]"
@@ -195,6 +206,28 @@ WRONG = {
             ),
         ],
         "samples are mixed up": but("batch[k].flatten() for k", "batch[k].T.flatten() for k", NORMAL, "A"),
+        "every gradient is zero at the step": [
+            but(
+                "            optimizer.zero_grad()\n",
+                "",
+                "total.backward()",
+                "total.backward()\n            optimizer.zero_grad()",
+            ),
+            but("            total.backward()\n", "", CLIP, ""),
+        ],
+        "equal advantages do not become 0": [
+            but(NORMAL, "(A - A.mean()) / A.std()"),
+            but(NORMAL, "(A - A.mean()) / A.std() if A.std() > 0 else A"),
+        ],
+        "the caller's batch is overwritten": [
+            but("    n = len(obs)", "    n = len(obs)\n    batch['obs'] = obs"),
+            but(
+                "    d = logp - ",
+                "    batch['logp'].copy_(logp.view_as(batch['logp']))\n    d = logp - ",
+                "batch[k].flatten() for",
+                "batch[k].flatten().clone() for",
+            ),
+        ],
         "the critic is not trained": but(
             "            optimizer.step()", "            critic.zero_grad()\n            optimizer.step()"
         ),
@@ -224,6 +257,13 @@ WRONG = {
         ),
         "approx_kl carries a graph": but(
             "    with torch.no_grad():\n        logp = policy", "    if True:\n        logp = policy"
+        ),
+        "approx_kl is a mean over minibatches": [
+            but(*LOGGED, AFTER, KEEP + AFTER),
+            but(*LOGGED, "            total = ", KEEP + "            total = "),
+        ],
+        "approx_kl is that of the last minibatch": but(
+            *LOGGED, AFTER, KEEP + AFTER, "sum(log) / len(log)", "log[-1]"
         ),
         "approx_kl has the wrong sign": but("(d.exp() - 1 - d)", "(d - (d.exp() - 1))"),
         "approx_kl is minus the mean log ratio": but("(d.exp() - 1 - d)", "(-d)"),

@@ -1,6 +1,6 @@
 """Checks of the capstone: PPO from a blank file, in stages that are checked one by one.
 
-The stages are those of three chapters, so a hint sends to the chapter that explained its part. What an answer
+The stages are those of four chapters, so a hint sends to the chapter that explained its part. What an answer
 is called with are Gymnasium's environments that write down what happens in them, and networks so small that
 the numbers can be followed.
 """
@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from .. import Chapter
 
+CLIPPED = Chapter(3, "The clipped surrogate", {"sec-eps-kl": "What ε says about the KL"})
 GAE = Chapter(
     4,
     "How much better than expected",
@@ -34,6 +35,7 @@ WHOLE = Chapter(
         "sec-ppo-loop": "The loop",
         "sec-ppo-details": "One detail at a time",
     },
+    also=(CLIPPED, GAE),
 )
 PRACTICE = Chapter(
     6,

@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import Answer, Findings, Property, as_array, close, numbers, recognise
+from .. import Answer, Findings, Property, Stop, as_array, close, either, numbers, recognise
 from . import WHOLE as CHAPTER
 
 
 class Policy(nn.Module):
-    """Logits that are free numbers for each sample; remembers which samples it was asked about."""
+    """Logits that are free numbers for each sample, or, of one row, the same for all; remembers which
+    samples it was asked about.
+    """
 
     def __init__(self, weight: Tensor, seen: list[np.ndarray]) -> None:
         super().__init__()
@@ -28,8 +30,8 @@ class Policy(nn.Module):
 
     def forward(self, observations: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            self.seen.append(observations.detach().reshape(-1, self.weight.shape[0]).argmax(-1).numpy())
-        return observations @ self.weight
+            self.seen.append(observations.detach().reshape(-1, observations.shape[-1]).argmax(-1).numpy())
+        return observations @ self.weight.expand(observations.shape[-1], -1)
 
 
 class GradientDescent:
@@ -66,19 +68,27 @@ class GradientDescent:
 class Case:
     """A batch of N environments and T steps, with advantages and old log-probabilities that are random."""
 
-    def __init__(self, num_envs: int, steps: int, actions: int = 2, seed: int = 0, rate: float = 0.5) -> None:
+    def __init__(
+        self,
+        num_envs: int,
+        steps: int,
+        actions: int = 2,
+        seed: int = 0,
+        rate: float = 0.5,
+        shared: bool = False,
+    ) -> None:
         rng = np.random.default_rng(seed)
         self.size = size = num_envs * steps
         self.seen: list[np.ndarray] = []
-        self.policy = Policy(torch.tensor(rng.normal(size=(size, actions)), dtype=torch.float32), self.seen)
+        table = rng.normal(size=(1 if shared else size, actions))
+        self.policy = Policy(torch.tensor(table, dtype=torch.float32), self.seen)
         self.critic = nn.Linear(size, 1, bias=False)
         with torch.no_grad():
             self.critic.weight.copy_(torch.tensor(rng.normal(size=(1, size))))
         self.optimizer = GradientDescent([self.policy.weight, self.critic.weight], self.seen, rate)
         shape = (num_envs, steps)
         self.actions = rng.integers(actions, size=shape)
-        start = self.all_logp(self.policy.weight.detach().double().numpy())
-        self.start = np.take_along_axis(start, self.actions.reshape(-1, 1), 1)[:, 0].reshape(shape)
+        self.start = self.taken(self.policy.weight.detach().double().numpy()).reshape(shape)
         self.logp = self.start - np.log(rng.choice([0.6, 0.93, 1.08, 1.5], size=shape))
         offsets = np.linspace(-3, 3, num_envs)[:, None]  # environments differ in level
         self.advantages = offsets + (1 + np.arange(num_envs)[:, None]) * rng.normal(size=shape)
@@ -88,6 +98,16 @@ class Case:
     def all_logp(table: np.ndarray) -> np.ndarray:
         shifted = table - table.max(1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)))
+
+    def taken(self, table: np.ndarray) -> np.ndarray:
+        """The log-probabilities of the actions that were taken, for a table of logits; [samples]."""
+        rows = self.all_logp(np.broadcast_to(table, (self.size, table.shape[1])))
+        return np.asarray(np.take_along_axis(rows, self.actions.reshape(-1, 1), 1)[:, 0])
+
+    def kls(self, table: np.ndarray) -> np.ndarray:
+        """(r - 1) - log r of each sample, for a table of logits."""
+        log_ratio = self.taken(table) - self.logp.ravel()
+        return np.asarray(np.expm1(log_ratio) - log_ratio)
 
     def run(self, answer: Answer, **settings: Any) -> float:
         given = {"epochs": 1, "minibatches": 1, "clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.0}
@@ -106,8 +126,14 @@ class Case:
             "values": torch.zeros(shape[0], shape[1] + 1),
             "final_values": torch.zeros(shape),
         }
+        given = {name: (entry, entry.clone()) for name, entry in batch.items()}
         came = answer(self.policy, self.critic, self.optimizer, batch, **self.settings)
         self.held = bool(getattr(came, "requires_grad", False))
+        self.overwritten = [
+            name
+            for name, (entry, before) in given.items()
+            if batch.get(name) is not entry or not torch.equal(entry, before)
+        ]
         return float(as_array(came, (), "approx_kl"))
 
     def expected(
@@ -127,7 +153,7 @@ class Case:
         elif normal == "batch":
             worth = (worth - worth.mean()) / worth.std(ddof=ddof)
         if old == "as they are now":
-            logp = np.take_along_axis(self.all_logp(table), actions[:, None], 1)[:, 0]
+            logp = self.taken(table)
         elif old == "as the update begins":
             logp = self.start.ravel()
         if order == "turned":  # the other entries flattened along the other axis
@@ -208,6 +234,7 @@ def capstone_update(answer: Answer) -> Findings:
             "another number of steps": taken != 12,
             "networks are asked about no sample": any(not step for step in steps),
             "the batch is not covered": covered != [everything] * 3,
+            "more than the minibatch is looked at before a step": everything in steps and not whole,
             "minibatches of different sizes": {len(step) for step in steps} != {6},
             "whole environments stay together": _together(steps, grid) and in_order[0] not in epochs[:1],
             "whole steps of time stay together": _together(steps, grid.T) and in_order[1] not in epochs[:1],
@@ -220,6 +247,7 @@ def capstone_update(answer: Answer) -> Findings:
         missing=len(everything - covered[0]),
         first=sorted(steps[0])[:8] if steps else [],
         sizes=[len(step) for step in steps[:4]],
+        looked=[len(step) for step in steps[:8]],
     )
 
     exact = case.is_step(0)
@@ -241,10 +269,26 @@ def capstone_update(answer: Answer) -> Findings:
             and (case.is_step(0, old="as they are now") or case.is_step(0, old="as the update begins")),
             "samples are mixed up": not exact
             and (case.is_step(0, order="turned") or case.is_step(0, order="turned", normal="none")),
+            "every gradient is zero at the step": not max(np.abs(x).max() for x in slopes[0]) > 1e-9,
             "the critic is not trained": not np.abs(slopes[0][1]).max() > 1e-9,
             "approx_kl carries a graph": case.held,
             "the policy is not trained": not np.abs(slopes[0][0]).max() > 1e-9,
+            "the caller's batch is overwritten": bool(case.overwritten),
         },
+        entries=" and ".join(f"`{name}`" for name in case.overwritten),
+    )
+    equal = Case(num_envs=2, steps=2)
+    equal.advantages[:] = 1.5
+    try:
+        equal.run(answer)
+    except Stop as stop:
+        if stop.name != "not finite":
+            raise
+    slope = equal.optimizer.slopes[0][0] if equal.optimizer.slopes else np.zeros(1)
+    yield from recognise(
+        0.0,
+        {"equal advantages do not become 0": not np.abs(slope).max() < 1e-6},
+        slope=slope.ravel()[:4],
     )
     clipped = Case(num_envs=2, steps=4, seed=1)
     clipped.run(answer, epochs=1, minibatches=2, max_grad_norm=0.01)
@@ -269,6 +313,23 @@ def capstone_update(answer: Answer) -> Findings:
     )
 
     failed, kls = "", ""
+    common = Case(num_envs=2, steps=4, shared=True)
+    kl = common.run(answer, epochs=2, minibatches=4)
+    final = common.policy.weight.detach().double().numpy()
+    before = [table for table, _ in common.optimizer.weights]
+    parts = list(zip(common.optimizer.samples, before, [*before[1:], final], strict=True))
+    each = np.array([[common.kls(table)[rows].mean() for table in tables] for rows, *tables in parts])
+    right = common.kls(final).mean()
+    yield from recognise(
+        kl,
+        {
+            "approx_kl is that of the last minibatch": either(*each[-1]),
+            "approx_kl is a mean over minibatches": either(*each.mean(0), *each[4:].mean(0)),
+        },
+        right=right,
+    )
+    if not close(kl, right, 2e-3):
+        kls = f"with a policy of the same logits everywhere it is {kl:.4g}, and at the end {right:.4g}"
     rng = np.random.default_rng(0)
     for trial in range(6):
         n, t, parts = int(rng.integers(1, 4)), int(rng.integers(1, 4)) * 4, int(rng.choice([1, 2]))
@@ -293,10 +354,7 @@ def capstone_update(answer: Answer) -> Findings:
                 )
                 failed += numbers(world.expected(k)[0].ravel()[:4])
         table = world.policy.weight.detach().double().numpy()
-        d = (
-            np.take_along_axis(world.all_logp(table), world.actions.reshape(-1, 1), 1)[:, 0]
-            - world.logp.ravel()
-        )
+        d = world.taken(table) - world.logp.ravel()
         rows = {
             "approx_kl has the wrong sign": (d - np.expm1(d)).mean(),
             "approx_kl is minus the mean log ratio": -d.mean(),
