@@ -126,13 +126,13 @@ class Case:
             "values": torch.zeros(shape[0], shape[1] + 1),
             "final_values": torch.zeros(shape),
         }
-        given = {name: (entry, entry.clone()) for name, entry in batch.items()}
+        kept = {name: (entry, entry.clone()) for name, entry in batch.items()}
         came = answer(self.policy, self.critic, self.optimizer, batch, **self.settings)
         self.held = bool(getattr(came, "requires_grad", False))
         self.overwritten = [
             name
-            for name, (entry, before) in given.items()
-            if batch.get(name) is not entry or not torch.equal(entry, before)
+            for name, (entry, copy) in kept.items()
+            if batch.get(name) is not entry or not torch.equal(entry, copy)
         ]
         return float(as_array(came, (), "approx_kl"))
 
@@ -317,8 +317,8 @@ def capstone_update(answer: Answer) -> Findings:
     kl = common.run(answer, epochs=2, minibatches=4)
     final = common.policy.weight.detach().double().numpy()
     before = [table for table, _ in common.optimizer.weights]
-    parts = list(zip(common.optimizer.samples, before, [*before[1:], final], strict=True))
-    each = np.array([[common.kls(table)[rows].mean() for table in tables] for rows, *tables in parts])
+    passes = list(zip(common.optimizer.samples, before, [*before[1:], final], strict=True))
+    each = np.array([[common.kls(table)[rows].mean() for table in tables] for rows, *tables in passes])
     right = common.kls(final).mean()
     yield from recognise(
         kl,
