@@ -128,7 +128,11 @@ def one(seed: int, env: str, case: str) -> dict:
     )
     final = evaluate(run.policy, env, episodes=100, seed=10_000 + seed)["mean"]
     explained = run.history["explained_variance"].tail(10).median()
-    return {"final": final, "training_return": run.history["return_mean"].mean(), "explained_variance": explained}
+    return {
+        "final": final,
+        "training_return": run.history["return_mean"].mean(),
+        "explained_variance": explained,
+    }
 
 
 if __name__ == "__main__":
