@@ -40,7 +40,7 @@ def train(env_id, seed, total_steps, num_envs=32, num_steps=32, lr=2.5e-3, gamma
     envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     policy, critic = networks(envs.single_observation_space.shape[0], envs.single_action_space.n)
     parameters = list(policy.parameters()) + list(critic.parameters())
-    optimizer = torch.optim.Adam(parameters, lr)
+    optimizer = torch.optim.Adam(parameters, lr, eps=1e-5)
     obs, _ = envs.reset(seed=seed)
     made, history = 0, []
     while made < total_steps:
@@ -98,7 +98,7 @@ def functional(
     mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
     envs = gym.make_vec(env_id, num_envs, vectorization_mode="sync", vector_kwargs=mode)
     nets = networks(envs.single_observation_space.shape[0], envs.single_action_space.n)
-    optimizer = torch.optim.Adam([{"params": net.parameters()} for net in nets], lr=lr)
+    optimizer = torch.optim.Adam([{"params": net.parameters()} for net in nets], lr=lr, eps=1e-5)
 
     def go_on(obs, made, history):
         if made >= total_steps:
@@ -117,7 +117,7 @@ def functional(
     return *nets, go_on(envs.reset(seed=seed)[0], 0, [])
 
 
-MAKE = "optimizer = torch.optim.Adam(parameters, lr)"
+MAKE = "optimizer = torch.optim.Adam(parameters, lr, eps=1e-5)"
 LOOK = "        batch, obs = rollout"
 EVALUATE = """
 def evaluate(policy, env_id, episodes, seed):
@@ -352,7 +352,20 @@ WRONG = {
             but("policy, critic, num_steps)", "policy, critic, 8)"),
             but("made, history =", "num_steps = 8\n    made, history ="),
         ],
-        "lr is not used": but("Adam(parameters, lr)", "Adam(parameters, 3e-4)"),
+        "lr is not used": but("Adam(parameters, lr", "Adam(parameters, 3e-4"),
+        "another optimizer than Adam": [
+            but("optim.Adam(parameters, lr, eps=1e-5)", "optim.SGD(parameters, lr)"),
+            but("optim.Adam(", "optim.AdamW("),
+        ],
+        "Adam's eps is another": but(", lr, eps=1e-5)", ", lr)"),
+        "torch is seeded anew in every update": but(LOOK, "        torch.manual_seed(seed)\n" + LOOK),
+        "the critic learns the advantages": [
+            but('batch["advantages"], batch["returns"] =', 'batch["returns"], batch["advantages"] ='),
+            but("        kl =", '        batch["returns"] = batch["advantages"]\n        kl ='),
+        ],
+        "the policy learns from the returns": but(
+            "        kl =", '        batch["advantages"] = batch["returns"]\n        kl ='
+        ),
         "the next rollout begins with old observations": but("batch, obs = rollout(", "batch, _ = rollout("),
         "gamma and lam are exchanged": but("gae(*parts, gamma, lam)", "gae(*parts, lam, gamma)"),
         "gamma does not reach stage 2": but("gae(*parts, gamma, lam)", "gae(*parts, 0.99, lam)"),

@@ -24,6 +24,10 @@ class Steps:
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
         self.rates: list[float] = []
+        self.first: dict[
+            int, tuple[Tensor, Tensor]
+        ] = {}  # each parameter and its gradient, at the first step
+        self.chance: list[bytes] = []  # torch's generator at each step
         self.count = 0
         self.stale = False
 
@@ -42,6 +46,11 @@ class Steps:
 
         def note(optimizer: Any, *_: Any) -> None:
             self.count += 1
+            self.chance.append(torch.get_rng_state().numpy().tobytes())
+            for group in optimizer.param_groups if self.count == 1 else ():
+                for p in group["params"]:
+                    slope = torch.zeros_like(p) if p.grad is None else p.grad.clone()
+                    self.first[id(p)] = p.detach().clone(), slope
             if all(optimizer is not one for one in self.optimizers):
                 self.optimizers.append(optimizer)
                 self.rates.append(float(optimizer.param_groups[0]["lr"]))
@@ -95,6 +104,41 @@ class Trained:
     def ends(self) -> int:
         return sum(len(tape.returns) for tape in self.tapes)
 
+    def learns_from(self) -> tuple[str, str]:
+        """What the first step of a run with γ = 0 and one minibatch moves policy and critic by.
+
+        Each is "advantages" or "returns", or "" where the gradient has the direction of neither.
+        """
+        steps = [step for tape in self.tapes for step in tape.steps[:STEPS]]
+        seen = torch.tensor(np.array([step[0] for step in steps]))
+        actions, returns = (
+            torch.tensor([step[1] for step in steps]),
+            torch.tensor([step[2] for step in steps]),
+        )
+        found, values = [], torch.zeros(0)
+        for net in (self.critic, self.policy):
+            weights = {
+                name: self.steps.first[id(p)][0].requires_grad_() for name, p in net.named_parameters()
+            }
+            slope = torch.cat([self.steps.first[id(p)][1].flatten() for p in net.parameters()])
+            out = torch.func.functional_call(net, weights, (seen,))
+            if net is self.critic:
+                values = out[:, 0].detach()
+            for name, worth in (("returns", returns), ("advantages", returns - values)):
+                if net is self.critic:
+                    loss = (out[:, 0] - worth).square().mean()
+                else:
+                    taken = out.log_softmax(-1).gather(1, actions[:, None])[:, 0]
+                    loss = -(taken * (worth - worth.mean())).mean()
+                wanted = torch.autograd.grad(loss, [*weights.values()], retain_graph=True)
+                direction = torch.cat([x.flatten() for x in wanted])
+                if torch.cosine_similarity(slope, direction, 0) > 0.9999:
+                    found.append(name)
+                    break
+            else:
+                found.append("")
+        return found[1], found[0]
+
 
 @CHAPTER.check("capstone-loop", section="sec-ppo-loop", seconds=120.0)
 def capstone_loop(answer: Answer) -> Findings:
@@ -111,6 +155,9 @@ def capstone_loop(answer: Answer) -> Findings:
     trained = run.steps.parameters()
     count = run.steps.count
     due = UPDATES * EPOCHS * MINIBATCHES
+    kind, eps = "", 0.0
+    for optimizer in run.steps.optimizers[:1]:
+        kind, eps = type(optimizer).__name__, float(optimizer.param_groups[0].get("eps", 0))
     yield from recognise(
         float(run.played),
         {
@@ -134,9 +181,15 @@ def capstone_loop(answer: Answer) -> Findings:
             "the critic is in no optimizer": any(id(p) not in trained for p in run.critic.parameters()),
             "settings do not reach the update": count != due,
             "lr is not used": run.steps.rates[:1] != [RATE],
+            "another optimizer than Adam": kind != "Adam",
+            "Adam's eps is another": eps != 1e-5,
+            "torch is seeded anew in every update": len(set(run.steps.chance[:: EPOCHS * MINIBATCHES]))
+            < UPDATES,
             "the next rollout begins with old observations": run.steps.stale,
         },
         rate=run.steps.rates[0] if run.steps.rates else 0.0,
+        kind=kind,
+        eps=f"{eps:g}",
         played=run.played,
         total=TOTAL,
         made=len(run.tapes),
@@ -158,6 +211,16 @@ def capstone_loop(answer: Answer) -> Findings:
         {
             "the same seed gives another run": not np.array_equal(mine, twin),
             "another seed gives the same run": len(mine) == len(stranger) and close(mine, stranger, 1e-6),
+        },
+    )
+    whole = {"epochs": 1, "minibatches": 1, "value_coef": 1.0, "entropy_coef": 0.0, "max_grad_norm": 1e9}
+    one = Trained(answer, seed=1, noise=10, total=ENVS * STEPS, gamma=0.0, **whole)
+    policys, critics = one.learns_from()
+    yield from recognise(
+        0.0,
+        {
+            "the critic learns the advantages": critics == "advantages",
+            "the policy learns from the returns": policys == "returns",
         },
     )
     far, near, deep, none, neither = (
