@@ -125,7 +125,10 @@ WRONG = {
             but(
                 "    return batch", "    batch['terminated'] = batch['terminated'].float()\n    return batch"
             ),
-            but("    return batch", "    batch['obs'] = batch['obs'].double()\n    return batch"),
+            *(
+                but("    return batch", f"    batch['{k}'] = batch['{k}'].{kind}()\n    return batch")
+                for k, kind in (("obs", "double"), ("rewards", "double"), ("actions", "float"))
+            ),
             but("    return batch", "    batch = {k: x.numpy() for k, x in batch.items()}\n    return batch"),
         ],
         "another number of steps": but("range(steps)", "range(steps - 1)"),

@@ -15,7 +15,11 @@ from ..findings import as_array
 from . import WHOLE as CHAPTER
 from . import Tape
 
-KINDS = {"obs": "float32", "terminated": "bool", "truncated": "bool"}
+KINDS = {
+    "actions": "int64",
+    **dict.fromkeys(("terminated", "truncated"), "bool"),
+    **dict.fromkeys(("obs", "logp", "rewards", "values", "final_values"), "float32"),
+}
 
 
 def entries(
@@ -39,9 +43,9 @@ def entries(
             raise Mistake("time comes first", entry=name, shape=str(list(came)), wanted=str(list(shape)))
         found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
         kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
-        if not isinstance(value, Tensor) or kind != KINDS.get(name, kind):
+        if not isinstance(value, Tensor) or kind != KINDS[name]:
             has = f"of type {kind}" if isinstance(value, Tensor) else "no tensor"
-            due = f"a tensor of type {KINDS[name]}" if name in KINDS else "a tensor"
+            due = f"a tensor of type {KINDS[name]}"
             raise Mistake("an entry of another type", entry=name, came=has, wanted=due)
     return found
 

@@ -215,12 +215,12 @@ def capstone_loop(answer: Answer) -> Findings:
     )
     whole = {"epochs": 1, "minibatches": 1, "value_coef": 1.0, "entropy_coef": 0.0, "max_grad_norm": 1e9}
     one = Trained(answer, seed=1, noise=10, total=ENVS * STEPS, gamma=0.0, **whole)
-    policys, critics = one.learns_from()
+    for_policy, for_critic = one.learns_from()
     yield from recognise(
         0.0,
         {
-            "the critic learns the advantages": critics == "advantages",
-            "the policy learns from the returns": policys == "returns",
+            "the critic learns the advantages": for_critic == "advantages",
+            "the policy learns from the returns": for_policy == "returns",
         },
     )
     far, near, deep, none, neither = (
