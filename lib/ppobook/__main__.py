@@ -16,7 +16,8 @@ def run() -> int:
                 nowhere = quiet.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 quiet.enter_context(contextlib.redirect_stdout(nowhere))
             code = main()
-    except KeyboardInterrupt:  # while importing, or while an earlier one was answered
+    except KeyboardInterrupt:  # while importing
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         with contextlib.suppress(OSError):  # stderr may be closed
             os.write(2, b"ppobook: stopped by Ctrl-C\n")
         code = 130

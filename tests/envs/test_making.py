@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
+from torch import nn
 
 from ppobook.envs import SameStepVectorEnv, env_maker, has_id, make_env
 
@@ -190,6 +191,7 @@ ONE = Coin()
         (lambda: make_env("CartPole-v1"), 1, {}, "env must be .*, got a vector environment"),
         (lambda: gym.make_vec("CartPole-v1"), 1, {}, "env must be .*, got a vector environment"),
         (lambda: None, 1, {}, "env must be the id of an environment, .* got None"),
+        (lambda: nn.Linear(4, 2), 1, {}, "env must be the id of an environment, .* got Linear$"),
         (
             lambda: Locked(),
             2,

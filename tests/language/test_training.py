@@ -164,7 +164,7 @@ def test_numbers_too_large_for_float32(stage, given, message):
 
 
 def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
-    run = fit(updates=1)
+    run = fit(updates=1, num_threads=np.int64(1))
     judge = train("reward", run, pairs=30, eval_pairs=8, updates=1, out=tmp_path / "judge", progress=False)
     assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
     with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
@@ -174,7 +174,7 @@ def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
     with pytest.raises(TypeError, match=r"model must be a language model, such as .*, got a Run"):
         generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
     with pytest.raises(
-        ValueError, match=r"the run of a policy, got a language model's: it is for ppobook.language"
+        ValueError, match=r"the run of a policy, got a language model's: it is for ppobook.language.load"
     ):
         ppobook.load(tmp_path / "judge")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
 
+from ppobook import validation
 from ppobook.cli.options import File, Run, command
 from ppobook.cli.users import imported_class, see_here
 from ppobook.validation import counted
@@ -58,7 +59,7 @@ class Named:
             )
         see_here(env)
         if self.env_kwargs is not None:
-            return env, self.env_kwargs
+            return env, validation.keywords("env_kwargs", self.env_kwargs)
         same = env == config["env"] or env_maker(env).name == config["env"]
         return env, config["env_kwargs"] if same else {}
 
@@ -108,7 +109,7 @@ def evaluate(
     run = how.run(folder)
     env, kwargs = how.environment(folder, run.config)
     with threads(1):
-        found = evaluate(run.policy, env, episodes, **asdict(which), env_kwargs=kwargs)
+        found = evaluate(run.policy, env, episodes, **vars(which), env_kwargs=kwargs)
     steps = run.history["steps"].iloc[-1] if len(run.history) else 0
     print(f"{described(run.config, env, kwargs)}, trained for {counted(steps, 'step')}")
     print(f"{counted(episodes, 'episode')}{', greedy' if which.deterministic else ''}, seed {which.seed}")
@@ -141,7 +142,7 @@ def watch(
     run = how.run(folder)
     env, kwargs = how.environment(folder, run.config)
     with threads(1):
-        found = watch(run.policy, env, out, episodes=episodes, fps=fps, **asdict(which), env_kwargs=kwargs)
+        found = watch(run.policy, env, out, episodes=episodes, fps=fps, **vars(which), env_kwargs=kwargs)
     for total, length in zip(found["returns"], found["lengths"], strict=True):
         print(f"return {total:g} in {counted(length, 'step')}")
     print(f"filmed in {out}")
@@ -172,7 +173,7 @@ def export(
     run = how.run(folder)
     with threads(1):
         seen = None
-        if how.env is not None or not says_what_it_observes(run.policy):
+        if how.env is not None or how.env_kwargs is not None or not says_what_it_observes(run.policy):
             env, kwargs = how.environment(folder, run.config)
             rollout = Collector(make_env(env, 4, **kwargs), run.policy, seed=0).collect(64)
             seen = rollout.observations.flatten(0, 1)

@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                     raise
         sys.stdout.flush()
     except KeyboardInterrupt as stopped:
+        if argv is None:  # the process ends: a further Ctrl-C must not cut its last line
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         _say(_stopped(stopped))
         return 128 + getattr(stopped, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it

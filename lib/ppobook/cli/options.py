@@ -151,6 +151,8 @@ def read(
     for word, after in itertools.pairwise([*words, "--"]):
         name = _named(word)
         if name not in takes_a_value:
+            if "=" in word and (name, False) in known:
+                raise ValueError(f"{word.partition('=')[0]} takes no value, got {word!r}. See {prog} --help")
             continue
         if name in seen and name not in several:
             raise ValueError(f"{word.partition('=')[0]} must be given once, got it twice")

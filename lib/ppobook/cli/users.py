@@ -193,7 +193,7 @@ def read_settings(file: str) -> dict[str, Any]:
         with open(file, encoding="utf-8") as opened:
             text = opened.read()
         found, repeated = yaml.safe_load(text), _repeated(yaml.compose(text, yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise ValueError(f"config must be a YAML file, got {file!r}, which cannot be read ({why})") from None
     except yaml.YAMLError as error:

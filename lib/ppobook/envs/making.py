@@ -83,9 +83,10 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
     if isinstance(env, EnvMaker) and env.own is None:
         return replace(env, settings=settings) if settings else env
     hint = "" if isinstance(env, EnvMaker | gym.Env) else validation.other_half(env, "ppobook")
-    known = isinstance(env, EnvMaker | EnvSpec | gym.Env) or (callable(env) and not hint)
+    network = hasattr(env, "forward")  # which is callable, too
+    known = isinstance(env, EnvMaker | EnvSpec | gym.Env) or (callable(env) and not network and not hint)
     if isinstance(env, VectorEnv) or not known:
-        got = type(env).__name__ if hint else repr(env)
+        got = type(env).__name__ if hint or network else repr(env)
         got = "a vector environment" if isinstance(env, VectorEnv) else got
         raise TypeError(
             "env must be the id of an environment, such as 'CartPole-v1', an environment, or a function that "

@@ -184,7 +184,7 @@ def is_pretrained(given: Any) -> bool:
 
 def reward_model_in(reward: Any, tokenizer: Any) -> Any:
     """The reward model of a run or a folder; anything else as it is."""
-    if reward != "gold" and is_pretrained(reward):
+    if is_pretrained(reward):
         from ppobook.language import hf
 
         with errors_about("reward"):

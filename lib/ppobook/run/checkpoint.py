@@ -192,12 +192,14 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     if found != str(format):
         language = f"{found}".startswith("ppobook.language")
         if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
-            compare = folder.argument == "folders"
+            function = {"folders": "compare", "resume": "train"}.get(folder.argument, "load")
             commands = (
-                "`ppobook language compare`" if compare else "the commands that `ppobook language` lists"
+                "`ppobook language compare`"
+                if function == "compare"
+                else "the commands that `ppobook language` lists"
             )
             if language:
-                what = f"of a policy, got a language model's: it is for ppobook.language, and {commands}"
+                what = f"of a policy, got a language model's: it is for ppobook.language.{function}, and {commands}"
             else:
                 what = (
                     "of a language model, got a policy's: it is for ppobook and its commands, not `language`"

@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
+from ppobook.run.settings import argument
+
 
 @contextlib.contextmanager
 def threads(n: int) -> Iterator[None]:
     """Let torch and NumPy use n threads inside the block. Nothing else in the library sets their number."""
-    before = torch.get_num_threads()
+    n, before = argument("num_threads", n), torch.get_num_threads()
     # NumPy's matrix products would use all cores, and on small matrices wait for most of them.
     with threadpool_limits(n):
         torch.set_num_threads(n)
@@ -49,7 +51,7 @@ def checked_device(given: Any) -> str:
     """
     try:
         torch.zeros(1, device=torch.device(given)).item()  # "meta" holds shapes and no numbers
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         why = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of all that there are
         hint = ". Did you mean 'cuda'?" if str(given).lower() in ("gpu", "nvidia") else ""

@@ -227,17 +227,18 @@ def _has(value: Any, wanted: tuple[Any, ...] | float) -> bool:
     return value in wanted if isinstance(wanted, tuple) else value is not None and value > wanted
 
 
-def _total_steps(name: str, value: Any) -> int:
-    steps = whole(name, value)
-    if steps > 10**12:
+def whole(name: str, value: Any, **limits: Any) -> int:
+    """An integer of at most 10**12, also as a float without a fraction: 1e5."""
+    as_int = int(value) if isinstance(value, float) and value.is_integer() else value
+    if (found := validation.count(name, as_int, **limits)) > 10**12:  # tensors' sizes end at 2**63
         raise ValueError(f"{name} must be an integer of at most 10**12, got {value!r}")
-    return steps
+    return found
 
 
 # The arguments of `train` that are numbers, and what checks them.
 NUMBERS: dict[str, Callable[[str, Any], Any]] = {
     "seed": functools.partial(validation.count, low=0),
-    "total_steps": _total_steps,
+    "total_steps": whole,
     "checkpoint_every": validation.count,
     "checkpoint_minutes": functools.partial(validation.number, above=0),
     # With more threads than this the system may refuse one in the middle, which ends the process.
@@ -273,12 +274,6 @@ def settings_class_of(kind: Any) -> type[Settings]:
                 f"got {f.name!r}"
             )
     return found
-
-
-def whole(name: str, value: Any, **limits: Any) -> int:
-    """An integer, also as a float without a fraction: 1e5."""
-    as_int = int(value) if isinstance(value, float) and value.is_integer() else value
-    return validation.count(name, as_int, **limits)
 
 
 def storable(name: str, value: Any) -> Any:

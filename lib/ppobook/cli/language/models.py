@@ -154,7 +154,7 @@ def sizes_in(option: str, text: Any) -> dict[str, Any]:
     if isinstance(text, dict):
         return text
     found: dict[str, Any] = {}
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", str(text)) if text else []:
+    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", str(text)):
         name, given, value = (word.strip() for word in part.partition("="))
         if not given or not name or not value:
             example = "r=8,alpha=16" if option == "lora" else "nouns=8,places=8"
