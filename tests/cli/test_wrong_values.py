@@ -13,7 +13,7 @@ from ppobook.settings import SETTINGS as ALGORITHMS
 
 VALUES = ["", "nan", "-1", "()"]
 # By option: the values that it accepts.
-LEGAL = {"hidden": ["()"], **dict.fromkeys(("out", "folder"), ["nan", "-1", "()"])}
+LEGAL = {"hidden": ["()"], "out": ["nan", "-1", "()"], "folder": ["nan", "-1", "()"]}
 # The rest of a line that runs.
 POLICY = "--env CartPole-v1 --num-envs 2 --num-steps 16 --hidden 4 --total-steps 32 --quiet"
 STAGE = "base --updates 1 --quiet --batch-size 8"

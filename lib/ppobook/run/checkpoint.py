@@ -199,7 +199,8 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
                 else "the commands that `ppobook language` lists"
             )
             if language:
-                what = f"of a policy, got a language model's: it is for ppobook.language.{function}, and {commands}"
+                it = f"it is for ppobook.language.{function}, and {commands}"
+                what = f"of a policy, got a language model's: {it}"
             else:
                 what = (
                     "of a language model, got a policy's: it is for ppobook and its commands, not `language`"
