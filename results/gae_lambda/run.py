@@ -1,4 +1,4 @@
-"""Chapter 4: PPO with six values of λ, on two environments; how good its gradients and its critic are.
+"""Chapter 4: PPO with four values of λ, on two environments; how good its gradients and its critic are.
 
 Only λ differs. A row is one update. `agreement` is the cosine between the policy gradients of the two halves
 of the environments, at the policy that played them: near 1 if the estimate has little noise. After training,
