@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from answers import tables
-from answers.whole_ppo import batches, losses, normal
+from answers.whole_ppo import batches, losses, normal, updates
 from checks import CheckTests, Exercises
 
 from ppobook.course import masters
 from ppobook.teaching.checks import whole_ppo
 
 EXERCISES = Exercises("05_the_whole_of_ppo")
-RIGHT, WRONG, UNNAMED = tables(losses, batches, normal)
+RIGHT, WRONG, UNNAMED = tables(losses, batches, normal, updates)
 
 
 class TestChecks(CheckTests):
