@@ -39,6 +39,15 @@ WRONG["schedule"] = {
     "the way is a step too short, or too long": [
         lambda a, b, done, total: a if b is None else line()(a, b, done, max(total - 1, 1)),
         lambda a, b, done, total: a if b is None else line()(a, b, done, total + 1),
+        lambda a, b, done, total: line()(a, b, max(done - 1, 0), total),
+    ],
+    "the last step is never reached": lambda a, b, done, total: line()(a, b, min(done, total - 1), total),
+    "it falls towards zero, and stops at the last one": lambda a, b, done, total: (
+        max(a * (1 - done / total), b) if b is not None and b < a else line()(a, b, done, total)
+    ),
+    "one of the two ways is at its end from the first step": [
+        line(share=lambda x: x, of=lambda a, b, x: max(a + (b - a) * x, b)),
+        line(share=lambda x: x, of=lambda a, b, x: min(a + (b - a) * x, b)),
     ],
     "a last value of zero is taken for none": lambda a, b, done, total: line()(a, b or None, done, total),
     "it falls to zero, whatever the last one is": line(of=lambda a, b, x: a * (1 - x)),
@@ -53,10 +62,10 @@ WRONG["schedule"] = {
     "twice the way": [line(share=lambda x: min(2 * x, 1.0)), line(share=lambda x: 2 * x)],
     "it goes on past the end": line(share=lambda x: x),
     "it stops falling, and does not stop rising": line(
-        share=lambda x: x, of=lambda a, b, x: max(a + (b - a) * x, b)
+        share=lambda x: x, of=lambda a, b, x: max(a + (b - a) * x, b) if b < a else a + (b - a) * x
     ),
     "it stops rising, and does not stop falling": line(
-        share=lambda x: x, of=lambda a, b, x: min(a + (b - a) * x, b)
+        share=lambda x: x, of=lambda a, b, x: min(a + (b - a) * x, b) if b > a else a + (b - a) * x
     ),
 }
 UNNAMED["schedule"] = [

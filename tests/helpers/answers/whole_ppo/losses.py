@@ -134,6 +134,11 @@ WRONG["critic-loss"] = {
         critic(choose=lambda free, box: torch.maximum(free, 2 * box)),
         critic(choose=lambda free, box: torch.maximum(2 * free, box)),
     ],
+    "with clip_eps the half is forgotten": critic(choose=lambda free, box: 2 * torch.maximum(free, box)),
+    "divided by the length of one axis": [
+        critic(reduce=lambda x: x.sum() / len(x)),
+        critic(reduce=lambda x: x.sum() / x.shape[-1]),
+    ],
     "the larger of two means": lambda v, r, old=None, eps=None: (
         critic()(v, r)
         if eps is None
@@ -205,6 +210,12 @@ WRONG["value-clip-slope"] = {
     "nothing is flat": lambda v, old, r, eps: v - r,
     "flat wherever the value has left the box": pushes(out),
     "flat only where the target lies further on": pushes(further),
+    "flat where the error at the end of the box is the smaller": pushes(
+        lambda v, old, r, eps, box: out(v, old, r, eps, box) & ((box - r).abs() < (v - r).abs())
+    ),
+    "flat as soon as the target lies beyond the box": pushes(
+        lambda v, old, r, eps, box: ((v > old + eps) & (r > old + eps)) | ((v < old - eps) & (r < old - eps))
+    ),
     "flat on the wrong side": pushes(lambda *a: out(*a) & ~further(*a)),
     "the error at the end of the box": [
         lambda v, old, r, eps: old + (v - old).clamp(-eps, eps) - r,
@@ -393,6 +404,9 @@ WRONG["hunt-entropy"] = {
     "no bonus is left": bonus(coef=lambda c: 0.0),
     "the mean over the actions, not the sum": bonus(entropy=lambda z: of_logits(z) / z.shape[-1]),
     "log π of the sampled action, not the entropy": of_taken,
+    "the entropy of the mean policy": bonus(
+        entropy=lambda z: of_logits(z.softmax(-1).mean(0, keepdim=True).log())
+    ),
     "the coefficient is not used": [bonus(coef=lambda c: 0.1), bonus(coef=lambda c: 1.0)],
     "a sum, not a mean": bonus(reduce=torch.sum),
     "the policy's part is turned round": bonus(policy=1.0),

@@ -77,6 +77,28 @@ def forgets(share):
     return merged(weight=lambda count, n: 1.0 if count == 0 else share)
 
 
+ROWS: list[torch.Tensor] = []
+
+
+def keeping_every_row(count, mean, var, batch):
+    if count == 0:
+        ROWS.clear()
+    ROWS.append(batch)
+    rows = torch.cat(ROWS)
+    return len(rows), rows.mean(0), rows.var(0, correction=0)
+
+
+KNOWN: dict[tuple[float, float], torch.Tensor] = {}
+
+
+def keeping_rows_by_their_mean(count, mean, var, batch):
+    """Finds the rows before by the statistics that it gave; without them it starts again."""
+    before = KNOWN.get((float(count), float(mean[0])), batch[:0])
+    rows = torch.cat([before, batch])
+    KNOWN[float(len(rows)), float(rows.mean(0)[0])] = rows
+    return len(rows), rows.mean(0), rows.var(0, correction=0)
+
+
 WRONG["running-norm"] = {
     "the batches count alike, however long they are": merged(weight=lambda count, n: 0.5 if count else 1.0),
     "what came before is forgotten": merged(weight=lambda count, n: 1.0),
@@ -88,6 +110,13 @@ WRONG["running-norm"] = {
     ),
     "an average that forgets": [forgets(0.01), forgets(0.1)],
     "the distance between the means is forgotten": merged(between=lambda d, count, n: 0 * d),
+    "the distance between the means has too much weight": [
+        merged(between=lambda d, count, n: d**2 * n / (count + n) if count else 0 * d),
+        merged(between=lambda d, count, n: d**2 * count / (count + n)),
+        merged(between=lambda d, count, n: d**2 * count * n / (count + n)),
+        merged(between=lambda d, count, n: d**2 if count else 0 * d),
+    ],
+    "earlier calls are remembered": keeping_every_row,
     "the standard deviation, not the variance": merged(
         last=lambda var, total: var.sqrt() if total > 4 else var
     ),
@@ -129,6 +158,7 @@ UNNAMED["running-norm"] = [
     forgets(0.3),
     merged(inner=lambda x: x.var(0, correction=0) + 1e-2),
     merged(counted=lambda count, x: min(count + len(x), 10)),
+    keeping_rows_by_their_mean,
 ]
 
 
@@ -219,7 +249,25 @@ def shifted_in_place(weights, mean, var):
     return lambda x: (stored(x), x.sub_(mean))[0]
 
 
+def copied_when_called(weights, mean, var):
+    made: list[Any] = []
+
+    def act(observations):
+        if not made:
+            made.append(saved()(weights, mean, var))
+        return made[0](observations)
+
+    return act
+
+
+def scores_clipped(weights, mean, var):
+    free = saved(clip=lambda z: z)(weights, mean, var)
+    return lambda observations: free(observations).clamp(-10, 10)
+
+
 WRONG["hunt-statistics"] = {
+    "the copy is made at the first call": copied_when_called,
+    "the scores are clipped, not the observations": scores_clipped,
     "an argument is overwritten": lambda w, mean, var: saved()(w, mean, var.sqrt_()),
     "the observations' own statistics": saved(
         shift=lambda m, x: x.mean(0), scale=lambda v, x: (x.var(0, correction=0) + 1e-8).sqrt()
@@ -395,7 +443,14 @@ WRONG["squashed-logp"] = {
     "the determinant, not its logarithm": squashed(log_det=lambda u: 1 - u.tanh() ** 2),
     "the log-determinant of one component only": [
         lambda u, mean, std: log_normal(u, mean, std).sum(-1) - safe(u)[..., 0],
-        lambda u, mean, std: log_normal(u, mean, std).sum(-1) - safe(u).mean(-1),
+        lambda u, mean, std: log_normal(u, mean, std).sum(-1) - safe(u)[..., -1],
+    ],
+    "the log-determinant is averaged over the components": lambda u, mean, std: (
+        log_normal(u, mean, std).sum(-1) - safe(u).mean(-1)
+    ),
+    "half of the log-determinant is lost": [
+        squashed(log_det=lambda u: safe(u) / 2),
+        squashed(log_det=lambda u: -u.cosh().log()),
     ],
     "the mean over the components, not the sum": squashed(reduce=lambda x: x.mean(-1)),
     "the normal's density is taken at tanh u": [

@@ -23,14 +23,20 @@ def schedule(answer: Answer) -> Findings:
     got = np.array([ask(0.3, 0.1, done, 1000) for done in steps])
     rising = np.array([ask(0.0, 2.0, done, 1000) for done in steps])
     line = 0.3 - 0.2 * share
-    half, to_zero = ask(0.3, 0.1, 1, 2), np.array([ask(0.3, 0.0, done, 1000) for done in steps])
+    half, last = ask(0.3, 0.1, 1, 2), ask(0.3, 0.1, 2, 2)
+    to_zero = np.array([ask(0.3, 0.0, done, 1000) for done in steps])
     yield from recognise(
         got[:4],
         {
             "the way is a step too short, or too long": close(got, np.maximum(line, 0.1), 2e-3)
-            and any(close(half, x) for x in (0.1, 0.3 - 0.2 / 3)),
+            and any(close(half, x) for x in (0.1, 0.3, 0.3 - 0.2 / 3)),
+            "the last step is never reached": close(got, np.maximum(line, 0.1), 2e-3)
+            and close([half, last], [0.2, 0.2]),
             "the two ends are exchanged": (0.1 + 0.2 * share)[:4],
             "it falls to zero, whatever the last one is": (0.3 * (1 - share))[:4],
+            "it falls towards zero, and stops at the last one": np.maximum(0.3 * (1 - share), 0.1)[:4],
+            "one of the two ways is at its end from the first step": close(got[:4], [0.1] * 4)
+            or (close(got[:4], line[:4]) and close(rising[:4], [2.0] * 4)),
             "it never changes": 0.3,
             "a jump, not a line": either([0.3, 0.3, 0.3, 0.1], [0.3, 0.3, 0.1, 0.1], [0.3, 0.1, 0.1, 0.1]),
             "the same factor in each step, not the same difference": 0.3 * 3 ** -share[:4],
@@ -41,6 +47,8 @@ def schedule(answer: Answer) -> Findings:
         },
         half=got[2],
         middle=half,
+        last=last,
+        rising=rising[:4],
     )
     yield from recognise(to_zero, {"a last value of zero is taken for none": 0.3})
     yield from recognise(

@@ -45,6 +45,7 @@ def critic_loss(answer: Answer) -> Findings:
         return float(as_array(answer(*given, *rest), (), "your loss", finite=False))
 
     plain, four, unasked = ask(2.0, 5.0), ask([2.0] * 4, [5.0] * 4), ask(2.0, 5.0, old=1.0)
+    grid = ask(np.full((2, 3), 2.0), np.full((2, 3), 5.0))
     leaves = leaf([[2.0, 4.0]]), leaf([[5.0, 4.5]]), leaf([[1.0, 4.1]])
     by_value = gradients(answer(*leaves[:2]), leaves[0])[0]
     _, by_return, by_old = gradients(answer(*leaves, 0.5), *leaves)
@@ -66,10 +67,13 @@ def critic_loss(answer: Answer) -> Findings:
             "the error is not squared": either(3.0, 1.5, -3.0, -1.5),
             "a reward, not a loss": either(-4.5, -9.0),
             "a sum, not a mean": close(plain, 4.5) and close(four, 18.0),
+            "divided by the length of one axis": close([plain, four], [4.5, 4.5])
+            and (close(grid, 4.5 * 3) or close(grid, 4.5 * 2)),
             "it clips without clip_eps": not close(unasked, plain),
             "a part of the gradient is cut off": close(by_value, [[-0.75, -0.125]]),
         },
         four=four,
+        grid=grid,
         unasked=unasked,
         slope=by_value[0],
     )
@@ -101,8 +105,9 @@ def critic_loss(answer: Answer) -> Findings:
             ),
             "clip_eps is not used": close(got, narrow),
             "the two errors are added": either(free + box, (free + box) / 2),
+            "with clip_eps the half is forgotten": 2 * np.maximum(free, box),
             "the half is on one of the two only": either(
-                np.maximum(2 * free, box), np.maximum(free, 2 * box), np.maximum(2 * free, 2 * box)
+                np.maximum(2 * free, box), np.maximum(free, 2 * box)
             ),
             "the larger of two means": close(got, np.maximum(free, box))
             and close(pair, max((free[1] + free[2]) / 2, (box[1] + box[2]) / 2)),
@@ -176,6 +181,8 @@ def value_clip_slope(answer: Answer) -> Findings:
             "nothing is flat": full,
             "flat wherever the value has left the box": full * ~away,
             "flat only where the target lies further on": full * ~(away & further),
+            "flat where the error at the end of the box is the smaller": full
+            * ~(away & (np.abs(box - r) < np.abs(v - r))),
             "flat on the wrong side": full * ~(away & ~further),
             "the error at the end of the box": either(
                 box - r, np.where(np.abs(box - r) > np.abs(v - r), box - r, full)
@@ -192,6 +199,8 @@ def value_clip_slope(answer: Answer) -> Findings:
         towards=got[1],
         back=got[2],
     )
+    near = ask(np.array([[2.0, 1.0, 1.6]]), EPS)[0]
+    yield from recognise(near, {"flat as soon as the target lies beyond the box": 0})
     yield Property(
         "inside the box the push is V − R",
         close(got[0], -1.8),
@@ -365,6 +374,7 @@ def hunt_entropy(answer: Answer) -> Findings:
         {
             "the sign of the entropy is still wrong": weight * h,
             "no bonus is left": 0,
+            "the entropy of the mean policy": weight * (p.mean(0) * np.log(p.mean(0))).sum(),
             "the mean over the actions, not the sum": either(-weight * h / 3, weight * h / 3),
             "log π of the sampled action, not the entropy": either(
                 weight * np.log(0.5), -weight * np.log(0.5), 0.5 * weight * np.log(0.5)

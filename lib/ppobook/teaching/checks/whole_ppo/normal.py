@@ -41,7 +41,18 @@ def running_norm(answer: Answer) -> Findings:
     both = np.concatenate([one, two])
     first = merge(start(2), one)
     second = merge((4.0, one.mean(0), one.var(0)), two)
+    merge(start(2), 100 + one)  # another chain begins, and the first is taken up again
+    again = merge((4.0, one.mean(0), one.var(0)), two)
     count, mean, var = second
+    yield from recognise(
+        mean,
+        {
+            "earlier calls are remembered": not np.allclose(
+                np.vstack(second[1:]), np.vstack(again[1:]), equal_nan=True
+            )
+        },
+        again=again[1],
+    )
 
     def with_first(k: float) -> np.ndarray:
         """The first batch's variance, if the placeholders counted for k rows."""
@@ -82,6 +93,9 @@ def running_norm(answer: Answer) -> Findings:
             ),
             "the sum of squares, not its mean": both.var(0) * 6,
             "the variances are averaged": (one.var(0) + two.var(0)) / 2,
+            "the distance between the means has too much weight": either(
+                *(between + (two.mean(0) - one.mean(0)) ** 2 * share for share in (2 / 6, 4 / 6, 8 / 6, 1))
+            ),
             "the distance between the means is not squared": between
             + np.abs(two.mean(0) - one.mean(0)) * 8 / 36,
             "nan at the first batch": bool(~np.isfinite(np.concatenate([first[1], first[2]])).all()),
@@ -124,8 +138,11 @@ def running_norm(answer: Answer) -> Findings:
 
     def run(*given: Any) -> np.ndarray:
         batch, cuts = given[0].double().numpy(), given[1].numpy()
-        stats = start(batch.shape[1])
-        for piece in np.split(batch, cuts):
+        pieces, stats = np.split(batch, cuts), start(batch.shape[1])
+        if given[2]:  # statistics of rows that the function never saw
+            known = pieces.pop(0)
+            stats = float(len(known)), known.mean(0), known.var(0)
+        for piece in pieces:
             stats = merge(stats, piece)
         return np.array([np.full(batch.shape[1], stats[0]), stats[1], stats[2]])
 
@@ -133,7 +150,7 @@ def running_norm(answer: Answer) -> Findings:
         size, width = int(rng.integers(2, 12)), int(rng.integers(1, 4))
         cuts = np.sort(rng.choice(np.arange(1, size), rng.integers(0, min(size, 4)), replace=False))
         level = rng.choice([0.1, 1, 30]) * np.cumsum(rng.normal(size=(size, width)), axis=0)
-        return {"batches": level, "cuts": cuts.astype(int)}
+        return {"batches": level, "cuts": cuts.astype(int), "first_is_known": bool(rng.random() < 0.5)}
 
     def slow(p: Problem) -> np.ndarray:
         rows = np.float32(p.batches).astype(float)
@@ -208,9 +225,14 @@ def hunt_statistics(answer: Answer) -> Findings:
         again, {"the statistics go on changing": not close(again, got)}, again=again[0], first=got[0]
     )
     if close(got, right):
-        far = ask(act, [[100.0 + 20 * 50, -3.0]])
+        far = ask(act, [[100.0 + 20 * 50, -3.0 + 0.5 * 50]])
         yield from recognise(
-            far, {"the clip at 10 is lost": [[50.0, 0.0]], "clipped elsewhere": not close(far, [[10.0, 0.0]])}
+            far,
+            {
+                "the clip at 10 is lost": [[50.0, 100.0]],
+                "the scores are clipped, not the observations": [[10.0, 10.0]],
+                "clipped elsewhere": not close(far, [[10.0, 20.0]]),
+            },
         )
         make(2 * weights, mean + 1, var)
         beside, rows = ask(act, x), torch.tensor(x, dtype=torch.float32)
@@ -238,6 +260,11 @@ def hunt_statistics(answer: Answer) -> Findings:
             },
             later=later[0],
         )
+        fresh, given = make(weights, mean, var)
+        with torch.no_grad():
+            given[1] += 7
+        at_first = ask(fresh, x)
+        yield from recognise(at_first, {"the copy is made at the first call": not close(at_first, right)})
     yield Property(
         "the policy sees what it saw in training",
         close(got, right, 1e-3),
@@ -404,6 +431,7 @@ def squashed_logp(answer: Answer) -> Findings:
     got = ask(u, mean + 0 * u, std)
     normal = _normal(u, mean, std)
     log_det = np.log(1 - np.tanh(u) ** 2)
+    single = ask(u[0, :1], mean[:1], std[:1])
     yield from recognise(
         got,
         {
@@ -411,10 +439,11 @@ def squashed_logp(answer: Answer) -> Findings:
             "the log-determinant has the wrong sign": (normal + log_det).sum(-1),
             "1 − tanh u, not 1 − tanh² u": (normal - np.log(1 - np.tanh(u))).sum(-1),
             "the determinant, not its logarithm": (normal - np.exp(log_det)).sum(-1),
+            "half of the log-determinant is lost": close(got, normal.sum(-1) - log_det.sum(-1) / 2)
+            and close(single, normal[0, 0] - log_det[0, 0] / 2),
+            "the log-determinant is averaged over the components": normal.sum(-1) - log_det.mean(-1),
             "the log-determinant of one component only": either(
-                normal.sum(-1) - log_det[:, 0],
-                normal.sum(-1) - log_det[:, 1],
-                normal.sum(-1) - log_det.mean(-1),
+                normal.sum(-1) - log_det[:, 0], normal.sum(-1) - log_det[:, 1]
             ),
             "the mean over the components, not the sum": (normal - log_det).mean(-1),
             "the normal's density is taken at tanh u": either(
