@@ -159,11 +159,24 @@ def only_the_line_moved(logits, optimizer, states, actions, advantages, epochs=4
     return logp_of(logits, *batch).detach() - before
 
 
+def drawn_anew(order, minibatches):
+    return [torch.randint(len(order), (len(order) // minibatches,)) for _ in range(minibatches)]
+
+
+def drawn_within(order, minibatches):
+    """Each minibatch keeps to its own share of the pulls, and draws from it with replacement."""
+    return [part[torch.randint(len(part), part.shape)] for part in order.tensor_split(minibatches)]
+
+
 WRONG["hunt-epochs"] = {
     "the optimizer takes no step": trained(step=False),
     "the steps are taken by another optimizer": lambda z, optimizer, *rest, **more: trained()(
         z, torch.optim.SGD([z], lr=0.1), *rest, **more
     ),
+    "the size of a minibatch is fixed, not their number": [
+        trained(cut=lambda order, minibatches: order.split(16)),
+        trained(cut=lambda order, minibatches: order.split(3)),
+    ],
     "one minibatch for each epoch": trained(plan=lambda e, m: (e, 1)),
     "one epoch, whatever epochs says": trained(plan=lambda e, m: (1, m)),
     "not epochs times minibatches steps": [
@@ -172,9 +185,11 @@ WRONG["hunt-epochs"] = {
         trained(plan=lambda e, m: (e, min(m, 4))),
         trained(cut=lambda order, minibatches: order.chunk(minibatches)),
     ],
-    "some pulls are in no minibatch": [
-        trained(cut=floor_cut),
+    "some pulls are in no minibatch": trained(cut=floor_cut),
+    "pulls are drawn with replacement": [
         trained(shuffle=lambda n: torch.randint(n, (n,))),
+        trained(cut=drawn_anew),
+        trained(cut=drawn_within),
     ],
     "some pulls are in more than one minibatch": trained(cut=overlapping),
     "nothing is shuffled": trained(shuffle=torch.arange),

@@ -20,16 +20,16 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 class _Watched(GradientDescent):
-    """Gradient descent that writes down which entries of the logits each step has a gradient by."""
+    """Gradient descent that writes down the gradient by the logits that each step has."""
 
     def __init__(self, parameter: Tensor, rate: float) -> None:
         super().__init__(parameter, rate)
-        self.touched: list[np.ndarray] = []
+        self.gradients: list[np.ndarray] = []
 
     def step(self, closure: Any = None) -> Any:
         loss = super().step(closure)
         gradient = self.param_groups[0]["params"][0].grad
-        self.touched.append(np.zeros(0) if gradient is None else (gradient != 0).numpy())
+        self.gradients.append(np.zeros(0) if gradient is None else gradient.double().numpy().copy())
         return loss
 
 
@@ -122,6 +122,8 @@ def hunt_epochs(answer: Answer) -> Findings:
         logits=np.zeros((1, 9, 2)), states=nine, actions=nine % 2, worth=(nine + 1) ** 2 / 10, rate=1e-3
     )
     uneven = _Run(answer, apart, epochs=3, minibatches=4)
+    long = _problem(np.random.default_rng(0), 64, 1e-3)
+    two, eight = (len(_Run(answer, long, epochs=1, minibatches=m).optimizer.felt) for m in (2, 8))
     # How far what is reported is from what happened, as a share of it.
     off = np.linalg.norm(count.reported - count.log_ratios) / (np.linalg.norm(count.log_ratios) + 1e-12)
     yield from recognise(
@@ -129,6 +131,7 @@ def hunt_epochs(answer: Answer) -> Findings:
         {
             "the steps are taken by another optimizer": taken == 0 and moved > 1e-9,
             "the optimizer takes no step": taken == 0 or moved < 1e-9,
+            "the size of a minibatch is fixed, not their number": two == eight > taken / 3,
             "one minibatch for each epoch": taken == 3,
             "one epoch, whatever epochs says": taken == 4,
             "not epochs times minibatches steps": taken != 12
@@ -138,6 +141,8 @@ def hunt_epochs(answer: Answer) -> Findings:
             "what it reports is not what happened": off > 2e-3,
         },
         taken=taken,
+        two=two,
+        eight=eight,
         finer=len(finer.optimizer.felt),
         uneven=len(uneven.optimizer.felt),
     )
@@ -153,18 +158,28 @@ def hunt_epochs(answer: Answer) -> Findings:
             "the gradients are not zeroed between the steps": close(twice * 1e3, full * 3e3, 0.05),
         },
     )
-    touched = np.array([step[0].any(-1) for step in uneven.optimizer.touched]).reshape(3, 4, 9)
+    pushed = np.array([np.abs(step[0]).max(-1) for step in uneven.optimizer.gradients]) / apart.worth[0]
+    touched = (pushed > 0).reshape(3, 4, 9)
     used, order = touched.sum(1), touched.argmax(1)  # how often each pull, and the first minibatch it is in
+    # A pull that a minibatch holds twice is pushed twice as far as the others in it, for what it is worth.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        times = pushed / np.where(pushed > 0, pushed, np.inf).min(1, keepdims=True)
+    often = times.round().reshape(3, 4, 9).sum(1) if close(times, times.round(), 0.1) else used
+    replaced = (often > 1).any(1) & (used == 0).any(1)
+    which = replaced.argmax()
     yield from recognise(
         used,
         {
             "the gradients are not zeroed between the steps": bool((touched[:, 1:] >= touched[:, :-1]).all()),
+            "pulls are drawn with replacement": bool(replaced.any()),
             "some pulls are in no minibatch": bool((used == 0).any()),
             "some pulls are in more than one minibatch": bool((used > 1).any()),
             "nothing is shuffled": bool((np.diff(order) >= 0).all()),
             "one shuffle for all epochs": bool((order == order[0]).all()),
         },
         used=used[(used != 1).any(1).argmax()],
+        repeated=np.flatnonzero(often[which] > 1),
+        never=np.flatnonzero(used[which] == 0),
         order=order,
     )
     # Longer steps on the whole batch: the order is of no account, and the anchor and its order are.
