@@ -9,6 +9,7 @@ import ast
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from answers import tables
@@ -48,6 +49,49 @@ def test_a_table_is_checked_step_by_step() -> None:
 def test_the_page_says_how_many_exercises_there_are() -> None:
     assert EXERCISES.cells[0]["source"].find("Thirteen exercises for") > 0
     assert len(masters.exercises(masters.read(EXERCISES.master))) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said", "unsaid"),
+    [
+        (
+            "hunt-two-ends",
+            WRONG["hunt-two-ends"]["a terminal state is given a future"][0],
+            "step 2 ",
+            "step 5",
+        ),
+        (
+            "hunt-starts",
+            WRONG["hunt-starts"]["the mask is shifted"][-1],
+            "reward of 1 at step 3 gives [0, 0, 0.4, 1, 0, 0, 0]",
+            "step 5 gives",
+        ),
+        (
+            "hunt-last-value",
+            WRONG["hunt-last-value"]["the mean is subtracted"][-1],
+            "1.75], [-0.71",
+            "any: [0",
+        ),
+        ("critic-report", WRONG["critic-report"]["a correlation"][0], "(sec-gae-problem)", "sec-gae-lambda"),
+    ],
+)
+def test_a_message_quotes_what_is_wrong_and_nothing_else(
+    name: str, answer: Any, said: str, unsaid: str
+) -> None:
+    verdict = checks.run(name, answer)
+    assert verdict.kind == "mistake"
+    message = " ".join(verdict.message.split())
+    assert said in message
+    assert unsaid not in message
+
+
+def test_nothing_is_said_of_tensors_where_all_is_numpy() -> None:
+    for answer in (lambda n, lam: np.ones(n + 1), lambda n, lam: None):
+        verdict = checks.run("lambda-weights", answer)
+        assert verdict.kind == "returned"
+        assert "tensor" not in verdict.message
+    verdict = checks.run("gae-loop", WRONG["gae-loop"]["an argument is overwritten"])
+    assert "tensor" not in verdict.message
 
 
 def test_two_things_are_asked_for_where_one_came() -> None:

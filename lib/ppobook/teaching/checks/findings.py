@@ -100,7 +100,7 @@ def as_array(value: Any, shape: tuple[int, ...], what: str = "it", *, finite: bo
     Tensors, arrays and plain numbers are taken as they come; anything else ends the check with a sentence
     that says what was wanted and what came.
     """
-    wanted = "one number" if shape == () else f"a tensor of shape {list(shape)}"
+    wanted = "one number" if shape == () else f"numbers of shape {list(shape)}"
     if value is None:
         raise Stop("returned", "nothing came back", f"{wanted} must come back. Is there a `return`?")
     try:

@@ -90,6 +90,14 @@ def only_whole(rewards, values, terminated, n, gamma):
     return found
 
 
+def looking_too_far(rewards, values, terminated, n, gamma):
+    found = n_step()(rewards, values, terminated, n, gamma)
+    for t in range(len(rewards) - n):
+        if terminated[t + n] and not terminated[t : t + n].any():
+            found[t] -= gamma**n * values[t + n]
+    return found
+
+
 RIGHT["n-step"] = [n_step(), by_errors, in_torch, lambda *args: list(by_errors(*args))]
 WRONG["n-step"] = {
     "an action is credited with the past": [
@@ -110,6 +118,7 @@ WRONG["n-step"] = {
     "the value of the state is not subtracted": n_step(subtract=False),
     "a terminal state is given a future": n_step(value_at_end=True),
     "nothing follows the n rewards": n_step(value_behind=None),
+    "a termination behind the n rewards takes their value away": looking_too_far,
     "the value behind the n rewards is read one step off": [
         n_step(value_behind=-1),
         n_step(value_behind=1),

@@ -149,6 +149,9 @@ FLAWS: dict[str, list[Callable[..., Any]]] = {
         lambda *args: args[-1] * args[-2] * flawed()(*args),
     ],
     "the mask is shifted": [flawed(carry_mask=shift(1)), flawed(carry_mask=shift(-1))],
+    "the first step of an episode is cut off, not the last": [
+        flawed(delta_mask=lambda over, cut: np.insert((over | cut)[..., :-1], 0, False, -1) & ~cut),
+    ],
     "the first step of an episode is cut off too": [
         flawed(carry_mask=opening),
         flawed(carry_mask=opening, delta_mask=lambda over, cut: opening(over, cut) & ~cut),
@@ -192,12 +195,30 @@ FLAWS: dict[str, list[Callable[..., Any]]] = {
     "later errors count in full": [flawed(back=lambda g, lam: 1.0)],
     "only the TD error": [flawed(back=lambda g, lam: 0.0)],
 }
+
+
+def not_zero_for_a_flag(rewards, values, over, cut, final, gamma, lam):
+    """A final value is read wherever it is not zero."""
+
+    def after(*_):
+        return np.where(final != 0, final, values[..., 1:])
+
+    return flawed(following=after, cut_value=after)(rewards, values, over, cut, final, gamma, lam)
+
+
 AT_A_TRUNCATION: dict[str, list[Callable[..., Any]]] = {
     "the recursion runs on after a truncation": [
         flawed(carry_mask=lambda over, cut: over),
         flawed(carry_mask=lambda over, cut: over, cut_value=lambda cut, f, v: v[..., 1:]),
     ],
     "the reset observation is taken for the final one": [flawed(cut_value=lambda cut, f, v: v[..., 1:])],
+    "a final value of zero is taken for no truncation": [
+        flawed(cut_value=lambda cut, f, v: np.where(f != 0, f, v[..., 1:])),
+        not_zero_for_a_flag,
+    ],
+    "the final value is added to the reset observation's": [
+        flawed(cut_value=lambda cut, f, v: v[..., 1:] + f),
+    ],
     "a truncation is taken for an end": [flawed(delta_mask=lambda over, cut: over | cut)],
     "final_values is read one step off": [
         flawed(cut_value=lambda cut, f, v: np.roll(f, 1, -1)),
@@ -310,11 +331,28 @@ MIXED = {
     ]
 }
 
+
+def first_row_for_all(one: Callable[..., Any]) -> Callable[..., Any]:
+    def function(rewards, values, over, cut, *rest):
+        first = (np.broadcast_to(x[:1], x.shape) for x in (over, cut))
+        return one(rewards, values, *first, *rest)
+
+    return function
+
+
+def cut_by_any_row(rewards, values, over, cut, final, gamma, lam):
+    deltas = flawed(back=lambda g, lam: 0.0)(rewards, values, over, cut, final, gamma, lam)
+    zeros, some = np.zeros(values.shape), (over | cut).any(0) | (over & False)
+    return flawed()(deltas, zeros, some, cut & False, final, gamma, lam)
+
+
+OTHERS = {"the flags of another environment are read": [first_row_for_all(flawed()), cut_by_any_row]}
+
 WRONG["gae-loop"] = rows(plain, FLAWS)
-WRONG["hunt-last-value"] = rows(plain, FLAWS, MIXED)
-WRONG["hunt-starts"] = rows(from_starts, FLAWS, MIXED)
-WRONG["hunt-two-ends"] = rows(lambda one: one, FLAWS, MIXED, AT_A_TRUNCATION)
-WRONG["gae-batch"] = rows(in_torch, FLAWS, MIXED, AT_A_TRUNCATION)
+WRONG["hunt-last-value"] = rows(plain, FLAWS, MIXED, OTHERS)
+WRONG["hunt-starts"] = rows(from_starts, FLAWS, MIXED, OTHERS)
+WRONG["hunt-two-ends"] = rows(lambda one: one, FLAWS, MIXED, OTHERS, AT_A_TRUNCATION)
+WRONG["gae-batch"] = rows(in_torch, FLAWS, MIXED, OTHERS, AT_A_TRUNCATION)
 UNNAMED["gae-loop"] = [plain(one) for one in LOST]
 UNNAMED["hunt-last-value"] = [plain(one) for one in LOST]
 UNNAMED["hunt-starts"] = [from_starts(one) for one in LOST]
@@ -467,17 +505,6 @@ def read_everywhere(rewards, values, over, cut, final, gamma, lam):
     return out
 
 
-def first_row_for_all(one: Callable[..., Any]) -> Callable[..., Any]:
-    def function(rewards, values, *rest):
-        flags_of = [
-            np.broadcast_to(x[:1], x.shape) if getattr(x, "dtype", None) == np.dtype(bool) else x
-            for x in rest
-        ]
-        return one(rewards, values, *flags_of)
-
-    return function
-
-
 WRONG["hunt-last-value"]["the end of the rollout is taken for the end of the episode"].append(as_it_was)
 WRONG["hunt-starts"]["the mask is shifted"] += [
     starts_as_they_were,
@@ -495,8 +522,6 @@ WRONG["gae-loop"]["an argument is overwritten"] = lambda r, v, over, gamma, lam:
     r.__iadd__(1),
     from_targets(r - 1, v, over, gamma, lam),
 )[1]
-for _name in ("hunt-last-value", "hunt-two-ends"):
-    UNNAMED[_name].append(first_row_for_all(RIGHT[_name][1]))
 UNNAMED["hunt-last-value"].append(lambda r, v, over, *rest: from_targets(r, v, over & over[:1], *rest))
 
 
@@ -539,10 +564,15 @@ WRONG["gae-batch"] |= {
     "the values are added one step off": with_targets(lambda a, v: a + v[:, 1:]),
     "the values are the targets": with_targets(lambda a, v: v[:, :-1].clone()),
 }
+WRONG["gae-batch"]["the flags of another environment are read"].append(
+    lambda r, v, over, cut, *rest: batch_by_targets(r, v, over.any(0).expand_as(over), cut, *rest)
+)
+WRONG["hunt-last-value"]["the mean is subtracted"].append(
+    lambda *args: from_targets(*args) - from_targets(*args).mean(axis=0)
+)
 UNNAMED["gae-batch"] += [
     with_targets(lambda a, v: v[:, :-1] - a),
     with_targets(lambda a, v: a / a.abs().max() + v[:, :-1]),
     lambda r, v, *rest: with_targets(lambda a, w: batch_by_targets(r, w, *rest[:-1], 1.0)[1])(r, v, *rest),
-    lambda r, v, over, cut, *rest: batch_by_targets(r, v, over.any(0).expand_as(over), cut, *rest),
     lambda r, v, over, cut, f, *rest: batch_by_targets(r, v, over, cut, f.clamp(-5, 5), *rest),
 ]

@@ -19,6 +19,7 @@ CHAPTER = Chapter(
     4,
     "How much better than expected",
     {
+        "sec-gae-problem": "Two learners that differ in one number",
         "sec-gae-values": "What a state is worth",
         "sec-gae-discount": "Why discount at all",
         "sec-gae-td": "The TD error",

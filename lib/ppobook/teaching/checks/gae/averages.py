@@ -27,6 +27,7 @@ def n_step(answer: Answer) -> Findings:
     reward = np.array([ask(one, np.zeros(STEPS + 1)) for one in np.eye(STEPS)])
     value = np.array([ask(np.zeros(STEPS), one) for one in np.eye(STEPS + 1)])
     alone = ask(np.eye(STEPS)[1], np.zeros(STEPS + 1), n=1)
+    nearest = [ask(np.zeros(STEPS), np.eye(STEPS + 1)[k], n=1)[k - 1] for k in (1, 2)]
     yield from recognise(
         reward,
         {
@@ -53,7 +54,11 @@ def n_step(answer: Answer) -> Findings:
             "the value of the state is not subtracted": not value[[0, 1], [0, 1]].any(),
             "a terminal state is given a future": value[3, [1, 2]].any() or value[5, [3, 4]].any(),
             "nothing follows the n rewards": value[2, 0] == 0 and value[7, 6] == 0,
-            "the value behind the n rewards is read one step off": value[2, 0] == 0,
+            "a termination behind the n rewards takes their value away": value[2, 0] == 0
+            and not value[[1, 3], 0].any()
+            and nearest[0] != 0 == nearest[1],
+            "the value behind the n rewards is read one step off": value[2, 0] == 0
+            and value[[1, 3], 0].any(),
             "the end of the rollout is taken for the end of the episode": value[7, 6] == 0
             or value[7, 5] == 0,
             "the value has the wrong power of gamma": any(
@@ -64,6 +69,7 @@ def n_step(answer: Answer) -> Findings:
         own=value[[0, 1], [0, 1]],
         power=value[2, 0] if not close(value[2, 0], 0.25) else value[7, 5],
         behind=value[[1, 3], 0],
+        nearest=nearest[0],
         future=value[3, [1, 2]],
         last=value[7, [5, 6]],
     )
@@ -139,7 +145,7 @@ def lambda_weights(answer: Answer) -> Findings:
     yield agrees(answer, slow, random_problems(draw, 30), what="the weights")
 
 
-@CHAPTER.check("critic-report", section="sec-gae-lambda")
+@CHAPTER.check("critic-report", section="sec-gae-problem")
 def critic_report(answer: Answer) -> Findings:
     def ask(advantages: Any, values: Any) -> tuple[np.ndarray, float]:
         advantages, values = np.array(advantages, dtype=np.float64), np.array(values, dtype=np.float64)

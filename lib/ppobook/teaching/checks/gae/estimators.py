@@ -37,6 +37,7 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the advantages are normalised already": once.any() and close(once, twice),
             "the mean is subtracted": once.any() and close(once.sum(), 0),
         },
+        rows=once,
     )
     rewards = np.array([ask(one, none, nothing) for one in np.eye(STEPS)])
     values = np.array([ask(nothing, one, nothing) for one in np.eye(STEPS + 1)])
@@ -44,12 +45,19 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
     reward, value = rewards[:, 0], values[:, 0]
     final = np.array([ask(nothing, none, one)[0] for one in np.eye(STEPS)]) if cut else np.zeros((7, 7))
     elsewhere = np.delete(final, 4, axis=0).sum(0)
+    # At step 4, with a value of 1 in the next column: of the final observation one of 0, and one of 1.
+    without, together = value[5, 4], ask(nothing, np.eye(STEPS + 1)[5], np.eye(STEPS)[4])[0, 4]
+    chosen = cut and without != 0 != final[4, 4]
     runs_on = reward[3, 2] != 0 or reward[5, 4] != 0
     own, reach, last = reward[0, 0], reward[1, 0], value[7, 6]
     # How much of the next state's value stands in the TD error of steps 0, 1, 3 and 5, which all go on.
     behind, before = np.array([1, 2, 4, 6]), np.array([0, 1, 3, 5])
     ahead, opening = (value + np.append(reward, [0 * reward[0]], 0))[behind, before], reward[[4, 6], [3, 5]]
     other = ask(nothing + 1, none + 1, nothing, row=1)[1:]
+    # Nothing ends in the second row: what a reward, and the value beside it, adds to the steps before.
+    beside = np.eye(STEPS)[[3, 5]]
+    carried = np.array([ask(one, none, nothing, row=1)[0] for one in beside])[[0, 1], [2, 4]]
+    looked = np.array([ask(one, np.append(one, 0), nothing, row=1)[0] for one in beside])[[0, 1], [2, 4]]
     yield from recognise(
         reward,
         {
@@ -62,7 +70,13 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the value of the state is not subtracted": close(own, 1) and close(value[0, 0], 0),
             "the rest of the weight is lost": close(reward[[0, 1, 2], [0, 1, 2]], [0.488, 0.36, 0.2]),
             "the TD error is scaled": any(close(own, factor) for factor in (0.2, 0.4, 0.5, 0.8)),
+            "the flags of another environment are read": len(once) > 1
+            and ((reach != 0 and not carried.all()) or (ahead[0] != 0 and not looked.all())),
             "the mask is shifted": runs_on and (reward[2, 1] == 0 or reward[4, 3] == 0),
+            "the first step of an episode is cut off, not the last": not runs_on
+            and ahead[1] != 0
+            and not ahead[2:].any()
+            and value[3, 2] != 0,
             "the first step of an episode is cut off too": not runs_on
             and ((reward[2, 1] != 0 and not opening.any()) or (ahead[1] != 0 and not ahead[2:].any())),
             "the recursion runs on into the next episode": reward[3, 2] != 0,
@@ -71,6 +85,14 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "the last error of an episode is lost": reward[2, 2] == 0 or (reward[2, 1] == 0 and reach != 0),
         },
         own=own,
+        carried=carried,
+        looked=looked,
+        beyond=value[3, 2],
+        # Behind which end the sum runs on, and before which it stops too soon.
+        behind=3 if reward[3, 2] != 0 else 5,
+        runs=reward[3 if reward[3, 2] != 0 else 5],
+        short=2 if reward[2, 1] == 0 else 4,
+        stops=reward[2 if reward[2, 1] == 0 else 4],
         first=value[0, 0],
         second=value[1, 0],
         later=reward[0],
@@ -86,6 +108,9 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
         value,
         {
             "a terminal state is given a future": value[3, 2] != 0 or (value[5, 4] != 0 and not cut),
+            "a final value of zero is taken for no truncation": chosen and close(together, final[4, 4]),
+            "the final value is added to the reset observation's": chosen
+            and close(together, without + final[4, 4]),
             "the reset observation is taken for the final one": value[5, 4] != 0,
             "final_values is read one step off": final[4, 4] == 0 and final[[3, 5]].any(),
             "final_values is read where nothing was truncated": elsewhere.any(),
@@ -106,8 +131,12 @@ def _recognised(ask: Ask, *, cut: bool) -> Findings:
             "later errors count in full": close(reach, 1),
             "only the TD error": close(reach, 0),
         },
-        third=value[3],
+        end=2 if value[3, 2] != 0 else 4,
+        future=value[3 if value[3, 2] != 0 else 5],
         fifth=value[5],
+        without=without,
+        together=together,
+        final=final[4, 4],
         elsewhere=elsewhere,
         reach=reach,
         last=last if not close(last, 0.5) else final[4, 4],
@@ -180,7 +209,7 @@ def gae_loop(answer: Answer) -> Findings:
 
 @CHAPTER.check("hunt-last-value", section="sec-gae-ends")
 def hunt_last_value(answer: Answer) -> Findings:
-    over = np.array([ENDS, ENDS[::-1]])
+    over = np.array([ENDS, np.zeros(STEPS, dtype=bool)])
 
     def ask(
         rewards: np.ndarray, values: np.ndarray, _: np.ndarray, row: int = 0, over: np.ndarray = over
@@ -196,7 +225,7 @@ def hunt_last_value(answer: Answer) -> Findings:
 
 @CHAPTER.check("hunt-starts", section="sec-gae-ends")
 def hunt_starts(answer: Answer) -> Findings:
-    first = np.array([[True, *ENDS], [False, *ENDS[::-1]]])
+    first = np.array([[True, *ENDS], [False] * (STEPS + 1)])
 
     def ask(
         rewards: np.ndarray, values: np.ndarray, _: np.ndarray, row: int = 0, first: np.ndarray = first
