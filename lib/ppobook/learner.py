@@ -18,7 +18,7 @@ from ppobook.policies import Policy, policy_for, value_for
 from ppobook.rollouts import Collector, Rollout
 from ppobook.run.machine import stream
 from ppobook.run.state import Stateful
-from ppobook.settings import Settings
+from ppobook.settings import ControlSettings
 
 # A module with the methods of `ppobook.policies.Policy`, the library's or a user's own.
 AnyPolicy = Any
@@ -78,7 +78,7 @@ class Learner(Stateful):
     """
 
     algorithm: ClassVar[str]
-    settings_class: ClassVar[type[Settings]] = Settings
+    settings_class: ClassVar[type[ControlSettings]] = ControlSettings
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     state_attributes: ClassVar[tuple[str, ...]] = ("policy", "value")
 

@@ -97,6 +97,7 @@ def until(total_steps, **settings):
     return {"total_steps": total_steps, **settings}
 
 
+STOPPED = "'{}' stopped after {} of 1,000 steps, and no run of its group is whole"
 SHARED = "ppo: runs are compared at {} steps, where '{}' ends"
 SCHEDULED = "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
 
@@ -115,8 +116,9 @@ SCHEDULED = "runs of another total_steps are another group: a schedule, such as 
             {"a": steady(300, 5.0), "b": steady(200, 7.0)},
             {"a": until(1000), "b": until(1000)},
             [((0, 1), 200, 6.0)],
-            [SHARED.format(200, "b")],
+            [STOPPED.format("a", 300), STOPPED.format("b", 200), SHARED.format(200, "b")],
         ),
+        ({"a": steady(90, 5.0)}, {"a": until(1000)}, [((0,), 90, 5.0)], [STOPPED.format("a", 90)]),
         # Stopped early, but as long as the others.
         (
             {"a": steady(1000, 5.0), "b": steady(1200, 7.0)},

@@ -450,6 +450,14 @@ def test_tensorboard(engine, tmp_path):
     np.testing.assert_allclose([event.value for event in logged], run.history["grad_norm"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_gradients_that_the_caller_has_switched_off_are_on_in_training(engine, run, off):
+    with off():
+        same = engine.new()
+        assert not torch.is_grad_enabled()
+    engine.same_run(run, same)
+
+
 # ------------------------------------------------------------------------------------- a class of the user's
 
 

@@ -154,7 +154,9 @@ def test_an_optimizer_that_needs_a_closure_is_refused_before_training(kind, name
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("optimizer", "got"), [(None, "None"), (torch.optim.Adam, "Adam")])
+@pytest.mark.parametrize(
+    ("optimizer", "got"), [(None, "None"), (torch.optim.Adam, "Adam"), ("adam", "'adam'")]
+)
 @pytest.mark.parametrize(("kind", "method"), [(PPO, "gradient_step"), (language_ppo.PPO, "optimizer_step")])
 def test_what_is_no_optimizer_is_refused_before_training(kind, method, optimizer, got):
     mine = own_optimizer(kind, "optimizer", lambda one: optimizer)

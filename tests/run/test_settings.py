@@ -12,6 +12,7 @@ from ppobook import evaluate, load, train, training
 from ppobook.language import train as train_language
 from ppobook.language.sft import SFT
 from ppobook.language.world import World
+from ppobook.learner import Learner
 from ppobook.ppo import PPO
 from ppobook.run.settings import Settings, setting
 from ppobook.run.spellings import OTHER_NAMES
@@ -82,14 +83,29 @@ def test_a_float_must_be_one_of_float32(name, value):
     Own.make("own", {name: 1e38}, {})
 
 
-@pytest.mark.parametrize(("base", "fit"), [(PPO, train), (SFT, train_language)], ids=["control", "language"])
-@pytest.mark.parametrize("given", [dict, {"lr": 1}], ids=str)
-def test_a_settings_class_is_a_subclass_of_settings(base, fit, given):
+@pytest.mark.parametrize(
+    ("base", "fit", "wanted"),
+    [
+        (PPO, train, r"settings\.ControlSettings"),
+        (Learner, train, r"settings\.ControlSettings"),
+        (SFT, train_language, r"language\.settings\.StageSettings"),
+    ],
+    ids=["ppo", "control", "language"],
+)
+@pytest.mark.parametrize("given", [dict, {"lr": 1}, Settings], ids=str)
+def test_a_settings_class_has_the_settings_of_all(base, fit, wanted, given):
     kind = type("Mine", (base,), {"settings_class": given})
     with pytest.raises(
-        TypeError, match=r"Mine\.settings_class must be a subclass of ppobook\.run\.settings\.Se"
+        TypeError, match=rf"Mine\.settings_class must be a subclass of ppobook\.{wanted}, got "
     ):
         fit(kind)
+
+
+def test_a_learner_without_settings_of_its_own_has_those_of_all():
+    kind = type("Mine", (Learner,), {"update": lambda self, rollout: {}})
+    run = train(kind, env="CartPole-v1", num_envs=2, num_steps=8, total_steps=16, progress=False)
+    assert run.config["hidden"] == (64, 64)
+    assert len(run.history) == 1
 
 
 def test_other_libraries_names_in_python():

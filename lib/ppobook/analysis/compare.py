@@ -83,7 +83,8 @@ class Comparison:
         One row a group: group, env, runs, steps, the metric's mean over the runs' results, and the ends of
         its interval (NaN for a single run).
     notes : tuple of str
-        Which runs are left out, and which groups are compared at less than the length of their runs.
+        Which runs are left out or stopped early, and which groups are compared at less than the length of
+        their runs.
     """
 
     metric: str
@@ -169,7 +170,8 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
 
     All runs of a group are compared at the same length, that of the shortest. A run that stopped before its
     total_steps is left out if it is shorter than those that did not. So is a run without a value of the
-    metric, for instance without a finished episode. Both are reported as a warning, and in the notes.
+    metric, for instance without a finished episode. Both are reported as a warning, and in the notes; so is a
+    group in which every run stopped early.
 
     Parameters
     ----------
@@ -254,6 +256,12 @@ def _comparable(metric: str, records: dict[Path, Record]) -> tuple[dict[Path, Re
             left_out[folder] = f"it has no value of {metric} in the first {end:,} steps"
     notes = [f"left out {str(folder)!r}: {why}" for folder, why in left_out.items()]
     kept = {folder: record for folder, record in records.items() if folder not in left_out}
+    if all(n < asked[f] for f, n in lengths.items()):
+        notes += [
+            f"{str(folder)!r} stopped after {lengths[folder]:,} of {asked[folder]:,} steps, and no run of "
+            "its group is whole"
+            for folder in kept
+        ]
     return kept, end, notes
 
 

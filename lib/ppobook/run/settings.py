@@ -257,14 +257,17 @@ def settings_class_of(kind: Any) -> type[Settings]:
     Raises
     ------
     TypeError
-        It is not a subclass of `Settings`.
+        It is not a subclass of the settings that all of these classes have.
     ValueError
         One of its settings has the name of an argument of `train`.
     """
     found = kind.settings_class
-    if not (isinstance(found, type) and issubclass(found, Settings)):
+    expected: type[Settings] = [base for base in kind.__mro__ if "settings_class" in vars(base)][
+        -1
+    ].settings_class
+    if not (isinstance(found, type) and issubclass(found, expected)):
         raise TypeError(
-            f"{kind.__name__}.settings_class must be a subclass of ppobook.run.settings.Settings, "
+            f"{kind.__name__}.settings_class must be a subclass of {expected.__module__}.{expected.__name__}, "
             f"got {found!r}"
         )
     for f in fields(found):

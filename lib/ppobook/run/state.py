@@ -173,8 +173,9 @@ def check_state(learner: Stateful) -> None:
         if not getattr(learner, method).__module__.startswith(f"{ppobook.__name__}."):
             continue
         optimizer = getattr(learner, name)
-        if isinstance(optimizer, type) or (optimizer is None and name == "optimizer"):
-            got = getattr(optimizer, "__name__", None)
+        unset = optimizer is None and name != "optimizer"
+        if isinstance(optimizer, type) or not (unset or hasattr(optimizer, "step")):
+            got = getattr(optimizer, "__name__", repr(optimizer))
             raise TypeError(
                 f"{kind}.{name} must be an optimizer, got {got}. Override {method} if it needs none"
             )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from ppobook import validation
 from ppobook.run.folder import RunFolder, files_without_update, make_new, remove
 from ppobook.run.interrupts import Interrupts
@@ -72,6 +74,9 @@ def run_training(
     elif out is not None:
         folder = RunFolder.at("out", out).absolute()
     with contextlib.ExitStack() as held:
+        # The caller may be in no_grad or inference_mode, as the step of an environment is.
+        held.enter_context(torch.inference_mode(False))
+        held.enter_context(torch.enable_grad())
         if folder is not None and resume is not None:
             if writes:
                 held.enter_context(locked(folder))
