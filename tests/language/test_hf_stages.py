@@ -256,3 +256,23 @@ def test_a_dataset_of_conversations(transformers, folders):
     )
     # say : fox </s> the : fox sings </s>, and the first of them is read only
     assert run.history["tokens"][0] == 3 * 8
+
+
+@pytest.mark.parametrize("stage", ["sft", "reward", "grpo"])
+def test_what_is_frozen_in_memory_stays_as_it_is(transformers, stage):
+    net = net_of("gpt2")
+    if stage == "reward":
+        net.config.num_labels, net.config.pad_token_id = 1, PAD
+        net = transformers.GPT2ForSequenceClassification(net.config)
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_("ln_f" in name)
+    begun, _ = hf.open_pretrained(net, words())
+    run = trained(stage, net, updates=1, tokenizer=words())
+    kept, now = dict(begun.named_parameters()), dict(run.model.named_parameters())
+    moved = [name for name in now if not torch.equal(now[name], kept[name])]
+    assert moved == [name for name in kept if kept[name].requires_grad]
+    assert len(moved) == 2
+    with pytest.raises(
+        ValueError, match="model must have parameters that require a gradient, got only frozen"
+    ):
+        trained(stage, net.requires_grad_(False), tokenizer=words())

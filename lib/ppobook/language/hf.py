@@ -59,9 +59,9 @@ def open_pretrained(
     Parameters
     ----------
     model : path, str, or transformers.PreTrainedModel
-        The folder of a model, its name on the hub, or a model in memory, which is copied: a causal model, or
-        a sequence classifier with one label, which becomes a reward model. A model that `open_pretrained`
-        returned is copied too.
+        The folder of a model, its name on the hub, or a model in memory, which is copied, and whose frozen
+        parameters stay so: a causal model, or a sequence classifier with one label, which becomes a reward
+        model. A model that `open_pretrained` returned is copied too.
     tokenizer : path, str, tokenizer of transformers, or Tokenizer, optional
         Default: the one in the folder. Required for a model in memory.
     dtype : "float32", "bfloat16" or "float64", optional
@@ -205,6 +205,8 @@ def _net_copied(model: Any, weights: torch.dtype) -> Any:
         if type(net) is not type(model):
             raise ValueError(f"its config makes a {type(net).__name__}")
         net.load_state_dict(model.state_dict())
+        for parameter, x in model.named_parameters():
+            net.get_parameter(parameter).requires_grad_(x.requires_grad)
     except (KeyError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"model must be of a class of transformers, got a {name} that can't be made from its config "
@@ -275,6 +277,8 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
             body = Pretrained(net.base_model, eos=tokenizer.eos, pad=tokenizer.pad, dtype=kept)
             opened: Any = RewardModel(body, "last", bias=net.score.bias is not None)
             opened.output.load_state_dict(net.score.state_dict())
+            for parameter, x in net.score.named_parameters():
+                opened.output.get_parameter(parameter).requires_grad_(x.requires_grad)
             opened.zero.fill_(getattr(net.config, "reward_zero", 0.0))
             one = Completions(
                 tokens[:, :1], real[:, :1], tokens[:, 1:], real[:, 1:], real[:, 1:].float(), gap[:, 0]

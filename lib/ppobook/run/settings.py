@@ -262,12 +262,11 @@ def settings_class_of(kind: Any) -> type[Settings]:
         One of its settings has the name of an argument of `train`.
     """
     found = kind.settings_class
-    expected: type[Settings] = [base for base in kind.__mro__ if "settings_class" in vars(base)][
-        -1
-    ].settings_class
-    if not (isinstance(found, type) and issubclass(found, expected)):
+    bases = [base for base in kind.__mro__ if "settings_class" in vars(base)]
+    shared: type[Settings] = bases[-1].settings_class
+    if not (isinstance(found, type) and issubclass(found, shared)):
         raise TypeError(
-            f"{kind.__name__}.settings_class must be a subclass of {expected.__module__}.{expected.__name__}, "
+            f"{kind.__name__}.settings_class must be a subclass of {shared.__module__}.{shared.__name__}, "
             f"got {found!r}"
         )
     for f in fields(found):
