@@ -83,7 +83,8 @@ class Run(BaseRun):
     Attributes
     ----------
     policy : torch module
-        Trained; `policy.sample(observations)` acts.
+        Trained; `policy.sample(observations)` acts. Its observations and discrete actions are those of
+        `make_env`: the actions of ``Discrete(3, start=5)`` are 0, 1 and 2, to which 5 is to be added.
     value : torch module or None
         The critic, if the run has one.
     history : DataFrame

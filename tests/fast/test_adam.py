@@ -72,6 +72,18 @@ def test_it_goes_on_after_a_checkpoint_as_if_nothing_had_been(flat):
     assert torch.equal(follow(one, networks), follow(two, others))
 
 
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_state_is_read_by_an_optimizer_that_holds_the_same_parameters_otherwise(flat):
+    """A subclass that gets a loss of its own has no flat optimizer; the runs before had one."""
+    networks = two_networks()
+    one = Adam(parameters_of(*networks), 0.1, flat=flat)
+    follow(one, networks, steps=3)
+    others = copy.deepcopy(networks)
+    two = Adam(parameters_of(*others), 0.1, flat=not flat)
+    two.load_state_dict(copy.deepcopy(one.state_dict()))
+    torch.testing.assert_close(follow(one, networks), follow(two, others))
+
+
 def test_states_of_old_checkpoints_are_read():
     """There a flat optimizer had one tensor where there is a list of one now, and an int for the steps."""
     networks = two_networks()

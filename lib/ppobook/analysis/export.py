@@ -51,9 +51,10 @@ def export_onnx(policy: Any, out: str | Path, *, observations: Any = None) -> Ex
     """Export a policy to ONNX, and compare the file's outputs in onnxruntime with torch's.
 
     The input is "observations": float32 [batch, obs], or int64 [batch] states for a tabular policy. The
-    outputs are "action", the most probable one as the environment may be given it (int64 [batch], int64
-    [batch, K] or float32 [batch, act]), and "logits" [batch, actions], or "mean" and "std" [batch, act]. The
-    logits of a MultiDiscrete action are concatenated.
+    outputs are "action", the most probable one as `make_env` takes it (int64 [batch], int64 [batch, K] or
+    float32 [batch, act]), and "logits" [batch, actions], or "mean" and "std" [batch, act]. Discrete actions
+    count from 0: the `start` of an environment's own space is to be added. The logits of a MultiDiscrete
+    action are concatenated.
 
     Parameters
     ----------

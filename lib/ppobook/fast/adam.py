@@ -123,8 +123,8 @@ class Adam(Optimizer):
         return {"steps": self.steps, "m": self.m, "v": self.v}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a `state_dict`. Old ones of a flat optimizer hold one tensor or int in place of a list,
-        and none holds learning rates.
+        """Restore a `state_dict`, of a flat optimizer or not. Old ones of a flat optimizer hold one tensor or
+        int in place of a list, and none holds learning rates.
 
         Raises
         ------
@@ -133,6 +133,11 @@ class Adam(Optimizer):
         """
         for name, mine in self._moments().items():
             saved = state[name] if isinstance(state[name], list) else [torch.as_tensor(state[name])]
+            if name == "steps" and 1 in (len(mine), len(saved)):
+                saved = [max(saved)] * len(mine)
+            elif 1 in (len(mine), len(saved)) and sum(map(torch.numel, mine)) == sum(map(torch.numel, saved)):
+                parts = torch.cat([x.reshape(-1) for x in saved]).split([x.numel() for x in mine])
+                saved = [part.view_as(x) for part, x in zip(parts, mine, strict=True)]
             if [x.shape for x in mine] != [x.shape for x in saved]:
                 raise RuntimeError(
                     f"{name} must be the state of these parameters, got that of other parameters"
