@@ -235,7 +235,10 @@ def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, abo
         raise TypeError(f"{name} must be {_range(low, high, above)}, got {x!r}")
     value = float(x)
     if not math.isfinite(value) or not low <= value <= high or not value > above:
-        raise ValueError(f"{name} must be {_range(low, high, above)}, got {x}")
+        expected = _range(low, high, above)
+        if math.isinf(value):
+            expected = expected.replace("a number", "a finite number")
+        raise ValueError(f"{name} must be {expected}, got {x}")
     return value
 
 

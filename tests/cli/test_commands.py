@@ -50,15 +50,12 @@ def test_train_resume_evaluate(tmp_path, capsys):
     assert "return: mean" in said
 
 
-def test_settings_reach_the_trainer(tmp_path):
-    folder = tmp_path / "run"
+@pytest.mark.parametrize("kwargs", ["{'sutton_barto_reward': True}", '{"sutton_barto_reward": true}'])
+def test_settings_reach_the_trainer(tmp_path, kwargs):
     options = ["--lr=0.01", "--weight", "return", "--baseline", "none", "--normalize-advantages", "true"]
-    kwargs = ["--env-kwargs", "{'sutton_barto_reward': True}"]
-    assert (
-        main(["train", "vanilla", *SMALL, *kwargs, *options, "--total-steps", "32", "--out", str(folder)])
-        == 0
-    )
-    config = json.loads((folder / "config.json").read_text())
+    options += ["--env-kwargs", kwargs, "--total-steps", "32", "--out", str(tmp_path / "run")]
+    assert main(["train", "vanilla", *SMALL, *options]) == 0
+    config = config_of(tmp_path / "run")
     assert config["lr"] == 0.01
     assert config["weight"] == "return"
     assert config["normalize_advantages"] is True
@@ -362,8 +359,11 @@ def test_a_file_that_will_not_do(tmp_path, capsys, text, sentence):
 
 def test_a_file_names_no_class(tmp_path, capsys):
     (tmp_path / "own.yml").write_text("algorithm: mine:Mine\nenv: CartPole-v1\n")
-    said = refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
-    assert "has the algorithm 'mine:Mine': a module that a file names is not imported unasked" in said
+    said = "has the algorithm 'mine:Mine': a module that a file names is not imported unasked"
+    assert said in refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
+    (tmp_path / "own.yml").write_text("learning_rate: 0.1\n")
+    said = "ppobook train needs ALGORITHM: vanilla, trpo, ppo, or MODULE:CLASS"
+    assert said in refused(capsys, "train", "--config", str(tmp_path / "own.yml"))
 
 
 # ------------------------------------------------------------------------------------------ what users bring

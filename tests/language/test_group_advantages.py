@@ -121,6 +121,9 @@ BAD_REWARDS = [
     (torch.rand(6), 1, {}, ValueError, "group_size must be at least 2 with baseline='group', got 1"),
     (torch.rand(6), 1, {"baseline": "batch"}, ValueError, "must be at least 2 with scale='group', got 1"),
     (torch.rand(1), 1, {"baseline": "batch", "scale": "none"}, ValueError, "rewards must have at least 2"),
+    (torch.tensor([3e38, -3e38]), 2, {}, ValueError, r"that torch\.float32 can hold, got up to 3e\+38"),
+    (torch.tensor([6e4, -6e4]).half(), 2, {}, ValueError, r"deviation that torch\.float16 can hold, got up"),
+    (torch.tensor([3e38, 1e38] * 2), 4, {"scale": "none"}, ValueError, "rewards must have a mean and a"),
 ]
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,6 +184,15 @@ def test_a_longer_run_says_that_its_schedules_go_back(tmp_path, capfd, final):
         notes = compare([tmp_path / "run"], "entropy").notes
     went_back = f"{str(tmp_path / 'run')!r} was resumed with a larger total_steps: its schedules went back"
     assert any(note.startswith(went_back) for note in notes) == scheduled
+
+
+def test_schedules_of_a_run_without_an_update_do_not_go_back(tmp_path, capfd):
+    settings = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 32, "num_minibatches": 2, "epochs": 1}
+    train("ppo", total_steps=64, lr_final=0.0, hidden=(4,), out=tmp_path / "run", **settings)
+    shutil.rmtree(tmp_path / "run" / "checkpoint-000001")
+    capfd.readouterr()
+    assert len(train(resume=tmp_path / "run", total_steps=128, progress=False).history) == 2
+    assert "schedules" not in capfd.readouterr().err
 
 
 def edited(folder, **changes):

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import json
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -70,12 +71,17 @@ class Typed(tuple[Any, ...]):
 
 
 def literal(text: str) -> Any:
-    """A number, a tuple, True, None, …, as Python reads it, with 1e5 as an integer; else the text itself."""
+    """A number, a tuple, True, None, …, as Python reads it, with 1e5 as an integer; else the text itself.
+
+    A dict or a list may be JSON, too.
+    """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
+        with contextlib.suppress(ValueError):
+            return json.loads(text) if text.lstrip()[:1] in ("{", "[") else text
         return text
     if isinstance(value, tuple):
         value = Typed(value)

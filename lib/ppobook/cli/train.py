@@ -89,14 +89,14 @@ def train(words: Sequence[str], prog: str) -> None:
             presets = PRESETS.get(named, {})
         if "env" not in given:
             refuse_to_import(file, "env", in_file.get("env"))
+    if training.resume is None and algorithm is None:
+        raise ValueError(f"{prog} needs ALGORITHM: {', '.join(SETTINGS)}, or MODULE:CLASS. See {prog} --help")
+    if file is not None:
         known = {f.name for kind in kinds for f in fields(kind)}
         given, settings = merged(file, in_file, given, settings, ARGUMENTS, known, algorithm)
     see_here(given.get("env", training.config_before().get("env")))
     if training.resume is None:
-        if algorithm is None:
-            raise ValueError(
-                f"{prog} needs ALGORITHM: {', '.join(SETTINGS)}, or MODULE:CLASS. See {prog} --help"
-            )
+        assert algorithm is not None
         if ":" not in algorithm:
             validation.choice("algorithm", algorithm, SETTINGS)
         if given.get("env") is None:

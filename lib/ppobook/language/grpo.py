@@ -122,8 +122,8 @@ def group_advantages(
     Raises
     ------
     ValueError, TypeError
-        Rewards that are not one finite number a completion, or not whole groups; an unknown name; a single
-        completion where it would have to be compared with others.
+        Rewards that are not one finite number a completion, or not whole groups, or too large for their
+        dtype; an unknown name; a single completion where it would have to be compared with others.
 
     References
     ----------
@@ -153,8 +153,15 @@ def group_advantages(
     if baseline == "leave_one_out":
         # R_i − Σ_{j ≠ i} R_j / (G − 1), without taking each one out of the sum.
         advantages = advantages * (group_size / (group_size - 1))
+    statistics = [advantages]
     if scale != "none":
-        advantages = advantages / ((whole if scale == "batch" else groups).std(dim=1, keepdim=True) + eps)
+        statistics.append((whole if scale == "batch" else groups).std(dim=1, keepdim=True))
+        advantages = advantages / (statistics[-1] + eps)
+    if not all(x.isfinite().all() for x in statistics):
+        raise ValueError(
+            f"rewards must have a mean and a standard deviation that {rewards.dtype} can hold, got up to "
+            f"{rewards.abs().max().item():g}"
+        )
     compared = whole if baseline == "batch" and scale != "group" else groups
     return advantages.masked_fill(_all_equal(compared), 0.0).view(-1)
 

@@ -84,7 +84,10 @@ def refuse_unless_writable(folder: RunFolder) -> None:
 
 def files_without_update(path: Path) -> list[Path]:
     """All that a run without an update has written; nothing where the folder holds anything else."""
-    if not is_run(path) or update_of(checkpoints(path)[-1]):
+    try:
+        if not is_run(path) or update_of(checkpoints(path)[-1]):
+            return []
+    except OSError:  # no folder can have this name, which `make_new` says
         return []
     known = ("checkpoint-000000", "config.json", "history.csv", "events.out.tfevents.*", "*.part")
     entries = list(path.iterdir())

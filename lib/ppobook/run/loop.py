@@ -214,7 +214,7 @@ class TrainingLoop(abc.ABC):
             say(f"{', '.join(asked)} changes nothing: the run has its {done} already")
             self.config = before
         scheduled = schedules(self.config)
-        if scheduled and self.config[self.limit] != before[self.limit]:
+        if self.position and scheduled and self.config[self.limit] != before[self.limit]:
             then = min(1.0, self.position / before[self.limit])
             listed = ", ".join(f"{name}_final" for name in scheduled)
             say(
