@@ -91,6 +91,11 @@ def test_threads_are_given_back():
     assert torch.get_num_threads() == before
 
 
+def test_a_folder_that_no_name_is_short_enough_for(tmp_path):
+    with pytest.raises(OSError, match="xxx' must be a folder that can be written, got: File name too"):
+        small(out=tmp_path / ("x" * 300))
+
+
 # --------------------------------------------------------------------------------------------- settings
 
 

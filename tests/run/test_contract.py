@@ -338,14 +338,12 @@ BAD_ARGUMENTS = [
     ({"learning_rate": 0.1}, "learning_rate"),
     ({"lr": 0}, "lr must be a number above 0"),
     ({"lr": float("nan")}, "lr must be .* got nan"),
-    ({"lr": float("inf")}, "lr must be a finite number.*got inf"),
-    ({"out": "x" * 300}, "^out='.*xxx' must be a folder that can be written, got: File name too long"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS, ids=lambda x: str(x).partition(" must")[0])
 def test_bad_arguments_leave_no_folder(engine, change, message, tmp_path):
-    with pytest.raises((ValueError, TypeError, OSError), match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         engine.new(**{"out": tmp_path / "run", **change})
     assert not (tmp_path / "run").exists()
 

@@ -60,6 +60,7 @@ def test_an_integer_without_limits_has_none():
     [
         (-1.0, {"low": 0}, "default must be a number of at least 0, got -1.0"),
         (0, {"above": 0}, "default must be a number above 0, got 0"),
+        (np.inf, {"above": 0}, "default must be a finite number above 0, got inf"),
         ((1, 9), {"high": 4}, "default must be a number of at most 4, got 9"),
         ("c", {"choices": ("a", "b")}, "default must be one of 'a', 'b', got 'c'"),
         ("x", {"low": 0}, "default must be a number of at least 0, got 'x'"),
