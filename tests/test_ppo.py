@@ -325,6 +325,7 @@ BAD = [
     ("no dict", loss(lambda x, batch: (x, [1])), {}, TypeError, r"pair \(loss, dict\), got \(Tensor, list\)"),
     ("no number", loss(lambda x, batch: (x, {"a": "x"})), {}, TypeError,
      "'a' returned by Mine.loss must be a number, got 'x'"),
+    ("no name", loss(lambda x, batch: (x, {3: 1.0})), {}, TypeError, r"loss must return .* names, .* got 3"),
     ("no tensor", loss(lambda x, batch: (1.0, {})), {}, TypeError, "must be a scalar tensor .*, got 1.0"),
     ("detached", loss(lambda x, batch: (x.detach(), {})), {}, TypeError, "a scalar tensor with a gradient"),
     ("not scalar", loss(lambda x, batch: (x + batch.returns, {})), {}, TypeError, r"got a .*\(16,\)"),

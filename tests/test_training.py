@@ -122,6 +122,7 @@ BAD = [
     ({"env": None}, "env must be the id of an environment, such as 'CartPole-v1', .* got None"),
     ({"total_steps": 0}, "total_steps must be an integer of at least 1, got 0"),
     ({"total_steps": "many"}, "total_steps must be an integer of at least 1, got 'many'"),
+    ({"device": "ipu"}, "device must be 'cpu' or an accelerator that torch can use, got 'ipu'$"),
     ({"total_steps": 10.5}, "total_steps must be an integer of at least 1, got 10.5"),
     ({"value_epoch": 3}, "vanilla has no setting .value_epoch.*value_epochs"),
     ({"lam": 1.5}, "vanilla has no setting .lam"),

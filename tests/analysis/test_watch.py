@@ -41,6 +41,7 @@ class Counting(gym.Env):
             "still": np.zeros((32, 48, 3), np.uint8),
             "floats": np.full((32, 48, 3), self.t / 6),
             "grey": np.zeros((32, 48), np.uint8),
+            "nothing": np.zeros((0, 0, 3), np.uint8),
             "growing": np.zeros((32, 48 + self.t, 3), np.uint8),
             "text": "text",
         }[self.draws]
@@ -155,6 +156,7 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
         (COUNTING, {"draws": "text"}, "env must support render_mode=.*, whose render returned str"),
         (COUNTING, {"draws": "floats"}, r"frames of uint8 .*, whose render returned dtype float64"),
         (COUNTING, {"draws": "grey"}, r"whose render returned shape \(32, 48\)"),
+        (COUNTING, {"draws": "nothing"}, r"whose render returned shape \(0, 0, 3\)"),
         (COUNTING, {"draws": "growing"}, r"render returned shape \(32, 49, 3\) after \(32, 48, 3\)"),
         (COUNTING, {"draws": "still", "fps": 0.01}, "must end in .mp4 where a picture .* 655 seconds, got"),
         (

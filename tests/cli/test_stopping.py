@@ -145,6 +145,7 @@ def test_a_command_that_is_stopped(folder, what):
     ("what", "code", "said"),
     [
         ("{}['entropy']", 1, "KeyError: 'entropy'"),
+        ("next(iter(()))", 1, "StopIteration"),
         ("exit(7)", 7, "sys.exit was called"),
         ("exit(0)", 1, "sys.exit was called"),
     ],

@@ -153,6 +153,7 @@ ODD = "test_envs/Odd-v0"
         ((":",), {}, "env must be the id of a known environment .*, got ':'$"),
         ((":X",), {}, "env must be the id of a known environment .*, got ':X'"),
         (("a:b:c",), {}, "env 'a:b:c' needs a package that is not installed: .*'a"),
+        ((f"{__name__}:Nope-v0",), {}, f"got .*: {__name__} has 'test_envs/Odd-v0', 'test_envs/Broken-v0'"),
         (("gymnasium:CartPol-v1",), {}, "got 'gymnasium:CartPol-v1'. Did you mean 'CartPole-v1'"),
         (("not/an/id",), {}, "env must be the id of a known environment .*, got 'not/an/id'"),
         (("no_such_module:Env-v0",), {}, "needs a package that is not installed: .*no_such_module"),

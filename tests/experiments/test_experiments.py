@@ -111,6 +111,7 @@ def clashing(seed, slope):
         ({"seeds": ["x"]}, "each of seeds must be an integer of at least 0, got 'x'"),
         ({"fn": clashing}, "fn must return rows .* got 'slope'"),
         ({"fn": lambda **_: 3}, "fn must return a dict, a list of dicts or a DataFrame, got int"),
+        ({"fn": lambda **_: {"y": {3}}}, r"fn must return values that JSON can hold, got \{3\} for 'y'"),
         ({"fn": lambda **_: [3]}, "fn must return a dict, a list of dicts or a DataFrame, got list"),
         (
             {"fn": lambda **_: 3, "workers": 2},

@@ -279,6 +279,15 @@ def test_a_damaged_folder(transformers, tmp_path):
     net.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"tokenizer must be given with .*, which has none"):
         hf.open_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=rf"{NO_MODEL} '.*', a file: pass its folder, '"):
+        hf.open_pretrained(tmp_path / "config.json")
+    (tmp_path / "lora").mkdir()
+    (tmp_path / "lora" / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=rf"{NO_MODEL} '.*lora', an adapter: merge it into its model by"):
+        hf.open_pretrained(tmp_path / "lora")
+    net.lm_head.weight.data[3] = torch.nan
+    with pytest.raises(ValueError, match="must have finite weights, got a GPT2LMHeadModel whose logits are"):
+        opened(net)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-500])
     with pytest.raises(ValueError, match=NO_MODEL):

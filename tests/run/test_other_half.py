@@ -30,6 +30,7 @@ def text():
     [
         (lambda policy, text: train("grpo"), r"'ppo', got 'grpo': it is for ppobook\.language\.train$"),
         (lambda policy, text: train("kto", text), r"'ppo', got 'kto': it is for ppobook\.language\.train$"),
+        (lambda policy, text: train(PPO.__new__(PPO)), "must be a class, got an object of it: pass PPO itse"),
         (lambda policy, text: train(SFT), r"got the class SFT: it is for ppobook\.language\.train$"),
         (lambda policy, text: train("ppo", text), f"^env must be .* got Run. {FOR_LANGUAGE}"),
         (lambda policy, text: train("ppo", text.model), f"^env must be .* got Decoder. {FOR_LANGUAGE}"),

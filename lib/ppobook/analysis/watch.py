@@ -181,7 +181,7 @@ def _frames_of(env: gym.Env, name: str) -> Callable[[], np.ndarray]:
             raise ValueError(
                 f"env must be one that can be rendered, got {name!r} ({validation.reason(error)}){remedy}"
             ) from error
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3 or frame.size == 0:
             got = f"shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
         elif frame.dtype != np.uint8:
             got = f"dtype {frame.dtype}"

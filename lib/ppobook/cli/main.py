@@ -96,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         remedy = "; it comes with `make lab`, or `pip install -e .` in the book's folder" if ours else ""
         syntax = isinstance(error, SyntaxError)
         said = error.msg if isinstance(error, SyntaxError) else error  # without its place, which follows
-        message = f"{error}" if usual else f"{type(error).__name__}: {said}"
+        kind = type(error).__name__
+        message = f"{error}" if usual else f"{kind}: {said}" if f"{said}" else kind
         _say(f"{message}{remedy}{place}{_notes(error)}")
         return 1 if isinstance(error, FloatingPointError) or not (usual or syntax) else 2
     return 0

@@ -139,8 +139,16 @@ def _full_id(env_id: str) -> str:
 
 
 def _unknown(env_id: str) -> ValueError:
-    name = env_id.rpartition(":")[2]
-    hint = validation.did_you_mean(name, map(str, gym.registry))
+    module, _, name = env_id.rpartition(":")
+    entries = {other: spec.entry_point for other, spec in gym.registry.items()}
+    own = [
+        repr(other)
+        for other, x in entries.items()
+        if module and module in (f"{x}".partition(":")[0], getattr(x, "__module__", ""))
+    ]
+    hint = (
+        f": {module} has {', '.join(own)}" if own else validation.did_you_mean(name, map(str, gym.registry))
+    )
     spaces = {spec.namespace for spec in gym.registry.values()}
     if not hint and "/" in name and name.partition("/")[0] not in spaces:
         hint = f". An id that a package registers is given with it, as in package:{name}"

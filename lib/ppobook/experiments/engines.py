@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import os
@@ -128,7 +129,7 @@ def measure(fn: Function, task: Task) -> Measured:
     rows = [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list | tuple) or not all(isinstance(row, dict) for row in rows):
         raise TypeError(f"fn must return a dict, a list of dicts or a DataFrame, got {kind_of(rows)}")
-    plain = [{str(key): _plain(value) for key, value in row.items()} for row in rows]
+    plain = [{str(key): _plain(str(key), value) for key, value in row.items()} for row in rows]
     return Measured(plain, wall, cpu, machine())
 
 
@@ -185,6 +186,11 @@ def _end_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _plain(value: Any) -> Any:
+def _plain(column: str, value: Any) -> Any:
     """Convert a NumPy or torch scalar to a Python one, which JSON can hold."""
-    return value.item() if hasattr(value, "item") else value
+    try:
+        value = value.item() if hasattr(value, "item") else value
+        json.dumps(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"fn must return values that JSON can hold, got {value!r} for {column!r}") from None
+    return value

@@ -169,7 +169,11 @@ def _check_vocabulary(tokenizer: Tokenizer, words: int) -> None:
 
 def _net_read(model: str | Path, weights: torch.dtype) -> Any:
     """The model of transformers in a folder, or with this name on the hub."""
-    transformers = library()
+    transformers, path, got = library(), Path(model), repr(str(model))
+    if path.is_file():
+        raise _not_a_model(f"{got}, a file: pass its folder, {str(path.parent)!r}", ValueError)
+    if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+        raise _not_a_model(f"{got}, an adapter: merge it into its model by merge_and_unload()", ValueError)
     try:
         how: dict[str, Any] = {"local_files_only": not Path(model).exists() and only_stored(str(model))}
     except LookupError as error:
@@ -273,6 +277,8 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
     fill = tokens.new_full((1, 2), tokenizer.pad)
     with torch.no_grad():
         expected = net(input_ids=tokens).logits
+        if expected.isnan().any():
+            raise ValueError(f"model must have finite weights, got a {name} whose logits are NaN")
         if name.endswith(_SCORES):
             body = Pretrained(net.base_model, eos=tokenizer.eos, pad=tokenizer.pad, dtype=kept)
             opened: Any = RewardModel(body, "last", bias=net.score.bias is not None)

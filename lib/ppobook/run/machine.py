@@ -53,7 +53,8 @@ def checked_device(given: Any) -> str:
         torch.zeros(1, device=torch.device(given)).item()  # "meta" holds shapes and no numbers
     except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        why = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of all that there are
+        # Torch lists all that there are, or all that this build of it lacks.
+        why = "" if reason.startswith(("Expected one of", "Could not run")) else f" ({reason})"
         hint = ". Did you mean 'cuda'?" if str(given).lower() in ("gpu", "nvidia") else ""
         raise ValueError(
             f"device must be 'cpu' or an accelerator that torch can use, got {given!r}{why}{hint}"

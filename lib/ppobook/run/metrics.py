@@ -53,14 +53,18 @@ def check_metrics(by: str, metrics: Any, reserved: Iterable[str]) -> None:
         raise TypeError(f"{by} must return a dict of numbers, got {type(metrics).__name__}")
     refuse_reserved(by, metrics, reserved)
     for name, number in metrics.items():
-        if not isinstance(name, str):
-            raise TypeError(f"{by} must return numbers by names, which are strings, got {name!r}")
+        _refuse_unnamed(by, name)
         try:
             float(number)
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(
                 f"{by} must return one number for {name!r}, got {type(number).__name__}"
             ) from None
+
+
+def _refuse_unnamed(by: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{by} must return numbers by names, which are strings, got {name!r}")
 
 
 def validate_loss(by: str, returned: Any, reserved: Iterable[str] = ()) -> None:
@@ -77,6 +81,7 @@ def validate_loss(by: str, returned: Any, reserved: Iterable[str] = ()) -> None:
         raise FloatingPointError(f"the loss returned by {by} must be finite, got {loss.item()}: {TOO_LARGE}")
     refuse_reserved(by, metrics, reserved)
     for name, x in metrics.items():
+        _refuse_unnamed(by, name)
         try:
             float(x)
         except (TypeError, ValueError, RuntimeError):

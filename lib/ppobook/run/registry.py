@@ -86,6 +86,9 @@ class Registry(Mapping[str, str], Generic[T]):
             raise ValueError(
                 f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}{hint}"
             )
+        if isinstance(given, self.base):
+            kind = type(given).__name__
+            raise TypeError(f"{self.argument} must be a class, got an object of it: pass {kind} itself")
         found: type[T] = _imported(self.places[validation.choice(self.argument, given, self.places)])
         return found
 
