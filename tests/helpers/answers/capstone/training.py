@@ -437,7 +437,7 @@ WRONG = {
         "rung 1: what follows an end is counted": learned(critic=says(2.0), on="Constant"),
         "rung 1: the value of a constant": learned(critic=says(0.0), on="Constant"),
         "rung 2: a value that depends on the observation": learned(critic=says(0.0), on="Observation"),
-        "rung 3: nothing is discounted": learned(critic=says(1.0), on="Discount"),
+        "rung 3: another γ is used": learned(critic=says(1.0), on="Discount"),
         "rung 3: what comes later is not seen": learned(
             critic=lambda env_id, seed: Oracle("", 0), on="Discount"
         ),

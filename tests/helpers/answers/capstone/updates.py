@@ -215,6 +215,7 @@ WRONG = {
             ),
             but("            total.backward()\n", "", CLIP, ""),
         ],
+        "the mean of the advantages is not subtracted": but(NORMAL, "A / (A.std() + 1e-8)"),
         "equal advantages do not become 0": [
             but(NORMAL, "(A - A.mean()) / A.std()"),
             but(NORMAL, "(A - A.mean()) / A.std() if A.std() > 0 else A"),

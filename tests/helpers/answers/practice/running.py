@@ -166,6 +166,14 @@ WRONG["first-alarm"] = {
     ),
 }
 UNNAMED["first-alarm"] = [
+    lambda gauge, limit, patience: next(
+        (
+            t
+            for t in range(0, len(gauge) - patience + 1, patience)
+            if (~(np.asarray(gauge, float) <= limit))[t : t + patience].all()
+        ),
+        -1,
+    ),
     alarm(above=lambda x, limit: not x < limit),
     lambda gauge, limit, patience: by_windows(gauge[:-1], limit, patience),
     lambda gauge, limit, patience: by_windows(gauge, limit, 3),
@@ -227,6 +235,7 @@ WRONG["hunt-seeds"] = {
     "many environments run into the next seed": lambda seed, n: [100 * seed + i for i in range(n)],
 }
 UNNAMED["hunt-seeds"] = [
+    lambda seed, n: np.random.default_rng(seed).integers(0, 10_000, n).tolist(),
     lambda seed, n: [seed * 1_000_000 + i % 512 for i in range(n)],
     lambda seed, n: [(seed % 16) * 1_000_000 + i for i in range(n)],
 ]

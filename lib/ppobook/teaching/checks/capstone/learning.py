@@ -155,7 +155,7 @@ def capstone_learning(answer: Answer) -> Findings:
             "rung 1: what follows an end is counted": rung == 1 and learned[0] > 1.5,
             "rung 1: the value of a constant": rung == 1,
             "rung 2: a value that depends on the observation": rung == 2,
-            "rung 3: nothing is discounted": rung == 3 and learned[0] > 0.9,
+            "rung 3: another γ is used": rung == 3 and learned[0] > 0.9,
             "rung 3: what comes later is not seen": rung == 3 and abs(learned[0]) < 0.1,
             "rung 3: a reward one step later": rung == 3,
             "rung 4: the worse action is learned": rung == 4 and learned[0] < 0.1,
