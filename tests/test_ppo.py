@@ -334,6 +334,11 @@ BAD = [
      r"'x' returned by Mine.loss must be a number, got shape \(16,\)"),
     ("a column of the loop", loss(lambda x, batch: (x, {"return_mean": 3.0})), {}, ValueError,
      "Mine.loss must not return a column that the loop fills, got 'return_mean'"),
+    *((f"a column of update, {name}", loss(lambda x, batch, name=name: (x, {name: 7.0})), {}, ValueError,
+       f"Mine.loss must not return a column that the loop fills, got '{name}'")
+      for name in ("lr", "grad_norm", "epochs", "clip_eps", "minibatch_kl", "explained_variance")),
+    ("another entropy", loss(lambda x, batch: (x, {"entropy": 7.0})), {}, ValueError,
+     r"'entropy' returned by Mine.loss must be the policy's mean entropy, 0\.69.*, got 7: give another"),
     ("no KL", loss(lambda x, batch: (x, {})), {"max_kl": 0.1}, ValueError,
      "diagnostics returned by Mine.loss must contain 'approx_kl'"),
 ]  # fmt: skip

@@ -40,6 +40,9 @@ from ppobook.run.metrics import means, validate_loss
 from ppobook.run.rates import scale_rates
 from ppobook.settings import PPOSettings
 
+# Columns of the history that `update` fills; a loss must not return them.
+_OF_THE_UPDATE = ("lr", "grad_norm", "epochs", "clip_eps", "minibatch_kl", "explained_variance")
+
 
 class PPO(ActorCritic):
     """Proximal policy optimization, with the settings of `PPOSettings`.
@@ -49,7 +52,8 @@ class PPO(ActorCritic):
 
     **Where things happen.** Advantages are normalized over each minibatch by default. The loss's diagnostics
     and grad_norm are logged as means over all gradient steps of all epochs (the loss's approx_kl as
-    minibatch_kl); entropy, approx_kl and kl are of the policy after the update.
+    minibatch_kl); entropy, approx_kl and kl are of the policy after the update. A number of one's own needs a
+    name of its own: those of columns that `update` fills are refused.
 
     **value_coef** multiplies half a squared error. Stable-Baselines3 leaves the half out, so its vf_coef of
     0.5 is a value_coef of 1 here.
@@ -191,7 +195,18 @@ class PPO(ActorCritic):
     def validated_loss(self, minibatch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """`loss(minibatch)`, validated: a subclass may have written it."""
         returned = self.loss(minibatch)
-        validate_loss(f"{type(self).__name__}.loss", returned, RESERVED)
+        by = f"{type(self).__name__}.loss"
+        validate_loss(by, returned, (*RESERVED, *_OF_THE_UPDATE))
+        if (
+            self.progress == 0 and "entropy" in returned[1]
+        ):  # not after a resume: a policy may count its calls
+            with torch.no_grad():
+                entropy = self.policy.distribution(minibatch.observations).entropy().mean().item()
+            if not math.isclose(given := float(returned[1]["entropy"]), entropy, rel_tol=1e-2, abs_tol=1e-3):
+                raise ValueError(
+                    f"'entropy' returned by {by} must be the policy's mean entropy, {entropy:.4g}, which is "
+                    f"measured again after the update, got {given:.4g}: give another number another name"
+                )
         if self.settings.max_kl is not None:
             self.approx_kl(returned[1])
         return returned

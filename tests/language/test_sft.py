@@ -174,6 +174,21 @@ def test_looking_at_what_is_held_out_changes_nothing():
     assert looked.history["eval_loss"].notna().all()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"eval_every": 3}, "eval_every=3 is more than updates=2: nothing is evaluated"),
+        ({"warmup": 3}, "warmup=3 is more than updates=2: the learning rate does not reach lr"),
+        ({"eval_every": 2, "warmup": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_does_not_happen_in_so_few_updates_is_said(given, said, capsys):
+    train("sft", data=WORLD, updates=2, examples=30, **QUICK, **given)
+    told = [line for line in capsys.readouterr().err.splitlines() if "more than updates" in line]
+    assert told == [said] * bool(said)
+
+
 def test_of_your_own_data_at_most_a_tenth_is_held_out():
     records = WORLD.corpus(45)
     model = Decoder(DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0))

@@ -173,6 +173,12 @@ def _near_zero(rows: Tensor) -> Tensor:
     return torch.where(spread <= torch.finfo(rows.dtype).eps ** 0.5 * largest, centred, rows)
 
 
+def _agree(logp: Tensor, ref_logp: Tensor, mask: Tensor) -> bool:
+    """Whether two policies give all tokens the same log-probabilities, up to rounding."""
+    rounding = 32 * torch.finfo(logp.dtype).eps * (1 + logp.abs())
+    return not (((logp - ref_logp).abs() > rounding) & mask).any()
+
+
 def _all_equal(rows: Tensor) -> Tensor:
     """Whether a row holds one number only, [rows, 1]."""
     return (rows == rows[:, :1]).all(dim=1, keepdim=True)
@@ -303,9 +309,13 @@ class GRPO(Sampling):
         kl = s.kl_coef * kl_estimate(s.kl_estimator, completions.logp, ref_logp, mask=mask)
         rewards = self.apply_truncation_penalty(completions, rewards.to(kl.dtype))
         rewards = self.apply_overlong_penalty(completions, rewards)
+        how: dict[str, Any] = {"baseline": s.baseline, "scale": s.scale}
+        no_better = not group_advantages(rewards, s.group_size, **how).any()
+        if s.normalize_advantages and no_better and _agree(completions.logp, ref_logp, mask):
+            return torch.zeros_like(kl)  # what is left is rounding, which must not be normalized
         if s.kl_in == "reward":
             rewards = rewards - kl.sum(dim=1)
-        advantages = group_advantages(rewards, s.group_size, baseline=s.baseline, scale=s.scale)
+        advantages = group_advantages(rewards, s.group_size, **how)
         advantages = advantages[:, None].expand(mask.shape)
         if s.kl_in == "to_go":
             advantages = advantages - kl.flip(1).cumsum(dim=1).flip(1)

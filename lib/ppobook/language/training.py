@@ -28,11 +28,15 @@ from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
 from ppobook.run.machine import threads
+from ppobook.run.progress import say
 from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
 _GIVEN = ("model", "reference", "reward_model")
+
+# What does not happen in a run of fewer updates than a setting has. It may be resumed with more.
+_NEVER = {"eval_every": "nothing is evaluated", "warmup": "the learning rate does not reach lr"}
 
 
 def train(
@@ -178,6 +182,9 @@ class _Training(TrainingLoop):
         # A user's own stage may use any setting as it likes.
         wishes = {**asked, "reference": given.reference} if config["stage"] in STAGES else {}
         settings.refuse_without_effect(wishes)
+        for name, what in _NEVER.items():
+            if name in wishes and getattr(settings, name) > settings.updates and parallel.rank() == 0:
+                say(f"{name}={wishes[name]} is more than updates={settings.updates}: {what}")
         device = parallel.own_device(config["device"])
         task = open_task(kind, given, device, config["seed"], how)
         settings.refuse_without_effect(
