@@ -197,9 +197,8 @@ class PPO(ActorCritic):
         returned = self.loss(minibatch)
         by = f"{type(self).__name__}.loss"
         validate_loss(by, returned, (*RESERVED, *_OF_THE_UPDATE))
-        if (
-            self.progress == 0 and "entropy" in returned[1]
-        ):  # not after a resume: a policy may count its calls
+        # Not after a resume: a policy may count its calls.
+        if self.progress == 0 and "entropy" in returned[1]:
             with torch.no_grad():
                 entropy = self.policy.distribution(minibatch.observations).entropy().mean().item()
             if not math.isclose(given := float(returned[1]["entropy"]), entropy, rel_tol=1e-2, abs_tol=1e-3):
