@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ppobook import _reads, validation
+from ppobook import _reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,6 +173,8 @@ def seeds(
     """
     from matplotlib.axes import Axes
 
+    from ppobook import validation
+
     validation.instance("ax", ax, Axes)
     x, curves = validation.float64("x", x), validation.float64("curves", curves)
     if label is not None and not isinstance(label, str):
@@ -216,6 +218,8 @@ def mean_interval(
     import numpy as np
     from scipy import stats
 
+    from ppobook import validation
+
     curves = validation.float64("curves", curves)
     validation.last_axis("curves", curves, "what the rows are measured at")
     validation.not_empty("curves", curves)
@@ -246,6 +250,8 @@ def label_curves(ax: Axes, *, gap: float = 8.0) -> None:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
+
+    from ppobook import validation
 
     validation.instance("ax", ax, Axes)
     gap = validation.number("gap", gap)
