@@ -1,7 +1,9 @@
-"""The learning rates of `results/language_methods`: four for each method, seeds 0 to 2.
+"""β and the learning rates of `results/language_methods`: three of each, together, for each method, seeds 0–2.
 
-What counts is the mean of gold when the budget of tokens is spent. Each method is tried at the same rates,
-each about three times the one before.
+What counts is the mean of gold when the budget of tokens is spent, over 1,024 completions. A rate is about
+three times the one before, and so is a β. With four gradient steps on a batch the rates are lower than with
+one; the DPO family, whose β is another thing, has higher β. `on_the_edge` in what is printed says where the
+best is the first or the last that was tried, so that a better one may lie beyond.
 """
 
 import sys
@@ -11,19 +13,35 @@ from ppobook.experiments import record
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other experiments are
 
-from language_chain.run import summed_up
-from language_methods.run import STAGES, one
+from language_chain.shared import SETTLED_ON, summed_up
+from language_methods.run import STAGES, STEPS, chosen, curve
 
-RATES = (1e-4, 3e-4, 1e-3, 3e-3)
+RATES = {1: (3e-4, 1e-3, 3e-3), 4: (1e-4, 3e-4, 1e-3)}
+BETAS = {method: (0.1, 0.3, 1.0) if "DPO" in method else (0.03, 0.1, 0.3) for method in STAGES}
+SETTINGS = [
+    {"method": method, "steps": steps, "beta": beta, "lr": lr}
+    for steps in STEPS
+    for method in STAGES
+    for beta in BETAS[method]
+    for lr in RATES[steps]
+]
+
+
+def one(seed: int, method: str, steps: int, beta: float, lr: float) -> dict:
+    return curve(seed, method, steps, beta, lr, looks=1, n=1024)[-1]
+
 
 if __name__ == "__main__":
     record(
         "language_settle",
         one,
-        [{"method": method, "lr": lr} for method in STAGES for lr in RATES],
-        seeds=range(3),
-        workers=1,
+        SETTINGS,
+        seeds=SETTLED_ON,
         digits=4,
         note="Seeds of their own, so that language_methods is measured on seeds that chose nothing.",
     )
-    summed_up("language_settle", ["method", "lr"], ["gold", "proxy", "kl", "length", "ended", "cpu"])
+    summed_up("language_settle", list(SETTINGS[0]), ["gold", "proxy", "kl", "length", "ended", "cpu"])
+    for best in chosen():
+        edges = {"beta": BETAS[best["method"]], "lr": RATES[best["steps"]]}
+        on_the_edge = [what for what, tried in edges.items() if best[what] in (tried[0], tried[-1])]
+        print("  chosen:", best, "on_the_edge:", on_the_edge or "no")
