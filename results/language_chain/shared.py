@@ -103,10 +103,14 @@ def standardized(reward_model: RewardModel, base: Run, seed: int) -> RewardModel
     return reward_model
 
 
-def learner_of(stage: str | type[Stage], base: Run, seed: int, data: object = None, **settings: object) -> Stage:
+def learner_of(
+    stage: str | type[Stage], base: Run, seed: int, data: object = None, **settings: object
+) -> Stage:
     """A learner that starts from the base; `reward` among the settings is its reward model."""
     kind = stage if isinstance(stage, type) else stage_class(stage)
-    given = Task(base, data=World() if data is None else data, tokenizer=None, reward=settings.pop("reward", None))
+    given = Task(
+        base, data=World() if data is None else data, tokenizer=None, reward=settings.pop("reward", None)
+    )
     made = kind.settings_class.make(kind.algorithm, settings, {})
     return kind(open_task(kind, given, "cpu", seed), made, seed=seed)
 
@@ -211,7 +215,9 @@ def summed_up(name: str, by: list[str], columns: list[str], table: pd.DataFrame 
     """Print means over seeds, with their 95 % intervals: of a record, or of what was made from one."""
     print(f"{name}: mean over seeds (95 % interval)")
     for key, some in (results(name) if table is None else table).groupby(by, sort=False):
-        shown = [f"{column} {_with_interval(some[column])}" for column in columns if some[column].notna().all()]
+        shown = [
+            f"{column} {_with_interval(some[column])}" for column in columns if some[column].notna().all()
+        ]
         print("  ", *key, f" {some['seed'].nunique()} seeds", ", ".join(shown))
 
 

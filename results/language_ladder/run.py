@@ -1,38 +1,76 @@
-"""The reward model's ladder on the tiny language world: each seed's reward for more and more kind words.
+"""Reward models of the tiny language world by themselves: scale, accuracy, calibration, and the ladder.
 
 Gold likes up to three kind words in a text and dislikes further ones. Reward models have seen few texts with
-more than three. What reward does each one of `results/language_chain` give to texts which follow grammar and
-prompt, and have 0 to 6 (`ppobook.language.ladder`)? `accuracy` is its accuracy on the 500 pairs of the
-evaluation split, labels as noisy as those learned from, at the end of training. Nothing is tuned; every seed
-is reported.
+more than three. What reward does each give to texts which follow grammar and prompt, and have 0 to 6
+(`ppobook.language.ladder`)? In standard deviations of its reward on the policy after SFT; times `scale`, it
+is the reward as it was learned.
+
+`accuracy` is the share of 1,000 further pairs of which it prefers the one with the larger gold, where gold
+differs; `agreement` the share of the same on which it sides with the held-out judge; 0.5 is chance.
+`calibration_error` is of pairs with labels as noisy as those learned from. The held-out judges of
+`language_chain/shared.py` are here as well. Nothing is tuned; every seed is reported.
+
+This script makes every policy and reward model that the others use, of the fresh seeds.
 """
 
 import sys
 from pathlib import Path
 
+import torch
+
 from ppobook.experiments import record
-from ppobook.language import World, ladder
+from ppobook.language import World, calibration, ladder
+from ppobook.language.reward import calibration_error
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other experiments are
 
-from language_chain.run import FRESH, begun, summed_up
+from language_chain.shared import FRESH, USUAL, judge, pairs_of, rewards_of, sft, summed_up
+from language_reward_models.run import SETTINGS as RECIPES
+
+SETTINGS = [
+    *({**recipe, "held_out": False} for recipe in RECIPES),
+    *({"pooling": pooling, **USUAL, "held_out": True} for pooling in ("last", "sum")),
+]
 
 
-def one(seed: int, reward_model: str) -> list[dict]:
-    run = begun(seed)[1]
-    accuracy = run.history["eval_accuracy"].dropna().iloc[-1]
-    rungs = ladder(run.model, World())[["kind", "gold", "proxy", "proxy_std"]]
-    return rungs.assign(accuracy=accuracy).to_dict("records")
+def one(seed: int, pooling: str, pairs: int, width: int, held_out: bool) -> list[dict]:
+    base, world = sft(seed), World()
+    reward_model = judge(seed, pooling, pairs=pairs, width=width, held_out=held_out)
+    other = judge(seed, pooling, held_out=not held_out)
+    further = pairs_of(base, 1000, seed, "further pairs")
+    gold, mine, theirs = (
+        value(further.chosen) - value(further.rejected)
+        for value in (
+            world.gold,
+            lambda completions: rewards_of(reward_model, completions),
+            lambda completions: rewards_of(other, completions),
+        )
+    )
+    rungs = ladder(reward_model, world)[["kind", "gold", "proxy", "proxy_std"]]
+    with torch.no_grad():  # as it was learned: probabilities are σ of differences of these rewards
+        reward_model.output.weight *= reward_model.scale
+    own = {
+        "scale": reward_model.scale,
+        "accuracy": _sides_with(mine, gold),
+        "agreement": _sides_with(mine, theirs),
+        "calibration_error": calibration_error(calibration(reward_model, further)),
+    }
+    return rungs.assign(**own).to_dict("records")
+
+
+def _sides_with(mine: torch.Tensor, other: torch.Tensor) -> float:
+    """How often the one prefers what the other does, where the other prefers any; a tie counts half."""
+    return (0.5 + 0.5 * (mine * other).sign())[other != 0].mean().item()
 
 
 if __name__ == "__main__":
     record(
         "language_ladder",
         one,
-        [{"reward_model": "defaults"}],
+        SETTINGS,
         seeds=FRESH,
-        workers=1,
         digits=4,
         note="Nothing tuned; every seed reported.",
     )
-    summed_up("language_ladder", ["kind"], ["gold", "proxy", "accuracy"])
+    columns = ["proxy", "gold", "scale", "accuracy", "agreement", "calibration_error"]
+    summed_up("language_ladder", [*SETTINGS[0], "kind"], columns)
