@@ -117,7 +117,7 @@ def dpo_loss(
     ref_chosen_logp, ref_rejected_logp : tensor, shape (pairs,)
         The same under the reference. Detached inside.
     beta : float above 0
-        β, the price of KL: the larger, the nearer to the reference.
+        β, the log-odds of a preference for each nat of h: the larger, the nearer to the reference.
     label_smoothing : float in [0, 0.5]
         ε, the probability with which a label is taken to be wrong.
 

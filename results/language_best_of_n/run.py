@@ -3,9 +3,9 @@
 The policy after SFT samples 512 completions of each of the 16 prompts, and the best of n of them is kept: by
 a reward model that reads the last token, by one that sums over tokens, and by gold itself. What that gives is
 the mean over all ways to draw n of the 512 (`ppobook.language.best_of_n_curve`). `proxy` is the reward model
-chosen by, and `held_out` one of the same recipe that has learned from other pairs (`language_chain/shared.py`);
-where gold chooses, they are those that read the last token. Rewards are in standard deviations, as in
-`results/language_overoptimisation`, which this is to be put beside. Nothing is tuned; the seeds are those of
+chosen by, and `held_out` one of the same recipe that has learned from other pairs
+(`language_chain/shared.py`); where gold chooses, they are those that read the last token. Rewards are in
+standard deviations, as in `results/language_overoptimisation`, which this is to be put beside. Nothing is tuned; the seeds are those of
 that record, and all of them are reported.
 """
 

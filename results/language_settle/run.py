@@ -1,4 +1,4 @@
-"""β and the learning rates of `results/language_methods`: three of each, together, for each method, seeds 0–2.
+"""β and the learning rates of `results/language_methods`: three of each, for each method, seeds 0 to 2.
 
 What counts is the mean of gold when the budget of tokens is spent, over 1,024 completions. A rate is about
 three times the one before, and so is a β. With four gradient steps on a batch the rates are lower than with

@@ -194,8 +194,11 @@ class GRPO(Sampling):
 
     **KL penalty.** By default it is a term of the loss: k3 without the ratio. Its *value* is unbiased; its
     gradient is that of KL(π_ref, π), not of KL(π, π_ref), and penalizes each token for its own state only
-    (`ppobook.language.on_policy.kl_estimate`). k2, `kl_weighted=True`, or `kl_in="reward"` with k1 have the
-    gradient of KL(π, π_ref). In the loss β is in units of the advantage, elsewhere in units of the reward:
+    (`ppobook.language.on_policy.kl_estimate`). The gradient of KL(π, π_ref) of the next token is that of k1
+    or k3 with `kl_weighted=True`, or of k2 without, in the first gradient step on a batch, while tokens are
+    those of π. `kl_in="reward"` with k1 has that of whole completions, if advantages are not divided by
+    their group's standard deviation (`scale="none"`) and the baseline is leave_one_out; with the group's
+    mean it is (G − 1)/G of it. In the loss β is in units of the advantage, elsewhere in units of the reward:
     with `scale="group"` a β in the loss does not depend on the scale of rewards.
 
     **Groups whose rewards are all equal** have advantages of 0. `dead_groups` is their share, by the rewards

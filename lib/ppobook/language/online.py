@@ -364,19 +364,18 @@ class LaggedGRPO(GRPO):
         sample from π_μ, μ = θ_{n−k} (θ_0 in the first k updates), and score, as in GRPO
         gradient steps with the ratio
 
-            ρ_t = π_θ / π_μ            corrected: unbiased, as the samples are from π_μ; the clip keeps π_θ
-                                       close to π_μ
+            ρ_t = π_θ / π_μ            corrected: right on average for the next token, as it is from π_μ; the
+                                       clip keeps π_θ close to π_μ
             ρ_t = π_θ / π_{θ_n}        not corrected: starts at 1, as if π_{θ_n} had sampled; the clip keeps
                                        π_θ close to π_{θ_n}
             ρ_t = π_θ / π_{θ_n}, and Â_t times min(π_{θ_n} / π_μ, C)           `max_weight`: both
 
     Where some machines sample while others train, completions are from an old policy. Without correction this
-    bias is invisible: all ratios start at 1. The ratio to the sampler removes it. But that ratio both
-    corrects and is clipped, so that with a long lag tokens are clipped that this update has not changed yet.
+    bias is invisible: all ratios start at 1. The ratio to the sampler removes a part of it: unclipped, it
+    corrects for the choice of the next token. It does not correct for the states before it, which are those
+    of π_μ, nor for what follows: rewards, and so advantages and baselines, are of completions by π_μ. And as
+    it both corrects and is clipped, with a long lag tokens are clipped that this update has not changed yet.
     The third form separates the two roles.
-
-    These ratios are of single tokens, not of their prefixes: they correct the distribution of actions in a
-    state, not the distribution of states.
 
     **Metrics.** `lag_kl` is KL(π_μ, π_{θ_n}) per token, by k3, on the samples of the update. reward,
     kl_reference and so on are of the samples, and so of π_μ.

@@ -16,8 +16,8 @@ from π_ref. The objective is
     E_π [ R(x, y) ] − β KL(π, π_ref),   with the optimum   π* ∝ π_ref exp(R / β)
 
 Ziegler et al. 2019, "Fine-tuning language models from human preferences", section 2.2; Ouyang et al. 2022,
-"Training language models to follow instructions with human feedback", equation 2; the loss is that of
-Schulman et al. 2017, "Proximal policy optimization algorithms", equations 7 and 9.
+"Training language models to follow instructions with human feedback", equation 2 without its pretraining
+term; the loss is that of Schulman et al. 2017, "Proximal policy optimization algorithms", equations 7 and 9.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ class RewardModel(Scalar):
     body : LanguageModel
         Copied.
     pooling : str
-        "sum" adds the outputs of all tokens, "last" takes the output of the last token. With a sum, the
-        contribution of a word is repeated each time it occurs. The choice decides how a reward model
-        extrapolates, not only how well it fits its data.
+        "sum" adds the outputs of all tokens, "last" takes the output of the last token, as Stiennon et al.
+        2020, Ouyang et al. 2022 and TRL do. With a sum, the contribution of a word is repeated each time it
+        occurs. The choice decides how a reward model extrapolates, not only how well it fits its data.
     bias : bool
         Whether the output layer has a bias.
 

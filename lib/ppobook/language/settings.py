@@ -162,8 +162,8 @@ class RewardSettings(PairSettings):
 class PPOSettings(SamplingSettings):
     """The settings of PPO on tokens and their defaults.
 
-    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
-    (`results/language_settle`). A large pretrained model needs a learning rate of 1e-6 to 1e-5.
+    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights. A large pretrained
+    model needs a learning rate of 1e-6 to 1e-5.
     """
 
     updates: int = setting(60, "number of updates", low=1)
@@ -192,7 +192,7 @@ class PPOSettings(SamplingSettings):
     )
     kl_weighted: bool = setting(
         True,
-        "with kl_in='loss': weight the estimate by the ratio; without, only k2 has the right gradient",
+        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; without, k2 is the right one",
         needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     kl_target: float | None = setting(
@@ -261,9 +261,8 @@ PAPERS = {
 class GRPOSettings(SamplingSettings):
     """The settings of GRPO and their defaults: the paper's where it states them, but for sizes and rates.
 
-    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights
-    (`results/language_settle`). The paper has 1e-6 and 0.04, for a model of 7 billion; groups of 64, batches
-    of 1024, and one gradient step on each.
+    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights. The paper has 1e-6
+    and 0.04, for a model of 7 billion; groups of 64, batches of 1024, and one gradient step on each.
     """
 
     variant: str = setting(
@@ -322,7 +321,7 @@ class GRPOSettings(SamplingSettings):
     )
     kl_weighted: bool = setting(
         False,
-        "with kl_in='loss': weight the estimate by the ratio; without, only k2 has the right gradient",
+        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; without, k2 is the right one",
         needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     filter_groups: bool = setting(False, "replace groups whose rewards are all equal by newly sampled ones")
@@ -344,7 +343,7 @@ class GRPOSettings(SamplingSettings):
 
 
 # The default β of each loss; its unit differs from loss to loss. The papers of DPO and KTO have 0.1 for most
-# of their models; in the World that moves the policy too far from its reference.
+# of their models.
 BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 
 
@@ -371,7 +370,7 @@ class DPOSettings(PairSettings):
     undesirable_weight: float = setting(
         1.0, "kto: weight of undesirable completions", low=0, needs={"loss": ("kto",)}
     )
-    # From pairs at two temperatures, as for a reward model, a policy mostly learns to be the colder one.
+    # Pairs at two temperatures, as for a reward model, would also show which temperature writes better.
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0),
         "sampling temperatures of the two completions of a pair, in a World",
