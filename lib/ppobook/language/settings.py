@@ -192,7 +192,7 @@ class PPOSettings(SamplingSettings):
     )
     kl_weighted: bool = setting(
         True,
-        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; without, k2 is the right one",
+        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
         needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     kl_target: float | None = setting(
@@ -321,7 +321,7 @@ class GRPOSettings(SamplingSettings):
     )
     kl_weighted: bool = setting(
         False,
-        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; without, k2 is the right one",
+        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
         needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     filter_groups: bool = setting(False, "replace groups whose rewards are all equal by newly sampled ones")
