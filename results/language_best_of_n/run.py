@@ -5,8 +5,8 @@ a reward model that reads the last token, by one that sums over tokens, and by g
 the mean over all ways to draw n of the 512 (`ppobook.language.best_of_n_curve`). `proxy` is the reward model
 chosen by, and `held_out` one of the same recipe that has learned from other pairs
 (`language_chain/shared.py`); where gold chooses, they are those that read the last token. Rewards are in
-standard deviations, as in `results/language_overoptimisation`, which this is to be put beside. Nothing is tuned; the seeds are those of
-that record, and all of them are reported.
+standard deviations, as in `results/language_overoptimisation`, which this is to be put beside. Nothing is
+tuned; the seeds are those of that record, and all of them are reported.
 """
 
 import sys

@@ -10,9 +10,10 @@ a nat. `scale` of a reward model is its standard deviation before that.
 another order. Nothing is trained on it. A practitioner, who has no gold, can have such a one.
 
 SFT and reward models are kept in `_build/language_chains/`. Delete that folder after a change of the library,
-the world or a default. `results/language_ladder` makes all of them: run it first.
+the world or a default. `results/language_ladder` makes the usual ones: run it first.
 """
 
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterable
@@ -47,7 +48,10 @@ def sft(seed: int) -> Run:
     """The policy after SFT of a seed: loaded, or trained and saved."""
     folder = KEPT / str(seed) / "sft"
     if not folder.exists():
-        train("sft", data=World(), seed=seed, progress=False).save(folder)
+        part = folder.with_name(f"sft.{time.time_ns()}")
+        train("sft", data=World(), seed=seed, progress=False).save(part)
+        with contextlib.suppress(OSError):  # another process was first
+            part.rename(folder)
     return load(folder)
 
 

@@ -8,11 +8,13 @@ is the reward as it was learned.
 `accuracy` is the share of 1,000 further pairs of which it prefers the one with the larger gold, where gold
 differs; `agreement` the share of the same on which it sides with the held-out judge; 0.5 is chance.
 `calibration_error` is of pairs with labels as noisy as those learned from. The held-out judges of
-`language_chain/shared.py` are here as well. Nothing is tuned; every seed is reported.
+`language_chain/shared.py` are here as well; reward models with other data or width are in
+`results/language_reward_models`. Nothing is tuned; every seed is reported.
 
-This script makes every policy and reward model that the others use, of the fresh seeds.
+This script makes the policies and reward models that the others begin with, of the fresh seeds.
 """
 
+import copy
 import sys
 from pathlib import Path
 
@@ -21,23 +23,26 @@ import torch
 from ppobook.experiments import record
 from ppobook.language import World, calibration, ladder
 from ppobook.language.reward import calibration_error
+from ppobook.language.rewards import RewardModel
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other experiments are
 
-from language_chain.shared import FRESH, USUAL, judge, pairs_of, rewards_of, sft, summed_up
-from language_reward_models.run import SETTINGS as RECIPES
+from language_chain.shared import FRESH, judge, pairs_of, rewards_of, sft, summed_up
 
 SETTINGS = [
-    *({**recipe, "held_out": False} for recipe in RECIPES),
-    *({"pooling": pooling, **USUAL, "held_out": True} for pooling in ("last", "sum")),
+    {"pooling": pooling, "held_out": held_out} for held_out in (False, True) for pooling in ("last", "sum")
 ]
 
 
-def one(seed: int, pooling: str, pairs: int, width: int, held_out: bool) -> list[dict]:
-    base, world = sft(seed), World()
-    reward_model = judge(seed, pooling, pairs=pairs, width=width, held_out=held_out)
-    other = judge(seed, pooling, held_out=not held_out)
-    further = pairs_of(base, 1000, seed, "further pairs")
+def one(seed: int, pooling: str, held_out: bool) -> list[dict]:
+    reward_model = judge(seed, pooling, held_out=held_out)
+    return measured(seed, reward_model, judge(seed, pooling, held_out=not held_out))
+
+
+def measured(seed: int, reward_model: RewardModel, other: RewardModel) -> list[dict]:
+    """The ladder of a reward model, and beside each rung what the model is as a whole."""
+    world = World()
+    further = pairs_of(sft(seed), 1000, seed, "further pairs")
     gold, mine, theirs = (
         value(further.chosen) - value(further.rejected)
         for value in (
@@ -47,13 +52,14 @@ def one(seed: int, pooling: str, pairs: int, width: int, held_out: bool) -> list
         )
     )
     rungs = ladder(reward_model, world)[["kind", "gold", "proxy", "proxy_std"]]
+    learned = copy.deepcopy(reward_model)
     with torch.no_grad():  # as it was learned: probabilities are σ of differences of these rewards
-        reward_model.output.weight *= reward_model.scale
+        learned.output.weight *= reward_model.scale
     own = {
         "scale": reward_model.scale,
         "accuracy": _sides_with(mine, gold),
         "agreement": _sides_with(mine, theirs),
-        "calibration_error": calibration_error(calibration(reward_model, further)),
+        "calibration_error": calibration_error(calibration(learned, further)),
     }
     return rungs.assign(**own).to_dict("records")
 

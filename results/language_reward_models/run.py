@@ -1,23 +1,27 @@
-"""Reward models of the tiny language world, their rewards on one scale, and what PPO makes of each.
+"""Reward models of the tiny language world with other data or width, and what PPO makes of each.
 
-Reward models that differ in the number of pairs, in width, or in pooling (the last token's value, as the
-field has it, or the sum over tokens). All learn from pairs by the same policy, fewer pairs being the first of
-more. Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with 9,000 about
-once. What each is by itself, its accuracy, its scale and its ladder, is in `results/language_ladder`.
+The usual ones, of 3,000 pairs and width 64, are in `results/language_ladder` and, with PPO at the same β, in
+`results/language_overoptimisation`, whose looks are at the same updates; `usual` takes them from there. Here
+are reward models with fewer pairs, with more, and a narrow one, that read the last token, as the field's do;
+and with few pairs one that sums over tokens. All learn from pairs by the same policy, fewer pairs being the
+first of more. Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with
+9,000 about once.
 
-Then PPO, from the same policy, with one β. Before they are put on one scale (`language_chain/shared.py`)
-their rewards differ several times over, and so would what one β holds. Some still lead further away than
-others, so they are compared at the same KL as well. The held-out judge is that of 3,000 pairs, of the same
-width and pooling as the usual ones. PPO's critic begins with the reward model's body, as it does by default,
-so it is as wide as the reward model.
+Rewards are on one scale (`language_chain/shared.py`), for else one β would hold each policy differently.
+Some reward models still lead further away than others, so they are compared at the same KL as well. The
+held-out judge is that of 3,000 pairs, of the usual width and the same pooling. PPO's critic begins with the
+reward model's body, as it does by default, so it is as wide as the reward model.
 
-PPO's settings were chosen on seeds 0 to 2; the seeds here are fresh, and all are reported. Each row is of 256
-completions of the policy after so many updates.
+PPO's learning rate was chosen on seeds 0 to 2; the seeds here are fresh, and all are reported. Each row is of
+256 completions of the policy after so many updates. What is said of the reward model, `accuracy` to `kind_6`
+(its reward for texts with so many kind words), is the same in all rows of a run.
 """
 
 import sys
 from functools import partial
 from pathlib import Path
+
+import pandas as pd
 
 from ppobook.experiments import record, results
 
@@ -27,7 +31,6 @@ from language_chain.shared import (
     FRESH,
     USUAL,
     at_kl,
-    ends,
     followed,
     judge,
     learner_of,
@@ -35,21 +38,47 @@ from language_chain.shared import (
     sft,
     summed_up,
 )
+from language_ladder.run import measured
+from language_overoptimisation.run import LR
 
 UPDATES, LOOKS = 40, 8
-BETA, LR = 0.1, 3e-4
+BETA = 0.1
 SETTINGS = [
-    {"pooling": pooling, **USUAL, **changed}
-    for changed in ({}, {"pairs": 300}, {"width": 16}, {"pairs": 9000})
-    for pooling in ("last", "sum")
+    {"pooling": "last", **USUAL, "pairs": 300},
+    {"pooling": "sum", **USUAL, "pairs": 300},
+    {"pooling": "last", **USUAL, "width": 16},
+    {"pooling": "last", **USUAL, "pairs": 9000},
 ]
+OF_THE_MODEL = ["accuracy", "agreement", "calibration_error", "scale"]
 
 
 def one(seed: int, pooling: str, pairs: int, width: int) -> list[dict]:
     base, proxy = sft(seed), judge(seed, pooling, pairs=pairs, width=width)
-    look = partial(looked_at, base=base, proxy=proxy, held_out=judge(seed, pooling, held_out=True), seed=seed)
+    held_out = judge(seed, pooling, held_out=True)
+    look = partial(looked_at, base=base, proxy=proxy, held_out=held_out, seed=seed)
     learner = learner_of("ppo", base, seed, reward=proxy, kl_coef=BETA, lr=LR)
-    return followed(learner, look, looks=LOOKS, updates=UPDATES)
+    rows = followed(learner, look, looks=LOOKS, updates=UPDATES)
+    own = of_the_model(pd.DataFrame(measured(seed, proxy, held_out)))
+    return [{"update": row.pop("update"), **row, **own} for row in rows]
+
+
+def of_the_model(rungs: pd.DataFrame) -> dict[str, float]:
+    """What the ladder's rows say of a reward model, in one row."""
+    return {
+        **rungs.iloc[0][OF_THE_MODEL].to_dict(),
+        **{f"kind_{kind:.0f}": proxy for kind, proxy in zip(rungs["kind"], rungs["proxy"], strict=True)},
+    }
+
+
+def usual() -> pd.DataFrame:
+    """The same rows of the usual reward models, from the other two records."""
+    runs = results("language_overoptimisation").query("kl_coef == @BETA and update <= @UPDATES")
+    ladders = results("language_ladder").query("not held_out")
+    own = [
+        {"pooling": pooling, "seed": seed, **of_the_model(rungs)}
+        for (pooling, seed), rungs in ladders.groupby(["pooling", "seed"])
+    ]
+    return runs.drop(columns="kl_coef").merge(pd.DataFrame(own), on=["pooling", "seed"]).assign(**USUAL)
 
 
 if __name__ == "__main__":
@@ -60,10 +89,13 @@ if __name__ == "__main__":
         SETTINGS,
         seeds=FRESH,
         digits=4,
-        note="PPO's settings chosen on seeds 0 to 2; every seed reported.",
+        note="PPO's learning rate chosen on seeds 0 to 2; every seed reported.",
     )
-    peaks = results(name).groupby([*settings, "seed"], sort=False)["gold"].max().reset_index(name="peak")
+    every = pd.concat([usual(), results(name)])
+    peaks = every.groupby([*settings, "seed"], sort=False)["gold"].max().reset_index(name="peak")
     summed_up(f"{name}, peak", settings, ["peak"], peaks)
-    summed_up(name, settings, ["gold", "proxy", "held_out", "kl", "length", "ended"], ends(name, settings))
-    matched = at_kl(results(name), [*settings, "seed"], (1, 2, 4, 8), ["gold", "proxy", "held_out"])
+    last = every.groupby([*settings, "seed"], sort=False).tail(1)
+    columns = ["gold", "proxy", "held_out", "kl", "length", "ended", *OF_THE_MODEL, "kind_3", "kind_6"]
+    summed_up(name, settings, columns, last)
+    matched = at_kl(every, [*settings, "seed"], (1, 2, 4, 8), ["gold", "proxy", "held_out"])
     summed_up(f"{name}, at the same KL", [*settings, "at_kl"], ["gold", "proxy", "held_out"], matched)
