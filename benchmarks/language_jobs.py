@@ -97,6 +97,11 @@ TRL: dict[str, dict[str, Any]] = {
     "sft": {"weight_decay": 0.0, "completion_only_loss": True, "packing": False, "max_length": 28},
 }
 
+# Not the same on both sides: settings that were left at a default, ours and theirs.
+UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "grpo": ({"kl_weighted": False}, {"use_bias_correction_kl": True}),  # the KL's estimate times the ratio
+}
+
 
 def ours_settings(algorithm: str) -> dict[str, Any]:
     return OURS[algorithm] | {one.ours: one.value for one in EQUAL[algorithm]}

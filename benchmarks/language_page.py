@@ -148,6 +148,9 @@ def settings(facts: Facts) -> str:
             title = ""
         ours, theirs = (_listed(each[algorithm]) for each in (language_jobs.OURS, language_jobs.TRL))
         rows.append(("", "besides", ours, theirs, ""))
+        if algorithm in language_jobs.UNEQUAL:
+            left = (_listed(each) for each in language_jobs.UNEQUAL[algorithm])
+            rows.append(("", "unlike: left at each one's default", *left, ""))
     return _markdown(rows, left=5)
 
 
@@ -156,9 +159,15 @@ def _listed(given: Facts) -> str:
 
 
 def worse(facts: Facts) -> str:
-    """Every comparison in which ours is behind, or does not reach what was aimed at."""
+    """Every comparison in which ours is behind, in time or memory, or does not reach what was aimed at."""
     lines = []
     for one in facts["comparisons"]:
+        who = one["contestant"].removeprefix("ours, ")
+        ours, theirs = one["medians"]["peak_mb"]
+        if ours > theirs:
+            lines.append(
+                f"- {one['title']}, {who}: a peak of {_number(ours)} MB, {one['beside']}'s {_number(theirs)}."
+            )
         past = one["limit"] is not None and one["ratio"] > one["limit"]
         short = one["goal"] is not None and one["ratio"] > one["goal"]
         if one["ratio"] > 1:
@@ -169,7 +178,6 @@ def worse(facts: Facts) -> str:
             why = f"more than the {one['goal']:.2g} that was aimed at"
         else:
             continue
-        who = one["contestant"].removeprefix("ours, ")
         lines.append(f"- {one['title']}, {who}: {_ratio(one)} of {one['beside']}'s time, {why}.")
     return "\n".join(lines) or "In no row above."
 

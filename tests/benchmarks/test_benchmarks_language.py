@@ -213,6 +213,16 @@ def test_what_is_behind_or_past_its_limit_is_named(facts):
         assert words in language_page.worse(facts)
     one["ratio"] = 0.33
     assert language_page.worse(facts) == "In no row above."
+    one["medians"]["peak_mb"] = [521.0, 505.0]
+    assert language_page.worse(facts).endswith("the same GPT-2: a peak of 521 MB, TRL's 505.")
+
+
+def test_settings_that_were_not_equal_are_shown(facts):
+    shown = language_page.settings(facts)
+    assert "| `kl_weighted=False` | `use_bias_correction_kl=True` |" in shown
+    ours = stage_class("grpo").settings_class.make("grpo", language_jobs.ours_settings("grpo"), {})
+    assert ours.kl_weighted is False
+    assert "use_bias_correction_kl" not in language_jobs.trl_settings("grpo")
 
 
 def test_a_recording_is_drawn(facts, tmp_path):
