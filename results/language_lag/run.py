@@ -1,4 +1,4 @@
-"""A sampler that lags behind the policy: GRPO at staleness 0 to 16, with and without the ratio to the sampler.
+"""A sampler that lags behind the policy: GRPO at staleness 0 to 16, with the ratio to the sampler or without.
 
 The completions of an update are by the policy as it was `lag` updates ago. Three losses (`LaggedGRPO`):
 
