@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,25 @@ from ppobook.evaluation import aggregate
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
+sys.path.append(str(RESULTS))  # where the experiments are
 PAGE = ROOT / "reference" / "language_results.md"
 FIGURE = "language_overoptimisation/gold.svg"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
-NAMES = {"ppo": "PPO", "grpo": "GRPO"}
+POOLINGS = {"last": "the last token's", "sum": "the sum over tokens"}
+# What gold is made of, and what the page calls it.
+PARTS_OF_GOLD = {
+    "kind": "kind words",
+    "grim": "grim words",
+    "noun": "the animal",
+    "place": "the place",
+    "strangers": "strangers",
+    "errors": "grammar",
+    "truncated": "no end",
+}
+# By how much gold has to fall from its peak to be called fallen.
+FELL = 0.3
+# Of the seeds that part.
+BETAS_BY_SEED = (0.0, 0.1, 0.3)
 
 
 def table_of(name: str) -> pd.DataFrame:
@@ -39,114 +55,340 @@ def facts_of(name: str) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------- the numbers
 
 
-def peaks() -> pd.DataFrame:
-    """Of each run of PPO and GRPO: where gold was highest, and where it was in the end."""
+def peaks(name: str = "language_overoptimisation", by: str = "kl_coef") -> pd.DataFrame:
+    """Of each run: where gold was highest, where it was in the end, and what it is made of in both."""
     rows = []
-    for (method, beta, seed), run in table_of("language_overoptimisation").groupby(
-        ["method", "kl_coef", "seed"], sort=False
-    ):
+    for (pooling, setting, seed), run in table_of(name).groupby(["pooling", by, "seed"], sort=False):
         top, end = run.loc[run["gold"].idxmax()], run.iloc[-1]
         rows.append(
             {
-                "method": NAMES[method],
-                "beta": beta,
+                "pooling": pooling,
+                by: setting,
                 "seed": seed,
-                "first": run["gold"].iloc[0],
                 "peak": top["gold"],
                 "kl_at_peak": top["kl"],
-                "gold": end["gold"],
-                "proxy": end["proxy"],
-                "proxy_at_peak": top["proxy"],
-                "kl": end["kl"],
-                "ended": end["ended"],
-                # Gold that fell while the proxy rose. Means over five updates scatter by less than a tenth.
+                **end[["gold", "proxy", "held_out", "kl", "kind_words", "length", "ended", "entropy"]],
+                "distinct_2": end["distinct_2"],
+                **{f"{part}_at_peak": top[part] for part in PARTS_OF_GOLD},
+                **{part: end[part] for part in PARTS_OF_GOLD},
+                # Gold that fell while the proxy rose.
                 "fell": top["gold"] - end["gold"] > FELL and end["proxy"] > top["proxy"],
+                # The proxy is lower than at an earlier look, by more than two looks at one policy differ.
+                "dipped": (run["proxy"].cummax() - run["proxy"]).max() > FELL,
             }
         )
     return pd.DataFrame(rows)
 
 
-# By how much gold has to fall from its peak to be called fallen.
-FELL = 0.3
-# The β of PPO at which seeds part.
-SHOWN_BETA = 0.1
+def at_the_same_kl(columns: list[str]) -> pd.DataFrame:
+    """Columns where the KL first reaches a level: PPO by β, slower PPO, best of n by the reward model."""
+    from language_chain.shared import at_kl
+
+    curves = table_of("language_overoptimisation")
+    curves["who"] = [f"PPO, β {beta:g}" for beta in curves["kl_coef"]]
+    slow = table_of("language_overoptimisation_controls").query("control == 'slow'").assign(who=SLOW)
+    best = table_of("language_best_of_n").query("chosen_by != 'gold'").assign(who=BEST)
+    best["pooling"] = best["chosen_by"]
+    every = pd.concat([curves, slow, best])
+    return at_kl(every, ["pooling", "who", "seed"], LEVELS, columns)
+
+
+SLOW, BEST = "PPO, β 0, slower", "best of n"
+LEVELS = (0.5, 1, 2, 4, 8, 16)
 
 
 # ----------------------------------------------------------------------------------------------- the tables
 
 
 def overoptimisation() -> str:
-    rows = [("", "β", "peak of gold", "KL there", "gold in the end", "proxy in the end", "KL in the end")]
-    rows[0] += ("gold fell, seeds",)
-    for (method, beta), runs in peaks().groupby(["method", "beta"], sort=False):
-        digits = {"peak": 2, "kl_at_peak": 1, "gold": 2, "proxy": 1, "kl": 1}
-        cells = [_mean(runs[name], some) for name, some in digits.items()]
-        rows.append((method, f"{beta:g}", *cells, f"{int(runs['fell'].sum())} of {len(runs)}"))
-    return _markdown(rows, left=1)
+    rows = [("reward", "β", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")]
+    rows[0] += ("length", "ended, %", "gold fell, seeds")
+    for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
+        rows.append((POOLINGS[pooling], f"{beta:g}", *_over(runs)))
+    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+
+
+def _over(runs: pd.DataFrame) -> tuple[str, ...]:
+    digits = {"peak": 2, "kl_at_peak": 1, "gold": 2, "proxy": 1, "held_out": 1, "kl": 1, "length": 1}
+    cells = [_mean(runs[name], some) for name, some in digits.items()]
+    return (*cells, _mean(100 * runs["ended"], 0), f"{int(runs['fell'].sum())} of {len(runs)}")
+
+
+def controls() -> str:
+    rows = [
+        ("reward", "control", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")
+    ]
+    rows[0] += ("length", "ended, %", "gold fell, seeds")
+    names = {"none": "none", "slow": "slower", "ends": "missing ends cost 1"}
+    free = peaks().query("kl_coef == 0").assign(control="none")
+    every = pd.concat([free, peaks("language_overoptimisation_controls", "control")])
+    for pooling in POOLINGS:
+        for control, named in names.items():
+            runs = every[(every["pooling"] == pooling) & (every["control"] == control)]
+            rows.append((POOLINGS[pooling], named, *_over(runs)))
+    return _markdown(rows[1:], head=rows[0], left=2)
+
+
+def same_kl() -> str:
+    found = at_the_same_kl(["gold"])
+    rows = [("reward", "", *(f"KL {level:g}" for level in LEVELS))]
+    for (pooling, who), some in found.groupby(["pooling", "who"], sort=False):
+        rows.append((POOLINGS[pooling], who, *_at_levels(some, "gold", LEVELS)))
+    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+
+
+def _at_levels(some: pd.DataFrame, column: str, levels: Iterable[float]) -> list[str]:
+    """Means where all seeds got there; else of how many there would be one."""
+    cells = []
+    for level in levels:
+        values = some.loc[some["at_kl"] == level, column]
+        cells.append(_mean(values) if len(values) == 10 else f"{len(values)} of 10 get there")
+    return cells
+
+
+def parts() -> str:
+    """Why gold fell: what each of its parts adds to it, at the peak and in the end."""
+    rows = [
+        ("reward", "β", *(f"{named}: peak, end" for named in PARTS_OF_GOLD.values()), "kind words in the end")
+    ]
+    for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
+        if beta in BETAS_BY_SEED:
+            cells = (
+                f"{runs[f'{part}_at_peak'].mean():.2f}, {runs[part].mean():.2f}" for part in PARTS_OF_GOLD
+            )
+            rows.append((POOLINGS[pooling], f"{beta:g}", *cells, _mean(runs["kind_words"], 1)))
+    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+
+
+def gauges() -> str:
+    rows = [("reward", "β", "entropy of a token, nats", "distinct bigrams, %", "length", "ended, %")]
+    start = table_of("language_overoptimisation").query("update == 0 and kl_coef == 0 and pooling == 'last'")
+    for named, beta, runs in [
+        ("after SFT", "", start),
+        *(
+            (POOLINGS[pooling], f"{beta:g}", runs)
+            for (pooling, beta), runs in sorted(peaks().groupby(["pooling", "kl_coef"]))
+        ),
+    ]:
+        cells = [_mean(runs["entropy"]), _mean(100 * runs["distinct_2"], 1), _mean(runs["length"], 1)]
+        rows.append((named, beta, *cells, _mean(100 * runs["ended"], 0)))
+    return _markdown(rows[1:], head=rows[0], left=2)
+
+
+def texts() -> str:
+    """What the policies of one seed write to one prompt."""
+    found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
+    first = found[0]["prompt"]
+    rows = [("reward", "β", "text", "proxy", "gold")]
+    for one in found:
+        if one["prompt"] == first:
+            beta = "SFT" if one["kl_coef"] is None else f"{one['kl_coef']:g}"
+            text = one["text"].replace("<eos>", "").strip() + (" ■" if "<eos>" in one["text"] else " …")
+            rows.append((POOLINGS[one["pooling"]], beta, text, f"{one['proxy']:.1f}", f"{one['gold']:.1f}"))
+    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=3)
 
 
 def seed_by_seed() -> str:
-    found = peaks()
-    ladder = table_of("language_ladder").pivot(index="seed", columns="kind", values="proxy")
-    ladder = ladder.sub(ladder[0], axis=0)
-    ppo = found[found["method"] == "PPO"].set_index("seed")
-    betas = sorted(ppo["beta"].unique())
+    found = peaks().query("pooling == 'sum'")
+    ladder = _ladders()["sum", False].sub(_ladders()["sum", False][0], axis=0)
     rungs = (1, 3, 6)
-    rows = [("seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in betas))]
+    rows = [("seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in BETAS_BY_SEED))]
     for seed, rewards in ladder.iterrows():
-        of_seed = ppo.loc[[seed]].set_index("beta")
-        ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in betas)
+        of_seed = found[found["seed"] == seed].set_index("kl_coef")
+        ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in BETAS_BY_SEED)
         rows.append((str(seed), *(f"{rewards[k]:.2f}" for k in rungs), *ends))
-    return _markdown(rows, left=1)
+    return _markdown(rows[1:], head=rows[0], left=1)
+
+
+def _ladders() -> dict[tuple[str, bool], pd.DataFrame]:
+    """Rewards by seed and number of kind words, of each sort of reward model."""
+    every = table_of("language_ladder").groupby(["pooling", "held_out"])
+    return {key: some.pivot(index="seed", columns="kind", values="proxy") for key, some in every}
 
 
 def ladder() -> str:
-    rows = [("kind words", "gold", "reward model")]
-    for kind, some in table_of("language_ladder").groupby("kind"):
-        rows.append((str(kind), f"{some['gold'].mean():.2f}", _mean(some["proxy"])))
-    return _markdown(rows, left=0)
+    found = _ladders()
+    gold = table_of("language_ladder").groupby("kind")["gold"].mean()
+    rows = [("kind words", "gold", *POOLINGS.values())]
+    for kind in gold.index:
+        rows.append((str(kind), f"{gold[kind]:.2f}", *(_mean(found[name, False][kind]) for name in POOLINGS)))
+    return _markdown(rows[1:], head=rows[0], left=0)
+
+
+def judges() -> str:
+    """What the usual reward models are as a whole."""
+    rows = [("reward", "learned from", "standard deviation as learned", "accuracy, true order, %")]
+    rows[0] += ("sides with the other, %", "calibration error, points")
+    every = table_of("language_ladder").query("kind == 0")
+    for (held_out, pooling), some in every.groupby(["held_out", "pooling"]):
+        cells = [_mean(some["scale"]), _mean(100 * some["accuracy"], 1), _mean(100 * some["agreement"], 1)]
+        rows.append(
+            (
+                POOLINGS[pooling],
+                "other pairs (held out)" if held_out else "its 3,000 pairs",
+                *cells,
+                _mean(100 * some["calibration_error"], 1),
+            )
+        )
+    return _markdown(rows[1:], head=rows[0], left=2)
 
 
 def best_of_n() -> str:
     every = table_of("language_best_of_n")
-    rows = [("n", "KL", "log n − (n − 1) / n", "proxy", "gold", "gold, chosen by gold")]
+    rows = [
+        (
+            "n",
+            "KL",
+            "bound",
+            "proxy, last",
+            "gold, by last",
+            "KL",
+            "proxy, sum",
+            "gold, by sum",
+            "gold, by gold",
+        )
+    ]
     for n, some in every.groupby("n"):
-        by_proxy, by_gold = (some[some["chosen_by"] == by] for by in ("proxy", "gold"))
-        cells = [f"{by_proxy['kl'].mean():.2f}", f"{by_proxy['kl_bound'].iloc[0]:.2f}"]
-        cells += [_mean(by_proxy["proxy"]), _mean(by_proxy["gold"]), _mean(by_gold["gold"])]
-        rows.append((str(n), *cells))
-    return _markdown(rows, left=0)
+        last, total, gold = (some[some["chosen_by"] == by] for by in ("last", "sum", "gold"))
+        cells = []
+        for by in (last, total):
+            cells += [f"{by['kl'].mean():.2f}", _mean(by["proxy"]), _mean(by["gold"])]
+        cells.insert(1, f"{last['kl_bound'].iloc[0]:.2f}")
+        rows.append((str(n), *cells, _mean(gold["gold"])))
+    return _markdown(rows[1:], head=rows[0], left=0)
 
 
 def reward_models() -> str:
-    every = table_of("language_reward_models")
-    rows = [("pairs", "width", "pooling", "accuracy", "peak of gold", "gold in the end", "KL in the end")]
-    rows[0] += ("3 kind words", "6 kind words")
-    every = every.sort_values(["pooling", "width", "pairs"], ascending=[False, False, True])
-    for key, some in every.groupby(["pairs", "width", "pooling"], sort=False):
-        cells = [_mean(some["accuracy"], 3)]
-        cells += [_mean(some[name]) for name in ("peak", "gold")]
-        cells += [_mean(some["kl"], 1), *(_mean(some[name]) for name in ("kind_3", "kind_6"))]
-        rows.append((f"{key[0]:,}", *map(str, key[1:]), *cells))
-    return _markdown(rows, left=3)
+    rows = [
+        (
+            "pairs",
+            "width",
+            "reward",
+            "accuracy, %",
+            "scale",
+            "peak of gold",
+            "gold in the end",
+            "KL",
+            "ended, %",
+        )
+    ]
+    rows[0] += ("KL 1: gold", "KL 2: gold", "KL 4: gold", "3 kind words", "6 kind words")
+    runs, matched = _judged()
+    for key, some in runs.groupby(["pairs", "width", "pooling"], sort=False):
+        some, at = some.copy(), matched.set_index(["pairs", "width", "pooling"]).loc[[key]]
+        end = some.groupby("seed").tail(1)
+        peak = some.groupby("seed")["gold"].max()
+        cells = [_mean(100 * end["accuracy"], 1), _mean(end["scale"]), _mean(peak), _mean(end["gold"])]
+        cells += [_mean(end["kl"], 1), _mean(100 * end["ended"], 0), *_at_levels(at, "gold", (1, 2, 4))]
+        cells += [_mean(end["kind_3"]), _mean(end["kind_6"])]
+        rows.append((f"{key[0]:,}", str(key[1]), POOLINGS[key[2]], *cells))
+    return _markdown(rows[1:], head=rows[0], left=3)
+
+
+def _judged() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Runs of PPO on all reward models, usual ones first, and their gold at the same KL."""
+    from language_chain.shared import at_kl
+
+    by = ["pooling", "pairs", "width", "seed"]
+    runs = pd.concat([_usual_judges(), table_of("language_reward_models")])
+    return runs, at_kl(runs, by, (1, 2, 4), ["gold"])
+
+
+def _usual_judges() -> pd.DataFrame:
+    """Those rows of the other two records that are of the usual reward models, at the same β."""
+    from language_reward_models.run import usual
+
+    return usual(table_of("language_overoptimisation"), table_of("language_ladder"))
+
+
+def accuracy_and_gold() -> str:
+    """How accuracy and ladder rank reward models, beside what PPO made of them."""
+    runs, _ = _judged()
+    by = ["pooling", "pairs", "width", "seed"]
+    each = runs.groupby(by).tail(1).set_index(by)
+    each["peak"] = runs.groupby(by)["gold"].max()
+    each["beyond"] = each["kind_6"] - each["kind_3"]
+    rank = each[["accuracy", "beyond", "agreement", "peak", "gold"]].corr("spearman")
+    said = "; ".join(
+        f"{named} {rank.loc[what, 'peak']:.2f} with the peak and {rank.loc[what, 'gold']:.2f} with the end"
+        for what, named in (
+            ("accuracy", "accuracy"),
+            ("agreement", "agreement with the held-out judge"),
+            ("beyond", "what six kind words are paid beyond three"),
+        )
+    )
+    return (
+        f"Over these {len(each)} runs the rank correlations with gold are: {said}. The runs are not "
+        "independent: reward models of a seed share a policy and pairs."
+    )
 
 
 def methods() -> str:
     every = table_of("language_methods")
-    rows = [("", "learning rate", "gold", "proxy", "KL", "length", "ended, %", "updates", "CPU s")]
-    for (method, lr), some in every.groupby(["method", "lr"], sort=False):
-        cells = [_mean(some[name]) for name in ("gold", "proxy", "kl", "length")]
-        cells += [_mean(100 * some["ended"], 0), f"{some['updates'].mean():.0f}", _mean(some["cpu"], 1)]
-        rows.append((str(method), _rate(lr), *cells))
-    return _markdown(rows, left=1)
+    rows = [
+        (
+            "gradient steps a batch",
+            "",
+            "β",
+            "learning rate",
+            "gold",
+            "proxy",
+            "held-out judge",
+            "KL",
+            "length",
+        )
+    ]
+    rows[0] += ("ended, %", "CPU s")
+    last = every.groupby(["steps", "method", "seed"], sort=False).tail(1)
+    for (steps, method, beta, lr), some in last.groupby(["steps", "method", "beta", "lr"], sort=False):
+        cells = [_mean(some[name]) for name in ("gold", "proxy", "held_out", "kl")]
+        cells += [_mean(some["length"], 1), _mean(100 * some["ended"], 0), _mean(some["cpu"], 1)]
+        rows.append((str(steps), str(method), f"{beta:g}", _rate(lr), *cells))
+    return _markdown(rows[1:], head=rows[0], left=2)
+
+
+def methods_same_kl() -> str:
+    from language_chain.shared import at_kl
+
+    levels = (0.5, 1, 2, 3)
+    found = at_kl(table_of("language_methods"), ["steps", "method", "seed"], levels, ["gold"])
+    rows = [("gradient steps a batch", "", *(f"KL {level:g}" for level in levels))]
+    for (steps, method), some in found.groupby(["steps", "method"], sort=False):
+        rows.append((str(steps), str(method), *_at_levels(some, "gold", levels)))
+    return _markdown(rows[1:], head=rows[0], left=2)
+
+
+def pairs_of_methods() -> str:
+    """Differences of gold in the end, seed by seed."""
+    every = table_of("language_methods").groupby(["steps", "method", "seed"], sort=False).tail(1)
+    gold = every.pivot(index="seed", columns=["steps", "method"], values="gold")
+    rows = [("", *(f"{steps} a batch" for steps in sorted(every["steps"].unique())))]
+    for one, other in (
+        ("PPO", "GRPO"),
+        ("PPO", "RLOO"),
+        ("GRPO", "RLOO"),
+        ("online DPO", "DPO"),
+        ("PPO", "online DPO"),
+    ):
+        cells = []
+        for steps in sorted(every["steps"].unique()):
+            apart = gold[steps, one] - gold[steps, other]
+            cells.append(f"{_mean(apart)}, {int((apart > 0).sum())} of {len(apart)}")
+        rows.append((f"{one} less {other}", *cells))
+    return _markdown(rows[1:], head=rows[0], left=1)
 
 
 def rates() -> str:
-    tried = table_of("language_settle").groupby(["method", "lr"], sort=False)["gold"].mean().unstack()
-    rows = [("", *map(_rate, tried.columns))]
-    for method, golds in tried.iterrows():
-        rows.append((str(method), *(f"{gold:.2f}" for gold in golds)))
-    return _markdown(rows, left=1)
+    tried = table_of("language_settle")
+    means = tried.groupby(["steps", "method", "beta", "lr"], sort=False)["gold"].mean()
+    columns = sorted(tried["lr"].unique())
+    rows = [("gradient steps a batch", "", "β", *(_rate(lr) for lr in columns))]
+    for steps, method, beta in dict.fromkeys(key[:3] for key in means.index):
+        best = means[steps, method].max()
+        golds = (means.get((steps, method, beta, lr)) for lr in columns)
+        cells = ("" if x is None else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in golds)
+        rows.append((str(steps), str(method), f"{beta:g}", *cells))
+    return _markdown(rows[1:], head=rows[0], left=3)
 
 
 def chain() -> str:
@@ -160,7 +402,7 @@ def chain() -> str:
         rows.append((titles[stage], _mean(some["cpu"], 1), *cells, ended))
     total = every.groupby("seed")["cpu"].sum()
     rows.append(("together", _mean(total, 1), "", "", "", ""))
-    return _markdown(rows, left=1)
+    return _markdown(rows[1:], head=rows[0], left=1)
 
 
 def machine() -> str:
@@ -173,54 +415,87 @@ def machine() -> str:
 
 
 def peak_or_no_peak() -> str:
-    """Which of the runs went over a peak, in words."""
-    found = peaks()
-    said = []
-    for method, runs in found.groupby("method", sort=False):
-        parts = []
-        for beta, some in runs.groupby("beta", sort=False):
-            parts.append(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}")
-        said.append(f"{method}: {', '.join(parts)}.")
+    """Which of the runs went over a peak, in words; and on how many the proxy did not rise all the way."""
+    said, dips = [], []
+    for pooling, runs in peaks().groupby("pooling", sort=False):
+        by_beta = runs.groupby("kl_coef", sort=False)
+        over = ", ".join(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}" for beta, some in by_beta)
+        said.append(f"With {POOLINGS[pooling]} reward: {over}.")
+        dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs on {POOLINGS[pooling]} reward")
     return (
         f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the "
-        "reward model's reward was higher in the end than there. " + " ".join(said)
+        f"reward model's reward was higher in the end than there. {' '.join(said)} The proxy does not rise "
+        f"all the way in each run: in {' and '.join(dips)} it is, at some look, more than {FELL:g} below an "
+        "earlier one."
     )
+
+
+def penalty_or_speed() -> str:
+    """Gold at the same KL with a penalty less without, and slower less not, seed by seed."""
+    found = at_the_same_kl(["gold"]).set_index(["pooling", "who", "at_kl", "seed"])["gold"].unstack("seed")
+    lines = []
+    for pooling, named in POOLINGS.items():
+        for who in ("PPO, β 0.1", "PPO, β 0.3", SLOW, BEST):
+            for level in (2, 4):
+                if (key := (pooling, who, level)) not in found.index:
+                    continue
+                apart = (found.loc[key] - found.loc[pooling, "PPO, β 0", level]).dropna()
+                if len(apart) == 10:
+                    lines.append(
+                        f"- {named} reward, KL {level:g}: {who} less PPO, β 0: {_mean(apart)}, above 0 in "
+                        f"{int((apart > 0).sum())} of {len(apart)} seeds."
+                    )
+    return "\n".join(lines)
+
+
+def best_against_trained() -> str:
+    """Best of n at the KL where a policy ended, less that policy's gold there, seed by seed."""
+    best = table_of("language_best_of_n")
+    lines = []
+    for pooling, named in POOLINGS.items():
+        for beta in (0.3, 1.0):
+            apart = []
+            for _, run in peaks().query("pooling == @pooling and kl_coef == @beta").iterrows():
+                mine = best[(best["chosen_by"] == pooling) & (best["seed"] == run["seed"])]
+                if run["kl"] <= mine["kl"].max():
+                    apart.append(float(np.interp(run["kl"], mine["kl"], mine["gold"])) - run["gold"])
+            if len(apart) > 2:
+                lines.append(f"- {named} reward, β {beta:g}: {_mean(apart)}, of {len(apart)} seeds.")
+    return "\n".join(lines)
 
 
 def ladder_and_fall() -> str:
     """Rewards for six kind words less those for three, for seeds that fell and seeds that did not."""
-    found, rewards = peaks(), table_of("language_ladder").pivot(index="seed", columns="kind", values="proxy")
-    ppo = found[(found["method"] == "PPO") & (found["beta"] == SHOWN_BETA)].set_index("seed")
-    steep = rewards[6] - rewards[3]
-    said = [
-        f"{number} give from {some.min():.2f} to {some.max():.2f} more"
-        for number, some in (
-            (f"those of the {int(ppo['fell'].sum())} seeds that fell", steep[ppo["fell"]]),
-            (f"of the {int((~ppo['fell']).sum())} that did not", steep[~ppo["fell"]]),
-        )
-    ]
+    said = []
+    for pooling, named in POOLINGS.items():
+        steep = (lambda rewards: rewards[6] - rewards[3])(_ladders()[pooling, False])
+        for beta in (0.03, 0.1):
+            runs = peaks().query("pooling == @pooling and kl_coef == @beta").set_index("seed")
+            if not 0 < (number := int(runs["fell"].sum())) < len(runs):
+                continue
+            fell, stood = steep[runs["fell"]], steep[~runs["fell"]]
+            said.append(
+                f"With {named} reward and β {beta:g}, those of the {number} seeds that fell give from "
+                f"{fell.min():.2f} to {fell.max():.2f} more, of the {len(stood)} that did not from "
+                f"{stood.min():.2f} to {stood.max():.2f}."
+            )
     return (
-        f"Take β {SHOWN_BETA:g}. For six kind words rather than three, where gold gives 1.5 less, the reward "
-        f"models differ: {', and '.join(said)}."
+        "For six kind words rather than three, where gold gives 1.5 less, reward models differ. "
+        + " ".join(said)
     )
 
 
 def figure() -> str:
-    found = peaks()
-    ppo = found[found["method"] == "PPO"]
     ends = "; ".join(
-        f"β {beta:g}: peak {some['peak'].mean():.2f} at KL {some['kl_at_peak'].mean():.1f}, "
-        f"end {some['gold'].mean():.2f} at KL {some['kl'].mean():.1f}"
-        for beta, some in ppo.groupby("beta", sort=False)
+        f"{POOLINGS[pooling]} reward, β {beta:g}: peak {some['peak'].mean():.2f} at KL "
+        f"{some['kl_at_peak'].mean():.1f}, end {some['gold'].mean():.2f} at KL {some['kl'].mean():.1f}"
+        for (pooling, beta), some in peaks().groupby(["pooling", "kl_coef"], sort=False)
     )
-    best = table_of("language_best_of_n")
-    best = best[(best["chosen_by"] == "proxy") & (best["n"] == best["n"].max())]
     alt = (
-        "Four panels over the same axis, KL to the reference, its square root to scale. Above, gold: PPO's "
-        f"curves by β, means over seeds ({ends}), each run thin behind them; then GRPO's. With both, that of "
-        f"best of n, which at n {int(best['n'].iloc[0])} is at {best['gold'].mean():.2f}, "
-        f"KL {best['kl'].mean():.1f}. Below, the reward model's reward for the same policies: on average it "
-        "rises with KL."
+        "Four panels over the same axis, KL to the reference, its square root to scale. First gold, of PPO "
+        "on reward models that read the last token, then on such as sum over tokens, by β, means over seeds "
+        f"({ends}), each run thin behind them. With both, best of n, as far as n 256. Below, the reward "
+        "model's reward for the same policies, in the same order."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
@@ -242,28 +517,29 @@ def draw(target: Path = RESULTS) -> None:
     from ppobook.teaching import style
 
     curves, best = table_of("language_overoptimisation"), table_of("language_best_of_n")
-    best = best[best["chosen_by"] == "proxy"].groupby("n")[["kl", "proxy", "gold"]].mean()
-    panels = (("gold", "ppo"), ("gold", "grpo"), ("proxy", "ppo"), ("proxy", "grpo"))
+    panels = [(name, pooling) for name in ("gold", "proxy") for pooling in POOLINGS]
     with plt.rc_context(style.settings()):
         drawn, axes = plt.subplots(4, 1, figsize=(style.WIDTH, 12.0), sharex=True)
-        for ax, (name, method) in zip(axes, panels, strict=True):
-            mine = curves[curves["method"] == method]
+        for ax, (name, pooling) in zip(axes, panels, strict=True):
+            mine = curves[curves["pooling"] == pooling]
             for _, run in mine.groupby(["kl_coef", "seed"]):
-                ax.plot(run["kl"].clip(lower=0), run[name], color=style.colour(method), lw=0.6, alpha=0.3)
+                ax.plot(run["kl"].clip(lower=0), run[name], color=style.colour("ppo"), lw=0.6, alpha=0.3)
             for beta, runs in mine.groupby("kl_coef"):
                 mean = runs.groupby("update")[["kl", name]].mean()
-                ax.plot(mean["kl"], mean[name], color=style.colour(method))
-                _label(ax, f"β {beta:g}", mean.iloc[-1], style.colour(method, "text"))
-            ax.plot(best["kl"], best[name], color=style.colour("truth"), marker=".")
-            _label(ax, "best of n", best[["kl", name]].iloc[-1], style.colour("truth", "text"), up=12)
-            ax.set(title=f"{NAMES[method]}: {name}", ylabel=name)
+                ax.plot(mean["kl"], mean[name], color=style.colour("ppo"))
+                _label(ax, f"β {beta:g}", mean.iloc[-1], style.colour("ppo", "text"))
+            drawing = best[best["chosen_by"] == pooling].groupby("n")[["kl", name]].mean()
+            ax.plot(drawing["kl"], drawing[name], color=style.colour("truth"), marker=".")
+            _label(ax, "best of n", drawing.iloc[-1], style.colour("truth", "text"), up=12)
+            ax.set(title=f"{name}, {POOLINGS[pooling]} reward", ylabel=name)
         for one, other in ((0, 1), (2, 3)):
             low, high = zip(*(axes[k].get_ylim() for k in (one, other)), strict=True)
             for k in (one, other):
                 axes[k].set_ylim(min(low), max(high) + 0.5)
+        top = curves["kl"].max()
         axes[-1].set_xscale("function", functions=(np.sqrt, np.square))
-        axes[-1].set_xticks([0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100])
-        axes[-1].set(xlabel="KL to the reference, nats", xlim=(0, 121))
+        axes[-1].set_xticks([k * k for k in range(0, int(top**0.5) + 1, 1 if top < 130 else 2)])
+        axes[-1].set(xlabel="KL to the reference, nats", xlim=(0, 1.1 * top))
         drawn.savefig(target / FIGURE, metadata={"Date": None, "Creator": None})
         plt.close(drawn)
 
@@ -298,11 +574,10 @@ def _rate(lr: float) -> str:
     return f"{lr:g}" if lr >= 1e-4 else f"{lr:.0e}"
 
 
-def _markdown(rows: list[tuple[str, ...]], *, left: int) -> str:
+def _markdown(rows: list[tuple[str, ...]], *, head: tuple[str, ...], left: int) -> str:
     """A table; all columns but the first few are aligned to the right."""
-    head, *body = rows
     rule = tuple(":---" if i < left else "---:" for i in range(len(head)))
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *rows])
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -312,12 +587,23 @@ PARTS: dict[str, Callable[[], str]] = {
         figure,
         overoptimisation,
         peak_or_no_peak,
+        same_kl,
+        penalty_or_speed,
+        controls,
+        parts,
+        gauges,
+        texts,
         seed_by_seed,
         ladder_and_fall,
         ladder,
+        judges,
         best_of_n,
+        best_against_trained,
         reward_models,
+        accuracy_and_gold,
         methods,
+        methods_same_kl,
+        pairs_of_methods,
         rates,
         chain,
     )

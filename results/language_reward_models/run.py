@@ -70,10 +70,10 @@ def of_the_model(rungs: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def usual() -> pd.DataFrame:
-    """The same rows of the usual reward models, from the other two records."""
-    runs = results("language_overoptimisation").query("kl_coef == @BETA and update <= @UPDATES")
-    ladders = results("language_ladder").query("not held_out")
+def usual(runs: pd.DataFrame, ladders: pd.DataFrame) -> pd.DataFrame:
+    """The same rows of the usual reward models, from the records of over-optimisation and of the ladder."""
+    runs = runs.query("kl_coef == @BETA and update <= @UPDATES")
+    ladders = ladders.query("not held_out")
     own = [
         {"pooling": pooling, "seed": seed, **of_the_model(rungs)}
         for (pooling, seed), rungs in ladders.groupby(["pooling", "seed"])
@@ -91,7 +91,9 @@ if __name__ == "__main__":
         digits=4,
         note="PPO's learning rate chosen on seeds 0 to 2; every seed reported.",
     )
-    every = pd.concat([usual(), results(name)])
+    every = pd.concat(
+        [usual(results("language_overoptimisation"), results("language_ladder")), results(name)]
+    )
     peaks = every.groupby([*settings, "seed"], sort=False)["gold"].max().reset_index(name="peak")
     summed_up(f"{name}, peak", settings, ["peak"], peaks)
     last = every.groupby([*settings, "seed"], sort=False).tail(1)

@@ -22,22 +22,14 @@ def script(name):
 def settings_of(name):
     """What the script runs, as it stands."""
     made_by = script(name)
-    own = {
-        "language_chain": lambda: [made_by.PPO],
-        "language_ladder": lambda: [{"reward_model": "defaults"}],
-        "language_best_of_n": lambda: [{"chosen_by": "proxy"}, {"chosen_by": "gold"}],
-        "language_methods": lambda: [
-            {"method": method, "lr": lr} for method, lr in made_by.chosen_rates().items()
-        ],
-        "language_settle": lambda: [
-            {"method": method, "lr": lr} for method in made_by.STAGES for lr in made_by.RATES
-        ],
-    }
-    return own[name]() if name in own else made_by.SETTINGS
+    if name == "language_chain":
+        return [made_by.PPO]
+    return made_by.chosen() if name == "language_methods" else made_by.SETTINGS
 
 
 def test_all_of_them_are_here():
-    names = {"chain", "overoptimisation", "best_of_n", "ladder", "reward_models", "methods", "settle"}
+    names = {"chain", "overoptimisation", "overoptimisation_controls", "best_of_n", "ladder", "reward_models"}
+    names |= {"methods", "settle"}
     assert {f"language_{name}" for name in names} <= set(RECORDS)
 
 
@@ -67,11 +59,12 @@ def test_methods_have_spent_what_they_may():
     assert spent.between(methods.BUDGET, methods.BUDGET + 64 * 24, inclusive="left").all()
 
 
-def test_the_rates_are_those_that_the_rule_picks():
-    tried = page.table_of("language_settle")
-    for (method, lr), _ in page.table_of("language_methods").groupby(["method", "lr"]):
-        means = {rate: one["gold"].mean() for rate, one in tried[tried["method"] == method].groupby("lr")}
-        assert means[lr] == max(means.values())
+def test_beta_and_rate_are_those_that_the_rule_picks():
+    tried = page.table_of("language_settle").groupby(["method", "steps", "beta", "lr"])["gold"].mean()
+    used = page.table_of("language_methods").groupby(["method", "steps", "beta", "lr"]).size()
+    assert len(used) == 10
+    for method, steps, beta, lr in used.index:
+        assert tried[method, steps, beta, lr] == tried[method, steps].max()
 
 
 def test_the_chain_is_that_of_the_defaults():
@@ -85,18 +78,32 @@ def test_best_of_n_is_what_it_must_be():
     assert (table["kl"] <= table["kl_bound"] + 1e-3).all()
     by = table.set_index(["seed", "n", "chosen_by"])[["proxy", "gold"]].unstack()
     # Whoever chooses by a thing gets more of it; of one draw there is nothing to choose.
-    assert (by["gold"]["gold"] >= by["gold"]["proxy"] - 1e-6).all()
-    assert (by["proxy"]["proxy"] >= by["proxy"]["gold"] - 1e-6).all()
+    assert (by["gold"]["gold"] >= by["gold"][["last", "sum"]].max(axis=1) - 1e-6).all()
+    assert (by["proxy"]["last"] >= by["proxy"]["gold"] - 1e-6).all()  # there, the proxy is that of last
     single = by.xs(1, level="n")
-    np.testing.assert_allclose(single["gold"]["gold"], single["gold"]["proxy"])
+    np.testing.assert_allclose(single["gold"]["gold"], single["gold"]["last"])
     for (_, chosen_by), some in table.groupby(["seed", "chosen_by"]):
-        assert some.sort_values("n")[chosen_by].is_monotonic_increasing
+        column = "gold" if chosen_by == "gold" else "proxy"
+        assert some.sort_values("n")[column].is_monotonic_increasing
 
 
 def test_curves_begin_together_and_the_largest_beta_stays_nearest():
-    ends = page.peaks()
-    ppo = ends[ends["method"] == "PPO"].groupby("beta")["kl"].mean()
-    assert ppo.is_monotonic_decreasing
+    ends = page.peaks().groupby(["pooling", "kl_coef"])["kl"].mean()
+    for pooling in page.POOLINGS:
+        assert ends[pooling].is_monotonic_decreasing
+    start = page.table_of("language_overoptimisation").query("update == 0").drop(columns="kl_coef")
+    assert (start.groupby(["pooling", "seed"]).nunique() == 1).all(axis=None)
+
+
+def test_gold_is_the_sum_of_its_parts():
+    for name in ("language_overoptimisation", "language_methods", "language_best_of_n"):
+        table = page.table_of(name)
+        np.testing.assert_allclose(table[list(page.PARTS_OF_GOLD)].sum(axis=1), table["gold"], atol=2e-3)
+
+
+def test_rewards_are_on_one_scale():
+    start = page.table_of("language_overoptimisation").query("update == 0")
+    assert start[["proxy", "held_out"]].abs().max(axis=None) < 0.3  # of mean 0 and standard deviation 1
 
 
 # ------------------------------------------------------------------------------------------------ the page
@@ -118,9 +125,9 @@ def test_a_number_in_the_prose_is_a_setting():
     gold_counts_a_kind_word, per_cent_of_an_interval = 1, 95
     known = {
         *(FRESH[0], FRESH[-1], 0, 2, gold_counts_a_kind_word, per_cent_of_an_interval),
-        *(curves.UPDATES, curves.EVERY * 64, 64),
+        *(curves.UPDATES, 256, 64, page.FELL, *curves.BETAS),
         *(judges.UPDATES, judges.BETA),
-        *(methods.BUDGET, methods.BETA),
+        *(methods.BUDGET, *methods.STEPS),
     }
     found = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
     assert found <= known, found - known
