@@ -63,6 +63,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "parts": (figures.loss_parts, "Bars: what each part adds to PPO's loss"),
     "sweep": (figures.lambda_sweep, "Above, the weights (1 − λ) λ^(n−1)"),
     "maps": (figures.measured_maps, "A map of the mean return by clip range ε"),
+    "pair": (figures.dpo_pair, "Bars: the probabilities of six texts"),
 }
 
 

@@ -466,6 +466,7 @@ MAKERS = {
     "film": a_film,
     "gae": figures.gae_explorer,
     "maps": figures.measured_maps,
+    "pair": figures.dpo_pair,
     "parts": figures.loss_parts,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,

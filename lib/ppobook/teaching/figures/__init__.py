@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._maps import measured_maps
+    from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
@@ -37,11 +38,13 @@ __all__ = [
     "Figure",
     "GaeError",
     "LossBatch",
+    "PairMoved",
     "SimplexStep",
     "baseline",
     "best_baseline",
     "clip_explorer",
     "clip_sample",
+    "dpo_pair",
     "drawn_film",
     "entropy_collapse",
     "entropy_runs",
@@ -53,6 +56,7 @@ __all__ = [
     "loss_parts",
     "measured_maps",
     "modules",
+    "pair_moved",
     "simplex_step",
     "single_pull",
     "source",
@@ -64,11 +68,13 @@ _HOME = {
     "ClipSample": "_clip",
     "GaeError": "_sweep",
     "LossBatch": "_parts",
+    "PairMoved": "_pair",
     "SimplexStep": "_simplex",
     "baseline": "_baseline",
     "best_baseline": "_baseline",
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
+    "dpo_pair": "_pair",
     "drawn_film": "_drawn",
     "entropy_collapse": "_entropy",
     "entropy_runs": "_entropy",
@@ -79,6 +85,7 @@ _HOME = {
     "loss_batch": "_parts",
     "loss_parts": "_parts",
     "measured_maps": "_maps",
+    "pair_moved": "_pair",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
     "trust_region_step": "_simplex",

@@ -1,0 +1,217 @@
+"""One pair of texts that DPO moves apart: where the probability goes, if texts share what is learned or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ppobook import validation
+from ppobook.preferences import dpo_loss
+from ppobook.teaching import style
+from ppobook.teaching.figures._figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+    from numpy.typing import ArrayLike, NDArray
+
+# Six texts with 0 to 5 kind words: how often the reference writes them, and what people think of them.
+_REF = (0.40, 0.30, 0.18, 0.08, 0.03, 0.01)
+_KIND = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+_GOLD = (0.0, 1.0, 2.0, 3.0, 2.5, 2.0)
+_PAIRS = ((1, 0), (2, 1), (3, 0), (3, 5))
+# Where the sliders stop.
+_HS = tuple(round(0.1 * k, 1) for k in range(81))
+_BETAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+
+
+class PairMoved(NamedTuple):
+    """What `pair_moved` found.
+
+    Attributes
+    ----------
+    probs : shape (K,)
+        The policy.
+    chosen, rejected : float
+        log π − log π_ref of the two texts, in nats; their difference is h.
+    choice : float
+        σ(β h), the probability that the policy gives to the choice.
+    weight : float
+        β σ(−β h), the weight of the pair in DPO's gradient.
+    """
+
+    probs: NDArray[np.float64]
+    chosen: float
+    rejected: float
+    choice: float
+    weight: float
+
+
+def pair_moved(
+    ref_probs: ArrayLike,
+    feature: ArrayLike,
+    pair: tuple[int, int],
+    h: float,
+    *,
+    shared: bool = True,
+    beta: float = 0.3,
+) -> PairMoved:
+    """The policy that DPO makes of its reference by one pair, once the two texts are h apart.
+
+        shared        π ∝ π_ref exp(θ f(y)),       θ = h / (f(y_w) − f(y_l))
+        not shared    π ∝ π_ref exp(z(y)),         z(y_w) = h / 2,  z(y_l) = −h / 2,  else 0
+
+    Shared, all texts have one parameter, the worth of a feature, and the one way to raise h is along it. Not
+    shared, each has a logit of its own, and DPO's gradient moves those of the pair by equal amounts.
+
+    Parameters
+    ----------
+    ref_probs : shape (K,)
+        π_ref, positive.
+    feature : shape (K,)
+        f, different for the two texts of the pair.
+    pair : two ints
+        The chosen text and the rejected one.
+    h : float
+    shared : bool
+    beta : float above 0
+
+    Returns
+    -------
+    PairMoved
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, probabilities that are none, a pair that is none or has one feature.
+    """
+    ref = validation.float64("ref_probs", ref_probs)
+    f = validation.float64("feature", feature)
+    h, beta = validation.number("h", h), validation.number("beta", beta, above=0)
+    if ref.ndim != 1 or f.shape != ref.shape:
+        raise ValueError(f"feature must have the shape of ref_probs, {ref.shape}, got {f.shape}")
+    if not (np.isfinite(ref).all() and (ref > 0).all() and abs(ref.sum() - 1) < 1e-6):
+        raise ValueError(f"ref_probs must be positive and sum to 1, got {ref.tolist()}")
+    validation.finite("feature", f)
+    chosen, rejected = pair
+    if not (0 <= chosen < len(ref) and 0 <= rejected < len(ref) and f[chosen] != f[rejected]):
+        raise ValueError(f"pair must be two texts with different features, got {tuple(pair)}")
+    moves = np.zeros(len(ref))
+    if shared:
+        moves = h / (f[chosen] - f[rejected]) * f
+    else:
+        moves[chosen], moves[rejected] = h / 2, -h / 2
+    logits = np.log(ref) + moves
+    logits -= logits.max()
+    logp = logits - np.log(np.exp(logits).sum())
+    ratio = logp - np.log(ref)
+
+    apart = torch.tensor([ratio[chosen] - ratio[rejected]], dtype=torch.float64, requires_grad=True)
+    none = torch.zeros_like(apart)
+    loss, _ = dpo_loss(apart, none, none, none, beta)
+    (slope,) = torch.autograd.grad(loss, apart)
+    choice = torch.sigmoid(beta * apart).item()
+    return PairMoved(np.exp(logp), float(ratio[chosen]), float(ratio[rejected]), choice, -slope.item())
+
+
+def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figure:
+    """Move the two texts of a pair apart, and watch all six: a text that is in no pair may gain the most.
+
+    Six texts have 0 to 5 kind words. The reader chooses the pair, whether kind words share one parameter or
+    each text has its own logit, and how far apart the pair is.
+
+    Parameters
+    ----------
+    h : a multiple of 0.1 from 0 to 8
+    beta : one of 0.1, 0.2, 0.3, 0.5, 1, 2
+        Where the sliders start.
+    shared : bool
+        Which policy is shown first.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell. In JupyterLab, `widget().moved` holds the numbers on
+        display.
+
+    Raises
+    ------
+    ValueError
+        A number at which no slider can stand.
+    """
+    h, beta = validation.number("h", h), validation.number("beta", beta)
+    if h not in _HS:
+        raise ValueError(f"h must be a multiple of 0.1 from 0 to 8, got {h!r}")
+    if beta not in _BETAS:
+        raise ValueError(f"beta must be one of {', '.join(f'{b:g}' for b in _BETAS)}, got {beta!r}")
+    shared = bool(shared)
+    apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 4.0, shared=which) for which in (True, False))
+    alt = f"""
+        Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the pair,
+        the text with 1 kind word is chosen over that with none. If kind words share one parameter and the
+        pair is 4 nats apart, the rejected text has fallen by {-apart.rejected:.1f} nats and the chosen one by
+        {-apart.chosen:.1f}; texts that are in no pair have {1 - apart.probs[:2].sum():.0%} of the
+        probability. If each text has a logit of its own, the chosen one has risen by {own.chosen:.1f} nats.
+        Curves: both changes against the distance h.
+    """
+    state = {
+        "ref": _REF,
+        "kind": _KIND,
+        "gold": _GOLD,
+        "pairs": [list(pair) for pair in _PAIRS],
+        "hs": _HS,
+        "betas": _BETAS,
+        "pair": 0,
+        "shared": shared,
+        "h": h,
+        "beta": beta,
+        "moved": _shown(0, shared, h, beta),
+    }
+    return Figure("pair", state, alt=alt, still=_still)
+
+
+def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
+    """The numbers on display."""
+    found = pair_moved(_REF, _KIND, _PAIRS[pair], h, shared=shared, beta=beta)
+    return {
+        "chosen": found.chosen,
+        "rejected": found.rejected,
+        "elsewhere": float(1 - found.probs[list(_PAIRS[pair])].sum()),
+        "gold": float(found.probs @ np.array(_GOLD)),
+        "choice": found.choice,
+        "weight": found.weight,
+    }
+
+
+def _still() -> Picture:
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=(style.WIDTH, 5.6))
+    axes = picture.subplots(2, 2, sharey="row")
+    for column, (title, shared) in enumerate((("own logits", False), ("one θ for all", True))):
+        _draw_bars(axes[0, column], shared)
+        axes[0, column].set_title(title)
+        _draw_changes(axes[1, column], shared)
+    axes[0, 0].set_ylabel("probability, h = 4")
+    axes[1, 0].set_ylabel("log π − log π_ref")
+    return picture
+
+
+def _draw_bars(ax: Axes, shared: bool) -> None:
+    probs = pair_moved(_REF, _KIND, _PAIRS[0], 4.0, shared=shared).probs
+    colours = [style.colour("bad"), style.colour("good"), *[style.colour("muted")] * 4]
+    ax.bar(_KIND, probs, 0.7, color=colours)
+    ax.bar(_KIND, _REF, 0.7, facecolor="none", edgecolor=style.colour("ink"), lw=1.4, ls=":")
+    ax.set(xlabel="kind words", ylim=(0, 1))
+    ax.grid(visible=False, axis="x")
+
+
+def _draw_changes(ax: Axes, shared: bool) -> None:
+    found = [pair_moved(_REF, _KIND, _PAIRS[0], h, shared=shared) for h in _HS]
+    ax.plot(_HS, [x.chosen for x in found], color=style.colour("good"), label="chosen")
+    ax.plot(_HS, [x.rejected for x in found], color=style.colour("bad"), label="rejected")
+    ax.axhline(0, color=style.colour("muted"), lw=1)
+    ax.set(xlabel="h, in nats", ylim=(-16, 3))
+    style.label_curves(ax)

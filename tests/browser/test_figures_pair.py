@@ -1,0 +1,58 @@
+"""The interactive figure of the chapter on DPO: its arithmetic against the library, in a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from ppobook.teaching.figures import _pair
+
+from .figure_site import all_held, fits, live
+
+# On the worker that has built the small site.
+pytestmark = pytest.mark.xdist_group("figures")
+
+
+def numbers_agree(figure: Locator) -> dict[str, Any]:
+    """The numbers on display, which are those of the library."""
+    h, beta = (float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan") for name in ("h", "beta"))
+    pair = int(figure.locator("#pair").input_value())
+    shared = figure.locator("#policy").input_value() == "shared"
+    shown = all_held(figure)
+    expected = _pair._shown(pair, shared, h, beta)
+    assert shown == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    return shown
+
+
+def test_dpo_pair_by_keyboard(page: Page, address: str) -> None:
+    figure = live(page, address, "pair")
+    numbers_agree(figure)
+    for label in ("Distance h", "β"):
+        figure.get_by_role("slider", name=label).focus()
+        for key in ("ArrowRight", "End", "Home", "ArrowRight"):
+            page.keyboard.press(key)
+            numbers_agree(figure)
+
+
+def test_the_chosen_text_falls_if_kind_words_share_a_parameter(page: Page, http: str) -> None:
+    figure = live(page, http, "pair")
+    figure.get_by_role("slider", name="Distance h").fill("40")
+    for pair in ("0", "1", "2", "3"):
+        figure.get_by_label("People chose").select_option(pair)
+        figure.get_by_label("Policy").select_option("own")
+        assert numbers_agree(figure)["chosen"] > 0
+        figure.get_by_label("Policy").select_option("shared")
+        numbers_agree(figure)
+    figure.get_by_label("People chose").select_option("0")
+    assert numbers_agree(figure)["chosen"] < 0
+    expect(figure.locator(".says")).to_contain_text("the chosen text falls as well")
+
+
+def test_dpo_pair_fits_a_phone(open_page: Any, http: str) -> None:
+    page = open_page(phone=True)
+    figure = live(page, http, "pair")
+    for policy in ("own", "shared"):
+        figure.get_by_label("Policy").select_option(policy)
+        fits(page, figure, 380)

@@ -1,0 +1,84 @@
+"""The interactive figure of the chapter on DPO, without a browser."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ppobook.preferences import dpo_loss
+from ppobook.teaching import figures
+from ppobook.teaching.figures import pair_moved
+
+REF, KIND = (0.40, 0.30, 0.18, 0.08, 0.03, 0.01), (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("pair", [(1, 0), (3, 1), (3, 5)])
+def test_descending_dpo_s_loss_leads_there(shared, pair):
+    """Gradient descent on the pair's loss, until it is so far apart, makes the same policy."""
+    ref = torch.tensor(REF, dtype=torch.float64)
+    kind = torch.tensor(KIND, dtype=torch.float64)
+    weights = torch.zeros(1 if shared else 6, dtype=torch.float64, requires_grad=True)
+    h = 0.0
+    while h < 2:
+        logp = (ref.log() + (weights * kind if shared else weights)).log_softmax(0)
+        sides = [logp[[y]] for y in pair], [ref[[y]].log() for y in pair]
+        h = (logp - ref.log())[pair[0]].item() - (logp - ref.log())[pair[1]].item()
+        loss, _ = dpo_loss(*sides[0], *sides[1], 0.3)
+        (slope,) = torch.autograd.grad(loss, weights)
+        weights = (weights - 0.3 * slope).detach().requires_grad_()
+    found = pair_moved(REF, KIND, pair, h, shared=shared)
+    assert found.probs == pytest.approx(logp.exp().detach().numpy(), abs=1e-9)
+    assert found.chosen - found.rejected == pytest.approx(h)
+    assert found.weight == pytest.approx(0.3 * (1 - found.choice))
+    assert found.choice == pytest.approx(1 / (1 + math.exp(-0.3 * h)))
+
+
+def test_shared_both_fall_once_the_policy_has_gone_past_the_pair():
+    step = 1e-4
+    for h in (0.0, 0.3, 1.0, 3.0):
+        before, after = (pair_moved(REF, KIND, (1, 0), x) for x in (h, h + step))
+        slope = (after.chosen - before.chosen) / step
+        assert slope == pytest.approx(1 - before.probs @ np.array(KIND), abs=1e-3)
+    far, own = pair_moved(REF, KIND, (1, 0), 6.0), pair_moved(REF, KIND, (1, 0), 6.0, shared=False)
+    assert far.rejected < far.chosen < 0 < own.chosen and own.rejected < 0
+
+
+def test_the_numbers_on_display_are_in_the_state():
+    figure = figures.dpo_pair(h=4.0, beta=1.0, shared=False)
+    found = pair_moved(REF, KIND, (1, 0), 4.0, shared=False, beta=1.0)
+    assert figure.state["moved"]["chosen"] == found.chosen and figure.state["moved"]["weight"] == found.weight
+    assert figure.state["moved"]["elsewhere"] == pytest.approx(found.probs[2:].sum())
+    assert len(json.dumps(figure.state)) < 3_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"h": 8.5}, "h must be a multiple of 0.1 from 0 to 8, got 8.5"),
+        ({"beta": 0.7}, "beta must be one of 0.1, 0.2, 0.3, 0.5, 1, 2, got 0.7"),
+    ],
+)
+def test_dpo_pair_refuses_what_no_slider_can_show(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.dpo_pair(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"ref_probs": (0.5, 0.6)}, "feature must have the shape of ref_probs"),
+        ({"ref_probs": (0.9, 0.9, 0.1, 0.1, 0.1, 0.1)}, "ref_probs must be positive and sum to 1"),
+        ({"pair": (1, 6)}, "pair must be two texts with different features"),
+        ({"pair": (2, 2)}, "pair must be two texts with different features"),
+        ({"beta": 0}, "beta must be a number above 0"),
+    ],
+)
+def test_pair_moved_refuses(changed, sentence):
+    arguments = {"ref_probs": REF, "feature": KIND, "pair": (1, 0), "h": 1.0} | changed
+    with pytest.raises(ValueError, match=sentence):
+        pair_moved(**arguments)
