@@ -17,7 +17,9 @@ pytestmark = pytest.mark.xdist_group("figures")
 
 def numbers_agree(figure: Locator) -> dict[str, Any]:
     """The numbers on display, which are those of the library."""
-    h, beta = (float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan") for name in ("h", "beta"))
+    h, beta = (
+        float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan") for name in ("h", "beta")
+    )
     pair = int(figure.locator("#pair").input_value())
     shared = figure.locator("#policy").input_value() == "shared"
     shown = all_held(figure)
