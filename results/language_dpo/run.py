@@ -1,29 +1,29 @@
 """The DPO family on the tiny language world: where log-probabilities go, and whose pairs they learn from.
 
-All begin with the policy after SFT. A pair is two completions of a prompt at temperature 1, and people's choice
-between them: Bradley and Terry's on gold, with a noise of 0.5. Each run takes 120 gradient steps on 32 pairs (KTO:
-64 completions, liked or not). The pairs are
+All begin with the policy after SFT. A pair is two completions of a prompt at temperature 1, and people's
+choice between them: Bradley and Terry's on gold, with a noise of 0.5. Each run takes 120 gradient steps on
+32 pairs (KTO: 64 completions, liked or not). The pairs are
 
 - 3,840 by the policy after SFT, each seen once;
 - the first 1,000 of these, seen almost four times, as in practice, where pairs are dear (`pairs` 1000);
 - 3,840 by the policy as it is at each step, each seen once (`data` "policy").
 
-One learning rate for all, and β 0.1 (SimPO, whose β is another thing: 2), were fixed on seeds 0 and 1, so that the
-effects can be seen within 120 steps. They are not tuned for each loss: this is no race, `language_methods` is one.
-Seeds 100 to 109, all reported.
+One learning rate for all, and β 0.1 (SimPO, whose β is another thing: 2), were fixed on seeds 0 and 1, so
+that the effects can be seen within 120 steps. They are not tuned for each loss: this is no race,
+`language_methods` is one. Seeds 100 to 109, all reported.
 
 Columns, before the first step and after every 30:
 
-- chosen, rejected: the mean of log π − log π_ref of both sides, on the first 500 of the 3,840 pairs by the policy
-  after SFT, in nats; h, their difference; chosen_fell, both_fell: in which share of these pairs the chosen side, or
-  both sides, lost probability;
-- mass_chosen, mass_rejected: the probability, mean over prompts, of all texts that stand in those 500 pairs as
-  chosen, and of those that stand there as rejected only;
-- accuracy, on 500 held-out pairs: the share whose side with the larger implicit reward is the one people chose
-  (SimPO's reward has no reference); longer: of held-out pairs of equal gold and unequal length, the share whose
-  longer side has the larger implicit reward;
-- of 256 fresh completions: gold, and what kind words and errors add to it; kind_words, over_3, the share with more
-  than three of them, kl, length, ended, entropy of a token, distinct_2;
+- chosen, rejected: the mean of log π − log π_ref of both sides, on the first 500 of the 3,840 pairs by the
+  policy after SFT, in nats; h, their difference; chosen_fell, both_fell: in which share of these pairs the
+  chosen side, or both sides, lost probability;
+- mass_chosen, mass_rejected: the probability, mean over prompts, of all texts that stand in those 500 pairs
+  as chosen, and of those that stand there as rejected only;
+- accuracy, on 500 held-out pairs: the share whose side with the larger implicit reward is the one people
+  chose (SimPO's reward has no reference); longer: of held-out pairs of equal gold and unequal length, the
+  share whose longer side has the larger implicit reward;
+- of 256 fresh completions: gold, and what kind words and errors add to it; kind_words, over_3, the share
+  with more than three of them, kl, length, ended, entropy of a token, distinct_2;
 - rung_1 … rung_6: what that many kind words add to log π − log π_ref of texts that are otherwise right.
 """
 
@@ -93,7 +93,7 @@ class Probes:
         logp = pair_logp(policy, self.pairs)
         chosen, rejected = (logp - self.ref).unbind(1)
         first = torch.tensor(self.first).view(2, -1)  # each distinct text once, as chosen where it ever was
-        mass = [(x.exp() * once).sum().item() / len(_WORLD.prompts) for x, once in zip(logp.unbind(1), first)]
+        mass = (logp.exp() * first.T).sum(dim=0) / len(_WORLD.prompts)
 
         pairs = self.further
         rewards = pair_logp(policy, pairs)
@@ -117,8 +117,8 @@ class Probes:
             "chosen_fell": (chosen < 0).float().mean().item(),
             "both_fell": ((chosen < 0) & (rejected < 0)).float().mean().item(),
             "h": (chosen - rejected).mean().item(),
-            "mass_chosen": mass[0],
-            "mass_rejected": mass[1],
+            "mass_chosen": mass[0].item(),
+            "mass_rejected": mass[1].item(),
             "accuracy": (0.5 + 0.5 * prefers).mean().item(),
             "longer": (0.5 + 0.5 * prefers * longer)[even].mean().item(),
             **{name: numbers[name] for name in ("gold", "length", "ended", "distinct_2")},

@@ -1,8 +1,8 @@
-"""One pair of texts that DPO moves apart: where the probability goes, if texts share what is learned or not."""
+"""One pair of texts that DPO moves apart: where probability goes, with a parameter for all and for each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
