@@ -8,9 +8,9 @@ choice between them: Bradley and Terry's on gold, with a noise of 0.5. Each run 
 - the first 1,000 of these, seen almost four times, as in practice, where pairs are dear (`pairs` 1000);
 - 3,840 by the policy as it is at each step, each seen once (`data` "policy").
 
-One learning rate for all, and β 0.1 (SimPO, whose β is another thing: 2), were fixed on seeds 0 and 1, so
-that the effects can be seen within 120 steps. They are not tuned for each loss: this is no race,
-`language_methods` is one. Seeds 100 to 109, all reported.
+One learning rate for all, and β 0.1 (SimPO, whose β is another thing: 2), were fixed with DPO and IPO on
+seeds 0 and 1, so that the effects can be seen within 120 steps. They are not tuned for each loss: this is no
+race, `language_methods` is one. Seeds 100 to 109, all reported.
 
 Columns, before the first step and after every 30:
 
@@ -159,7 +159,7 @@ if __name__ == "__main__":
         SETTINGS,
         seeds=FRESH,
         digits=4,
-        note="β and the learning rate were fixed on seeds 0 and 1; every seed reported.",
+        note="β and the learning rate were fixed with DPO and IPO on seeds 0 and 1; every seed reported.",
     )
     columns = ["chosen", "rejected", "both_fell", "h", "accuracy", "longer", "gold", "kl", "length"]
     summed_up(name, [*SETTINGS[0], "update"], columns)
