@@ -147,11 +147,11 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
     if beta not in _BETAS:
         raise ValueError(f"beta must be one of {', '.join(f'{b:g}' for b in _BETAS)}, got {beta!r}")
     shared = bool(shared)
-    apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 4.0, shared=which) for which in (True, False))
+    apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
         Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the pair,
         the text with 1 kind word is chosen over that with none. If kind words share one parameter and the
-        pair is 4 nats apart, the rejected text has fallen by {-apart.rejected:.1f} nats and the chosen one by
+        pair is 2 nats apart, the rejected text has fallen by {-apart.rejected:.1f} nats and the chosen one by
         {-apart.chosen:.1f}; texts that are in no pair have {1 - apart.probs[:2].sum():.0%} of the
         probability. If each text has a logit of its own, the chosen one has risen by {own.chosen:.1f} nats.
         Curves: both changes against the distance h.
@@ -188,30 +188,36 @@ def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
 def _still() -> Picture:
     from matplotlib.figure import Figure as Picture
 
-    picture = Picture(figsize=(style.WIDTH, 5.6))
+    picture = Picture(figsize=(style.WIDTH, 5.4))
     axes = picture.subplots(2, 2, sharey="row")
     for column, (title, shared) in enumerate((("own logits", False), ("one θ for all", True))):
         _draw_bars(axes[0, column], shared)
         axes[0, column].set_title(title)
         _draw_changes(axes[1, column], shared)
-    axes[0, 0].set_ylabel("probability, h = 4")
+    axes[0, 0].set_ylabel("probability, h = 2")
     axes[1, 0].set_ylabel("log π − log π_ref")
     return picture
 
 
 def _draw_bars(ax: Axes, shared: bool) -> None:
-    probs = pair_moved(_REF, _KIND, _PAIRS[0], 4.0, shared=shared).probs
+    probs = pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=shared).probs
     colours = [style.colour("bad"), style.colour("good"), *[style.colour("muted")] * 4]
     ax.bar(_KIND, probs, 0.7, color=colours)
     ax.bar(_KIND, _REF, 0.7, facecolor="none", edgecolor=style.colour("ink"), lw=1.4, ls=":")
-    ax.set(xlabel="kind words", ylim=(0, 1))
+    ax.set(xlabel="kind words", xticks=range(6), ylim=(0, 1))
     ax.grid(visible=False, axis="x")
 
 
 def _draw_changes(ax: Axes, shared: bool) -> None:
-    found = [pair_moved(_REF, _KIND, _PAIRS[0], h, shared=shared) for h in _HS]
-    ax.plot(_HS, [x.chosen for x in found], color=style.colour("good"), label="chosen")
-    ax.plot(_HS, [x.rejected for x in found], color=style.colour("bad"), label="rejected")
-    ax.axhline(0, color=style.colour("muted"), lw=1)
+    hs = _HS[:41]
+    found = [pair_moved(_REF, _KIND, _PAIRS[0], h, shared=shared) for h in hs]
+    for side, hue in (("chosen", "good"), ("rejected", "bad")):
+        y = [getattr(x, side) for x in found]
+        ax.plot(hs, y, color=style.colour(hue))
+        if not shared:
+            above = side == "chosen"
+            spot = (4, y[-1] + (0.4 if above else -0.6))
+            ink = style.colour(hue, "text")
+            ax.text(*spot, side, color=ink, ha="right", va="bottom" if above else "top", fontsize=12)
+    ax.axhline(0, color=style.colour("muted"), lw=1, zorder=0)
     ax.set(xlabel="h, in nats", ylim=(-16, 3))
-    style.label_curves(ax)
