@@ -1,0 +1,1 @@
+"""Answers to chapter 7's exercises."""
