@@ -1,0 +1,163 @@
+"""The diagnoses of chapter 7's clinic: what each name predicts, and which one is right.
+
+Which name is right is kept as a digest. What a name predicts is kept in the open: each is a few limits on the
+gauges, and a wrong name is answered with the first limit that the run breaks.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppobook.experiments import results
+
+from .. import Answer, Findings, Mistake, Property, Stop, numbers, words
+from . import CHAPTER
+
+CASES = "ABCDEFGH"
+# A name, and its meaning in words.
+FAULTS = {
+    "temperature": "the sampler has another temperature than the trainer",
+    "top-p": "the sampler leaves improbable words out, and the log-probabilities do not know it",
+    "shift": "the trainer reads each word's logits one column late",
+    "old-logp": "the old log-probabilities are computed again before each gradient step",
+    "mask-short": "the mask of the loss ends one token too early",
+    "mask-prompt": "the mask of the loss begins in the prompt",
+    "mask-padding": "padding is in the mask of the loss",
+    "kl-exchanged": "the two policies of the penalty are exchanged",
+    "no-price": "the penalty has a β of 0",
+    "reference-moves": "the reference is copied from the policy in each update",
+    "no-end": "the sampler does not know the id that ends a text",
+    "advantage-sign": "the advantages have the wrong sign",
+    "lr-high": "the learning rate is far too high",
+}
+
+# What a gauge is called in a message.
+GAUGES = {
+    "first off": "off in the first update",
+    "gap": "the mean of entropy less surprise",
+    "extra": "the mean of cells less length",
+    "first kl": "kl in the first update",
+    "last kl": "kl in the last five updates",
+    "first ended": "ended in the first update",
+    "first length": "length in the first update",
+    "gain": "what the reward gained from the first five updates to the last five",
+    "rise": "how far the reward rose above that of the first five updates",
+    "fall": "how far the reward fell from its highest to the last update",
+    "clip": "the mean clip_fraction",
+    "approx": "the mean approx_kl",
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A gauge from `low` to `high`."""
+
+    gauge: str
+    low: float = -np.inf
+    high: float = np.inf
+
+    def broken(self, seen: Mapping[str, float]) -> bool:
+        return not self.low <= seen[self.gauge] <= self.high
+
+
+SAME = Limit("first off", high=0.01)  # before the first step every ratio is 1
+KNOWN = Limit("gap", -0.05, 0.05)  # what was drawn is as surprising as the policy says
+COUNTED = Limit("extra", -0.05, 0.05)  # one cell a token
+EXPECTED = {
+    "temperature": [Limit("first off", 0.05, 0.5), Limit("gap", low=0.05)],
+    "top-p": [SAME, Limit("gap", low=0.05)],
+    "shift": [Limit("first off", low=0.5)],
+    "old-logp": [SAME, Limit("clip", high=0.0)],
+    "mask-short": [Limit("extra", -1.05, -0.5)],
+    "mask-prompt": [Limit("extra", 2.5, 3.5)],
+    "mask-padding": [Limit("extra", low=0.5), Limit("first off", low=0.5)],
+    "kl-exchanged": [SAME, KNOWN, COUNTED, Limit("last kl", low=20), Limit("fall", low=0.3)],
+    "no-price": [SAME, KNOWN, COUNTED, Limit("last kl", low=10), Limit("fall", high=0.3)],
+    "reference-moves": [Limit("last kl", -0.01, 0.01)],
+    "no-end": [Limit("first ended", high=0.05), Limit("first length", low=23.9)],
+    "advantage-sign": [Limit("gain", high=-0.3), Limit("rise", high=0.2)],
+    "lr-high": [SAME, Limit("approx", low=0.1)],
+}
+
+RIGHT = {
+    "A": "af52db16a62c72cd",
+    "B": "8fba389e46bf4cc3",
+    "C": "13af46f0655acf88",
+    "D": "b5af311252a9fa06",
+    "E": "8403a50392aa618e",
+    "F": "5ca745916f3e00b9",
+    "G": "4c70cb8b18103677",
+    "H": "cf5250708dcb4e20",
+}
+
+
+def digest(case: str, name: str) -> str:
+    return hashlib.sha256(f"clinic on tokens: case {case} is {name}".encode()).hexdigest()[:16]
+
+
+@functools.cache
+def gauges() -> dict[str, dict[str, float]]:
+    """The gauges of each case, "healthy" among them: medians over the seeds."""
+    found = {}
+    for case, runs in results("language_clinic").groupby("case"):
+        rows = []
+        for _, run in runs.groupby("seed"):
+            reward = run["reward"].rolling(3, min_periods=1).mean()
+            rows.append(
+                {
+                    "first off": run["off"].iloc[0],
+                    "gap": (run["entropy"] - run["surprise"]).mean(),
+                    "extra": (run["cells"] - run["length"]).mean(),
+                    "first kl": run["kl_reference"].iloc[0],
+                    "last kl": run["kl_reference"].iloc[-5:].mean(),
+                    "first ended": run["ended"].iloc[0],
+                    "first length": run["length"].iloc[0],
+                    "gain": run["reward"].iloc[-5:].mean() - run["reward"].iloc[:5].mean(),
+                    "rise": reward.max() - run["reward"].iloc[:5].mean(),
+                    "fall": reward.max() - reward.iloc[-1],
+                    "clip": run["clip_fraction"].mean(),
+                    "approx": run["approx_kl"].mean(),
+                }
+            )
+        found[str(case)] = {gauge: float(np.median([row[gauge] for row in rows])) for gauge in GAUGES}
+    return found
+
+
+def _mistake(case: str, name: str, tally: str) -> Mistake:
+    """The first limit that speaks against a wrong name: every one has such a limit."""
+    seen, healthy = gauges()[case], gauges()["healthy"]
+    gauge = next(limit.gauge for limit in EXPECTED[name] if limit.broken(seen))
+    said = f"{tally}. In case {case}, {GAUGES[gauge]} is {numbers(seen[gauge])}"
+    return Mistake(FAULTS[name], said=f"{said}; in the healthy runs it is {numbers(healthy[gauge])}")
+
+
+@CHAPTER.check("token-clinic", section="sec-rlhf-masks")
+def token_clinic(answer: Answer) -> Findings:
+    given = answer()
+    if not isinstance(given, Mapping) or not given:
+        wanted = 'a dict with a name for each case, such as {"A": "lr-high"}'
+        raise Stop("returned", "wrong type", f"wanted {wanted}, got {words(given)}.")
+    names: dict[str, str] = {}
+    for key, value in given.items():
+        case, name = str(key).strip().upper(), str(value).strip().lower()
+        if case not in CASES or len(case) != 1:
+            raise Stop("returned", "no such case", f"the cases are {', '.join(CASES)}, got {words(key)}.")
+        if name not in FAULTS:
+            raise Stop(
+                "returned", "not on the list", f"case {case}: {words(value)} is not a name of the list."
+            )
+        names[case] = name
+    right = {case: digest(case, name) == RIGHT[case] for case, name in names.items()}
+    marks = {case: "✓" if right.get(case) else "✗" if case in names else "–" for case in CASES}
+    tally = " ".join(f"{case}{mark}" for case, mark in marks.items())
+    for case in sorted(names):
+        if not right[case]:
+            yield _mistake(case, names[case], tally)
+    yield Property("all eight cases have a name", len(names) == len(CASES), tally)
+    for case in sorted(names):
+        yield Property(f"{case}: {FAULTS[names[case]]}", True)
