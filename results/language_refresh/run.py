@@ -11,9 +11,11 @@ token's value), without a KL penalty, so that nothing but the reward model can p
 
 "at once" and "refreshed" have equally many labelled pairs and gradient steps of the reward model. What
 differs is whose completions the labels are about. "many" has three times the labels that it began with, and
-one pass over the new ones. After each training the rewards are put back on the common scale, of standard
-deviation 1 on the policy after SFT (`language_chain/shared.py`), so that the critic's targets keep their
-unit, as β would if there were one; before it, back to the scale of log-odds, which the loss assumes.
+one pass over the new ones. And "frozen" once more with a small β, which needs no further labels.
+
+After each training the rewards are put back on the common scale, of standard deviation 1 on the policy after
+SFT (`language_chain/shared.py`), so that the critic's targets keep their unit; before it, back to the scale
+of log-odds, which the loss assumes.
 
 `order` is the reward model's accuracy among the policy's completions of that moment: of pairs of the same
 prompt whose gold differs, the share that it ranks as gold does. `fresh_accuracy` is that on the new noisy
@@ -57,8 +59,10 @@ POOLING = "last"
 UPDATES, LOOKS, LR = 45, 5, 3e-4
 PAIRS, EVERY = 1500, 15
 EPOCHS, JUDGE_LR = 3, 1e-3
-BETA = 0.0
-SETTINGS = [{"judge": how, "kl_coef": BETA} for how in ("frozen", "at once", "many", "refreshed")]
+SETTINGS = [
+    {"judge": how, "kl_coef": beta}
+    for how, beta in (("frozen", 0.0), ("refreshed", 0.0), ("at once", 0.0), ("frozen", 0.03), ("many", 0.0))
+]
 
 
 class Refreshed(IterativePPO):
