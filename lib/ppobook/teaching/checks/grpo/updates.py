@@ -1,0 +1,275 @@
+"""The check of a whole update: what happens to the weights, and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
+from ..descent import GradientDescent
+from ..probes import Problem, agrees, random_problems
+from . import CHAPTER, probabilities
+
+
+class _Batch:
+    """Completions of some prompts by a table of logits, [prompts, columns, words], and who updates it.
+
+    The log-probabilities are nan in the padding.
+    """
+
+    def __init__(
+        self, logits: np.ndarray, tokens: np.ndarray, mask: np.ndarray, gap: np.ndarray, rate: float
+    ) -> None:
+        self.logits = torch.tensor(logits, dtype=torch.float32, requires_grad=True)
+        self.before = logits
+        self.tokens, self.mask = torch.tensor(tokens), torch.tensor(mask)
+        self.prompt = torch.arange(len(tokens)) // (len(tokens) // len(logits))
+        self.optimizer = GradientDescent(self.logits, rate)
+        self.ref_logp = self.logp().detach() + torch.tensor(gap, dtype=torch.float32)
+        self.calls = 0
+
+    def logp(self) -> Tensor:
+        every = torch.log_softmax(self.logits, dim=-1)[self.prompt]
+        taken = every.gather(-1, self.tokens[..., None])[..., 0]
+        return torch.where(self.mask, taken, torch.nan)
+
+    def logp_of(self) -> Tensor:
+        """log π of each token under the present weights."""
+        self.calls += 1
+        return self.logp()
+
+    def run(
+        self, answer: Answer, rewards: Any, size: int, eps: float, beta: float, epochs: int
+    ) -> np.ndarray:
+        """The losses that are reported."""
+        given = (
+            self.logp_of,
+            self.optimizer,
+            self.ref_logp.clone(),
+            torch.tensor(rewards, dtype=torch.float32),
+        )
+        back = answer(*given, self.mask.clone(), size, eps, beta, epochs)
+        if back is None or isinstance(back, str | dict) or (isinstance(back, list | tuple) and not back):
+            raise Stop(
+                "returned", "no losses", f"a list with one loss a step must come back, got {words(back)}."
+            )
+        if isinstance(back, list | tuple):
+            back = [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in back]
+        if np.ndim(back) == 1 and len(back) != epochs and len(self.optimizer.felt) == epochs:
+            raise Mistake("not one loss a step", came=len(back), epochs=epochs)
+        return as_array(back, (epochs,), "the losses", finite=False)
+
+    @property
+    def moved(self) -> np.ndarray:
+        return np.asarray(self.logits.detach().double().numpy() - self.before)
+
+
+# How hard a token is pushed, from log π − log π_old and log π_ref − log π.
+Push = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _steps(batch: _Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
+    """Where the logits go if each token is pushed like this, and a completion's pushes are averaged."""
+    logits, tokens = batch.before.copy(), batch.tokens.numpy()
+    rows, columns = np.nonzero(batch.mask.numpy())
+    prompts, taken = batch.prompt.numpy()[rows], tokens[rows, columns]
+    lengths = batch.mask.sum(1).numpy()[rows]
+    ref = batch.ref_logp.double().numpy()[rows, columns]
+
+    def logp(table: np.ndarray) -> np.ndarray:
+        return np.log(probabilities(table))[prompts, columns, taken]
+
+    old = logp(logits)
+    for _ in range(epochs):
+        now, pi = logp(logits), probabilities(logits)
+        slope = np.zeros(logits.shape)
+        pushes = zip(prompts, columns, taken, push(now - old, ref - now), lengths, strict=True)
+        for p, t, word, weight, length in pushes:
+            slope[p, t] += weight / length / len(tokens) * ((np.arange(logits.shape[-1]) == word) - pi[p, t])
+        logits = logits + rate * slope
+    return logits - batch.before
+
+
+@CHAPTER.check("grpo-update", section="sec-grpo-code")
+def grpo_update(answer: Answer) -> Findings:
+    tokens = np.array([[0, 1, 2], [1, 1, 0], [2, 0, 1], [0, 2, 2], [1, 0, 0], [2, 2, 1]])
+    mask = np.arange(3) < np.array([3, 2, 1, 3, 1, 2])[:, None]
+    rewards = np.array([1.0, 0, 0, 40, 10, 10])
+    logits = np.array([[[0.3, -0.2, 0.1]] * 3, [[0.0, 0.4, -0.1]] * 3])
+    size, groups = 3, rewards.reshape(2, 3)
+
+    def made(rate: float = 0.2, gap: Any = 0.0) -> _Batch:
+        return _Batch(logits, tokens, mask, np.broadcast_to(gap, mask.shape), rate)
+
+    one, three, short = made(), made(), made()
+    first = one.run(answer, rewards, size, 0.2, 0.0, 1)
+    if one.optimizer.felt == [0.0]:
+        yield Mistake("old_logp is not detached")
+    losses = three.run(answer, rewards, size, 0.2, 0.0, 3)
+    short.run(answer, rewards, size, 0.2, 0.0, 5)
+    worth = ((groups - groups.mean(1, keepdims=True)) / (groups.std(1, ddof=1, keepdims=True) + 1e-4)).ravel()
+    rows = np.nonzero(mask)[0]
+
+    def step(a: np.ndarray) -> np.ndarray:
+        return _steps(made(), lambda r, _: a[rows], 0.2, 1)
+
+    right = step(worth)
+    whole, within = rewards - rewards.mean(), (groups - groups.mean(1, keepdims=True)).ravel()
+    taken = len(three.optimizer.felt), len(short.optimizer.felt)
+    yield from recognise(
+        one.moved,
+        {
+            "the weights are left as they were": not one.moved.any(),
+            "one step, whatever epochs says": taken == (1, 1),
+            "epochs is not the number of steps": taken != (3, 5),
+            "it goes uphill": -right,
+            "the rewards themselves are the advantages": step(rewards),
+            "all prompts are one group": either(
+                *(step(x) for x in (whole, whole / rewards.std(), whole / rewards.std(ddof=1)))
+            ),
+            "every second one, not its neighbours": step(
+                (
+                    (rewards.reshape(3, 2) - rewards.reshape(3, 2).mean(0))
+                    / rewards.reshape(3, 2).std(0, ddof=1)
+                ).ravel()
+            ),
+            "not divided by the deviation": step(within),
+        },
+        taken=taken,
+    )
+    # Long steps, without a KL: old and new policy soon differ, and some tokens fall silent.
+    many = made(1.0)
+    reported = many.run(answer, rewards, size, 0.2, 0.0, 6)
+
+    def clipped(log_ratio: np.ndarray, _: np.ndarray) -> np.ndarray:
+        a, ratio = worth[rows], np.exp(log_ratio)
+        return np.where(((a > 0) & (ratio > 1.2)) | ((a < 0) & (ratio < 0.8)), 0.0, ratio * a)
+
+    added = made(0.05)
+    added.run(answer, rewards, size, 0.2, 0.0, 2)
+    single = _steps(made(), clipped, 0.05, 1)
+    went = float(np.abs(added.moved).max() / np.abs(single).max())
+    narrow = made(1.0)
+    narrow.run(answer, rewards, size, 0.05, 0.0, 6)
+    yield from recognise(
+        many.moved,
+        {
+            "the gradients are not zeroed between the steps": went > 2.5,
+            "each step takes every ratio for 1": _steps(made(), lambda r, _: worth[rows], 1.0, 6),
+            "nothing is clipped": _steps(made(), lambda r, _: np.exp(r) * worth[rows], 1.0, 6),
+            "eps is not used": close(narrow.moved, many.moved),
+        },
+        went=went,
+    )
+    # And a reference that likes some tokens better and some less, with rewards that are all equal.
+    likes = np.array([0.7, -0.4, 0.3])
+    away, twice, behind = made(gap=likes), made(gap=likes), made(gap=likes)
+    away.run(answer, np.ones(6), size, 0.2, 1.0, 1)
+    twice.run(answer, np.ones(6), size, 0.2, 2.0, 1)
+    behind.run(answer, rewards, size, 0.2, 0.0, 1)
+
+    def priced(push: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return _steps(made(gap=likes), lambda _, x: push(x), 0.2, 1)
+
+    toward = priced(lambda x: np.exp(x) - 1)
+    to_reference = _steps(made(gap=likes), lambda _, x: clipped(-x, x), 0.2, 1)
+    yield from recognise(
+        away.moved,
+        {
+            "the reference stands in for the old policy": close(behind.moved, to_reference),
+            "there is no KL in the loss": 0,
+            "the KL is subtracted": -toward,
+            "the KL is exchanged": priced(lambda x: 1 - np.exp(-x)),
+            "k1, which has no gradient on average": either(priced(np.ones_like), -priced(np.ones_like)),
+            "k2, half the square": either(priced(lambda x: x), priced(lambda x: 2 * x)),
+            "kl_coef is not used": close(away.moved, twice.moved),
+        },
+    )
+    yield Property(
+        "what is reported is the loss before each step",
+        close(first[0], -float(np.mean(worth)), 1e-3) and abs(first[0]) < 1e-3 and np.isfinite(losses).all(),
+        f"before the first step each ratio is 1 and the loss the mean of −A, 0; reported is {first[0]:.4g}",
+    )
+    yield Property(
+        "from step to step the loss falls",
+        bool(losses[0] > losses[1] > losses[2]),
+        f"of three steps it is {numbers(losses)}",
+    )
+    yield Property(
+        "tokens fall silent a little past the clip",
+        close(many.moved, _steps(made(), clipped, 1.0, 6), 1e-3),
+        f"six long steps moved the logits by up to {np.abs(many.moved).max():.3g}, to a loss of "
+        f"{numbers(reported[-1])}",
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        prompts, size, columns = int(rng.integers(1, 4)), int(rng.choice([2, 3, 5])), int(rng.integers(1, 4))
+        shape = prompts * size, columns
+        rewards = rng.choice([0.1, 1, 10]) * rng.normal(size=shape[0])
+        if rng.random() < 0.4:
+            rewards = (rewards > 0).astype(float)
+        return {
+            "logits": rng.normal(size=(prompts, columns, 3)),
+            "tokens": rng.integers(3, size=shape),
+            "mask": np.arange(columns) < rng.integers(1, columns + 1, size=(shape[0], 1)),
+            "gap": 0.3 * rng.normal(size=shape),
+            "rewards": rewards,
+            "group_size": size,
+            "clip_eps": float(rng.choice([0.1, 0.2, 0.5])),
+            "kl_coef": float(rng.choice([0, 0.04, 1])),
+            "epochs": int(rng.integers(1, 5)),
+            "rate": float(rng.choice([0.1, 1.0])),
+        }
+
+    def run(*given: Any) -> np.ndarray:
+        *table, rewards, size, eps, beta, epochs, rate = (
+            np.asarray(x) if isinstance(x, Tensor) else x for x in given
+        )
+        batch = _Batch(*table, rate)
+        reported = batch.run(answer, rewards, size, eps, beta, epochs)
+        return np.append(batch.moved.ravel(), reported)
+
+    def slow(p: Problem) -> np.ndarray:
+        """Each step by differences of the loss, logit by logit."""
+        logits, losses, change = p.logits.copy(), [], 1e-5
+        prompt = np.arange(len(p.tokens)) // p.group_size
+
+        def logp(table: np.ndarray, b: int, t: int) -> float:
+            return float(np.log(probabilities(table[prompt[b], t]))[p.tokens[b, t]])
+
+        def advantage(b: int) -> float:
+            group = [float(r) for r, q in zip(p.rewards, prompt, strict=True) if q == prompt[b]]
+            variance = sum((x - y) ** 2 for x in group for y in group) / (2 * len(group) * (len(group) - 1))
+            return (float(p.rewards[b]) - sum(group) / len(group)) / (variance**0.5 + 1e-4)
+
+        worth = [advantage(b) for b in range(len(p.tokens))]
+        places = [[t for t in range(p.tokens.shape[1]) if p.mask[b, t]] for b in range(len(p.tokens))]
+        old = {(b, t): logp(p.logits, b, t) for b, row in enumerate(places) for t in row}
+
+        def loss(table: np.ndarray) -> float:
+            total = 0.0
+            for b, row in enumerate(places):
+                for t in row:
+                    now = logp(table, b, t)
+                    r, x = np.exp(now - old[b, t]), old[b, t] + float(p.gap[b, t]) - now
+                    inside = sorted([1 - p.clip_eps, r, 1 + p.clip_eps])[1]
+                    term = -min(r * worth[b], inside * worth[b]) + p.kl_coef * (np.exp(x) - 1 - x)
+                    total += term / len(row) / len(places)
+            return total
+
+        for _ in range(p.epochs):
+            losses.append(loss(logits))
+            slope = np.zeros(logits.shape)
+            for where in np.ndindex(logits.shape):
+                bump = np.zeros(logits.shape)
+                bump[where] = change
+                slope[where] = (loss(logits + bump) - loss(logits - bump)) / (2 * change)
+            logits = logits - p.rate * slope
+        return np.append((logits - p.logits).ravel(), losses)
+
+    problems = random_problems(draw, 8)
+    yield agrees(run, slow, problems, what="(how the logits moved, the losses)", arrays=True, tolerance=2e-3)
