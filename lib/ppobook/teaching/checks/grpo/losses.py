@@ -45,8 +45,16 @@ def _policy_findings(call: Loss) -> Findings:
         },
     )
 
-    # At the tokens every ratio is 1; in the padding it is e.
-    logp, old = np.full((2, COLUMNS), -1.0), np.where(MASK, -1.0, -2.0)
+    def objective(ratio: float, advantage: float, eps: float = 0.2) -> float:
+        back = call(*_one_token(ratio), leaf([advantage]), torch.ones(1, 1, dtype=torch.bool), eps)
+        return -float(as_array(back, (), "your loss", finite=False))
+
+    both = leaf([[-1 + np.log(1.19), -1 - np.log(1.19)]]), leaf([[-1.0, -1]])
+    two = -float(as_array(call(*both, leaf([1.0]), torch.ones(1, 2, dtype=torch.bool), 0.2), (), "your loss"))
+    single = objective(1.1, 1.0)
+    yield from recognise(two, {"one ratio for the whole completion": close(two, 1) and close(single, 1.1)})
+    # Every ratio is 1, in the padding too.
+    logp, old = np.full((2, COLUMNS), -1.0), np.full((2, COLUMNS), -1.0)
     given = leaf(logp), leaf(old), leaf([6.0, -2.0])
     felt, by_old, by_worth = gradients(call(*given, torch.tensor(MASK), 0.2), *given)
     kept = felt[MASK]
@@ -64,7 +72,6 @@ def _policy_findings(call: Loss) -> Findings:
             "padding is pushed too": bool(felt[~MASK].any()),
             "the first token is left out": bool(felt[1, 0] == 0 != felt[1, 1]),
             "the last token is left out": bool(felt[1, 3] == 0 != felt[1, 1]),
-            "a reward, not a loss": bool(kept[0] > 0 > kept[2]),
             "a mean over all tokens": close(kept, spread(-1, 1 / 3)),
             "the mean is over the padded length": close(kept, spread(-0.6, 0.2)),
             "the length is not divided by": close(kept, spread(-3, 1)),
@@ -75,10 +82,6 @@ def _policy_findings(call: Loss) -> Findings:
         short=kept[0],
         last=felt[1, 3],
     )
-
-    def objective(ratio: float, advantage: float, eps: float = 0.2) -> float:
-        back = call(*_one_token(ratio), leaf([advantage]), torch.ones(1, 1, dtype=torch.bool), eps)
-        return -float(as_array(back, (), "your loss", finite=False))
 
     got = np.array([objective(r, a) for r, a in zip(RATIOS, SIGNS, strict=True)])
     box = np.clip(RATIOS, 0.8, 1.2)
@@ -104,9 +107,6 @@ def _policy_findings(call: Loss) -> Findings:
         good=got[:5],
         bad=got[5:],
     )
-    both = leaf([[-1 + np.log(1.5), -1 - np.log(1.5)]]), leaf([[-1.0, -1]])
-    two = -float(as_array(call(*both, leaf([1.0]), torch.ones(1, 2, dtype=torch.bool), 0.2), (), "your loss"))
-    yield from recognise(two, {"one ratio for the whole completion": 1.0})
     yield from _with_holes(lambda new, old, mask: call(new, old, leaf([6.0, -2.0]), mask, 0.2))
     yield Property(
         "a good token counts in full until 1 + ε, a bad one at least 1 − ε",
@@ -184,7 +184,7 @@ def _kl_findings(call: Loss) -> Findings:
         logp, ref = leaf(np.full(gaps.shape, -1.0)), leaf(-1 - gaps)
         old = torch.full(gaps.shape, -1 - BEFORE)
         back = call(logp, old, ref, torch.zeros(len(gaps)), torch.tensor(mask), 0.2, kl_coef)
-        value = float(as_array(back, (), "your loss", finite=False))
+        value = float(as_array(back, (), "your loss"))
         if not isinstance(back, Tensor) or not back.requires_grad:
             return value, np.zeros(gaps.shape), np.zeros(gaps.shape)
         return value, *gradients(back, logp, ref)

@@ -16,7 +16,7 @@ from . import CHAPTER
 @CHAPTER.check("pass-at-k", section="sec-grpo-verifiable")
 def pass_at_k(answer: Answer) -> Findings:
     def ask(n: int, c: int, k: int) -> float:
-        return float(as_array(answer(n, c, k), (), "pass@k", finite=False))
+        return float(as_array(answer(n, c, k), (), "pass@k", finite=n < 100))
 
     # Ten samples, three or one or none or nine of them right.
     cases = ((10, 3, 4), (10, 1, 4), (10, 0, 4), (10, 9, 4), (10, 3, 1))
@@ -103,6 +103,11 @@ def hunt_rule(answer: Answer) -> Findings:
             "a right answer is not paid": min(plain) <= 0,
             "a right answer is not paid where work stands before it": min(worked) <= 0,
             "another number than 1 is paid": not close(plain, np.ones(5)),
+            "something is paid for the form": max(
+                paid("3 + 4", x) for x in ("answer", "answer x", "answer answer")
+            )
+            > 0,
+            "a wrong sum is paid": max(paid("3 + 4", f"answer {x}") for x in (3, 4, 8, 34, 12, 0)) > 0,
             "a list of all numbers is paid": max(
                 paid("3 + 4", all_of_them), paid("3 + 4", f"answer {all_of_them}")
             )
@@ -120,11 +125,6 @@ def hunt_rule(answer: Answer) -> Findings:
             "the first answer counts, not the last": paid("3 + 4", "answer 7 no wait answer 8") > 0
             or second <= 0,
             "a text without an end is paid": paid("3 + 4", "answer 7", ended=False) > 0,
-            "a wrong sum is paid": max(paid("3 + 4", f"answer {x}") for x in (3, 4, 8, 34, 12, -7, 0)) > 0,
-            "something is paid for the form": max(
-                paid("3 + 4", x) for x in ("answer", "answer x", "answer answer")
-            )
-            > 0,
             "an empty text is paid": max(paid("0 + 0", x) for x in ("", " ", "answer")) > 0,
         },
         plain=plain,

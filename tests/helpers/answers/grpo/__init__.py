@@ -1,0 +1,1 @@
+"""Answers to chapter 8's exercises."""
