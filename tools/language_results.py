@@ -124,8 +124,8 @@ def controls() -> str:
     every = pd.concat([free, peaks("language_overoptimisation_controls", "control")])
     for pooling in POOLINGS:
         for control, named in names.items():
-            runs = every[(every["pooling"] == pooling) & (every["control"] == control)]
-            rows.append((POOLINGS[pooling], named, *_over(runs)))
+            if len(runs := every[(every["pooling"] == pooling) & (every["control"] == control)]):
+                rows.append((POOLINGS[pooling], named, *_over(runs)))
     return _markdown(rows[1:], head=rows[0], left=2)
 
 

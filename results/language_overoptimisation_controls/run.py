@@ -5,7 +5,8 @@ same KL differs with β. Is that the penalty, or that without one a policy gets 
 steps? Gao, Schulman and Hilton 2023 find that a penalty acts like stopping early, at another size.
 
 *Ends*: 1 standard deviation of the reward is taken off a completion that has no end of sequence, TRL's
-missing_eos_penalty. Are missing ends what the reward model is wrong about?
+missing_eos_penalty. Are missing ends what the reward model is wrong about? Only with the sum over tokens:
+with the last token's reward most texts end in any case.
 
 All else is as there, seeds too, and every one is reported; the two settings were fixed before they ran.
 """
@@ -24,7 +25,8 @@ CONTROLS = {
     "slow": {"lr": LR / 3, "updates": 2 * UPDATES},
     "ends": {"lr": LR, "updates": UPDATES, "truncation": "penalty", "missing_eos_penalty": 1.0},
 }
-SETTINGS = [{"pooling": pooling, "control": control} for control in CONTROLS for pooling in POOLINGS]
+SETTINGS = [*({"pooling": pooling, "control": "slow"} for pooling in POOLINGS)]
+SETTINGS += [{"pooling": "sum", "control": "ends"}]
 
 
 def one(seed: int, pooling: str, control: str) -> list[dict]:

@@ -2,10 +2,10 @@
 
 The usual ones, of 3,000 pairs and width 64, are in `results/language_ladder` and, with PPO at the same β, in
 `results/language_overoptimisation`, whose looks are at the same updates; `usual` takes them from there. Here
-are reward models with fewer pairs, with more, and a narrow one, that read the last token, as the field's do;
-and with few pairs one that sums over tokens. All learn from pairs by the same policy, fewer pairs being the
-first of more. Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with
-9,000 about once.
+are reward models with fewer pairs, with more, and a narrow one. They sum over tokens, as at this β policies on
+the usual ones of that kind part most. All learn from pairs by the same policy, fewer pairs being the first of
+more. Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with 9,000 about
+once.
 
 Rewards are on one scale (`language_chain/shared.py`), for else one β would hold each policy differently.
 Some reward models still lead further away than others, so they are compared at the same KL as well. The
@@ -44,10 +44,7 @@ from language_overoptimisation.run import LR
 UPDATES, LOOKS = 40, 8
 BETA = 0.1
 SETTINGS = [
-    {"pooling": "last", **USUAL, "pairs": 300},
-    {"pooling": "sum", **USUAL, "pairs": 300},
-    {"pooling": "last", **USUAL, "width": 16},
-    {"pooling": "last", **USUAL, "pairs": 9000},
+    {"pooling": "sum", **USUAL, **changed} for changed in ({"pairs": 300}, {"pairs": 9000}, {"width": 16})
 ]
 OF_THE_MODEL = ["accuracy", "agreement", "calibration_error", "scale"]
 
