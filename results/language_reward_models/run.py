@@ -3,8 +3,9 @@
 The usual ones, of 3,000 pairs and width 64, are in `results/language_ladder` and, with PPO at the same β, in
 `results/language_overoptimisation`, whose looks are at the same updates; `usual` takes them from there. Here
 are reward models with fewer pairs, with more, and a narrow one. They sum over tokens, since policies on usual
-ones that do part most at this β. All learn from pairs by the same policy, fewer pairs being the first of more.
-Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with 9,000 about once.
+ones that do part most at this β. All learn from pairs by the same policy, fewer pairs being the first
+of more. Batches and updates are the same for all, so with 300 pairs each is seen 32 times and with 9,000
+about once.
 
 Rewards are on one scale (`language_chain/shared.py`), for else one β would hold each policy differently.
 Some reward models still lead further away than others, so they are compared at the same KL as well. The
