@@ -26,7 +26,7 @@ sys.path.append(str(RESULTS))  # where the experiments are
 PAGE = ROOT / "reference" / "language_results.md"
 FIGURE = "language_overoptimisation/gold.svg"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
-POOLINGS = {"last": "the last token's", "sum": "the sum over tokens"}
+POOLINGS = {"last": "last token", "sum": "sum"}  # what a reward model reads
 # What gold is made of, and what the page calls it.
 PARTS_OF_GOLD = {
     "kind": "kind words",
@@ -101,7 +101,9 @@ LEVELS = (0.5, 1, 2, 4, 8, 16)
 
 
 def overoptimisation() -> str:
-    rows = [("reward", "β", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")]
+    rows = [
+        ("reward of", "β", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")
+    ]
     rows[0] += ("length", "ended, %", "gold fell, seeds")
     for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
         rows.append((POOLINGS[pooling], f"{beta:g}", *_over(runs)))
@@ -111,12 +113,21 @@ def overoptimisation() -> str:
 def _over(runs: pd.DataFrame) -> tuple[str, ...]:
     digits = {"peak": 2, "kl_at_peak": 1, "gold": 2, "proxy": 1, "held_out": 1, "kl": 1, "length": 1}
     cells = [_mean(runs[name], some) for name, some in digits.items()]
-    return (*cells, _mean(100 * runs["ended"], 0), f"{int(runs['fell'].sum())} of {len(runs)}")
+    return (*cells, _share(runs["ended"]), f"{int(runs['fell'].sum())} of {len(runs)}")
 
 
 def controls() -> str:
     rows = [
-        ("reward", "control", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")
+        (
+            "reward of",
+            "control",
+            "peak of gold",
+            "KL there",
+            "gold in the end",
+            "proxy",
+            "held-out judge",
+            "KL",
+        )
     ]
     rows[0] += ("length", "ended, %", "gold fell, seeds")
     names = {"none": "none", "slow": "slower", "ends": "missing ends cost 1"}
@@ -131,7 +142,7 @@ def controls() -> str:
 
 def same_kl() -> str:
     found = at_the_same_kl(["gold"])
-    rows = [("reward", "", *(f"KL {level:g}" for level in LEVELS))]
+    rows = [("reward of", "", *(f"KL {level:g}" for level in LEVELS))]
     for (pooling, who), some in found.groupby(["pooling", "who"], sort=False):
         rows.append((POOLINGS[pooling], who, *_at_levels(some, "gold", LEVELS)))
     return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
@@ -149,7 +160,12 @@ def _at_levels(some: pd.DataFrame, column: str, levels: Iterable[float]) -> list
 def parts() -> str:
     """Why gold fell: what each of its parts adds to it, at the peak and in the end."""
     rows = [
-        ("reward", "β", *(f"{named}: peak, end" for named in PARTS_OF_GOLD.values()), "kind words in the end")
+        (
+            "reward of",
+            "β",
+            *(f"{named}: peak, end" for named in PARTS_OF_GOLD.values()),
+            "kind words in the end",
+        )
     ]
     for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
         if beta in BETAS_BY_SEED:
@@ -161,7 +177,7 @@ def parts() -> str:
 
 
 def gauges() -> str:
-    rows = [("reward", "β", "entropy of a token, nats", "distinct bigrams, %", "length", "ended, %")]
+    rows = [("reward of", "β", "entropy of a token, nats", "distinct bigrams, %", "length", "ended, %")]
     start = table_of("language_overoptimisation").query("update == 0 and kl_coef == 0 and pooling == 'last'")
     for named, beta, runs in [
         ("after SFT", "", start),
@@ -171,7 +187,7 @@ def gauges() -> str:
         ),
     ]:
         cells = [_mean(runs["entropy"]), _mean(100 * runs["distinct_2"], 1), _mean(runs["length"], 1)]
-        rows.append((named, beta, *cells, _mean(100 * runs["ended"], 0)))
+        rows.append((named, beta, *cells, _share(runs["ended"])))
     return _markdown(rows[1:], head=rows[0], left=2)
 
 
@@ -179,7 +195,7 @@ def texts() -> str:
     """What the policies of one seed write to one prompt."""
     found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
     first = found[0]["prompt"]
-    rows = [("reward", "β", "text", "proxy", "gold")]
+    rows = [("reward of", "β", "text", "proxy", "gold")]
     for one in found:
         if one["prompt"] == first:
             beta = "SFT" if one["kl_coef"] is None else f"{one['kl_coef']:g}"
@@ -217,7 +233,7 @@ def ladder() -> str:
 
 def judges() -> str:
     """What the usual reward models are as a whole."""
-    rows = [("reward", "learned from", "standard deviation as learned", "accuracy, true order, %")]
+    rows = [("reward of", "learned from", "standard deviation as learned", "accuracy, true order, %")]
     rows[0] += ("sides with the other, %", "calibration error, points")
     every = table_of("language_ladder").query("kind == 0")
     for (held_out, pooling), some in every.groupby(["held_out", "pooling"]):
@@ -279,7 +295,7 @@ def reward_models() -> str:
         end = some.groupby("seed").tail(1)
         peak = some.groupby("seed")["gold"].max()
         cells = [_mean(100 * end["accuracy"], 1), _mean(end["scale"]), _mean(peak), _mean(end["gold"])]
-        cells += [_mean(end["kl"], 1), _mean(100 * end["ended"], 0), *_at_levels(at, "gold", (1, 2, 4))]
+        cells += [_mean(end["kl"], 1), _share(end["ended"]), *_at_levels(at, "gold", (1, 2, 4))]
         cells += [_mean(end["kind_3"]), _mean(end["kind_6"])]
         rows.append((f"{key[0]:,}", str(key[1]), POOLINGS[key[2]], *cells))
     return _markdown(rows[1:], head=rows[0], left=3)
@@ -342,7 +358,7 @@ def methods() -> str:
     last = every.groupby(["steps", "method", "seed"], sort=False).tail(1)
     for (steps, method, beta, lr), some in last.groupby(["steps", "method", "beta", "lr"], sort=False):
         cells = [_mean(some[name]) for name in ("gold", "proxy", "held_out", "kl")]
-        cells += [_mean(some["length"], 1), _mean(100 * some["ended"], 0), _mean(some["cpu"], 1)]
+        cells += [_mean(some["length"], 1), _share(some["ended"]), _mean(some["cpu"], 1)]
         rows.append((str(steps), str(method), f"{beta:g}", _rate(lr), *cells))
     return _markdown(rows[1:], head=rows[0], left=2)
 
@@ -373,7 +389,7 @@ def pairs_of_methods() -> str:
         cells = []
         for steps in sorted(every["steps"].unique()):
             apart = gold[steps, one] - gold[steps, other]
-            cells.append(f"{_mean(apart)}, {int((apart > 0).sum())} of {len(apart)}")
+            cells.append(_apart(apart))
         rows.append((f"{one} less {other}", *cells))
     return _markdown(rows[1:], head=rows[0], left=1)
 
@@ -398,7 +414,7 @@ def chain() -> str:
     for stage, some in every.groupby("stage", sort=False):
         known = some["gold"].notna().all()
         cells = [_mean(some[name]) if known else "" for name in ("gold", "kl", "length")]
-        ended = _mean(100 * some["ended"], 0) if known else ""
+        ended = _share(some["ended"]) if known else ""
         rows.append((titles[stage], _mean(some["cpu"], 1), *cells, ended))
     total = every.groupby("seed")["cpu"].sum()
     rows.append(("together", _mean(total, 1), "", "", "", ""))
@@ -420,8 +436,8 @@ def peak_or_no_peak() -> str:
     for pooling, runs in peaks().groupby("pooling", sort=False):
         by_beta = runs.groupby("kl_coef", sort=False)
         over = ", ".join(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}" for beta, some in by_beta)
-        said.append(f"With {POOLINGS[pooling]} reward: {over}.")
-        dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs on {POOLINGS[pooling]} reward")
+        said.append(f"With the {POOLINGS[pooling]}: {over}.")
+        dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs with the {POOLINGS[pooling]}")
     return (
         f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the "
         f"reward model's reward was higher in the end than there. {' '.join(said)} The proxy does not rise "
@@ -433,19 +449,25 @@ def peak_or_no_peak() -> str:
 def penalty_or_speed() -> str:
     """Gold at the same KL with a penalty less without, and slower less not, seed by seed."""
     found = at_the_same_kl(["gold"]).set_index(["pooling", "who", "at_kl", "seed"])["gold"].unstack("seed")
-    lines = []
+    levels = (1, 2, 4)
+    rows = []
     for pooling, named in POOLINGS.items():
-        for who in ("PPO, β 0.1", "PPO, β 0.3", SLOW, BEST):
-            for level in (2, 4):
-                if (key := (pooling, who, level)) not in found.index:
-                    continue
-                apart = (found.loc[key] - found.loc[pooling, "PPO, β 0", level]).dropna()
-                if len(apart) == 10:
-                    lines.append(
-                        f"- {named} reward, KL {level:g}: {who} less PPO, β 0: {_mean(apart)}, above 0 in "
-                        f"{int((apart > 0).sum())} of {len(apart)} seeds."
-                    )
-    return "\n".join(lines)
+        for who in ("PPO, β 0.03", "PPO, β 0.1", "PPO, β 0.3", SLOW, BEST):
+            cells = []
+            for level in levels:
+                free = found.loc[pooling, "PPO, β 0", level]
+                key = (pooling, who, level)
+                apart = (found.loc[key] - free).dropna() if key in found.index else []
+                cells.append(_apart(apart) if len(apart) == 10 else f"{len(apart)} of 10 get there")
+            rows.append((named, who, *cells))
+    return _markdown(
+        rows, head=("reward of", "less PPO, β 0", *(f"KL {level:g}" for level in levels)), left=2
+    )
+
+
+def _apart(numbers: pd.Series) -> str:
+    """A mean difference, its interval, and how many are above 0."""
+    return f"{_mean(numbers)}, {int((numbers > 0).sum())} of {len(numbers)}"
 
 
 def best_against_trained() -> str:
@@ -460,7 +482,9 @@ def best_against_trained() -> str:
                 if run["kl"] <= mine["kl"].max():
                     apart.append(float(np.interp(run["kl"], mine["kl"], mine["gold"])) - run["gold"])
             if len(apart) > 2:
-                lines.append(f"- {named} reward, β {beta:g}: {_mean(apart)}, of {len(apart)} seeds.")
+                lines.append(
+                    f"- {named[0].upper()}{named[1:]}, β {beta:g}: {_mean(apart)}, of {len(apart)} seeds."
+                )
     return "\n".join(lines)
 
 
@@ -475,7 +499,7 @@ def ladder_and_fall() -> str:
                 continue
             fell, stood = steep[runs["fell"]], steep[~runs["fell"]]
             said.append(
-                f"With {named} reward and β {beta:g}, those of the {number} seeds that fell give from "
+                f"With the {named} and β {beta:g}, those of the {number} seeds that fell give from "
                 f"{fell.min():.2f} to {fell.max():.2f} more, of the {len(stood)} that did not from "
                 f"{stood.min():.2f} to {stood.max():.2f}."
             )
@@ -487,7 +511,7 @@ def ladder_and_fall() -> str:
 
 def figure() -> str:
     ends = "; ".join(
-        f"{POOLINGS[pooling]} reward, β {beta:g}: peak {some['peak'].mean():.2f} at KL "
+        f"{POOLINGS[pooling]}, β {beta:g}: peak {some['peak'].mean():.2f} at KL "
         f"{some['kl_at_peak'].mean():.1f}, end {some['gold'].mean():.2f} at KL {some['kl'].mean():.1f}"
         for (pooling, beta), some in peaks().groupby(["pooling", "kl_coef"], sort=False)
     )
@@ -531,7 +555,7 @@ def draw(target: Path = RESULTS) -> None:
             drawing = best[best["chosen_by"] == pooling].groupby("n")[["kl", name]].mean()
             ax.plot(drawing["kl"], drawing[name], color=style.colour("truth"), marker=".")
             _label(ax, "best of n", drawing.iloc[-1], style.colour("truth", "text"), up=12)
-            ax.set(title=f"{name}, {POOLINGS[pooling]} reward", ylabel=name)
+            ax.set(title=f"{name}, reward of the {POOLINGS[pooling]}", ylabel=name)
         for one, other in ((0, 1), (2, 3)):
             low, high = zip(*(axes[k].get_ylim() for k in (one, other)), strict=True)
             for k in (one, other):
@@ -568,6 +592,13 @@ def _mean(numbers: Iterable[float], digits: int = 2) -> str:
     if low == high:
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _share(numbers: Iterable[float]) -> str:
+    """A mean share in per cent, and its 95 % interval, which ends at none or all."""
+    mean, low, high = aggregate(list(numbers))
+    low, high = max(low, 0.0), min(high, 1.0)
+    return f"{100 * mean:.0f}" + (f" ({100 * low:.0f} to {100 * high:.0f})" if low < high else "")
 
 
 def _rate(lr: float) -> str:
