@@ -210,6 +210,10 @@ WRONG["centred"] = {
         levels(lambda p, s, q, rs, rq: rs[rq == p].max()),
         levels(lambda p, s, q, rs, rq: rs[rq == p].min()),
     ],
+    "a single text of the reference": [
+        levels(lambda p, s, q, rs, rq: rs[rq == p][0]),
+        levels(lambda p, s, q, rs, rq: rs[rq == p][-1]),
+    ],
     "a sum, not a mean": levels(lambda p, s, q, rs, rq: rs[rq == p].sum()),
     "the level itself, not what is above it": levels(own, lambda s, x: x),
     "the levels of the prompts are exchanged": in_order,

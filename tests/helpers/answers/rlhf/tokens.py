@@ -163,6 +163,8 @@ WRONG["token-logp"] = {
 UNNAMED["token-logp"] = [
     scored(every=lambda z, t: (z / t).clamp(min=-60).log_softmax(-1)),
     scored(every=lambda z, t: (z / max(t, 1)).log_softmax(-1)),
+    scored(every=lambda z, t: (z / t).log_softmax(-1).clamp(min=-310)),
+    lambda *a: scored()(*a).cumsum(1),
     scored(cells=lambda mask: mask & mask[0]),
 ]
 
@@ -255,6 +257,11 @@ WRONG["token-rewards"] = {
     ),
     "the score is at the first token": priced(place=at(lambda n: 0)),
     "the score's sign is turned round": priced(place=lambda m, s: -at_last(m, s)),
+    "the scores are normalised": [
+        priced(place=lambda m, s: at_last(m, s - s.mean())),
+        priced(place=lambda m, s: at_last(m, (s - s.mean()) / s.std())),
+        priced(place=lambda m, s: at_last(m, s / s.std(correction=0))),
+    ],
     "the score of another text": [
         priced(place=lambda m, s: at_last(m, s.flip(0))),
         priced(place=lambda m, s: at_last(m, s.mean().expand(len(s)))),

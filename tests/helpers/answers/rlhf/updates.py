@@ -162,7 +162,14 @@ def by_products(rewards, values, mask, ended, lam):
     return advantages, advantages + values[:, :-1] * mask
 
 
-RIGHT["text-gae"] = [by_the_library, row_by_row, with_matrix, targets_first_principles, along()]
+RIGHT["text-gae"] = [
+    lambda *a: torch.stack(along()(*a)),
+    by_the_library,
+    row_by_row,
+    with_matrix,
+    targets_first_principles,
+    along(),
+]
 WRONG["text-gae"] = {
     "the advantages are normalised already": along(finish=normal),
     "an empty text has an advantage": lambda r, v, m, e, lam: along()(
@@ -340,6 +347,7 @@ WRONG["token-loss"] = {
     ],
     "the advantages are normalised once more": [
         clipped(advantage=lambda a: a - a.mean()),
+        clipped(advantage=lambda a: a / (a.std(correction=0) + 1e-8)),
         clipped(advantage=lambda a: (a - a.mean()) / (a.std(correction=0) + 1e-8)),
     ],
     "eps is not used": clipped(eps=lambda e: 0.2),

@@ -39,7 +39,8 @@ def several(
     listed = " and ".join([", ".join(names[:-1]), names[-1]])
     if back is None:
         raise Stop("returned", "nothing came back", f"{listed} must come back. Is there a `return`?")
-    if not isinstance(back, tuple | list) or len(back) != len(shapes):
+    listed_or_stacked = isinstance(back, tuple | list) or len(getattr(back, "shape", ())) > 1
+    if not listed_or_stacked or len(back) != len(shapes):
         raise Stop("returned", f"not {len(shapes)} things", f"{listed} must come back; got {words(back)}.")
     triples = zip(back, shapes, names, strict=True)
     return [as_array(one, shape, name, finite=finite) for one, shape, name in triples]

@@ -139,7 +139,7 @@ def _slow_slope(p: Problem) -> np.ndarray:
 def centred(answer: Answer) -> Findings:
     # Two prompts, 7 and 3; the reference has 1 and 3 at the first, and 10, 11 and 18 at the second.
     scores, prompts = _choices([5, 1, 4]), torch.tensor([7, 7, 3])
-    theirs, whose = _choices([1, 10, 3, 11, 18]), torch.tensor([7, 3, 7, 3, 3])
+    theirs, whose = _choices([3, 11, 1, 10, 18]), torch.tensor([7, 3, 7, 3, 3])
     got = as_array(answer(scores, prompts, theirs, whose), (3,))
     plain = np.array([5.0, 1, 4])
     stds = (np.array([2.0, 2, 13]), np.array([1, 1, 12.66667**0.5]), np.array([2**0.5, 2**0.5, 19**0.5]))
@@ -155,6 +155,7 @@ def centred(answer: Answer) -> Findings:
             "divided by the spread": either(*((plain - stds[0]) / s for s in stds[1:])),
             "the median, not the mean": plain - [2, 2, 11],
             "the best or the worst of the reference": either(plain - [3, 3, 18], plain - [1, 1, 10]),
+            "a single text of the reference": either(plain - [3, 3, 11], plain - [1, 1, 18]),
             "a sum, not a mean": plain - [4, 4, 39],
             "the level itself, not what is above it": stds[0],
             "the levels of the prompts are exchanged": plain - [13, 13, 2],

@@ -125,7 +125,7 @@ def token_logp(answer: Answer) -> Findings:
     seen = ask(holes, inputs=ids)
     yield from recognise(
         seen,
-        {"padding gets through": not np.isfinite(seen).all() or seen[1, 2] != 0},
+        {"padding gets through": not np.isfinite(seen).all() or (got[1, 2] == 0 != seen[1, 2])},
     )
     given = leaf(holes)
     back = answer(given, torch.as_tensor(ids), 3, mask, 1.0)
@@ -164,7 +164,9 @@ def _draw_logits(rng: np.random.Generator, small: bool = False) -> dict[str, Any
     mask = masks(rng, (rows, width))
     read = np.zeros((rows, before + width), dtype=bool)
     read[:, before - 1 : -1] = mask
-    logits = rng.choice([1, 5] if small else [0.1, 1, 40]) * rng.normal(size=(rows, before + width, words))
+    logits = rng.choice([1, 5] if small else [0.1, 1, 40, 300]) * rng.normal(
+        size=(rows, before + width, words)
+    )
     inputs = rng.integers(words, size=(rows, before + width))
     inputs[:, before:][~mask] = rng.choice([-100, -1, words, 60])
     return {
@@ -224,6 +226,10 @@ def token_rewards(answer: Answer) -> Findings:
             "the score is shared among the tokens": close(paid[:2], [[2.5] * 4, [10, 10, 0, 0]]),
             "the score is at the first token": close(paid[:2], [10 * at[0], 20 * at[0]]),
             "the score's sign is turned round": close(paid[:2], [-10 * at[3], -20 * at[1]]),
+            "the scores are normalised": any(
+                close(paid[:2].sum(1), x)
+                for x in ([-10, 0], [-1, 0], [-1.22474, 0], [1, 2], [1.22474, 2.44949])
+            ),
             "the score of another text": close(paid[:2] != 0, [at[3], at[1]])
             and not close(paid[:2].sum(1), [10, 20]),
             "nothing is paid": not paid.any(),

@@ -185,7 +185,7 @@ def _slow_targets(p: Problem) -> np.ndarray:
 def token_loss(answer: Answer) -> Findings:
     # Ratios 1.5, 0.5 and 1 with advantages 1, −1 and 2.5; in the second text 1.5 with −1, and padding.
     mask = np.array([[True, True, True], [True, False, False]])
-    old = np.array([[-1.0, -2, -3], [-2, -4, -4]])
+    old = np.array([[-1.3, -2, -2.2], [-2, -4, -4]])
     ratio = np.array([[1.5, 0.5, 1], [1.5, 1, 1]])
     advantage = np.array([[1.0, -1, 2.5], [-1, 3, 3]])
     logp = old + np.log(ratio)
@@ -213,7 +213,10 @@ def token_loss(answer: Answer) -> Findings:
     right = clipped(ratio) * mask
     normal = advantage - advantage[mask].mean()
     scaled = normal / advantage[mask].std()
-    both = [np.minimum(ratio * a, np.clip(ratio, 0.8, 1.2) * a)[mask].mean() for a in (normal, scaled)]
+    both = [
+        np.minimum(ratio * a, np.clip(ratio, 0.8, 1.2) * a)[mask].mean()
+        for a in (normal, scaled, advantage / advantage[mask].std())
+    ]
     got, _ = ask(finite=True)
     yield from recognise(
         got,
@@ -231,6 +234,7 @@ def token_loss(answer: Answer) -> Findings:
             "one ratio for the whole text": either(
                 -clipped(whole)[mask].mean(), -clipped(whole ** (1 / np.array([[3], [1]])))[mask].mean()
             ),
+            "the advantages are normalised once more": either(*(-x for x in both)),
             "the quotient of the logarithms": either(
                 -clipped(logp / old)[mask].mean(), -clipped(old / logp)[mask].mean()
             ),
@@ -238,7 +242,6 @@ def token_loss(answer: Answer) -> Findings:
             "the probability, not the ratio": either(
                 -clipped(np.exp(logp))[mask].mean(), -(logp * advantage)[mask].mean()
             ),
-            "the advantages are normalised once more": either(*(-x for x in both)),
         },
     )
     wide = ask(eps=0.4)[0]
