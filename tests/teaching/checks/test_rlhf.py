@@ -11,6 +11,7 @@ from answers.rlhf import preferences, reading, tokens, updates
 from checks import CheckTests, Exercises
 
 from ppobook.course import masters
+from ppobook.experiments import results
 from ppobook.teaching import checks
 from ppobook.teaching.checks import rlhf
 from ppobook.teaching.checks.rlhf import clinic
@@ -75,3 +76,45 @@ def test_each_case_and_name(case: str, name: str) -> None:
 @pytest.mark.parametrize("given", [{"K": "lr-high"}, {"A": "measles"}, {"A": None}, {1: 2}, {"AB": "shift"}])
 def test_what_is_not_on_the_list_is_refused_in_words(given: object) -> None:
     assert checks.run("token-clinic", lambda: given).kind == "returned"
+
+
+# --- what the texts say of the numbers that they print
+
+
+def test_what_the_answer_says_of_the_eight_cases() -> None:
+    runs = results("language_clinic").groupby(["case", "update"]).median(numeric_only=True)
+    first, last = runs.xs(1, level="update"), runs.xs(30, level="update")
+    gap, extra = runs["entropy"] - runs["surprise"], runs["cells"] - runs["length"]
+    assert first.loc["A", "ended"] == 0
+    assert first.loc["A", "length"] == 24
+    assert last.loc["A", "reward"] > last.loc["healthy", "reward"] + 1
+    assert extra["B"].tolist() == pytest.approx([3] * 30, abs=0.02)
+    assert extra["F"].tolist() == pytest.approx((-runs.loc["F", "ended"]).tolist(), abs=0.04)
+    assert first.loc["C", ["off", "kl_reference"]].tolist() == pytest.approx([0.14, 0.53], abs=0.01)
+    assert [gap["C", 1], gap["H", 1]] == pytest.approx([0.24, 0.16], abs=0.005)
+    assert first.loc["D", "off"] == pytest.approx(0.93, abs=0.01)
+    assert runs.loc[("E", 10), "kl_reference"] == pytest.approx(24, abs=0.5)
+    assert runs.loc["E", "reward"].max() > last.loc["E", "reward"] + 1
+    rows = runs.loc["G", "reward"].loc[[2, 3, 5, 10, 15, 20, 25, 30]]
+    assert rows.is_monotonic_increasing
+    shown = [1, 2, 3, 5, 10, 15, 20, 25, 30]
+    assert (runs.loc["H", "reward"].loc[shown] > runs.loc["healthy", "reward"].loc[shown]).all()
+    assert (last["reward"] > first["reward"])[list(clinic.CASES)].sum() == 7
+    for case in "EG":
+        assert gap[case].abs().mean() < 0.05
+        assert extra[case].abs().max() < 0.02
+        assert runs.loc[case, "off"].max() < 1e-3
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_the_batch_with_two_bugs_shows_both(mended: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    space = EXERCISES.namespace()
+    space["END"] = 1
+    for solution in EXERCISES.solutions.values():
+        exec(solution.source, space)
+    space["ratios_of"](space["collate" if mended else "suspicious_collate"])
+    drawn, masked, ended, _, *columns = map(int, re.findall(r"\d+", capsys.readouterr().out))
+    assert drawn - masked == (0 if mended else ended)
+    shares = [columns[k] for k in (1, 4, 7)]
+    assert (shares[0] > 50) != mended
+    assert shares[1:] == [0, 0]

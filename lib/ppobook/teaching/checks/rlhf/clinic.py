@@ -48,8 +48,8 @@ GAUGES = {
     "gain": "what the reward gained from the first five updates to the last five",
     "rise": "how far the reward rose above that of the first five updates",
     "fall": "how far the reward fell from its highest to the last update",
-    "clip": "the mean clip_fraction",
-    "approx": "the mean approx_kl",
+    "clip": "the mean of clip",
+    "approx": "the mean of approx_kl",
 }
 
 
