@@ -158,9 +158,9 @@ POLICY: dict[str, Any] = {
     ],
 }
 
-RIGHT["token-loss"] = [loss(), row_by_row, flat_weights, cases]
-WRONG["token-loss"] = POLICY
-UNNAMED["token-loss"] = [
+RIGHT["grpo-token-loss"] = [loss(), row_by_row, flat_weights, cases]
+WRONG["grpo-token-loss"] = POLICY
+UNNAMED["grpo-token-loss"] = [
     loss(objective=lambda r, a, eps: torch.maximum(clipped(r, a, eps), -2 * a.abs())),
     loss(spread=lambda a: (a - a.mean() * (len(a) > 2))[:, None]),
     loss(reduce=lambda x, mask: by_row(x, mask) * len(mask) / max(len(mask), 2)),

@@ -159,7 +159,7 @@ def _slow(p: Problem) -> float:
     return -sum(rows) / len(rows)
 
 
-@CHAPTER.check("token-loss", section="sec-grpo-code")
+@CHAPTER.check("grpo-token-loss", section="sec-grpo-code")
 def token_loss(answer: Answer) -> Findings:
     yield from _policy_findings(answer)
     problems = random_problems(lambda rng: _draw(rng, kl=False), 25)
