@@ -69,7 +69,7 @@ LANGUAGE = [
     "settings",
     "tokens",
     "model cache generation files parallel",
-    "world",
+    "world sums",
     "encoding records data",
     "hub pretrained pretrained_tokenizer gpt2 rewards",
     "describing stored run",

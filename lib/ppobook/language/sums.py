@@ -1,0 +1,113 @@
+"""Tiny sums: a task whose reward is a rule, with prompts from easy to hopeless.
+
+    9 + 8 =    16 no 17 <eos>
+
+A number is one token. A completion is an attempt, or several with "no" between them; the last one counts. The
+corpus is the workbook of a pupil who half knows sums, so a policy after SFT is right about small ones, is
+hardly ever right about large ones, and one knows how often (`Sums.knows`).
+
+    sums = Sums()
+    base = train("sft", sums.decoder(), sums.workbook(3000), tokenizer=sums.tokenizer)
+    tuned = train("grpo", base, sums.prompts, reward=last_is_right, max_new_tokens=12)
+
+`last_is_right` is the rule that is meant. `one_is_right` looks easier to satisfy, and is: a list of all numbers
+does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ppobook import validation
+from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.tokens import WordTokenizer
+
+# The pupil: the sum that is known half of the time, how fast knowledge falls with the sum, how often an attempt
+# is followed by another, and how often the ten of a wrong one is forgotten.
+_HALF_KNOWN: Final = 9.0
+_FALL: Final = 1.6
+_DOUBT: Final = 0.3
+_NO_CARRY: Final = 0.7
+
+MAX_NEW_TOKENS: Final = 12
+
+
+class Sums:
+    """Sums of two numbers, and a workbook of attempts at them.
+
+    Parameters
+    ----------
+    largest : int
+        The largest of the two numbers; there are (largest + 1)² prompts.
+
+    Attributes
+    ----------
+    tokenizer : WordTokenizer
+    prompts : list of dict
+        "prompt", such as ``"9 + 8 ="``, and "answer", a number.
+    """
+
+    def __init__(self, largest: int = 9) -> None:
+        self.largest = validation.count("largest", largest)
+        numbers = range(2 * self.largest + 2)
+        self.tokenizer = WordTokenizer([*map(str, numbers), "+", "=", "no"])
+        self.prompts: list[dict[str, Any]] = [
+            {"prompt": f"{a} + {b} =", "answer": a + b}
+            for a in range(self.largest + 1)
+            for b in range(self.largest + 1)
+        ]
+
+    def __repr__(self) -> str:
+        return f"Sums({len(self.prompts)} prompts, {self.tokenizer.vocab_size} tokens)"
+
+    def knows(self, answer: int) -> float:
+        """The probability that one attempt of the pupil is right."""
+        return 1 / (1 + math.exp((answer - _HALF_KNOWN) / _FALL))
+
+    def workbook(self, n: int, seed: int = 0) -> list[dict[str, str]]:
+        """n records of a "prompt" and a "completion", for `train("sft")`."""
+        rng = np.random.default_rng(validation.count("seed", seed, low=0))
+        records = []
+        for _ in range(validation.count("n", n)):
+            record = self.prompts[int(rng.integers(len(self.prompts)))]
+            attempts = [self._attempt(rng, record["answer"])]
+            while rng.random() < _DOUBT and 2 * len(attempts) + 2 <= MAX_NEW_TOKENS:
+                attempts.append(self._attempt(rng, record["answer"]))
+            completion = " no ".join(map(str, attempts))
+            records.append({"prompt": record["prompt"], "completion": completion})
+        return records
+
+    def _attempt(self, rng: np.random.Generator, answer: int) -> int:
+        if rng.random() < self.knows(answer):
+            return answer
+        if answer >= 10 and rng.random() < _NO_CARRY:
+            return answer - 10
+        return abs(answer + int(rng.choice((-1, 1))))
+
+    def decoder(self, seed: int = 0, *, layers: int = 2, width: int = 64, heads: int = 4) -> Decoder:
+        """A new decoder for these words, with room for a prompt and `MAX_NEW_TOKENS`."""
+        words = self.tokenizer
+        config = DecoderConfig(
+            words.vocab_size,
+            context=4 + MAX_NEW_TOKENS,
+            layers=layers,
+            width=width,
+            heads=heads,
+            eos=words.eos,
+            pad=words.pad,
+        )
+        return Decoder(config, seed=seed)
+
+
+def last_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Sequence[int]) -> list[float]:
+    """1 where the last word of a completion is the sum, else 0: a reward function."""
+    return [float(text.split()[-1:] == [str(n)]) for text, n in zip(completions, answer, strict=True)]
+
+
+def one_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Sequence[int]) -> list[float]:
+    """1 where any word of a completion is the sum, else 0: a reward function with a hole."""
+    return [float(str(n) in text.split()) for text, n in zip(completions, answer, strict=True)]
