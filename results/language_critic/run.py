@@ -6,9 +6,9 @@
     its length           … and a mean over texts of each one's mean over its tokens: GRPO without a KL
 
 No KL penalty, which would have another unit in each: what is compared is gold at the same KL, on the way, and
-at equal tokens. All take four gradient steps on a batch of 64, at one learning rate. Reward models, their common
-scale, and measures are those of `results/language_chain/shared.py`; the reward model reads the last token. PPO's
-critic begins with the reward model's body. Fresh seeds, all reported.
+at equal tokens. All take four gradient steps on a batch of 64, at one learning rate. Reward models, their
+common scale, and measures are those of `results/language_chain/shared.py`; the reward model reads the last
+token. PPO's critic begins with the reward model's body. Fresh seeds, all reported.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """A reward that is a rule: tiny sums, by GRPO and by PPO, and GRPO by a rule with a hole.
 
-The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as is
-usual with such rewards. Both methods have the library's default learning rate: on seeds 0 to 2 GRPO comes to
-.78 with it, to as much with 1e-3, and to .17 with 3e-3. PPO's rate was not tuned. The seeds here are fresh, and
-all are reported.
+The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as
+is usual with such rewards. Both methods have the library's default learning rate: on seeds 0 to 2 GRPO comes
+to .78 with it, to as much with 1e-3, and to .17 with 3e-3. PPO's rate was not tuned. The seeds here are fresh,
+and all are reported.
 
 PPO's critic has no reward model to start from: its body is the policy's.
 
@@ -78,7 +78,7 @@ def judged(completions: Completions, n: int = SAMPLES) -> dict[str, np.ndarray]:
 
 
 def pass_at(right: np.ndarray, k: int) -> float:
-    """The chance that one of k completions is right, unbiased: mean over prompts of 1 − C(n − c, k) / C(n, k)."""
+    """The chance that one of k is right, unbiased: mean over prompts of 1 − C(n − c, k) / C(n, k)."""
     n = right.shape[1]
     return float(np.mean([1 - comb(n - int(c), k) / comb(n, k) for c in right.sum(axis=1)]))
 

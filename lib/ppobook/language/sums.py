@@ -10,8 +10,7 @@ hardly ever right about large ones, and one knows how often (`Sums.knows`).
     base = train("sft", sums.decoder(), sums.workbook(3000), tokenizer=sums.tokenizer)
     tuned = train("grpo", base, sums.prompts, reward=last_is_right, max_new_tokens=12)
 
-`last_is_right` is the rule that is meant. `one_is_right` looks easier to satisfy, and is: a list of all numbers
-does.
+`last_is_right` is the rule that is meant. `one_is_right` has a hole: a list of all numbers satisfies it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from ppobook import validation
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.tokens import WordTokenizer
 
-# The pupil: the sum that is known half of the time, how fast knowledge falls with the sum, how often an attempt
-# is followed by another, and how often the ten of a wrong one is forgotten.
+# The pupil: the sum that is known half of the time, how fast knowledge falls with the sum, how often an
+# attempt is followed by another, and in how many wrong attempts the ten is forgotten.
 _HALF_KNOWN: Final = 9.0
 _FALL: Final = 1.6
 _DOUBT: Final = 0.3
