@@ -2,8 +2,8 @@
 
 The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as
 is usual with such rewards. Both methods have the library's default learning rate: on seeds 0 to 2 GRPO comes
-to .78 with it, to as much with 1e-3, and to .17 with 3e-3. PPO's rate was not tuned. The seeds here are fresh,
-and all are reported.
+to .78 with it, to as much with 1e-3, and to .17 with 3e-3. PPO's rate was not tuned. The seeds here are
+fresh, and all are reported.
 
 PPO's critic has no reward model to start from: its body is the policy's.
 
