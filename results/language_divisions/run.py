@@ -2,8 +2,8 @@
 
 Advantages are divided by their group's standard deviation (`scale` group) or not; and the loss of a
 completion by its own length (`reduction` sequence) or all by one constant. With neither it is Dr. GRPO (Liu
-et al. 2025). Task, policies, measures and learning rate are those of `results/language_verifiable`, whose GRPO
-divides by both and is not repeated here. Adam's step does not depend on the loss's scale, so the arms differ
+et al. 2025). Task, policies, measures and learning rate are those of `results/language_verifiable`, whose
+GRPO divides by both and is not repeated here. Adam's step does not depend on the loss's scale, so the arms differ
 in what they favour, and not in how far they go at once.
 """
 
