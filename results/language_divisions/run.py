@@ -1,9 +1,14 @@
-"""GRPO's two divisions, taken out one at a time, on tiny sums.
+"""From PPO to GRPO on tiny sums: the critic out, and the two divisions, one at a time.
 
-Advantages are divided by their group's standard deviation (`scale` group) or not; and the loss of a
-completion by its own length (`reduction` sequence) or all by one constant. With neither it is Dr. GRPO (Liu
-et al. 2025). Task, policies, measures and learning rate are those of `results/language_verifiable`, whose
-GRPO divides by both and is not repeated here. Adam's step does not depend on the loss's scale, so the arms differ
+    PPO                   critic, λ = .95; advantages normalized over the batch; mean over tokens
+    critic out            the group's mean in the critic's place, and nothing else: one advantage for a text
+    neither               not normalized; the sum of all tokens by one constant (Dr. GRPO, Liu et al. 2025)
+    only the deviation    advantages divided by their group's standard deviation
+    only the length       each completion divided by its own length
+    GRPO                  both
+
+The first and the last are the runs of `results/language_verifiable`, and not repeated here; task, policies,
+measures and learning rate are theirs. Adam's step does not depend on the scale of the loss, so the arms differ
 in what they favour, and not in how far they go at once.
 """
 
@@ -16,20 +21,25 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other exp
 
 from language_verifiable.run import curve
 
-ARMS = (("none", "constant"), ("group", "constant"), ("none", "sequence"))
+ARMS = {
+    "critic out": {"scale": "none", "normalize_advantages": True, "reduction": "token"},
+    "neither": {"scale": "none", "reduction": "constant"},
+    "only the deviation": {"scale": "group", "reduction": "constant"},
+    "only the length": {"scale": "none", "reduction": "sequence"},
+}
 
 
-def one(seed: int, scale: str, reduction: str) -> list[dict]:
-    return curve(seed, "grpo", "last", scale=scale, reduction=reduction)
+def one(seed: int, arm: str) -> list[dict]:
+    return curve(seed, "grpo", "last", **ARMS[arm])
 
 
 if __name__ == "__main__":
     record(
         "language_divisions",
         one,
-        [{"scale": s, "reduction": r} for s, r in ARMS],
+        [{"arm": arm} for arm in ARMS],
         seeds=range(100, 110),
         workers=1,
         digits=4,
-        note="The learning rate is that of language_verifiable; every seed reported.",
+        note="Task and learning rate are those of language_verifiable; every seed reported.",
     )
