@@ -8,8 +8,8 @@
     GRPO                  both
 
 The first and the last are the runs of `results/language_verifiable`, and not repeated here; task, policies,
-measures and learning rate are theirs. Adam's step does not depend on the scale of the loss, so the arms differ
-in what they favour, and not in how far they go at once.
+measures and learning rate are theirs. Adam's step does not depend on the scale of the loss, so arms differ in
+what they favour, and not in how far they go at once.
 """
 
 import sys

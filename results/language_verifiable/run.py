@@ -2,7 +2,7 @@
 
 The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as
 is usual with such rewards. Both methods have one learning rate, 1e-3: on seeds 0 to 2 GRPO came to .78 in 120
-updates with it, to as much with 3e-4, and to .17 with 3e-3. PPO's rate was not tuned. The seeds here are fresh,
+updates with it, to as much with 3e-4, and to .17 with 3e-3. PPO's rate was not tuned. The seeds are fresh,
 and all are reported. The rule with a hole is followed for half as many updates, more closely.
 
 PPO's critic has no reward model to start from: its body is the policy's.
