@@ -1,9 +1,9 @@
 """DPO's own reward model, judged on two kinds of pairs: the reference's, and those of the policy itself.
 
-The implicit reward, log π − log π_ref, is asked which of two texts has more gold: on 500 held-out pairs by the
-policy after SFT (`on_reference`), and on 500 pairs by the policy as it is at that step (`on_own`). Pairs of equal
-gold are left out; ½ is chance. Also gold and KL of the policy's own texts. Runs, settings and seeds are those of
-`language_dpo`: DPO on 3,840 pairs by the policy after SFT.
+The implicit reward, log π − log π_ref, is asked which of two texts has more gold: on 500 held-out pairs by
+the policy after SFT (`on_reference`), and on 500 pairs by the policy as it is at that step (`on_own`). Pairs
+of equal gold are left out; ½ is chance. Also gold and KL of the policy's own texts. Runs, settings and seeds
+are those of `language_dpo`: DPO on 3,840 pairs by the policy after SFT.
 """
 
 import sys
