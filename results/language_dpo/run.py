@@ -50,8 +50,6 @@ SETTINGS = [
     USUAL | {"pairs": 1000},
     USUAL | {"data": "policy"},
     USUAL | {"loss": "ipo"},
-    USUAL | {"loss": "simpo", "beta": 2.0},
-    USUAL | {"loss": "kto"},
 ]
 
 
