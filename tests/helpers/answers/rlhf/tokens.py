@@ -117,11 +117,30 @@ def in_place(logits, inputs, prompt_columns, mask, temperature):
     return scored()(logits, inputs, prompt_columns, mask, temperature)
 
 
-RIGHT["token-logp"] = [with_nll, cell_by_cell, on_a_flat_list, shifted_whole, with_one_hot, scored()]
+def filled_first(logits, inputs, prompt_columns, mask, temperature):
+    """Holes filled in the whole row, then the softmax of all columns, then the shift."""
+    read = torch.ones(logits.shape[:2], dtype=torch.bool)
+    read[:, prompt_columns - 1 : -1] = mask
+    whole = (torch.where(read[..., None], logits, 0.0) / temperature).log_softmax(-1)
+    words = torch.where(mask, inputs[:, prompt_columns:], 0)
+    found = torch.take_along_dim(whole[:, prompt_columns - 1 : -1], words[..., None], -1).squeeze(-1)
+    return torch.where(mask, found, 0.0)
+
+
+RIGHT["token-logp"] = [
+    filled_first,
+    with_nll,
+    cell_by_cell,
+    on_a_flat_list,
+    shifted_whole,
+    with_one_hot,
+    scored(),
+]
 WRONG["token-logp"] = {
     "the prompt is scored too": whole_row,
     "the logits are read one column late": scored(columns=late),
     "the logits are read one column early": scored(columns=early),
+    "the columns of the prompt are read": scored(columns=lambda x, p: x[:, : x.shape[1] - p]),
     "logits, not log-probabilities": scored(every=lambda z, t: z / t),
     "a probability, not its logarithm": scored(every=lambda z, t: (z / t).softmax(-1)),
     "the sign is turned round": scored(every=lambda z, t: -(z / t).log_softmax(-1)),
@@ -135,7 +154,9 @@ WRONG["token-logp"] = {
         scored(cells=drop_last),
         scored(cells=lambda mask: mask & (torch.arange(mask.shape[1]) < mask.shape[1] - 1)),
     ],
+    "the first token is left out": scored(cells=lambda m: m & (torch.arange(m.shape[1]) > 0)),
     "padding has a log-probability": [
+        lambda *a: scored()(*a).masked_fill(~a[3], -torch.inf),
         scored(cells=torch.ones_like),
         scored(cells=torch.ones_like, fill=False),
     ],
@@ -266,6 +287,7 @@ WRONG["token-rewards"] = {
         priced(place=lambda m, s: at_last(m, s.flip(0))),
         priced(place=lambda m, s: at_last(m, s.mean().expand(len(s)))),
     ],
+    "the score is multiplied by beta": lambda o, r, m, s, beta: priced()(o, r, m, beta * s, beta),
     "nothing is paid": priced(place=lambda m, s: 0 * m * s[:, None]),
     "the two policies are exchanged": priced(ratio=lambda o, r: r - o),
     "distance is paid for": priced(price=lambda x, m, beta, o: beta * x),
@@ -275,6 +297,10 @@ WRONG["token-rewards"] = {
     ],
     "the price is not multiplied by beta": priced(price=lambda x, m, beta, o: -x * (beta > 0)),
     "divided by beta": priced(price=lambda x, m, beta, o: -x / beta if beta else 0 * x),
+    "one of the two policies is not used": [
+        priced(ratio=lambda o, r: o),
+        priced(ratio=lambda o, r: -r),
+    ],
     "a square, not the log-ratio": [
         priced(price=lambda x, m, beta, o: -beta * 0.5 * x**2),
         priced(price=lambda x, m, beta, o: -beta * x**2),

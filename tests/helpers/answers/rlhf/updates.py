@@ -175,6 +175,10 @@ WRONG["text-gae"] = {
     "an empty text has an advantage": lambda r, v, m, e, lam: along()(
         r, v, m | (torch.arange(m.shape[1]) == 0) & ~m.any(1, keepdim=True), e, lam
     ),
+    "the mean is subtracted": [
+        along(finish=lambda a, m: torch.where(m, a - a[m].mean(), 0.0)),
+        along(finish=lambda a, m: a - m * (a.sum(1) / m.sum(1).clamp(min=1))[:, None]),
+    ],
     "texts are mixed": mixed,
     "the recursion runs forwards": forwards,
     "the sign is turned round": along(finish=lambda a, m: -a),
@@ -182,6 +186,9 @@ WRONG["text-gae"] = {
         here=exchanged, after=lambda v: v[:, :-1], follows=lambda last, ended: last | ~last
     ),
     "the value of the state is not subtracted": along(subtract=False),
+    "the values are read one step off": lambda r, v, m, e, lam: along()(
+        r, torch.cat([v[:, :1], v[:, :-1]], 1), m, e, lam
+    ),
     "the last token is left out": along(shorter=lambda m: m & ~last_of(m)),
     "the TD error is scaled": along(own=lambda lam: lam),
     "lam is not used": along(back=lambda lam: 1.0),
@@ -308,6 +315,15 @@ def turned(logp, old_logp, advantages, mask, eps):
     return clipped()(logp, old_logp, advantages, ~mask, eps)
 
 
+def one_sided(hold: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def function(logp, old_logp, advantages, mask, eps):
+        a, r = advantages.detach()[mask], (logp[mask] - old_logp.detach()[mask]).exp()
+        bound = torch.tensor(1 + eps if hold is torch.minimum else 1 - eps)
+        return -torch.minimum(r * a, hold(r, bound) * a).sum() / max(len(a), 1)
+
+    return function
+
+
 def by_rows(x, mask):
     return ((x * mask).sum(1) / mask.sum(1).clamp(min=1)).mean()
 
@@ -334,6 +350,7 @@ WRONG["token-loss"] = {
     "the larger of the two, not the smaller": clipped(combine=torch.maximum),
     "nothing is clipped": clipped(combine=lambda a, b: a),
     "only the clipped one": clipped(combine=lambda a, b: b),
+    "the clip has one side only": [one_sided(torch.minimum), one_sided(torch.maximum)],
     "the ratio is upside down": clipped(ratio=lambda lp, old: (old - lp).exp()),
     "one ratio for the whole text": [one_ratio, lambda *a: one_ratio(*a, mean=True)],
     "the quotient of the logarithms": [
@@ -372,5 +389,5 @@ WRONG["token-loss"] = {
 UNNAMED["token-loss"] = [
     clipped(advantage=lambda a: a.clamp(-5, 5)),
     clipped(ratio=lambda lp, old: (lp - old).clamp(-1, 1).exp()),
-    clipped(advantage=lambda a: a / max(a.abs().max(), 2) * 2 if len(a) else a),
+    clipped(advantage=lambda a: a * (a.abs() < 15)),
 ]

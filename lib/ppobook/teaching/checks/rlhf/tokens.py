@@ -60,6 +60,7 @@ def token_logp(answer: Answer) -> Findings:
     def masked(values: np.ndarray) -> np.ndarray:
         return np.where(inside, values, got)
 
+    fine = close(got[MASK], right[MASK])
     across = [np.log(_picked(np.pad(_softmax(logits[:, 2:5], 1), ((0, 0), (2, 1), (0, 0))), -1))]
     across += [np.log(_picked(_softmax(logits, axis), -1)) for axis in (0, 1)]
     tops = CHANCES[:, 2:5].max(-1)
@@ -68,17 +69,18 @@ def token_logp(answer: Answer) -> Findings:
         {
             "the logits are read one column late": masked(np.log(_picked(CHANCES, 0))),
             "the logits are read one column early": masked(np.log(_picked(CHANCES, -2))),
+            "the columns of the prompt are read": masked(np.log(_picked(CHANCES, -3))),
             "logits, not log-probabilities": masked(_picked(logits, -1)),
             "a probability, not its logarithm": masked(_picked(CHANCES, -1)),
             "the sign is turned round": masked(-right),
             "normalised along the wrong axis": either(*map(masked, across)),
             "the most probable word, not the one that was drawn": masked(np.log(tops)),
             "the mask is turned round": close(got, np.where(inside, 0, right)),
-            "the last token is left out": close(
-                got[:, :2] * [[1, 1], [1, 0]], (right * MASK)[:, :2] * [[1, 1], [1, 0]]
-            )
+            "the last token is left out": close(got[0, 0], right[0, 0])
+            and close(got[:, 0] * (got[:, 1] != 0), right[:, 0] * (got[:, 1] != 0))
             and (got[0, 2] == 0 or got[1, 1] == 0),
-            "padding has a log-probability": close(got * MASK, right * MASK) and got[1, 2] != 0,
+            "the first token is left out": close(got[0], right[0] * [0, 1, 1]),
+            "padding has a log-probability": fine and got[1, 2] != 0,
         },
         first=got[0],
         padding=got[1, 2],
@@ -104,7 +106,7 @@ def token_logp(answer: Answer) -> Findings:
     yield from recognise(
         far,
         {
-            "the softmax underflows": not np.isfinite(far) or far > -250,
+            "the softmax underflows": fine and not (np.isfinite(far) and far < -250),
         },
     )
     # Now the padding holds what it may hold: an id that does not exist, and nan or infinity.
@@ -119,14 +121,13 @@ def token_logp(answer: Answer) -> Findings:
             raise
         raise Mistake("an id in the padding is looked up", id=int(ids[1, 5])) from None
     holes = logits.copy()
-    holes[1, 4:] = np.nan
-    holes[:, :2] = np.nan
-    holes[0, 5] = -np.inf
-    seen = ask(holes, inputs=ids)
-    yield from recognise(
-        seen,
-        {"padding gets through": not np.isfinite(seen).all() or (got[1, 2] == 0 != seen[1, 2])},
-    )
+    for hole in (-np.inf, np.nan):
+        holes[1, 4] = hole
+        seen = ask(holes, inputs=ids)
+        yield from recognise(
+            seen,
+            {"padding gets through": not np.isfinite(seen).all() or (got[1, 2] == 0 != seen[1, 2])},
+        )
     given = leaf(holes)
     back = answer(given, torch.as_tensor(ids), 3, mask, 1.0)
     as_array(back, (2, 3), "the log-probabilities")
@@ -162,7 +163,7 @@ def _draw_logits(rng: np.random.Generator, small: bool = False) -> dict[str, Any
     rows, before = int(rng.integers(1, 3 if small else 5)), int(rng.integers(1, 4))
     width, words = int(rng.integers(1, 4 if small else 8)), int(rng.integers(2, 5 if small else 12))
     mask = masks(rng, (rows, width))
-    read = np.zeros((rows, before + width), dtype=bool)
+    read = np.ones((rows, before + width), dtype=bool)
     read[:, before - 1 : -1] = mask
     logits = rng.choice([1, 5] if small else [0.1, 1, 40, 300]) * rng.normal(
         size=(rows, before + width, words)
@@ -212,7 +213,8 @@ def token_rewards(answer: Answer) -> Findings:
         back = answer(*given, torch.as_tensor(mask), torch.tensor(score), beta)
         return several(back, _two(given[0]), NAMES)
 
-    paid, _ = ask([10.0, 20.0, 30.0], 0.0)
+    paid, _ = ask([10.0, 20.0, 60.0], 0.0)
+    full, unscored = ask([10.0, 20.0, 60.0], 0.5)[0], ask([0.0, 0.0, 0.0], 0.5)[0]
     at = {t: np.eye(4)[t] for t in range(4)}
     yield from recognise(
         paid,
@@ -228,10 +230,17 @@ def token_rewards(answer: Answer) -> Findings:
             "the score's sign is turned round": close(paid[:2], [-10 * at[3], -20 * at[1]]),
             "the scores are normalised": any(
                 close(paid[:2].sum(1), x)
-                for x in ([-10, 0], [-1, 0], [-1.22474, 0], [1, 2], [1.22474, 2.44949])
+                for x in (
+                    [-20, -10],
+                    [-0.7559, -0.378],
+                    [-0.9258, -0.4629],
+                    [0.378, 0.7559],
+                    [0.4629, 0.9258],
+                )
             ),
             "the score of another text": close(paid[:2] != 0, [at[3], at[1]])
             and not close(paid[:2].sum(1), [10, 20]),
+            "the score is multiplied by beta": not paid.any() and not close(full, unscored),
             "nothing is paid": not paid.any(),
         },
         second=paid[1],
@@ -248,6 +257,7 @@ def token_rewards(answer: Answer) -> Findings:
             "padding has a price": bool((price * ~mask).any()),
             "the price is not multiplied by beta": -inside,
             "divided by beta": -2 * inside,
+            "one of the two policies is not used": either(-0.5 * old * mask, 0.5 * (old - ratio) * mask),
             "a square, not the log-ratio": either(-0.25 * inside**2, -0.5 * inside**2),
             "k3, not the log-ratio": -0.5 * k3,
             "the size of the log-ratio, without its sign": either(
@@ -266,7 +276,7 @@ def token_rewards(answer: Answer) -> Findings:
         first=price[0],
         padding=price[1, 2:],
     )
-    scored = ask([10.0, 20.0, 30.0], 0.5)[1]
+    scored = ask([10.0, 20.0, 60.0], 0.5)[1]
     sums = inside.sum(1)
     yield from recognise(
         kl,
@@ -285,14 +295,14 @@ def token_rewards(answer: Answer) -> Findings:
             "the score is in the log-ratio": not close(kl, scored),
         },
     )
-    both, sums = ask([10.0, 20.0, 30.0], 0.5)
+    both, sums = ask([10.0, 20.0, 60.0], 0.5)
     yield Property(
         "a text's rewards add up to its score less the price of its log-ratio",
         close(both.sum(1), [10 - 0.375, 20 - 0.5, 0]),
-        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores 10, 20 and 30: they add up to {numbers(both.sum(1))}",
+        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores 10, 20 and 60: they add up to {numbers(both.sum(1))}",
     )
     for hole in (np.nan, -np.inf):
-        rewards, sums = ask([10.0, 20.0, 30.0], 0.5, hole)
+        rewards, sums = ask([10.0, 20.0, 60.0], 0.5, hole)
         clean = np.isfinite(rewards).all() and np.isfinite(sums).all()
         yield from recognise(rewards, {"padding gets through": not clean})
     problems = random_problems(_draw_rewards, 40)

@@ -51,6 +51,7 @@ def text_gae(answer: Answer) -> Findings:
         once,
         {
             "the advantages are normalised already": bool(once.any()) and close(once, twice),
+            "the mean is subtracted": bool(once.any()) and close(once.sum(), 0, 1e-3),
         },
     )
     # [k, b, t]: what a reward of 1 at token k, and a value of 1 after k tokens, adds at token t of text b.
@@ -68,6 +69,7 @@ def text_gae(answer: Answer) -> Findings:
             "the sign is turned round": close(own, -1) and close(value[0, 0, 0], 1),
             "V(s_t) and V(s_t+1) are exchanged": close(own, 1) and value[0, 0, 0] > 0.1,
             "the value of the state is not subtracted": close(own, 1) and close(value[0, 0, 0], 0),
+            "the values are read one step off": close(own, 1) and not close(value[0, 0, 0], -1),
             "the last token is left out": close(reward[0, 0, 0], 1) and last == 0,
             "the TD error is scaled": close(own, 0.5),
             "lam is not used": close(reach, 1),
@@ -183,10 +185,10 @@ def _slow_targets(p: Problem) -> np.ndarray:
 
 @CHAPTER.check("token-loss", section="sec-rlhf-ppo")
 def token_loss(answer: Answer) -> Findings:
-    # Ratios 1.5, 0.5 and 1 with advantages 1, −1 and 2.5; in the second text 1.5 with −1, and padding.
+    # Ratios 1.5, 0.5 and 1 with advantages 1, −1 and 2.5; in the second text 1.6 with −1, and padding.
     mask = np.array([[True, True, True], [True, False, False]])
     old = np.array([[-1.3, -2, -2.2], [-2, -4, -4]])
-    ratio = np.array([[1.5, 0.5, 1], [1.5, 1, 1]])
+    ratio = np.array([[1.5, 0.5, 1], [1.6, 1, 1]])
     advantage = np.array([[1.0, -1, 2.5], [-1, 3, 3]])
     logp = old + np.log(ratio)
     shown = torch.as_tensor(mask)
@@ -209,7 +211,7 @@ def token_loss(answer: Answer) -> Findings:
     def clipped(r: np.ndarray, eps: float = 0.2, pick: Any = np.minimum) -> np.ndarray:
         return np.asarray(pick(r * advantage, np.clip(r, 1 - eps, 1 + eps) * advantage))
 
-    whole = np.array([[0.75] * 3, [1.5] * 3])
+    whole = np.array([[0.75] * 3, [1.6] * 3])
     right = clipped(ratio) * mask
     normal = advantage - advantage[mask].mean()
     scaled = normal / advantage[mask].std()
@@ -217,19 +219,23 @@ def token_loss(answer: Answer) -> Findings:
         np.minimum(ratio * a, np.clip(ratio, 0.8, 1.2) * a)[mask].mean()
         for a in (normal, scaled, advantage / advantage[mask].std())
     ]
+    one_sided = np.minimum(ratio, 1.2), np.maximum(ratio, 0.8)
     got, _ = ask(finite=True)
     yield from recognise(
         got,
         {
             "a mean over all cells, padding too": either(-right.sum() / 6, -clipped(ratio).mean()),
             "padding is in the sum": -clipped(ratio).sum() / 4,
-            "each text counts the same": -(2.9 / 3 - 1.5) / 2,
+            "each text counts the same": -(2.9 / 3 - 1.6) / 2,
             "a sum, not a mean": either(-right.sum(), -right.sum() / 2),
             "the sign is turned round": right.sum() / 4,
             "the mask is turned round": -3,
             "the larger of the two, not the smaller": -clipped(ratio, pick=np.maximum)[mask].mean(),
             "nothing is clipped": -(ratio * advantage)[mask].mean(),
             "only the clipped one": -(np.clip(ratio, 0.8, 1.2) * advantage)[mask].mean(),
+            "the clip has one side only": either(
+                *(-np.minimum(ratio * advantage, r * advantage)[mask].mean() for r in one_sided)
+            ),
             "the ratio is upside down": -clipped(1 / ratio)[mask].mean(),
             "one ratio for the whole text": either(
                 -clipped(whole)[mask].mean(), -clipped(whole ** (1 / np.array([[3], [1]])))[mask].mean()
