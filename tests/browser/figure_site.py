@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
+from token_texts import token_figure
 
 from ppobook.teaching import figures
 
@@ -64,6 +65,8 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "sweep": (figures.lambda_sweep, "Above, the weights (1 − λ) λ^(n−1)"),
     "maps": (figures.measured_maps, "A map of the mean return by clip range ε"),
     "pair": (figures.dpo_pair, "Bars: the probabilities of six texts"),
+    "tokens": (token_figure, "The 9 tokens of the text"),
+    "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
 }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Picture
 from PIL import Image
+from token_texts import token_figure
 
 from ppobook.teaching import figures
 from ppobook.teaching.figures import Figure, best_baseline, clip_sample, simplex_step, single_pull
@@ -460,6 +461,7 @@ def a_film():
 
 MAKERS = {
     "baseline": figures.baseline,
+    "beta": figures.beta_explorer,
     "clip": figures.clip_explorer,
     "entropy": figures.entropy_collapse,
     "drawn": a_drawn_film,
@@ -470,6 +472,7 @@ MAKERS = {
     "parts": figures.loss_parts,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,
+    "tokens": token_figure,
 }
 
 

@@ -20,6 +20,7 @@ from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
+    from ppobook.teaching.figures._beta import beta_explorer
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
     from ppobook.teaching.figures._drawn import drawn_film
     from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
+    from ppobook.teaching.figures._tokens import token_ratios
 
 __all__ = [
     "METHODS",
@@ -42,6 +44,7 @@ __all__ = [
     "SimplexStep",
     "baseline",
     "best_baseline",
+    "beta_explorer",
     "clip_explorer",
     "clip_sample",
     "dpo_pair",
@@ -60,6 +63,7 @@ __all__ = [
     "simplex_step",
     "single_pull",
     "source",
+    "token_ratios",
     "trust_region_step",
 ]
 
@@ -72,6 +76,7 @@ _HOME = {
     "SimplexStep": "_simplex",
     "baseline": "_baseline",
     "best_baseline": "_baseline",
+    "beta_explorer": "_beta",
     "clip_explorer": "_clip",
     "clip_sample": "_clip",
     "dpo_pair": "_pair",
@@ -88,6 +93,7 @@ _HOME = {
     "pair_moved": "_pair",
     "simplex_step": "_simplex",
     "single_pull": "_baseline",
+    "token_ratios": "_tokens",
     "trust_region_step": "_simplex",
 }
 

@@ -1,0 +1,158 @@
+"""E2: the ratio of each token of a text during one update, and what the clip makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ppobook import validation
+from ppobook.teaching import style
+from ppobook.teaching.figures._figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure as Picture
+    from numpy.typing import ArrayLike, NDArray
+
+# More rows than these would be no figure any more.
+_TOKENS = (2, 32)
+_EPS = (0.02, 0.5, 0.01)
+
+
+def token_ratios(
+    texts: Mapping[str, Mapping[str, Any]],
+    *,
+    steps: Sequence[int],
+    paths: Sequence[str] = ("this update",),
+    clip_eps: float = 0.2,
+) -> Figure:
+    """Go through an update step by step: each token's ratio, whether it is clipped, what its gradient does.
+
+    The token that is chosen is written out in numbers. In JupyterLab, `widget().ratios` holds the ratios on
+    display.
+
+    Parameters
+    ----------
+    texts : mapping of str to mapping
+        What each text is called, and what is known of it: `words`, T of them; `old_logp` and `advantages`, of
+        shape (T,); `new_logp` of shape (len(paths), len(steps), T), the log-probabilities after so many
+        gradient steps.
+    steps : sequence of int
+        The numbers of gradient steps; the first is 0.
+    paths : sequence of str
+        What the ways are called that the update was made: with a clip and without one, say.
+    clip_eps : float in [0.02, 0.5]
+        Where the slider of ε starts.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell. It begins after the last step of the first path.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No text, arrays of other shapes, a number that is not finite, steps that do not grow from 0.
+    """
+    if not isinstance(texts, Mapping) or not texts:
+        raise ValueError(f"texts must be a dict of at least one text, got {texts!r:.80}")
+    steps, paths = list(steps), [str(path) for path in paths]
+    if len(steps) < 2 or steps[0] != 0 or sorted(set(steps)) != steps:
+        raise ValueError(f"steps must grow from 0, got {steps!r}")
+    if not paths:
+        raise ValueError("paths must have at least one name, got none")
+    clip_eps = validation.number("clip_eps", clip_eps, low=_EPS[0], high=_EPS[1])
+    read = {name: _read(name, text, (len(paths), len(steps))) for name, text in texts.items()}
+
+    name, first = next(iter(read.items()))
+    ratios = np.exp(first["new_logp"][0, -1] - first["old_logp"])
+    outside = np.abs(ratios - 1) > clip_eps
+    flat = outside & ((ratios > 1) == (first["advantages"] > 0)) & (first["advantages"] != 0)
+    far = int(np.argmax(np.abs(np.log(ratios))))
+    alt = f"""
+        The {len(ratios)} tokens of the text “{" ".join(first["words"])}” ({name}) after {steps[-1]} gradient
+        steps ({paths[0]}), one below the other, each with its ratio to the policy that wrote it. The ratios
+        lie between {ratios.min():.2f} and {ratios.max():.2f}; furthest from 1 is that of
+        “{first["words"][far]}”, {ratios[far]:.2f}. With ε = {clip_eps:g}, {outside.sum()} of them are outside
+        of the clip range, and {flat.sum()} of these have no gradient. The ratio of the whole text is their
+        product, {ratios.prod():.2f}.
+    """
+    state = {
+        "texts": [
+            {
+                "name": name,
+                "words": text["words"],
+                "old": _packed(text["old_logp"]),
+                "advantages": _packed(text["advantages"]),
+                "new": [[_packed(row) for row in path] for path in text["new_logp"]],
+            }
+            for name, text in read.items()
+        ],
+        "paths": paths,
+        "steps": steps,
+        "text": 0,
+        "path": 0,
+        "step": len(steps) - 1,
+        "token": far,
+        "clip_eps": clip_eps,
+        "range": _EPS,
+        "ratios": [round(float(ratio), 6) for ratio in ratios],
+    }
+    return Figure("tokens", state, alt=alt, still=lambda: _still(first, ratios, flat, clip_eps))
+
+
+def _read(name: str, text: Mapping[str, Any], before: tuple[int, int]) -> dict[str, Any]:
+    """A text's words and arrays, of the shapes that belong together."""
+    if not isinstance(text, Mapping) or not {"words", "old_logp", "new_logp", "advantages"} <= set(text):
+        raise ValueError(
+            f"texts must hold words, old_logp, new_logp and advantages of each text, got {text!r:.80}"
+        )
+    words = [str(word) for word in text["words"]]
+    if not _TOKENS[0] <= len(words) <= _TOKENS[1]:
+        raise ValueError(f"words must be {_TOKENS[0]} to {_TOKENS[1]} for {name!r}, got {len(words)}")
+    shapes = {
+        "old_logp": (len(words),),
+        "advantages": (len(words),),
+        "new_logp": (*before, len(words)),
+    }
+    found: dict[str, Any] = {"words": words}
+    for key, shape in shapes.items():
+        array = validation.float64(key, text[key])
+        if array.shape != shape:
+            raise ValueError(f"{key} must have shape {shape} for {name!r}, got {array.shape}")
+        validation.finite(key, array)
+        # Rounded here, so that the script, the sentence and the still picture have the same numbers.
+        found[key] = array.round(4)
+    return found
+
+
+def _packed(numbers: ArrayLike) -> str:
+    """Numbers in one text: a notebook would give each number of a list a line of its own."""
+    return " ".join(f"{x:.4f}" for x in np.asarray(numbers))
+
+
+def _still(text: dict[str, Any], ratios: NDArray[Any], flat: NDArray[Any], clip_eps: float) -> Picture:
+    from matplotlib.figure import Figure as Picture
+    from matplotlib.ticker import NullLocator
+
+    picture = Picture(figsize=(style.WIDTH, 1.3 + 0.27 * len(ratios)))
+    ax = picture.subplots()
+    rows = np.arange(len(ratios))
+    ax.axvspan(1 - clip_eps, 1 + clip_eps, color=style.colour("faint"), alpha=0.7, lw=0)
+    ax.axvline(1, color=style.colour("ink"), lw=1)
+    for row, ratio, advantage, stopped in zip(rows, ratios, text["advantages"], flat, strict=True):
+        hue = style.colour("good" if advantage > 0 else "bad")
+        ax.plot([1, ratio], [row, row], color=hue, lw=2)
+        ax.plot(ratio, row, "o", ms=8, color=hue, mfc="white" if stopped else hue, mew=2)
+    ax.set_xscale("log")
+    far = max(1.6, 1.15 * float(np.exp(np.abs(np.log(ratios)).max())))
+    ticks = [x for x in (0.1, 0.25, 0.5, 0.8, 1, 1.25, 2, 4, 10) if 1 / far < x < far]
+    ax.set(xlim=(1 / far, far), ylim=(len(ratios) - 0.4, -0.6), xlabel="ratio (filled: it has a gradient)")
+    ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_yticks(rows, text["words"])
+    ax.grid(visible=False, axis="y")
+    return picture

@@ -1,0 +1,163 @@
+// E9. The price β of the KL. The reader moves β and the update, and sees where ten seeds are: their reward and their gold
+// against the distance from the reference; and reads what was written there.
+
+const STYLE_OF_BETA = `
+  .beta .row .row { gap: 6px; }
+  .beta .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .beta .shown { font-weight: 600; display: inline-block; min-width: 2.4em; }
+  .beta .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
+  .beta table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
+  .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
+  .beta th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
+  .beta .says { margin: 8px 0 0; min-height: 3em; }
+  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
+  .beta .texts p { margin: 0 0 6px; }
+  @container (max-width: 560px) {
+    .beta .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
+    .beta .panels { grid-template-columns: 1fr; gap: 10px; }
+    .beta .says { min-height: 4.4em; }
+    .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
+  }
+`;
+const NAMES_OF_NUMBERS = {
+  kl: ["KL to the reference, nats a text", 1], proxy: ["reward model's reward", 2], gold: ["gold", 2],
+  held_out: ["held-out reward model's", 2], length: ["tokens of a text", 1], ended: ["share that ends", 2],
+};
+const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "beta", STYLE_OF_BETA);
+  root.setAttribute("aria-label", "Interactive figure: the price β of the KL");
+  const betas = model.get("betas"), updates = model.get("updates"), columns = model.get("columns"), seeds = model.get("seeds");
+  const poolings = model.get("poolings").map(({ words, runs, texts }) => ({
+    words,
+    runs: runs.map((looks) => looks.map((look) => Object.fromEntries(look.split("/").map((part, i) => [columns[i], part.split(" ").map(Number)])))),
+    texts: texts.map((looks) => looks.map((look) => look.map((some) => some.map((entry) => {
+      const [prompt, text, gold, proxy] = entry.split("|");
+      return { prompt, text, gold: Number(gold), proxy: Number(proxy) };
+    })))),
+  }));
+  const NAMES = ["pooling", "beta", "look", "seed"];
+  const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
+  const most = { pooling: poolings.length - 1, beta: betas.length - 1, look: updates.length - 1, seed: seeds.length - 1 };
+  let telling = false;
+
+  // Controls
+  const choose = (name, words, options) => {
+    const node = html("select", { id: name, onchange: () => move({ [name]: Number(node.value) }) }, ...options.map((option, i) => html("option", { value: i }, option)));
+    return [node, html("span", { class: "row" }, html("label", { for: name }, words), node)];
+  };
+  const [pooling, poolingRow] = choose("pooling", "The reward model reads", poolings.map(({ words }) => words));
+  const [seed, seedRow] = choose("seed", "Texts of seed", seeds.map(String));
+  const shown = {}, sliders = {};
+  const control = (name, words) => {
+    shown[name] = html("span", { class: "number shown" });
+    sliders[name] = html("input", { type: "range", id: name, min: 0, max: most[name], step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
+    return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
+  };
+
+  const W = 340, H = 236, P = { left: 36, right: 334, top: 10, bottom: 196 };
+  const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
+  const facts = {};
+  const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
+  const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
+  root.prepend(
+    html("div", { class: "row" }, poolingRow),
+    html("div", { class: "settings" }, ...control("beta", "β"), ...control("look", "Update")),
+    html("div", { class: "panels" },
+      html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
+      html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
+    html("table", {},
+      html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
+      html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
+        ...["mean", "least", "most"].map((what) => number("td", `${column}-${what}`)))))),
+    says,
+    html("div", { class: "row", style: "margin-top: 8px" }, seedRow),
+    texts);
+
+  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
+  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
+  const root2 = (kl) => Math.sqrt(Math.max(kl, 0));
+
+  // One scale for all β, updates and seeds of a reward model, so that what moves is the policy.
+  function drawGraph(column) {
+    const { runs } = poolings[at.pooling];
+    const all = (name) => runs.flat().flatMap((look) => look[name]);
+    const right = Math.max(...all("kl").map(root2)), low = Math.min(0, ...all(column)), high = Math.max(...all(column));
+    const step = [0.5, 1, 2, 3, 5, 10].find((size) => (high - low) / size <= 6) ?? 20;
+    const bottom = Math.floor(low / step) * step, top = Math.ceil(high / step) * step;
+    const x = (value) => P.left + (value / right) * (P.right - P.left);
+    const y = (value) => P.bottom - ((value - bottom) / (top - bottom)) * (P.bottom - P.top);
+    const parts = [];
+    for (let value = bottom; value <= top + 1e-9; value += step) {
+      parts.push(line(P.left, y(value), P.right, y(value), { stroke: Math.abs(value) < 1e-9 ? "var(--line)" : "var(--faint)" }));
+      parts.push(text(P.left - 6, y(value) + 5, format(value, step % 1 ? 1 : 0), { "text-anchor": "end" }));
+    }
+    for (let value = 0; value <= right; value += 2) parts.push(text(x(value), P.bottom + 17, String(value), { "text-anchor": "middle" }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 35, "√KL to the reference", { "text-anchor": "middle" }));
+    const trace = (looks) => looks.map((look, i) => `${i ? "L" : "M"}${x(root2(meanOf(look.kl)))} ${y(meanOf(look[column]))}`).join("");
+    runs.forEach((looks, i) => {
+      if (i !== at.beta) parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
+    });
+    parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
+    const here = runs[at.beta][at.look];
+    here.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(here[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
+    parts.push(svg("circle", { cx: x(root2(meanOf(here.kl))), cy: y(meanOf(here[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
+    graphs[column].replaceChildren(...parts);
+    set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the square root of the KL. β ${betas[at.beta]}, ten seeds: ${here[column].map((value) => format(value)).join(", ")}.` });
+  }
+
+  // What became of gold since its highest, in the mean of ten seeds.
+  function verdict() {
+    const looks = poolings[at.pooling].runs[at.beta].slice(0, at.look + 1);
+    const golds = looks.map((look) => meanOf(look.gold)), proxies = looks.map((look) => meanOf(look.proxy));
+    const best = golds.indexOf(Math.max(...golds));
+    const fall = golds[best] - golds[at.look], rise = proxies[at.look] - proxies[best];
+    if (at.look === 0) return "The policy after SFT, before the first update.";
+    if (fall < 0.1) return `Up to here gold is about as high as it has been with this β: ${format(golds[at.look])} on average.`;
+    return `Gold was highest after ${updates[best]} updates, ${format(golds[best])} on average. Since then it has fallen by ${format(fall)}, and the reward has ${rise > 0 ? `risen by ${format(rise)}` : `fallen by ${format(-rise)}`}.`;
+  }
+
+  function draw() {
+    const { runs, texts: written } = poolings[at.pooling];
+    const here = runs[at.beta][at.look];
+    drawGraph("proxy");
+    drawGraph("gold");
+    for (const column of columns) {
+      const values = { mean: meanOf(here[column]), least: Math.min(...here[column]), most: Math.max(...here[column]) };
+      for (const [what, value] of Object.entries(values)) {
+        const node = facts[`${column}-${what}`];
+        node.dataset.value = JSON.stringify(value);
+        node.textContent = format(value, NAMES_OF_NUMBERS[column][1]);
+      }
+    }
+    says.textContent = verdict();
+    texts.replaceChildren(...written[at.beta][at.look][at.seed].map((one) => html("p", {}, html("span", { class: "quiet" }, `${one.prompt} `), html("span", { class: "written" }, one.text),
+      html("span", { class: "quiet number" }, ` (gold ${format(one.gold)}, reward ${format(one.proxy)})`))));
+    pooling.value = String(at.pooling);
+    seed.value = String(at.seed);
+    for (const [name, words] of [["beta", betas[at.beta]], ["look", String(updates[at.look])]]) {
+      sliders[name].value = at[name];
+      shown[name].textContent = words;
+      set(sliders[name], { "aria-valuetext": words });
+    }
+  }
+
+  function move(to) {
+    for (const [name, value] of Object.entries(to)) at[name] = Math.min(Math.max(Math.round(value), 0), most[name]);
+    draw();
+    telling = true;
+    for (const name of NAMES) model.set(name, at[name]);
+    model.save_changes();
+    telling = false;
+    say(`β ${betas[at.beta]}, update ${updates[at.look]}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}, gold ${facts["gold-mean"].textContent}. ${says.textContent} ${texts.textContent}`);
+  }
+
+  // Python may move it too, in JupyterLab.
+  const follow = () => { if (!telling && NAMES.some((name) => model.get(name) !== at[name])) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
+  for (const name of NAMES) model.on(`change:${name}`, follow);
+  draw();
+  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+}
+
+export default { render };

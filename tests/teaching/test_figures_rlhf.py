@@ -1,0 +1,152 @@
+"""The interactive figures of the chapter on RLHF, without a browser: what the library computes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from token_texts import a_token_text, token_figure
+
+from ppobook.experiments import results
+from ppobook.teaching import figures
+
+# E2
+
+
+def numbers(text):
+    return [float(x) for x in text.split()]
+
+
+def test_state_of_e2_is_what_was_given():
+    figure = token_figure()
+    given = a_token_text(0)
+    state = figure.state
+    first = state["texts"][0]
+    assert first["words"] == given["words"]
+    np.testing.assert_allclose(numbers(first["old"]), given["old_logp"], atol=5e-5)
+    np.testing.assert_allclose(numbers(first["advantages"]), given["advantages"], atol=5e-5)
+    for path, rows in zip(given["new_logp"], first["new"], strict=True):
+        np.testing.assert_allclose([numbers(row) for row in rows], path, atol=5e-5)
+    ratios = np.exp(given["new_logp"][0, -1] - given["old_logp"])
+    np.testing.assert_allclose(state["ratios"], ratios, atol=5e-4)
+    assert state["token"] == np.argmax(np.abs(np.log(ratios))), "it begins with the one that moved furthest"
+    assert (state["path"], state["steps"][state["step"]], state["clip_eps"]) == (0, 8, 0.2)
+
+
+def test_alt_of_e2_has_the_numbers():
+    given = a_token_text(0)
+    ratios = np.exp(np.round(given["new_logp"][0, -1], 4) - np.round(given["old_logp"], 4))
+    outside = np.abs(ratios - 1) > 0.2
+    flat = outside & (np.sign(ratios - 1) == np.sign(given["advantages"]))
+    alt = token_figure().alt
+    assert f"between {ratios.min():.2f} and {ratios.max():.2f}" in alt
+    assert f"{outside.sum()} of them are outside of the clip range, and {flat.sum()} of these" in alt
+    assert 0 < flat.sum() < outside.sum(), "the example has both kinds"
+    assert f"their product, {ratios.prod():.2f}" in alt
+
+
+def test_another_clip_range_counts_anew():
+    assert "With ε = 0.5, 0 of them are outside" in token_figure(clip_eps=0.5).alt
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"words": ["one"]}, "words must be 2 to 32 for 'first', got 1"),
+        ({"old_logp": np.zeros(3)}, r"old_logp must have shape \(9,\) for 'first', got \(3,\)"),
+        ({"new_logp": np.zeros((4, 9))}, r"new_logp must have shape \(2, 4, 9\) for 'first', got \(4, 9\)"),
+        ({"advantages": np.full(9, np.nan)}, "advantages must be finite"),
+    ],
+)
+def test_token_ratios_refuses_what_does_not_fit(changed, sentence):
+    texts = {"first": {**a_token_text(0), **changed}}
+    with pytest.raises(ValueError, match=sentence):
+        figures.token_ratios(texts, steps=[0, 2, 4, 8], paths=["with", "without"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"texts": {}}, "texts must be a dict of at least one text"),
+        ({"texts": {"first": {"words": ["a", "b"]}}}, "texts must hold words, old_logp, new_logp and"),
+        ({"steps": [1, 2]}, "steps must grow from 0"),
+        ({"steps": [0, 4, 2, 8]}, "steps must grow from 0"),
+        ({"paths": []}, "paths must have at least one name"),
+        ({"clip_eps": 0.9}, r"clip_eps must be a number in \[0.02, 0.5\], got 0.9"),
+    ],
+)
+def test_token_ratios_refuses(settings, sentence):
+    given = {"texts": {"first": a_token_text(0)}, "steps": [0, 2, 4, 8], "paths": ["with", "without"]}
+    with pytest.raises(ValueError, match=sentence):
+        figures.token_ratios(**{**given, **settings})
+
+
+# E9
+
+
+@pytest.fixture(scope="module")
+def state():
+    return figures.beta_explorer().state
+
+
+@pytest.mark.parametrize(
+    ("pooling", "beta", "update"), [("last", 0.0, 60), ("last", 0.3, 0), ("sum", 1.0, 30), ("sum", 0.03, 60)]
+)
+def test_state_of_e9_has_the_record(state, pooling, beta, update):
+    runs = results("language_overoptimisation")
+    runs = runs[(runs["pooling"] == pooling) & (runs["kl_coef"] == beta) & (runs["update"] == update)]
+    runs = runs[(runs["lr"] == 3e-4) & (runs["missing_eos_penalty"] == 0)].sort_values("seed")
+    assert len(runs) == 10
+    of = state["poolings"][["last", "sum"].index(pooling)]
+    look = of["runs"][state["betas"].index(f"{beta:g}")][state["updates"].index(update)]
+    for column, part in zip(state["columns"], look.split("/"), strict=True):
+        np.testing.assert_allclose(numbers(part), runs[column], atol=0.051, err_msg=column)
+
+
+def test_the_texts_are_those_of_the_same_runs(state):
+    texts, runs = results("language_beta_texts"), results("language_overoptimisation")
+    runs = runs[(runs["lr"] == 3e-4) & (runs["missing_eos_penalty"] == 0)]
+    key = ["pooling", "kl_coef", "seed", "update"]
+    both = texts.merge(runs[[*key, "gold", "kl"]], on=key, suffixes=("", "_of_run"), validate="many_to_one")
+    assert len(both) == len(texts)
+    np.testing.assert_allclose(both["gold_mean"], both["gold_of_run"], atol=1e-3)
+    np.testing.assert_allclose(both["kl"], both["kl_of_run"], atol=1e-2)
+    assert state["seeds"] == sorted(texts["seed"].unique())
+    at = state["poolings"][0]["texts"][0][-1][0][0].split("|")
+    first = texts.query("pooling == 'last' and kl_coef == 0 and update == 60 and seed == 100").iloc[0]
+    assert at[:2] == [first["prompt"], first["text"]]
+    assert [float(x) for x in at[2:]] == pytest.approx([first["gold"], first["proxy"]], abs=0.006)
+
+
+def test_the_state_of_e9_is_full_and_small(state):
+    for of in state["poolings"]:
+        assert [len(looks) for looks in of["runs"]] == [len(state["updates"])] * len(state["betas"])
+        assert all(
+            len(seeds) == len(state["seeds"]) and all(some and len(some) == len(seeds[0]) for some in seeds)
+            for looks in of["texts"]
+            for seeds in looks
+        )
+    assert len(json.dumps(state)) < 120_000
+
+
+def test_alt_of_e9_has_the_numbers():
+    runs = results("language_overoptimisation").query(
+        "pooling == 'last' and kl_coef == 0 and update == 60 and lr > 2e-4 and missing_eos_penalty == 0"
+    )
+    alt = figures.beta_explorer().alt
+    assert f"a KL of {runs['kl'].mean():.1f} nats on average" in alt
+    assert f"and {runs['gold'].mean():.2f} gold" in alt
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"kl_coef": 0.2}, "kl_coef must be one of 0, 0.03, 0.1, 0.3, 1, got 0.2"),
+        ({"update": 7}, "update must be one of 0, 5, 10, .* got 7"),
+        ({"pooling": "mean"}, "pooling must be one of 'last', 'sum', got 'mean'"),
+    ],
+)
+def test_beta_explorer_refuses(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        figures.beta_explorer(**settings)
