@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import validation
-from ppobook.experiments import results
+from ppobook import _reads, validation
+from ppobook.experiments import results, results_folder
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -15,23 +17,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Picture
 
+_RECORD = "language_overoptimisation"
 _POOLINGS = {"last": "the last token", "sum": "all tokens, and adds up"}
 # What is shown of a policy, and with how many digits it is stored.
 _COLUMNS = {"kl": 2, "proxy": 2, "gold": 2, "held_out": 2, "length": 1, "ended": 3}
-_SHADES = (0.35, 1.0)
 
 
-def _recorded() -> pd.DataFrame:
-    """The runs of `language_overoptimisation` that differ in β and in the reward model only."""
-    runs = results("language_overoptimisation")
-    usual = runs[(runs["missing_eos_penalty"] == 0) & (runs["lr"] == runs["lr"].max())]
-    return usual.sort_values(["pooling", "kl_coef", "update", "seed"])
+def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
+    """Move β: reward and gold of ten seeds against the distance from the reference, and texts from there.
 
-
-def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last", update: int | None = None) -> Figure:
-    """Move β and the update: reward and gold of ten seeds against the distance, and texts from there.
-
-    The runs are recorded ones of PPO in the tiny language world.
+    The runs are recorded ones of PPO in the tiny language world. The last place of the slider is the policy
+    after SFT, where an endless β would end.
 
     Parameters
     ----------
@@ -39,8 +35,6 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last", update: int | 
         β, where its slider starts.
     pooling : "last" or "sum"
         What the reward models read.
-    update : int, optional
-        After how many updates; one at which the runs were measured. Default: the last.
 
     Returns
     -------
@@ -50,57 +44,65 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last", update: int | 
     Raises
     ------
     ValueError
-        A β, a pooling or an update that was not recorded.
+        A β or a pooling that was not recorded.
     """
-    runs, texts = _recorded(), results("language_beta_texts")
-    betas, updates = (sorted(runs[column].unique().tolist()) for column in ("kl_coef", "update"))
+    runs = results(_RECORD).sort_values(["pooling", "kl_coef", "update", "seed"])
+    betas = sorted(runs["kl_coef"].unique().tolist())
     pooling = validation.choice("pooling", pooling, _POOLINGS)
     kl_coef = validation.number("kl_coef", kl_coef)
-    update = validation.count("update", updates[-1] if update is None else update, low=0)
-    for name, value, known in (("kl_coef", kl_coef, betas), ("update", update, updates)):
-        if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(f'{x:g}' for x in known)}, got {value!r}")
+    if kl_coef not in betas:
+        raise ValueError(f"kl_coef must be one of {', '.join(f'{x:g}' for x in betas)}, got {kl_coef!r}")
+    texts = _texts()
 
     mine = runs[(runs["pooling"] == pooling) & (runs["kl_coef"] == kl_coef)]
-    here = mine[mine["update"] == update][list(_COLUMNS)].mean()
-    path = mine.groupby("update")[["gold", "proxy"]].mean()
-    top = path["gold"].idxmax()
-    there = texts[(texts["pooling"] == pooling) & (texts["kl_coef"] == kl_coef) & (texts["update"] == update)]
-    first = there.iloc[0]
+    updates = int(mine["update"].max())
+    here = mine[mine["update"] == updates][list(_COLUMNS)].mean()
+    golds = mine.groupby("update")["gold"].mean()
+    written = texts[pooling, kl_coef]
     alt = f"""
         Two panels against the square root of the KL to the reference, with a curve for each β of
         {", ".join(f"{beta:g}" for beta in betas)}: the reward model's reward, and gold. With β = {kl_coef:g},
-        after {update} updates, ten seeds have a KL of {here["kl"]:.1f} nats on average, a reward of
-        {here["proxy"]:.1f} and {here["gold"]:.2f} gold; the highest gold on the way is
-        {path["gold"].max():.2f}, after {top} updates. A text from there: “{first["text"]}”.
+        after {updates} updates, ten seeds have a KL of {here["kl"]:.1f} nats on average, a reward of
+        {here["proxy"]:.1f} and {here["gold"]:.2f} gold; the highest gold on the way is {golds.max():.2f},
+        after {golds.idxmax()} updates. A text from there: “{written[0]["text"]}”.
     """
     state = {
         "betas": [f"{beta:g}" for beta in betas],
-        "updates": updates,
+        "updates": sorted(runs["update"].unique().tolist()),
         "columns": list(_COLUMNS),
         "pooling": list(_POOLINGS).index(pooling),
         "beta": betas.index(kl_coef),
-        "look": updates.index(update),
-        "seed": 0,
         "poolings": [
             {
                 "words": words,
-                # [β][look], each a text: the numbers of ten seeds, column after column.
+                # [β][update], each a text: the numbers of ten seeds, column after column.
                 "runs": [
                     [_packed(look) for _, look in one.groupby("update")]
                     for _, one in runs[runs["pooling"] == name].groupby("kl_coef")
                 ],
-                # [β][look][seed]: what was written.
-                "texts": [
-                    [[_texts(some) for _, some in look.groupby("seed")] for _, look in one.groupby("update")]
-                    for _, one in texts[texts["pooling"] == name].groupby("kl_coef")
-                ],
+                # [β, and SFT]: what was written.
+                "texts": [texts[name, beta] for beta in (*betas, None)],
             }
             for name, words in _POOLINGS.items()
         ],
-        "seeds": sorted(texts["seed"].unique().tolist()),
     }
-    return Figure("beta", state, alt=alt, still=lambda: _still(runs, there, pooling, kl_coef, update))
+    return Figure("beta", state, alt=alt, still=lambda: _still(runs, written, pooling, kl_coef))
+
+
+def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
+    """What the policies of the first seed wrote at the end, by pooling and β; with no β, that after SFT."""
+    path = _reads.note(results_folder() / _RECORD / "texts.json")
+    found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        text = entry["text"].removesuffix("<eos>").strip()
+        kept = {
+            "prompt": entry["prompt"],
+            "text": text if entry["text"].endswith("<eos>") else f"{text} … (no end)",
+            "proxy": entry["proxy"],
+            "gold": entry["gold"],
+        }
+        found.setdefault((entry["pooling"], entry["kl_coef"]), []).append(kept)
+    return found
 
 
 def _packed(look: pd.DataFrame) -> str:
@@ -108,45 +110,29 @@ def _packed(look: pd.DataFrame) -> str:
     return "/".join(" ".join(f"{x:.{digits}f}" for x in look[column]) for column, digits in _COLUMNS.items())
 
 
-def _texts(some: pd.DataFrame) -> list[str]:
-    """Prompt, text, gold and reward of each."""
-    return [f"{row.prompt}|{row.text}|{row.gold:.2f}|{row.proxy:.2f}" for row in some.itertuples()]
-
-
-def _still(runs: pd.DataFrame, there: pd.DataFrame, pooling: str, kl_coef: float, update: int) -> Picture:
-    import textwrap
-
+def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float) -> Picture:
     from matplotlib.figure import Figure as Picture
 
-    picture = Picture(figsize=(style.WIDTH, 5.0))
-    axes = picture.subplots(1, 2)
-    for ax, column, title in zip(axes, ("proxy", "gold"), ("the reward model's", "gold"), strict=True):
+    picture = Picture(figsize=(style.WIDTH, 4.9))
+    graphs, words = picture.subfigures(2, 1, height_ratios=[3, 2])
+    for ax, column, title in zip(
+        graphs.subplots(1, 2), ("proxy", "gold"), ("the reward model's", "gold"), strict=True
+    ):
         for beta, some in runs[runs["pooling"] == pooling].groupby("kl_coef"):
             path = some.groupby("update")[["kl", column]].mean()
             chosen = beta == kl_coef
-            x = np.sqrt(path["kl"].clip(lower=0))
-            ax.plot(
-                x,
-                path[column],
-                color=style.colour("ppo" if chosen else "muted"),
-                lw=2.5 if chosen else 1,
-                alpha=_SHADES[chosen],
-            )
+            look = {"lw": 2.8, "zorder": 3} if chosen else {"lw": 1.2}
+            hue = style.colour("ppo" if chosen else "muted")
+            ax.plot(np.sqrt(path["kl"].clip(lower=0)), path[column], color=hue, **look)
             if chosen:
-                dots = some[some["update"] == update]
-                ax.plot(
-                    np.sqrt(dots["kl"].clip(lower=0)),
-                    dots[column],
-                    "o",
-                    ms=5,
-                    color=style.colour("ppo"),
-                    alpha=0.6,
-                )
+                ends = some[some["update"] == some["update"].max()]
+                x = np.sqrt(ends["kl"].clip(lower=0))
+                ax.plot(x, ends[column], "o", ms=5, color=hue, alpha=0.6)
         ax.axhline(0, color=style.colour("faint"), lw=1, zorder=0)
         ax.set_title(title)
-    picture.supxlabel("√KL to the reference")
-    words = [f"β = {kl_coef:g}, after {update} updates:"]
-    for row in there.head(2).itertuples():
-        words += textwrap.wrap(f"{row.prompt} {row.text}", 62, subsequent_indent="    ")
-    picture.suptitle("\n".join(words), fontsize=11, x=0.02, ha="left", family="DejaVu Sans Mono")
+    graphs.supxlabel("√KL to the reference")
+    lines = [f"Written with β = {kl_coef:g}:"]
+    for one in written[:2]:
+        lines += textwrap.wrap(f"{one['prompt']} {one['text']}", 60, subsequent_indent="    ")
+    words.text(0.02, 0.95, "\n".join(lines), fontsize=12, va="top", linespacing=1.5)
     return picture

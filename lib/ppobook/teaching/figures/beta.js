@@ -1,10 +1,10 @@
-// E9. The price β of the KL. The reader moves β and the update, and sees where ten seeds are: their reward and their gold
-// against the distance from the reference; and reads what was written there.
+// E9. The price β of the KL. The reader moves β, and sees where ten seeds end: their reward and their gold against the
+// distance from the reference; and reads what was written there. The last place of the slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
   .beta .row .row { gap: 6px; }
-  .beta .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
-  .beta .shown { font-weight: 600; display: inline-block; min-width: 2.4em; }
+  .beta .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .beta .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
   .beta .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
   .beta table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
   .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
@@ -13,7 +13,6 @@ const STYLE_OF_BETA = `
   .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
-    .beta .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
     .beta .panels { grid-template-columns: 1fr; gap: 10px; }
     .beta .says { min-height: 4.4em; }
     .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
@@ -28,33 +27,23 @@ const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / value
 function render({ model, el }) {
   const { root, say, close } = stage(el, "beta", STYLE_OF_BETA);
   root.setAttribute("aria-label", "Interactive figure: the price β of the KL");
-  const betas = model.get("betas"), updates = model.get("updates"), columns = model.get("columns"), seeds = model.get("seeds");
+  const betas = model.get("betas"), updates = model.get("updates"), columns = model.get("columns");
   const poolings = model.get("poolings").map(({ words, runs, texts }) => ({
-    words,
+    words, texts,
     runs: runs.map((looks) => looks.map((look) => Object.fromEntries(look.split("/").map((part, i) => [columns[i], part.split(" ").map(Number)])))),
-    texts: texts.map((looks) => looks.map((look) => look.map((some) => some.map((entry) => {
-      const [prompt, text, gold, proxy] = entry.split("|");
-      return { prompt, text, gold: Number(gold), proxy: Number(proxy) };
-    })))),
   }));
-  const NAMES = ["pooling", "beta", "look", "seed"];
+  const NAMES = ["pooling", "beta"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
-  const most = { pooling: poolings.length - 1, beta: betas.length - 1, look: updates.length - 1, seed: seeds.length - 1 };
+  const most = { pooling: poolings.length - 1, beta: betas.length };
   let telling = false;
+  const isSft = () => at.beta === betas.length;
+  // The ten seeds where they end; those of SFT are the first look of any β.
+  const here = () => { const { runs } = poolings[at.pooling]; return isSft() ? runs[0][0] : runs[at.beta].at(-1); };
 
   // Controls
-  const choose = (name, words, options) => {
-    const node = html("select", { id: name, onchange: () => move({ [name]: Number(node.value) }) }, ...options.map((option, i) => html("option", { value: i }, option)));
-    return [node, html("span", { class: "row" }, html("label", { for: name }, words), node)];
-  };
-  const [pooling, poolingRow] = choose("pooling", "The reward model reads", poolings.map(({ words }) => words));
-  const [seed, seedRow] = choose("seed", "Texts of seed", seeds.map(String));
-  const shown = {}, sliders = {};
-  const control = (name, words) => {
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", { type: "range", id: name, min: 0, max: most[name], step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
-    return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
-  };
+  const pooling = html("select", { id: "pooling", onchange: () => move({ pooling: Number(pooling.value) }) }, ...poolings.map(({ words }, i) => html("option", { value: i }, words)));
+  const shown = html("span", { class: "number shown" });
+  const slider = html("input", { type: "range", id: "beta", min: 0, max: most.beta, step: 1, oninput: () => move({ beta: Number(slider.value) }) });
 
   const W = 340, H = 236, P = { left: 36, right: 334, top: 10, bottom: 196 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
@@ -62,8 +51,8 @@ function render({ model, el }) {
   const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
   const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
   root.prepend(
-    html("div", { class: "row" }, poolingRow),
-    html("div", { class: "settings" }, ...control("beta", "β"), ...control("look", "Update")),
+    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), pooling)),
+    html("div", { class: "settings" }, html("span", {}, html("label", { for: "beta" }, "β"), " ", shown), slider),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
@@ -72,7 +61,6 @@ function render({ model, el }) {
       html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
         ...["mean", "least", "most"].map((what) => number("td", `${column}-${what}`)))))),
     says,
-    html("div", { class: "row", style: "margin-top: 8px" }, seedRow),
     texts);
 
   const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
@@ -99,32 +87,33 @@ function render({ model, el }) {
     runs.forEach((looks, i) => {
       if (i !== at.beta) parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
     });
-    parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
-    const here = runs[at.beta][at.look];
-    here.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(here[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
-    parts.push(svg("circle", { cx: x(root2(meanOf(here.kl))), cy: y(meanOf(here[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
+    if (!isSft()) parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
+    const ends = here();
+    ends.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(ends[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
+    parts.push(svg("circle", { cx: x(root2(meanOf(ends.kl))), cy: y(meanOf(ends[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
     graphs[column].replaceChildren(...parts);
-    set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the square root of the KL. β ${betas[at.beta]}, ten seeds: ${here[column].map((value) => format(value)).join(", ")}.` });
+    set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the square root of the KL. ${nameOf()}, ten seeds: ${ends[column].map((value) => format(value)).join(", ")}.` });
   }
+
+  const nameOf = () => (isSft() ? "After SFT" : `β ${betas[at.beta]}`);
 
   // What became of gold since its highest, in the mean of ten seeds.
   function verdict() {
-    const looks = poolings[at.pooling].runs[at.beta].slice(0, at.look + 1);
+    if (isSft()) return "The policy after SFT, before any update. An endless β would stay here.";
+    const looks = poolings[at.pooling].runs[at.beta];
     const golds = looks.map((look) => meanOf(look.gold)), proxies = looks.map((look) => meanOf(look.proxy));
     const best = golds.indexOf(Math.max(...golds));
-    const fall = golds[best] - golds[at.look], rise = proxies[at.look] - proxies[best];
-    if (at.look === 0) return "The policy after SFT, before the first update.";
-    if (fall < 0.1) return `Up to here gold is about as high as it has been with this β: ${format(golds[at.look])} on average.`;
-    return `Gold was highest after ${updates[best]} updates, ${format(golds[best])} on average. Since then it has fallen by ${format(fall)}, and the reward has ${rise > 0 ? `risen by ${format(rise)}` : `fallen by ${format(-rise)}`}.`;
+    const fall = golds[best] - golds.at(-1), rise = proxies.at(-1) - proxies[best];
+    if (fall < 0.1) return `After ${updates.at(-1)} updates gold is about as high as it has been on the way: ${format(golds.at(-1))} on average.`;
+    return `Gold was highest after ${updates[best]} updates, ${format(golds[best])} on average. By update ${updates.at(-1)} it has fallen by ${format(fall)}, and the reward has ${rise > 0 ? `risen by ${format(rise)}` : `fallen by ${format(-rise)}`}.`;
   }
 
   function draw() {
-    const { runs, texts: written } = poolings[at.pooling];
-    const here = runs[at.beta][at.look];
+    const ends = here();
     drawGraph("proxy");
     drawGraph("gold");
     for (const column of columns) {
-      const values = { mean: meanOf(here[column]), least: Math.min(...here[column]), most: Math.max(...here[column]) };
+      const values = { mean: meanOf(ends[column]), least: Math.min(...ends[column]), most: Math.max(...ends[column]) };
       for (const [what, value] of Object.entries(values)) {
         const node = facts[`${column}-${what}`];
         node.dataset.value = JSON.stringify(value);
@@ -132,15 +121,12 @@ function render({ model, el }) {
       }
     }
     says.textContent = verdict();
-    texts.replaceChildren(...written[at.beta][at.look][at.seed].map((one) => html("p", {}, html("span", { class: "quiet" }, `${one.prompt} `), html("span", { class: "written" }, one.text),
+    texts.replaceChildren(...poolings[at.pooling].texts[at.beta].map((one) => html("p", {}, html("span", { class: "quiet" }, `${one.prompt} `), html("span", { class: "written" }, one.text),
       html("span", { class: "quiet number" }, ` (gold ${format(one.gold)}, reward ${format(one.proxy)})`))));
     pooling.value = String(at.pooling);
-    seed.value = String(at.seed);
-    for (const [name, words] of [["beta", betas[at.beta]], ["look", String(updates[at.look])]]) {
-      sliders[name].value = at[name];
-      shown[name].textContent = words;
-      set(sliders[name], { "aria-valuetext": words });
-    }
+    slider.value = at.beta;
+    shown.textContent = isSft() ? "(SFT)" : betas[at.beta];
+    set(slider, { "aria-valuetext": isSft() ? "the policy after SFT" : betas[at.beta] });
   }
 
   function move(to) {
@@ -150,7 +136,7 @@ function render({ model, el }) {
     for (const name of NAMES) model.set(name, at[name]);
     model.save_changes();
     telling = false;
-    say(`β ${betas[at.beta]}, update ${updates[at.look]}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}, gold ${facts["gold-mean"].textContent}. ${says.textContent} ${texts.textContent}`);
+    say(`${nameOf()}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}, gold ${facts["gold-mean"].textContent}. ${says.textContent} ${texts.textContent}`);
   }
 
   // Python may move it too, in JupyterLab.
