@@ -10,7 +10,7 @@ read the last token (`language_chain/shared.py`).
 KL(π_θ after it, π_old) of whole texts, exact in each state, over 256 completions, the mean over updates.
 `kl` and the rest are those of the last policy.
 
-The number of epochs was chosen on seeds 0 to 2; the seeds here are fresh, and all are reported.
+The number of epochs was chosen on seed 0; the seeds here are fresh, and all are reported.
 """
 
 import copy
@@ -64,7 +64,7 @@ if __name__ == "__main__":
         SETTINGS,
         seeds=FRESH,
         digits=4,
-        note="The number of epochs chosen on seeds 0 to 2; every seed reported.",
+        note="The number of epochs chosen on seed 0; every seed reported.",
     )
     columns = ["approx_kl", "ratio_std", "kl_update", "kl_update_max", "kl", "proxy", "held_out", "gold"]
     summed_up("language_leashes", list(SETTINGS[0]), [*columns, "length", "ended"])

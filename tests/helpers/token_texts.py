@@ -18,7 +18,7 @@ def a_token_text(which):
     words = WORDS[which]
     old_logp = -rng.uniform(0.05, 3, len(words))
     advantages = rng.normal(size=len(words))
-    drift = 0.3 * np.sign(advantages) * rng.uniform(-0.5, 1.5, len(words))
+    drift = 0.3 * np.sign(advantages) * rng.uniform(-1.5, 1.5, len(words))
     share = np.array(STEPS) / STEPS[-1]
     new_logp = old_logp + np.array([1.0, 3.0])[:, None, None] * share[:, None] * drift
     return {"words": words, "old_logp": old_logp, "new_logp": new_logp, "advantages": advantages}

@@ -114,7 +114,7 @@ def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_c
     from matplotlib.figure import Figure as Picture
 
     picture = Picture(figsize=(style.WIDTH, 4.9))
-    graphs, words = picture.subfigures(2, 1, height_ratios=[3, 2])
+    graphs, words = picture.subfigures(2, 1, squeeze=False, height_ratios=[3, 2]).ravel()
     for ax, column, title in zip(
         graphs.subplots(1, 2), ("proxy", "gold"), ("the reward model's", "gold"), strict=True
     ):
