@@ -94,7 +94,7 @@ def test_what_it_says_of_each_case(page: Page, http: str) -> None:
             else "has moved the other way, and is inside"
         )
         word = figure.locator(f"[data-number=slope-{t}]").text_content() or ""
-        assert ("stopped" in word, "(back)" in word) == (away and wanted, away and not wanted)
+        assert ("stopped" in word, "back" in word) == (away and wanted, away and not wanted)
 
 
 def test_token_ratios_fit_a_phone(open_page: Any, http: str) -> None:

@@ -73,7 +73,7 @@ function render({ model, el }) {
     const all = (name) => runs.flat().flatMap((look) => look[name]);
     const right = Math.max(...all("kl").map(root2)), low = Math.min(0, ...all(column)), high = Math.max(...all(column));
     const step = [0.5, 1, 2, 3, 5, 10].find((size) => (high - low) / size <= 6) ?? 20;
-    const bottom = Math.floor(low / step) * step, top = Math.ceil(high / step) * step;
+    const bottom = Math.floor(low / step + 0.1) * step, top = Math.ceil(high / step - 0.1) * step; // a little over the edge is room enough
     const x = (value) => P.left + (value / right) * (P.right - P.left);
     const y = (value) => P.bottom - ((value - bottom) / (top - bottom)) * (P.bottom - P.top);
     const parts = [];

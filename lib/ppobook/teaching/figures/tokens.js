@@ -40,9 +40,11 @@ const STYLE_OF_TOKENS = `
     .tokens .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
     .tokens th, .tokens td { font-size: 12.5px; padding: 0 2px; }
     .tokens tbody th button { font-size: 13px; padding: 1px 2px; }
-    .tokens th:first-child { width: 19%; }
-    .tokens th.plot { width: 25%; }
-    .tokens th.does { width: 14%; }
+    .tokens th:first-child { width: 17%; }
+    .tokens th.plot { width: 28%; }
+    .tokens th.does { width: 18%; }
+    .tokens .scale .inner { display: none; }
+    .tokens .scale { margin: 0 8px; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
     .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
   }
@@ -91,7 +93,7 @@ function render({ model, el }) {
   const scale = html("div", { class: "scale number", "aria-hidden": "true" });
   const every = [0.1, 0.25, 0.5, 1, 2, 4, 10].filter((ratio) => Math.abs(Math.log(ratio)) <= 0.97 * END);
   const ticks = every.length > 1 ? every : [0.7, 1, 1.4];
-  scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%` }, String(ratio))));
+  scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%`, class: ratio === 1 || ratio === ticks[0] || ratio === ticks.at(-1) ? null : "inner" }, String(ratio))));
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
   const facts = {};
@@ -138,7 +140,7 @@ function render({ model, el }) {
       put(cell.fresh, fresh[t], format(fresh[t]));
       put(cell.ratio, one.ratio, format(one.ratio));
       const back = one.outside && !one.flat && one.slope;
-      put(cell.slope, one.slope, one.flat ? "stopped" : !one.slope ? "none" : `${one.slope > 0 ? "↑ up" : "↓ down"}${back ? " (back)" : ""}`);
+      put(cell.slope, one.slope, one.flat ? "stopped" : !one.slope ? "none" : one.slope > 0 ? (back ? "↑ back" : "↑ up") : back ? "↓ back" : "↓ down");
       cell.slope.className = `does ${one.flat || !one.slope ? "quiet" : kind}`;
       const x = across(one.ratio), low = across(1 - eps), high = across(1 + eps);
       cell.box.style.cssText = `left: ${low}%; width: ${high - low}%`;
