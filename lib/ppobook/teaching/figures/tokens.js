@@ -25,6 +25,7 @@ const STYLE_OF_TOKENS = `
   .tokens .lane .one { left: 50%; top: 0; bottom: 0; border-left: 1px solid var(--line); }
   .tokens .lane .stem { top: 12px; height: 2px; }
   .tokens .lane .dot { top: 7px; width: 12px; height: 12px; margin-left: -6px; border-radius: 50%; border: 2.5px solid; }
+  .tokens .lane .dot.beyond { border-radius: 2px; }
   .tokens .lane .dot.flat { background: var(--paper) !important; }
   .tokens .scale { position: relative; height: 1.3em; font-size: 13px; font-weight: 400; }
   .tokens .scale span { position: absolute; transform: translateX(-50%); }
@@ -43,7 +44,6 @@ const STYLE_OF_TOKENS = `
     .tokens th:first-child { width: 17%; }
     .tokens th.plot { width: 28%; }
     .tokens th.does { width: 18%; }
-    .tokens .scale .inner { display: none; }
     .tokens .scale { margin: 0 8px; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
     .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
@@ -73,9 +73,9 @@ function render({ model, el }) {
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   let telling = false, cells = [];
 
-  // The axis of ratios is logarithmic and reaches to the furthest of any text, so that all pictures compare.
+  // The axis of ratios is logarithmic and the same in all pictures, so that they compare. What is further away stands at its end.
   const furthest = Math.max(...texts.flatMap((text) => text.fresh.flat().flatMap((row) => row.map((logp, t) => Math.abs(logp - text.old[t])))));
-  const END = Math.min(Math.max(1.08 * furthest, Math.log(1.6)), Math.log(20));
+  const END = Math.min(Math.max(1.08 * furthest, Math.log(1.6)), Math.log(3.3));
   const across = (ratio) => 50 + 50 * Math.min(Math.max(Math.log(ratio) / END, -1), 1) * 0.94;
 
   // Controls
@@ -91,9 +91,9 @@ function render({ model, el }) {
   const labelled = (id, words, node, more = {}) => html("span", { class: "row", ...more }, html("label", { for: id }, words), node);
 
   const scale = html("div", { class: "scale number", "aria-hidden": "true" });
-  const every = [0.1, 0.25, 0.5, 1, 2, 4, 10].filter((ratio) => Math.abs(Math.log(ratio)) <= 0.97 * END);
+  const every = [0.5, 1, 2].filter((ratio) => Math.abs(Math.log(ratio)) <= 0.97 * END);
   const ticks = every.length > 1 ? every : [0.7, 1, 1.4];
-  scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%`, class: ratio === 1 || ratio === ticks[0] || ratio === ticks.at(-1) ? null : "inner" }, String(ratio))));
+  scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%` }, String(ratio))));
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
   const facts = {};
@@ -109,7 +109,7 @@ function render({ model, el }) {
         html("th", { scope: "col" }, "log π", html("sub", {}, "θ")), html("th", { scope: "col", class: "plot" }, "ratio", scale),
         html("th", { scope: "col" }, html("span", { class: "unseen" }, "ratio in numbers")), html("th", { scope: "col", class: "does" }, "gradient"))),
       body),
-    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. A hollow dot has gone far enough: no gradient. Grey: the clip range."),
+    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Grey: the clip range."),
     sum,
     html("dl", {}, fact("product", "ratio of the text"), fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient")));
 
@@ -147,6 +147,7 @@ function render({ model, el }) {
       cell.stem.style.cssText = `left: ${Math.min(50, x)}%; width: ${Math.abs(x - 50)}%; background: ${hue}`;
       cell.dot.style.cssText = `left: ${x}%; border-color: ${hue}; background: ${hue}`;
       cell.dot.classList.toggle("flat", one.flat);
+      cell.dot.classList.toggle("beyond", Math.abs(Math.log(one.ratio)) > END);
       cell.row.classList.toggle("chosen", at.token === t);
       set(cell.button, { "aria-pressed": at.token === t, "aria-label": `${text.words[t]}: ratio ${format(one.ratio)}, advantage ${format(text.advantages[t])}, ${cell.slope.textContent}` });
     });
