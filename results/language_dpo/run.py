@@ -2,7 +2,7 @@
 
 All begin with the policy after SFT. A pair is two completions of a prompt at temperature 1, and people's
 choice between them: Bradley and Terry's on gold, with a noise of 0.5. Each run takes 120 gradient steps on
-32 pairs (KTO: 64 completions, liked or not). The pairs are
+32 pairs, which are
 
 - 3,840 by the policy after SFT, each seen once;
 - the first 1,000 of these, seen almost four times, as in practice, where pairs are dear (`pairs` 1000);
@@ -50,6 +50,7 @@ SETTINGS = [
     USUAL | {"pairs": 1000},
     USUAL | {"data": "policy"},
     USUAL | {"loss": "ipo"},
+    USUAL | {"loss": "simpo", "beta": 2.0},
 ]
 
 
