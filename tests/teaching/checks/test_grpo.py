@@ -144,8 +144,8 @@ def test_k3_in_the_loss_settles_elsewhere(world) -> None:
     best = np.array([0.49, 0.49, 0.02]) * np.exp([2.0, 0, 0])
     best /= best.sum()
     for where in (("k1", "reward"), ("k2", "loss")):
-        assert world["settle"](*where) == pytest.approx(best, abs=2e-3)
-    assert world["settle"]("k3", "loss")[0] < best[0] - 0.05
+        assert world["settle"](world["mean_gradient"], *where) == pytest.approx(best, abs=2e-3)
+    assert world["settle"](world["mean_gradient"], "k3", "loss")[0] < best[0] - 0.05
 
 
 def test_the_weights_and_the_push_are_those_of_the_text(world) -> None:

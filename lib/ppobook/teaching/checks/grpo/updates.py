@@ -229,7 +229,8 @@ def grpo_update(answer: Answer) -> Findings:
         *table, rewards, size, eps, beta, epochs, rate = (
             np.asarray(x) if isinstance(x, Tensor) else x for x in given
         )
-        batch = _Batch(*table, rate)
+        logits, tokens, mask, gap = table
+        batch = _Batch(logits, tokens, mask, gap, rate)
         reported = batch.run(answer, rewards, size, eps, beta, epochs)
         return np.append(batch.moved.ravel(), reported)
 
