@@ -112,7 +112,8 @@ function render({ model, el }) {
       parts.push(svg("rect", { x, width, y: y(ref[k]), height: P.bottom - y(ref[k]), fill: "none", stroke: "var(--ink)", "stroke-width": 1.4, "stroke-dasharray": "2 3" }));
       parts.push(text(x + width / 2, P.bottom + 18, String(kind[k]), { "text-anchor": "middle" }));
     });
-    pairs[at.pair].forEach((k, side) => parts.push(text(P.left + (k + 0.5) * slot, P.bottom + 35, side ? "rejected" : "chosen", { "text-anchor": k ? "middle" : "start", dx: k ? 0 : -slot / 2, "font-size": 13, class: `word ${hue(k)}` })));
+    parts.push(text(P.right, P.top + 12, "chosen", { "text-anchor": "end", class: "word good" }));
+    parts.push(text(P.right, P.top + 30, "rejected", { "text-anchor": "end", class: "word bad" }));
     bars.replaceChildren(...parts);
     set(bars, { "aria-label": `Probabilities: ${p.map((value, k) => `${kind[k]} kind words ${format(value)}, in the reference ${format(ref[k])}`).join("; ")}.` });
   }
@@ -131,7 +132,8 @@ function render({ model, el }) {
     ["good", "bad"].forEach((name, side) => {
       parts.push(svg("path", { d: all.map((pair, i) => `${i ? "L" : "M"}${x(hs[i]).toFixed(1)} ${y(pair[side]).toFixed(1)}`).join(""), fill: "none", stroke: `var(--${name})`, "stroke-width": 3 }));
       parts.push(svg("circle", { cx: x(hs[at.h]), cy: y(all[at.h][side]), r: 6, fill: `var(--${name})`, stroke: "var(--paper)", "stroke-width": 2 }));
-      parts.push(text(P.right, y(all[hs.length - 1][side]) + (side ? -12 : all[hs.length - 1][0] < 0 ? -10 : 18), side ? "rejected" : "chosen", { "text-anchor": "end", class: `word ${name}` }));
+      const mark = 50;
+      parts.push(text(x(hs[mark]), y(all[mark][side]) + (side ? 20 : -10), side ? "rejected" : "chosen", { "text-anchor": side ? "end" : "start", class: `word ${name}` }));
     });
     curves.replaceChildren(...parts);
     const end = all[hs.length - 1];
