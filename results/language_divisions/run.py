@@ -1,11 +1,9 @@
-"""From PPO to GRPO on tiny sums: the critic out, and the two divisions, one at a time.
+"""Between PPO and GRPO on tiny sums: the critic out and nothing else, and GRPO without its two divisions.
 
-    PPO                   critic, λ = .95; advantages normalized over the batch; mean over tokens
-    critic out            the group's mean in the critic's place, and nothing else: one advantage for a text
-    neither               not normalized; the sum of all tokens by one constant (Dr. GRPO, Liu et al. 2025)
-    only the deviation    advantages divided by their group's standard deviation
-    only the length       each completion divided by its own length
-    GRPO                  both
+    PPO           critic, λ = .95; advantages normalized over the batch; mean over tokens
+    critic out    the group's mean in the critic's place, and nothing else: one advantage for a text
+    neither       not normalized; the sum of all tokens by one constant (Dr. GRPO, Liu et al. 2025)
+    GRPO          divided by the group's standard deviation, and each text by its own length
 
 The first and the last are the runs of `results/language_verifiable`, and not repeated here; task, policies,
 measures and learning rate are theirs. Adam's step does not depend on the scale of the loss, so arms differ in
@@ -24,8 +22,6 @@ from language_verifiable.run import curve
 ARMS = {
     "critic out": {"scale": "none", "normalize_advantages": True, "reduction": "token"},
     "neither": {"scale": "none", "reduction": "constant"},
-    "only the deviation": {"scale": "group", "reduction": "constant"},
-    "only the length": {"scale": "none", "reduction": "sequence"},
 }
 
 
