@@ -1,11 +1,10 @@
-"""A reward that is a rule: tiny sums, by GRPO and by PPO, and GRPO by a rule with a hole.
+"""A reward that is a rule: GRPO on tiny sums.
 
 The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as
-is usual with such rewards. Both methods have one learning rate, 1e-3: on seeds 0 to 2 GRPO came to .78 in 120
-updates with it, to as much with 3e-4, and to .17 with 3e-3. PPO's rate was not tuned. The seeds are fresh,
-and all are reported. The rule with a hole is followed for half as many updates, more closely.
+is usual with such rewards. The learning rate is 1e-3: on seeds 0 to 2 GRPO came to .78 in 120 updates with it,
+to as much with 3e-4, and to .17 with 3e-3. The seeds here are fresh, and all are reported.
 
-PPO's critic has no reward model to start from: its body is the policy's.
+`results/language_hole` and `results/language_critic` have the same task with another rule, and with PPO.
 
 Each row is of 32 completions of each of the 100 prompts, along the way. `cpu` is the CPU seconds of training.
 """
@@ -151,13 +150,12 @@ def one(seed: int, method: str, rule: str) -> list[dict]:
 
 
 if __name__ == "__main__":
-    arms = (("grpo", "last"), ("grpo", "one"), ("ppo", "last"))
     record(
         "language_verifiable",
         one,
-        [{"method": method, "rule": rule} for method, rule in arms],
+        [{"method": "grpo", "rule": "last"}],
         seeds=range(100, 110),
         workers=1,
         digits=4,
-        note="One learning rate for all; every seed reported.",
+        note="The learning rate was chosen on seeds 0 to 2; every seed reported.",
     )
