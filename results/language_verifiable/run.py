@@ -1,8 +1,8 @@
 """A reward that is a rule: GRPO on tiny sums.
 
 The task is that of `ppobook.language.sums`; a policy begins as the pupil it learned from. No KL penalty, as
-is usual with such rewards. The learning rate is 1e-3: on seeds 0 to 2 GRPO came to .78 in 120 updates with it,
-to as much with 3e-4, and to .17 with 3e-3. The seeds here are fresh, and all are reported.
+is usual with such rewards. The learning rate is 1e-3: on seeds 0 to 2 GRPO came to .78 in 120 updates with
+it, to as much with 3e-4, and to .17 with 3e-3. The seeds here are fresh, and all are reported.
 
 `results/language_hole` and `results/language_critic` have the same task with another rule, and with PPO.
 
