@@ -136,7 +136,7 @@ def test_thousands_are_seen_by_all_ten_and_by_none_after_mending(world, capsys) 
     hard, largest = (line[1:] if len(line) > 10 else line for line in printed(capsys))
     assert max(largest) == pytest.approx(2.47, abs=0.01)
     assert min(hard) > 0.3
-    first = world["learn_table"](WRONG["hunt-groups"]["another group's deviation"], 0, updates=1)
+    first = world["learn_table"](WRONG["hunt-groups"]["another group's standard deviation"], 0, updates=1)
     assert first[1] > 1000
 
 

@@ -129,21 +129,24 @@ WRONG["group-advantages"] = {
         standard(axis=None, ddof=0),
         lambda r, n: (r - r.mean()).detach(),
     ],
-    "the deviation is not the group's": [
+    "the standard deviation is not the group's": [
         standard(std=lambda g: g.std()),
         standard(std=lambda g: (g - g.mean(1, keepdim=True)).std(correction=0)),
     ],
     "the mean is not the group's": standard(mean=lambda g: g.mean()),
-    "another group's deviation": [standard(std=lambda g: g.std(1, keepdim=True).flip(0)), half_tiled],
+    "another group's standard deviation": [
+        standard(std=lambda g: g.std(1, keepdim=True).flip(0)),
+        half_tiled,
+    ],
     "another group's mean": [
         standard(mean=lambda g: g.mean(1, keepdim=True).flip(0)),
         mean_tiled,
         both_tiled,
     ],
-    "not divided by the deviation": standard(std=lambda g: torch.ones(()), eps=0.0),
+    "not divided by the standard deviation": standard(std=lambda g: torch.ones(()), eps=0.0),
     "the mean is not taken off": standard(mean=lambda g: 0.0),
     "divided by the variance": standard(std=lambda g: g.var(1, keepdim=True)),
-    "the deviation divides by G": standard(ddof=0),
+    "the standard deviation divides by G": standard(ddof=0),
     "compared with the others only": [
         lambda r, n: n / (n - 1) * standard()(r, n),
         lambda r, n: n / (n - 1) * standard(std=lambda g: torch.ones(()), eps=0.0)(r, n),
@@ -155,7 +158,7 @@ WRONG["group-advantages"] = {
     "one dead group silences the others": silenced,
     "rounding errors are divided by eps": standard(exact=None),
     "a group that nearly agrees is taken for dead": standard(exact=lambda g: g.std(1, keepdim=True) < 1e-2),
-    "nothing is added to the deviation": [standard(eps=0.0), standard(eps=1e-8)],
+    "nothing is added to the standard deviation": [standard(eps=0.0), standard(eps=1e-8)],
     "eps stands under the root": standard(root=True),
     "eps is not 1e-4": [standard(eps=1e-3), standard(eps=1e-6), standard(eps=1e-5)],
 }
@@ -304,12 +307,12 @@ RIGHT["prompt-weight"] = [
     lambda p, group_size: np.float32(simpler(p, group_size)),
 ]
 WRONG["prompt-weight"] = {
-    "not divided by the deviation": [lambda p, n: (n - 1) / n, weighed(std=lambda c, n: 1.0)],
-    "the deviation of an endless group": [
+    "not divided by the standard deviation": [lambda p, n: (n - 1) / n, weighed(std=lambda c, n: 1.0)],
+    "the standard deviation of an endless group": [
         lambda p, n: 1 / (p * (1 - p)) ** 0.5,
         lambda p, n: (n - 1) / n / (p * (1 - p)) ** 0.5,
     ],
-    "the deviation divides by G": weighed(std=lambda c, n: (c * (n - c)) ** 0.5 / n),
+    "the standard deviation divides by G": weighed(std=lambda c, n: (c * (n - c)) ** 0.5 / n),
     "divided by the variance": weighed(std=lambda c, n: c * (n - c) / (n * (n - 1))),
     "not compared with the gradient of p": weighed(whole=lambda w, p, n: w),
     "the share of live groups, and no more": lambda p, n: 1 - p**n - (1 - p) ** n,
@@ -399,9 +402,9 @@ RIGHT["hunt-groups"] = [batch(), columns, one_prompt_at_a_time, shuffled, by_mas
 WRONG["hunt-groups"] = {
     "both bugs are still there": batch(rows=tile, std=tile),
     "a group is not of one prompt": batch(rows=tile),
-    "another group's deviation": batch(std=tile),
+    "another group's standard deviation": batch(std=tile),
     "another group's mean": [batch(mean=tile), batch(mean=tile, std=tile)],
-    "not divided by the deviation": batch(divide=False),
+    "not divided by the standard deviation": batch(divide=False),
     "a prompt does not come G times": lambda p, n, draw, reward: batch()(
         p[:1].expand(len(p)), n, draw, reward
     ),

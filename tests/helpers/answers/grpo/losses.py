@@ -141,6 +141,10 @@ POLICY: dict[str, Any] = {
     "the mean is over the padded length": loss(reduce=padded_mean),
     "the length is not divided by": loss(reduce=sums),
     "the completions are added up": [loss(reduce=sum_of_means), loss(reduce=whole_sum)],
+    "the advantages are centred inside the loss": [
+        loss(spread=lambda a: (a - a.mean())[:, None]),
+        loss(spread=lambda a: ((a - a.mean()) / (a.std(correction=0) + 1e-4))[:, None]),
+    ],
     "ratio by division": loss(ratio=lambda new, old: new / old),
     "the ratio is upside down": loss(ratio=lambda new, old: (old - new).exp()),
     "the ratio is always 1": loss(ratio=lambda new, old: (new - new.detach()).exp()),

@@ -123,7 +123,7 @@ WRONG["grpo-update"] = {
         update(advantages=lambda r, n: r - r.mean()),
     ],
     "every second one, not its neighbours": update(advantages=across),
-    "not divided by the deviation": update(advantages=centred),
+    "not divided by the standard deviation": update(advantages=centred),
     "the gradients are not zeroed between the steps": update(zero=False),
     "each step takes every ratio for 1": update(refresh=True),
     "nothing is clipped": [

@@ -1,7 +1,7 @@
 """Checks of chapter 8's exercises, GRPO.
 
-Rewards, ratios and lengths are chosen so that one number tells one mistake: groups whose deviations differ,
-completions of two and of four tokens in five columns, ratios inside the clip and outside.
+Rewards, ratios and lengths are chosen so that one number tells one mistake: groups whose standard deviations
+differ, completions of two and of four tokens in five columns, ratios inside the clip and outside.
 """
 
 from __future__ import annotations

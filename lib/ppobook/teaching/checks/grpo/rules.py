@@ -52,9 +52,9 @@ def pass_at_k(answer: Answer) -> Findings:
     wanted = 1.0
     for i in range(50):
         wanted *= (1900 - i) / (2000 - i)
-    yield from recognise(
-        large, {"large numbers are too large": not np.isfinite(large) or large in (0.0, 1.0)}
-    )
+    small = close(got, [5 / 6, 0.4, 0, 1, 0.3])
+    lost = small and (not np.isfinite(large) or large in (0.0, 1.0))
+    yield from recognise(large, {"large numbers are too large": lost})
     p, n, k = 0.3, 6, 2
     on_average = sum(comb(n, c) * p**c * (1 - p) ** (n - c) * ask(n, c, k) for c in range(n + 1))
     yield Property(
@@ -117,7 +117,10 @@ def hunt_rule(answer: Answer) -> Findings:
             )
             > 0,
             "a number without the word answer is paid": max(
-                paid("3 + 4", "7"), paid("3 + 4", "it is 7"), paid("3 + 4", "answer is 7")
+                paid("3 + 4", "7"),
+                paid("3 + 4", "it is 7"),
+                paid("3 + 4", "answer is 7"),
+                paid("3 + 4", "noanswer 7"),
             )
             > 0,
             "what follows the number is not read": paid("3 + 4", "answer 7 or 8") > 0

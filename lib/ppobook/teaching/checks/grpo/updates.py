@@ -137,7 +137,7 @@ def grpo_update(answer: Answer) -> Findings:
                     / rewards.reshape(3, 2).std(0, ddof=1)
                 ).ravel()
             ),
-            "not divided by the deviation": step(within),
+            "not divided by the standard deviation": step(within),
         },
         taken=taken,
     )
@@ -151,8 +151,9 @@ def grpo_update(answer: Answer) -> Findings:
 
     added = made(0.05)
     added.run(answer, rewards, size, 0.2, 0.0, 2)
-    single = _steps(made(), clipped, 0.05, 1)
-    went = float(np.abs(added.moved).max() / np.abs(single).max())
+    single = made(0.05)
+    single.run(answer, rewards, size, 0.2, 0.0, 1)
+    went = float(np.abs(added.moved).max() / np.abs(single.moved).max())
     narrow = made(1.0)
     narrow.run(answer, rewards, size, 0.05, 0.0, 6)
     yield from recognise(
