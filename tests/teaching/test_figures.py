@@ -467,6 +467,7 @@ MAKERS = {
     "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,
+    "lag": figures.lag_explorer,
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,
     "parts": figures.loss_parts,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
+    from ppobook.teaching.figures._lag import lag_explorer
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
@@ -54,6 +55,7 @@ __all__ = [
     "film",
     "gae_error",
     "gae_explorer",
+    "lag_explorer",
     "lambda_sweep",
     "loss_batch",
     "loss_parts",
@@ -86,6 +88,7 @@ _HOME = {
     "film": "_film",
     "gae_error": "_sweep",
     "gae_explorer": "_gae",
+    "lag_explorer": "_lag",
     "lambda_sweep": "_sweep",
     "loss_batch": "_parts",
     "loss_parts": "_parts",

@@ -1,0 +1,102 @@
+"""A sampler that lags: where each of three losses ends, at staleness 0 to 16."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ppobook import validation
+from ppobook.experiments import results
+from ppobook.teaching import style
+from ppobook.teaching.figures._figure import Figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+_RECORD = "language_lag"
+# The losses, with the colour and the line of each.
+_LOSSES = {"both": ("grpo", "--"), "corrected": ("grpo", "-"), "not corrected": ("muted", "-")}
+# What is shown of a run, and with how many digits it is stored.
+_COLUMNS = {"gold": 2, "kl": 2, "lag_kl": 3, "clip_fraction": 3, "ended": 3}
+
+
+def lag_explorer(lag: int = 4) -> Figure:
+    """Move the lag: gold and KL of ten seeds along the way, with three losses, and the gauges at the end.
+
+    The runs are recorded ones of GRPO in the tiny language world, whose reward is gold itself.
+
+    Parameters
+    ----------
+    lag : one of 0, 1, 2, 4, 8, 16
+        How many updates the sampler is behind, where its slider starts.
+
+    Returns
+    -------
+    Figure
+        To stand as the last line of a code cell.
+
+    Raises
+    ------
+    ValueError
+        A lag that was not recorded.
+    """
+    runs = results(_RECORD).sort_values(["lag", "loss", "update", "seed"])
+    lags = sorted(runs["lag"].unique().tolist())
+    lag = validation.count("lag", lag, low=0)
+    if lag not in lags:
+        raise ValueError(f"lag must be one of {', '.join(map(str, lags))}, got {lag}")
+    last = runs["update"].max()
+    ends = {loss: some[some["update"] == last] for loss, some in _of(runs, lag).items()}
+    alt = f"""
+        Two panels against updates, with a curve for each of three losses: gold, and the KL to the reference.
+        With a lag of {lag}, after {last} updates, ten seeds have on average
+        {", ".join(f"{some['gold'].mean():.2f} gold {name}" for name, some in _named(ends).items())}.
+    """
+    state = {
+        "lags": lags,
+        "lag": lags.index(lag),
+        "losses": list(_LOSSES),
+        "updates": sorted(runs["update"].unique().tolist()),
+        "columns": list(_COLUMNS),
+        # [lag][loss][update], each a text: the numbers of ten seeds, column after column.
+        "runs": [
+            [[_packed(look) for _, look in some.groupby("update")] for some in _of(runs, each).values()]
+            for each in lags
+        ],
+    }
+    return Figure("lag", state, alt=alt, still=lambda: _still(runs, lag))
+
+
+def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:
+    """The runs of a lag by loss; without a lag all three losses are one."""
+    mine = runs[runs["lag"] == lag]
+    return {loss: mine[mine["loss"] == loss] if lag else mine for loss in _LOSSES}
+
+
+def _named(ends: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    return {"with both": ends["both"], "corrected": ends["corrected"], "not corrected": ends["not corrected"]}
+
+
+def _packed(look: pd.DataFrame) -> str:
+    """Ten seeds after some update in one text: a notebook would give each number a line of its own."""
+    return "/".join(
+        " ".join(f"{x:.{digits}f}" for x in look[column].fillna(0.0)) for column, digits in _COLUMNS.items()
+    )
+
+
+def _still(runs: pd.DataFrame, lag: int) -> Picture:
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=(style.WIDTH, 3.2))
+    axes = picture.subplots(1, 2)
+    for ax, column, title in zip(axes, ("gold", "kl"), ("gold", "KL to the reference"), strict=True):
+        for loss, (name, line) in _LOSSES.items():
+            path = _of(runs, lag)[loss].groupby("update")[column].mean()
+            ax.plot(path.index, path, line, color=style.colour(name), lw=2)
+            end = path.index[-1] + 1, path.iloc[-1]
+            ax.text(*end, loss, fontsize=10, va="center", color=style.colour(name, "text"))
+            if not lag:
+                break
+        ax.set_title(title)
+    picture.supxlabel(f"update, with a lag of {lag}")
+    return picture

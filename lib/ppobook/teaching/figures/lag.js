@@ -1,0 +1,123 @@
+// A sampler that lags. The reader moves the lag, and sees gold and KL of ten seeds along the way with three losses, and
+// what the gauges say at the end.
+
+const STYLE_OF_LAG = `
+  .lag .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .lag .shown { font-weight: 600; display: inline-block; min-width: 2.2em; }
+  .lag .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
+  .lag table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
+  .lag th, .lag td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
+  .lag th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
+  .lag .says { margin: 8px 0 0; min-height: 3em; }
+  @container (max-width: 560px) {
+    .lag .panels { grid-template-columns: 1fr; gap: 10px; }
+    .lag .says { min-height: 6em; }
+    .lag th, .lag td { padding: 3px 2px; }
+    .lag thead svg { display: block !important; margin: 2px 0 0 auto !important; }
+  }
+`;
+const LOOKS = {
+  both: { stroke: "var(--grpo)", "stroke-dasharray": "7 5" },
+  corrected: { stroke: "var(--grpo)" },
+  "not corrected": { stroke: "var(--muted)" },
+};
+const NAMES_OF_GAUGES = {
+  gold: ["gold", 2], kl: ["KL to the reference", 1], lag_kl: ["KL(sampler, policy), a token", 2],
+  clip_fraction: ["clip fraction", 2], ended: ["share that ends", 2],
+};
+const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "lag", STYLE_OF_LAG);
+  root.setAttribute("aria-label", "Interactive figure: a sampler that lags");
+  const lags = model.get("lags"), losses = model.get("losses"), updates = model.get("updates"), columns = model.get("columns");
+  const runs = model.get("runs").map((ofLag) => ofLag.map((looks) => looks.map((look) =>
+    Object.fromEntries(look.split("/").map((part, i) => [columns[i], part.split(" ").map(Number)])))));
+  let at = model.get("lag"), telling = false;
+
+  const shown = html("span", { class: "number shown" });
+  const slider = html("input", { type: "range", id: "lag", min: 0, max: lags.length - 1, step: 1, oninput: () => move(Number(slider.value)) });
+  const W = 340, H = 236, P = { left: 40, right: 334, top: 10, bottom: 196 };
+  const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })]));
+  const facts = {};
+  const number = (name) => (facts[name] = html("td", { class: "number", "data-number": name }));
+  const says = html("p", { class: "says" });
+  const sample = (loss) => svg("svg", { viewBox: "0 0 34 10", style: "display: inline-block; width: 34px; vertical-align: middle; margin-left: 6px", "aria-hidden": "true" },
+    svg("line", { x1: 0, y1: 5, x2: 34, y2: 5, "stroke-width": 3, ...LOOKS[loss] }));
+  root.prepend(
+    html("div", { class: "settings" }, html("span", {}, html("label", { for: "lag" }, "Lag, in updates"), " ", shown), slider),
+    html("div", { class: "panels" },
+      html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold),
+      html("div", {}, html("div", { class: "title" }, "KL to the reference"), graphs.kl)),
+    html("table", {},
+      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "At the end, mean"), ...losses.map((loss) => html("th", { scope: "col" }, loss, sample(loss))))),
+      html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_GAUGES[column][0]), ...losses.map((loss) => number(`${column}-${loss}`)))))),
+    says);
+
+  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
+
+  // One scale for all lags, so that what moves is the policy. KL's axis is of its square root.
+  function drawGraph(column) {
+    const bend = column === "kl" ? (value) => Math.sqrt(Math.max(value, 0)) : (value) => value;
+    const all = runs.flat(2).flatMap((look) => look[column]).map(bend);
+    const low = Math.min(0, ...all), high = Math.max(...all), end = updates.at(-1);
+    const x = (value) => P.left + (value / end) * (P.right - P.left);
+    const y = (value) => P.bottom - ((bend(value) - low) / (high - low)) * (P.bottom - P.top);
+    const ticks = column === "kl" ? [0, 5, 20, 50, 100, 200] : [-4, -2, 0, 2, 4];
+    const parts = [];
+    for (const value of ticks.filter((value) => bend(value) >= low - 1e-9 && bend(value) <= high + 1e-9)) {
+      parts.push(svg("line", { x1: P.left, y1: y(value), x2: P.right, y2: y(value), stroke: value ? "var(--faint)" : "var(--line)" }));
+      parts.push(text(P.left - 6, y(value) + 5, format(value, 0), { "text-anchor": "end" }));
+    }
+    for (const value of updates) parts.push(text(x(value), P.bottom + 17, String(value), { "text-anchor": "middle" }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 35, "update", { "text-anchor": "middle" }));
+    const trace = (values) => values.map((value, i) => `${i ? "L" : "M"}${x(updates[i])} ${y(value)}`).join("");
+    losses.forEach((loss, l) => {
+      const looks = runs[at][l];
+      looks[0][column].forEach((_, seed) => parts.push(svg("path", { class: "run", d: trace(looks.map((look) => look[column][seed])), fill: "none", "stroke-width": 1, "stroke-opacity": 0.3, stroke: LOOKS[loss].stroke })));
+    });
+    losses.forEach((loss, l) => parts.push(svg("path", { d: trace(runs[at][l].map((look) => meanOf(look[column]))), fill: "none", "stroke-width": 3.5, "stroke-linejoin": "round", ...LOOKS[loss] })));
+    graphs[column].replaceChildren(...parts);
+    set(graphs[column], { "aria-label": `${NAMES_OF_GAUGES[column][0]} against updates at lag ${lags[at]}. At the end: ${losses.map((loss, l) => `${loss} ${format(meanOf(runs[at][l].at(-1)[column]))}`).join(", ")}.` });
+  }
+
+  function verdict() {
+    if (!lags[at]) return "Without a lag the three losses are one: GRPO.";
+    const ends = runs[at].map((looks) => looks.at(-1));
+    const fresh = meanOf(runs[0][0].at(-1).gold);
+    return `With fresh data gold ends at ${format(fresh)}. A lag of ${lags[at]} takes off ${losses.map((loss, l) => `${format(fresh - meanOf(ends[l].gold))} (${loss})`).join(", ")}.`;
+  }
+
+  function draw() {
+    drawGraph("gold");
+    drawGraph("kl");
+    for (const column of columns) losses.forEach((loss, l) => {
+      const value = meanOf(runs[at][l].at(-1)[column]);
+      const node = facts[`${column}-${loss}`];
+      node.dataset.value = JSON.stringify(value);
+      node.textContent = format(value, NAMES_OF_GAUGES[column][1]);
+    });
+    says.textContent = verdict();
+    slider.value = at;
+    shown.textContent = String(lags[at]);
+    set(slider, { "aria-valuetext": `${lags[at]} updates` });
+  }
+
+  function move(to) {
+    at = Math.min(Math.max(Math.round(to), 0), lags.length - 1);
+    draw();
+    telling = true;
+    model.set("lag", at);
+    model.save_changes();
+    telling = false;
+    say(`Lag ${lags[at]}. ${says.textContent}`);
+  }
+
+  // Python may move it too, in JupyterLab.
+  const follow = () => { if (!telling && model.get("lag") !== at) move(model.get("lag")); };
+  model.on("change:lag", follow);
+  draw();
+  return () => { close(); model.off("change:lag", follow); };
+}
+
+export default { render };
