@@ -501,12 +501,18 @@ def ladder_and_fall() -> str:
             said.append(
                 f"With the {named} and β {beta:g}, those of the {number} seeds that fell give from "
                 f"{fell.min():.2f} to {fell.max():.2f} more, of the {len(stood)} that did not from "
-                f"{stood.min():.2f} to {stood.max():.2f}."
+                f"{stood.min():.2f} to {stood.max():.2f}; {_overlap(fell, stood)}."
             )
     return (
         "For six kind words rather than three, where gold gives 1.5 less, reward models differ. "
         + " ".join(said)
     )
+
+
+def _overlap(fell: pd.Series, stood: pd.Series) -> str:
+    if fell.min() > stood.max():
+        return "the ladder tells the two kinds apart"
+    return "the two overlap, so that the ladder alone does not tell which will fall"
 
 
 def figure() -> str:

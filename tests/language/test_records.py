@@ -124,7 +124,7 @@ def test_a_number_in_the_prose_is_a_setting():
     )
     gold_counts_a_kind_word, per_cent_of_an_interval = 1, 95
     known = {
-        *(FRESH[0], FRESH[-1], 0, 2, gold_counts_a_kind_word, per_cent_of_an_interval),
+        *(FRESH[0], FRESH[-1], 0, 2, 9, gold_counts_a_kind_word, per_cent_of_an_interval),
         *(curves.UPDATES, 256, 64, page.FELL, *curves.BETAS),
         *(judges.UPDATES, judges.BETA),
         *(methods.BUDGET, *methods.STEPS),
