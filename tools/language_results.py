@@ -274,71 +274,6 @@ def best_of_n() -> str:
     return _markdown(rows[1:], head=rows[0], left=0)
 
 
-def reward_models() -> str:
-    rows = [
-        (
-            "pairs",
-            "width",
-            "reward",
-            "accuracy, %",
-            "scale",
-            "peak of gold",
-            "gold in the end",
-            "KL",
-            "ended, %",
-        )
-    ]
-    rows[0] += ("KL 1: gold", "KL 2: gold", "KL 4: gold", "3 kind words", "6 kind words")
-    runs, matched = _judged()
-    for key, some in runs.groupby(["pairs", "width", "pooling"], sort=False):
-        some, at = some.copy(), matched.set_index(["pairs", "width", "pooling"]).loc[[key]]
-        end = some.groupby("seed").tail(1)
-        peak = some.groupby("seed")["gold"].max()
-        cells = [_mean(100 * end["accuracy"], 1), _mean(end["scale"]), _mean(peak), _mean(end["gold"])]
-        cells += [_mean(end["kl"], 1), _share(end["ended"]), *_at_levels(at, "gold", (1, 2, 4))]
-        cells += [_mean(end["kind_3"]), _mean(end["kind_6"])]
-        rows.append((f"{key[0]:,}", str(key[1]), POOLINGS[key[2]], *cells))
-    return _markdown(rows[1:], head=rows[0], left=3)
-
-
-def _judged() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Runs of PPO on all reward models, usual ones first, and their gold at the same KL."""
-    from language_chain.shared import at_kl
-
-    by = ["pooling", "pairs", "width", "seed"]
-    runs = pd.concat([_usual_judges(), table_of("language_reward_models")])
-    return runs, at_kl(runs, by, (1, 2, 4), ["gold"])
-
-
-def _usual_judges() -> pd.DataFrame:
-    """Those rows of the other two records that are of the usual reward models, at the same β."""
-    from language_reward_models.run import usual
-
-    return usual(table_of("language_overoptimisation"), table_of("language_ladder"))
-
-
-def accuracy_and_gold() -> str:
-    """How accuracy and ladder rank reward models, beside what PPO made of them."""
-    runs, _ = _judged()
-    by = ["pooling", "pairs", "width", "seed"]
-    each = runs.groupby(by).tail(1).set_index(by)
-    each["peak"] = runs.groupby(by)["gold"].max()
-    each["beyond"] = each["kind_6"] - each["kind_3"]
-    rank = each[["accuracy", "beyond", "agreement", "peak", "gold"]].corr("spearman")
-    said = "; ".join(
-        f"{named} {rank.loc[what, 'peak']:.2f} with the peak and {rank.loc[what, 'gold']:.2f} with the end"
-        for what, named in (
-            ("accuracy", "accuracy"),
-            ("agreement", "agreement with the held-out judge"),
-            ("beyond", "what six kind words are paid beyond three"),
-        )
-    )
-    return (
-        f"Over these {len(each)} runs the rank correlations with gold are: {said}. The runs are not "
-        "independent: reward models of a seed share a policy and pairs."
-    )
-
-
 def methods() -> str:
     every = table_of("language_methods")
     rows = [
@@ -636,8 +571,6 @@ PARTS: dict[str, Callable[[], str]] = {
         judges,
         best_of_n,
         best_against_trained,
-        reward_models,
-        accuracy_and_gold,
         methods,
         methods_same_kl,
         pairs_of_methods,

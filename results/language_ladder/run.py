@@ -8,8 +8,7 @@ is the reward as it was learned.
 `accuracy` is the share of 1,000 further pairs of which it prefers the one with the larger gold, where gold
 differs; `agreement` the share of the same on which it sides with the held-out judge; 0.5 is chance.
 `calibration_error` is of pairs with labels as noisy as those learned from. The held-out judges of
-`language_chain/shared.py` are here as well; reward models with other data or width are in
-`results/language_reward_models`. Nothing is tuned; every seed is reported.
+`language_chain/shared.py` are here as well. Nothing is tuned; every seed is reported.
 
 This script makes the policies and reward models that the others begin with, of the fresh seeds.
 """

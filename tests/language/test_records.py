@@ -28,7 +28,7 @@ def settings_of(name):
 
 
 def test_all_of_them_are_here():
-    names = {"chain", "overoptimisation", "overoptimisation_controls", "best_of_n", "ladder", "reward_models"}
+    names = {"chain", "overoptimisation", "overoptimisation_controls", "best_of_n", "ladder"}
     names |= {"methods", "settle"}
     assert {f"language_{name}" for name in names} <= set(RECORDS)
 
@@ -119,14 +119,11 @@ def test_the_page_shows_what_is_recorded():
 def test_a_number_in_the_prose_is_a_setting():
     """What was measured stands in parts that are made; what people wrote names what was set."""
     text = page.MADE.sub("", page.PAGE.read_text(encoding="utf-8"))
-    methods, judges, curves = map(
-        script, ("language_methods", "language_reward_models", "language_overoptimisation")
-    )
+    methods, curves = map(script, ("language_methods", "language_overoptimisation"))
     gold_counts_a_kind_word, per_cent_of_an_interval = 1, 95
     known = {
         *(FRESH[0], FRESH[-1], 0, 2, 9, gold_counts_a_kind_word, per_cent_of_an_interval),
         *(curves.UPDATES, 256, 64, page.FELL, *curves.BETAS),
-        *(judges.UPDATES, judges.BETA),
         *(methods.BUDGET, *methods.STEPS),
     }
     found = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
