@@ -301,11 +301,23 @@ def methods() -> str:
 def methods_same_kl() -> str:
     from language_chain.shared import at_kl
 
-    levels = (0.5, 1, 2, 3)
-    found = at_kl(table_of("language_methods"), ["steps", "method", "seed"], levels, ["gold"])
-    rows = [("gradient steps a batch", "", *(f"KL {level:g}" for level in levels))]
+    levels = (1, 2, 3, 4)
+    every = table_of("language_methods")
+    by = ["steps", "method", "seed"]
+    found = at_kl(every, by, levels, ["gold", "update"])
+    rows = [("gradient steps a batch", "", *(f"KL {level:g}" for level in levels), "in the end: KL", "gold")]
+    last = every.groupby(by, sort=False).tail(1).groupby(["steps", "method"])
     for (steps, method), some in found.groupby(["steps", "method"], sort=False):
-        rows.append((str(steps), str(method), *_at_levels(some, "gold", levels)))
+        run = every.query("steps == @steps and method == @method")
+        first_look = run.loc[run["update"] > 0, "update"].min()
+        cells = [
+            "before the first look"
+            if some.loc[some["at_kl"] == level, "update"].mean() < first_look
+            else cell
+            for level, cell in zip(levels, _at_levels(some, "gold", levels), strict=True)
+        ]
+        end = last.get_group((steps, method))
+        rows.append((str(steps), str(method), *cells, _mean(end["kl"], 1), _mean(end["gold"])))
     return _markdown(rows[1:], head=rows[0], left=2)
 
 
@@ -331,14 +343,15 @@ def pairs_of_methods() -> str:
 
 def rates() -> str:
     tried = table_of("language_settle")
-    means = tried.groupby(["steps", "method", "beta", "lr"], sort=False)["gold"].mean()
     columns = sorted(tried["lr"].unique())
     rows = [("gradient steps a batch", "", "β", *(_rate(lr) for lr in columns))]
-    for steps, method, beta in dict.fromkeys(key[:3] for key in means.index):
-        best = means[steps, method].max()
-        golds = (means.get((steps, method, beta, lr)) for lr in columns)
-        cells = ("" if x is None else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in golds)
-        rows.append((str(steps), str(method), f"{beta:g}", *cells))
+    for (steps, method), some in tried.groupby(["steps", "method"], sort=False):
+        means = some.groupby(["beta", "lr"])["gold"].mean().unstack()
+        for beta, golds in means.iterrows():
+            shown = (golds.get(lr, np.nan) for lr in columns)
+            best = means.max(axis=None)
+            cells = ("" if np.isnan(x) else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in shown)
+            rows.append((str(steps), str(method), f"{beta:g}", *cells))
     return _markdown(rows[1:], head=rows[0], left=3)
 
 
