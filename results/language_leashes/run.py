@@ -3,8 +3,8 @@
 The clip's anchor is the policy that sampled the batch, the KL's is the policy after SFT. What the KL holds,
 over many updates, is in `results/language_overoptimisation`, whose runs all have the clip. Here the clip is
 cut, and β is 0.3: eight epochs of two minibatches on a batch, so that the policy can go far in one update,
-and four updates. Rewards have standard deviation 1 on the policy after SFT, by reward models that read the last
-token (`language_chain/shared.py`).
+and four updates. Rewards have standard deviation 1 on the policy after SFT, by reward models that read the
+last token (`language_chain/shared.py`).
 
 `approx_kl` is the mean of KL(π_old, π_θ) a token, over all gradient steps of an update and then over updates;
 `ratio_std` the standard deviation of the ratios, likewise; `kl_update` is what one update moved in the end:
