@@ -136,8 +136,11 @@ def test_thousands_are_seen_by_all_ten_and_by_none_after_mending(world, capsys) 
     hard, largest = (line[1:] if len(line) > 10 else line for line in printed(capsys))
     assert max(largest) == pytest.approx(2.47, abs=0.01)
     assert min(hard) > 0.3
-    first = world["learn_table"](WRONG["hunt-groups"]["another group's standard deviation"], 0, updates=1)
-    assert first[1] > 1000
+    # With both bugs they come late, with one mended at once.
+    one_left = WRONG["hunt-groups"]["another group's standard deviation"]
+    for seed in range(10):
+        assert world["learn_table"](world["suspicious_batch"], seed, updates=30)[1] < 10
+        assert world["learn_table"](one_left, seed, updates=1)[1] > 1000
 
 
 def test_k3_in_the_loss_settles_elsewhere(world) -> None:
