@@ -41,11 +41,16 @@ def sigmoid(x: Any) -> np.ndarray:
     return np.asarray(np.exp(log_sigmoid(x)))
 
 
+def unstacked(back: Any) -> Any:
+    """A row of numbers as a list of them."""
+    return list(back) if len(getattr(back, "shape", ())) == 1 else back
+
+
 def one_of(answer: Answer, which: int, names: Sequence[str]) -> Callable[..., Any]:
     """One of several losses that the reader's function returns, with its way back."""
 
     def function(*arguments: Any) -> Any:
-        back = answer(*arguments)
+        back = unstacked(answer(*arguments))
         several(back, [()] * len(names), names)
         return back[which]
 

@@ -331,9 +331,9 @@ def dpo_train(answer: Answer) -> Findings:
     # Both prompts thrown together: what wins of all choices between two texts, whatever the prompt.
     thrown = _strengths(np.concatenate([0 * CHOICES[:, :1], CHOICES[:, 1:]], 1), (1, 3)) ** 2
     shown = np.array([[1.0, 1, 1], [1, 1, 1]])
-    part_of_way = 0.5 * np.abs(got - START).sum() / np.abs(right - START).sum()
-    here = (got * (right - START)).sum() - (START * (right - START)).sum()
-    share = here / ((right - START) ** 2).sum()
+    with np.errstate(all="ignore"):
+        moved = np.log(got / START)
+        chance = float(sigmoid(0.5 * (moved[0, 1] - moved[0, 0])))
     yield from recognise(
         got,
         {
@@ -346,16 +346,16 @@ def dpo_train(answer: Answer) -> Findings:
             "the prompts are thrown together": either(
                 tilted(thrown), np.broadcast_to(tilted(thrown, START[:1]), START.shape)
             ),
-            "the majority decides, and nothing rests": bool(got[0, 2] > 0.97 and got[1, 0] > 0.97),
+            "the majority decides, and nothing rests": bool(got[0, 2] > 0.9 and got[1, 0] > 0.9),
             "the chosen texts are copied": either(
                 _counts(CHOICES), tilted(_counts(CHOICES)), tilted(_counts(CHOICES) ** 2)
             ),
-            "the policy has not arrived": bool(0.02 < share < 0.99 and part_of_way < 0.5),
+            "the policy is not at rest": not close(got, right, 0.01),
         },
         tolerance=2e-3,
         sums=got.sum(-1),
-        way=share,
-        meant=right,
+        chance=chance,
+        first=got[0].round(3),
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -378,7 +378,7 @@ def dpo_train(answer: Answer) -> Findings:
         strengths = _strengths(p.choices, p.p_ref.shape)
         return _rows(p.p_ref * strengths ** (1 / p.beta))
 
-    problems = random_problems(draw, 5)
+    problems = random_problems(draw, 10)
     yield agrees(answer, slow, problems, what="the policy", tolerance=1e-2)
 
 

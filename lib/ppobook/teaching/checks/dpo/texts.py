@@ -12,7 +12,7 @@ import torch
 from .. import Answer, Findings, as_array, close, either, recognise
 from ..probes import Problem, agrees, gradients, leaf, random_problems, tensor
 from ..rlhf import litter, several
-from . import CHAPTER, log_sigmoid, one_of, sigmoid
+from . import CHAPTER, log_sigmoid, one_of, sigmoid, unstacked
 
 # --- relatives
 
@@ -24,13 +24,13 @@ LENGTHS = np.array([[2, 3], [5, 4]])
 
 @CHAPTER.check("relatives", section="sec-dpo-family")
 def relatives(answer: Answer) -> Findings:
-    def ask(logp: Any = LOGP, ref: Any = REF, kl: float = 0.3, beta: float = 0.5) -> list[np.ndarray]:
+    def ask(logp: Any = LOGP, ref: Any = REF, kl: float = 0.7, beta: float = 0.5) -> list[np.ndarray]:
         given = [tensor(np.asarray(x, dtype=np.float64)) for x in (logp, ref)]
         z = torch.tensor(kl, dtype=torch.float32)
         back = answer(*given, torch.as_tensor(LENGTHS), z, beta, 0.4)
-        return several(back, [()] * 3, LOSSES)
+        return several(unstacked(back), [()] * 3, LOSSES)
 
-    # Two pairs with log-ratios 2, −1 and 1, 3.2, so that h is 3 and −2.2; β is 0.5, z 0.3 and γ 0.4.
+    # Two pairs with log-ratios 2, −1 and 1, 3.2, so that h is 3 and −2.2; β is 0.5, z 0.7 and γ 0.4.
     ipo, kto, simpo = ask()
     ratio = LOGP - REF
     h, a_token = ratio[:, 0] - ratio[:, 1], ratio / LENGTHS
@@ -50,7 +50,6 @@ def relatives(answer: Answer) -> Findings:
             "IPO: a mean over tokens": either(
                 square(mean_h - 1), square((LOGP / LENGTHS)[:, 0] - (LOGP / LENGTHS)[:, 1] - 1)
             ),
-            "IPO: chosen and rejected are exchanged": square(-h - 1),
             "IPO: no reference": square(LOGP[:, 0] - LOGP[:, 1] - 1),
             "IPO: a sum, not a mean": either(2 * square(h - 1)),
             "IPO: half of the square": square(h - 1) / 2,
@@ -58,7 +57,7 @@ def relatives(answer: Answer) -> Findings:
             "IPO: a sigmoid is left in": either(-log_sigmoid(h / 2).mean(), square(sigmoid(h / 2) - 1)),
         },
     )
-    gain = 0.5 * (ratio - 0.3)
+    gain = 0.5 * (ratio - 0.7)
     liked, other = gain[:, 0], gain[:, 1]
     right = np.stack([sigmoid(-liked), sigmoid(other)])
     yield from recognise(
@@ -69,34 +68,34 @@ def relatives(answer: Answer) -> Findings:
             "KTO: both kinds are pushed up": np.stack([sigmoid(-liked), sigmoid(-other)]).mean(),
             "KTO: z is not used": np.stack([sigmoid(-ratio[:, 0] / 2), sigmoid(ratio[:, 1] / 2)]).mean(),
             "KTO: z turns with the label": np.stack(
-                [sigmoid(-liked), sigmoid(0.5 * (ratio[:, 1] + 0.3))]
+                [sigmoid(-liked), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
             ).mean(),
             "KTO: z is added": np.stack(
-                [sigmoid(-0.5 * (ratio[:, 0] + 0.3)), sigmoid(0.5 * (ratio[:, 1] + 0.3))]
+                [sigmoid(-0.5 * (ratio[:, 0] + 0.7)), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
             ).mean(),
             "KTO: z is outside of β": np.stack(
-                [sigmoid(-(ratio[:, 0] / 2 - 0.3)), sigmoid(ratio[:, 1] / 2 - 0.3)]
+                [sigmoid(-(ratio[:, 0] / 2 - 0.7)), sigmoid(ratio[:, 1] / 2 - 0.7)]
             ).mean(),
             "KTO: a logarithm is left in": -np.log(1 - right).mean(),
-            "KTO: a pair, not single texts": either(sigmoid(-h / 2).mean(), sigmoid(-(h / 2 - 0.15)).mean()),
+            "KTO: a pair, not single texts": either(sigmoid(-h / 2).mean(), sigmoid(-(h / 2 - 0.35)).mean()),
             "KTO: a sum, not a mean": either(2 * right.mean(), 4 * right.mean()),
             "KTO: only the liked texts count": either(right[0].mean(), right[0].sum() / 4),
             "KTO: a mean over tokens": np.stack(
-                [sigmoid(-0.5 * (a_token[:, 0] - 0.3)), sigmoid(0.5 * (a_token[:, 1] - 0.3))]
+                [sigmoid(-0.5 * (a_token[:, 0] - 0.7)), sigmoid(0.5 * (a_token[:, 1] - 0.7))]
             ).mean(),
             "KTO: β is not used": np.stack([sigmoid(-2 * liked), sigmoid(2 * other)]).mean(),
             "KTO: no reference": np.stack(
-                [sigmoid(-0.5 * (LOGP[:, 0] - 0.3)), sigmoid(0.5 * (LOGP[:, 1] - 0.3))]
+                [sigmoid(-0.5 * (LOGP[:, 0] - 0.7)), sigmoid(0.5 * (LOGP[:, 1] - 0.7))]
             ).mean(),
         },
     )
-    below = ask(kl=-2.0)[1]
+    below = ask(kl=-6.0)[1]
     level = np.stack([sigmoid(-0.5 * ratio[:, 0]), sigmoid(0.5 * ratio[:, 1])]).mean()
     yield from recognise(
         below,
         {
             "KTO: z may be below 0": np.stack(
-                [sigmoid(-0.5 * (ratio[:, 0] + 2)), sigmoid(0.5 * (ratio[:, 1] + 2))]
+                [sigmoid(-0.5 * (ratio[:, 0] + 6)), sigmoid(0.5 * (ratio[:, 1] + 6))]
             ).mean()
         },
         meant=level,
@@ -143,7 +142,7 @@ def relatives(answer: Answer) -> Findings:
                 "the reference is trained along": bool(np.abs(by_ref).max() > 1e-7),
                 "KTO: z is trained along": bool(np.abs(by_z).max() > 1e-7),
             },
-            name=name,
+            which=name,
         )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

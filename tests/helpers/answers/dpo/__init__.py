@@ -1,0 +1,1 @@
+"""Answers to chapter 9's exercises."""
