@@ -295,13 +295,13 @@ def hunt_pairs(answer: Answer) -> Findings:
     read = (columns >= PROMPT - 1) & (columns < PROMPT + SIZES[..., None] - 1)
     for hole in (np.nan, -np.inf, np.inf):
         holes = [np.where(read[..., None], x, hole) for x in (now, ref)]
-        seen = ask(*holes)
+        seen = ask(holes[0], holes[1])
         yield from recognise(
             seen, {"what nothing should read gets through": bool(fine and not close(seen, got))}, hole=hole
         )
-    holes = [leaf(np.where(read[..., None], x, np.nan)) for x in (now, ref)]
-    back = answer(*holes, torch.as_tensor(ids), PROMPT, torch.as_tensor(SIZES), 0.5)
-    felt, by_ref = gradients(back, *holes, what="the loss")
+    leaves = [leaf(np.where(read[..., None], x, np.nan)) for x in (now, ref)]
+    back = answer(*leaves, torch.as_tensor(ids), PROMPT, torch.as_tensor(SIZES), 0.5)
+    felt, by_ref = gradients(back, *leaves, what="the loss")
     yield from recognise(
         np.nan_to_num(felt),
         {
