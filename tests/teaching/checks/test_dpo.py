@@ -102,12 +102,15 @@ def test_three_gauges_show_three_bugs(world, capsys) -> None:
 
 def test_with_the_bugs_the_loss_falls_and_gold_rises(world, capsys) -> None:
     world["learn"](world["suspicious_loss"])
-    rows = printed(capsys)  # step, loss, gold, cut off
+    rows = printed(capsys)  # step, loss, gold, KL, cut off
     assert [row[1] for row in rows] == sorted((row[1] for row in rows), reverse=True)
     assert rows[-1][2] > rows[0][2] + 1
     world["learn"](world["pair_loss"])
     mended = printed(capsys)
-    assert mended[-1][3] < rows[-1][3]
+    assert mended[-1][4] < 0.05 < 0.1 < rows[-1][4]
+    assert mended[-1][2] < rows[-1][2]
+    worth = [end[2] - 0.5 * end[3] for end in (mended[-1], rows[-1])]
+    assert worth == pytest.approx([0.3, 0.0], abs=0.15)
 
 
 def test_both_fall_and_both_rise_somewhere(world) -> None:
