@@ -69,7 +69,20 @@ def of_policy(form: Callable[..., Any]) -> Callable[..., Any]:
     return best(value=lambda f, r, b: form(by_softmax(f, r, b), f, r, b))
 
 
-RIGHT["best-policy"] = [in_double, by_the_bracket, in_lists]
+def from_the_best_text(p_ref, rewards, beta):
+    top = rewards.max(1, keepdim=True).values
+    weights = p_ref * torch.exp((rewards - top) / beta)
+    z = weights.sum(1, keepdim=True)
+    return weights / z, top[:, 0] + beta * z[:, 0].log()
+
+
+def reward_less_price(p_ref, rewards, beta):
+    policy = by_softmax(p_ref, rewards, beta)
+    kl = torch.where(policy > 0, policy * (policy.log() - p_ref.log()), 0.0).sum(1)
+    return policy, (policy * rewards).sum(1) - beta * kl
+
+
+RIGHT["best-policy"] = [in_double, by_the_bracket, in_lists, from_the_best_text, reward_less_price]
 WRONG["best-policy"] = {
     "the policy does not add up to one": [
         best(lambda f, r, b: f * (r / b).exp()),
@@ -162,7 +175,16 @@ def in_numpy_text_by_text(p_ref, features, theta, chosen, rejected, beta):
     return [w * float(d @ (row - center)) for row in x]
 
 
-RIGHT["both-fall"] = [by_jacobian, in_numpy_text_by_text, fall()]
+def from_the_log_ratios(p_ref, features, theta, chosen, rejected, beta):
+    policy = p_ref * torch.exp(features @ theta)
+    policy = policy / policy.sum()
+    moved = policy.log() - p_ref.log()
+    d = features[chosen] - features[rejected]
+    weight = beta * (1 - torch.sigmoid(beta * (moved[chosen] - moved[rejected])))
+    return (weight * (features @ d - (policy * (features @ d)).sum())).numpy()
+
+
+RIGHT["both-fall"] = [by_jacobian, in_numpy_text_by_text, from_the_log_ratios, fall()]
 WRONG["both-fall"] = {
     "the sign is turned round": fall(out=lambda rate, p: -rate),
     "the policy's mean is not subtracted": fall(mean=lambda p, f, x: 0.0),
@@ -244,7 +266,20 @@ def by_polynomial(rewards, lengths, beta):
     return [math.exp(n * (x + c)) for n, x in zip(lengths.tolist(), a, strict=True)]
 
 
-RIGHT["no-reference"] = [simpo(), by_newton, by_polynomial]
+def in_single_precision(rewards, lengths, beta):
+    a = rewards / beta
+    low, high = -a.max() - math.log(len(rewards)), -a.max()
+    for _ in range(60):
+        c = (low + high) / 2
+        if (lengths * (a + c)).exp().sum() > 1:
+            high = c
+        else:
+            low = c
+    policy = (lengths * (a + c)).exp()
+    return policy / policy.sum()
+
+
+RIGHT["no-reference"] = [simpo(), by_newton, by_polynomial, in_single_precision]
 WRONG["no-reference"] = {
     "the policy does not add up to one": [
         lambda r, n, b: (n * r / b).exp(),

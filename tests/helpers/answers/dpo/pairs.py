@@ -219,7 +219,13 @@ def in_lists(h, share, beta, label_smoothing):
     return [pushes, rests]
 
 
-RIGHT["pair-rest"] = [by_autograd, in_numpy, in_lists]
+def stacked(h, share, beta, label_smoothing):
+    q = (1 - label_smoothing) * share + label_smoothing * (1 - share)
+    push = beta * q * S(-beta * h) - beta * (1 - q) * S(beta * h)
+    return torch.stack([push, (torch.log(q) - torch.log1p(-q)) / beta])
+
+
+RIGHT["pair-rest"] = [by_autograd, in_numpy, in_lists, stacked]
 WRONG["pair-rest"] = {
     "the sign is turned round": at_rest(lambda h, p, q, b: b * (S(b * h) - q)),
     "the push is without β": at_rest(lambda h, p, q, b: q - S(b * h)),

@@ -290,7 +290,19 @@ def with_where(logits, ref_logits, ids, prompt_columns, lengths, beta):
     )
 
 
-RIGHT["hunt-pairs"] = [token_by_token, picked_first, with_where, whole()]
+def nothing_left_to_fear(logits, ref_logits, ids, prompt_columns, lengths, beta):
+    """Whatever is no number becomes one; the window is counted from the row's beginning."""
+    place = torch.arange(ids.shape[-1] - 1) + 1
+    read = (place >= prompt_columns) & (place < prompt_columns + lengths[..., None])
+    sums = []
+    for x in (logits, ref_logits.detach()):
+        said = torch.log_softmax(x.nan_to_num(0, 0, 0)[:, :, :-1], -1)
+        sums.append((said.gather(-1, ids[:, :, 1:, None])[..., 0] * read).sum(-1))
+    moved = sums[0] - sums[1]
+    return -LS(beta * (moved[:, 0] - moved[:, 1])).mean()
+
+
+RIGHT["hunt-pairs"] = [token_by_token, picked_first, with_where, nothing_left_to_fear, whole()]
 WRONG["hunt-pairs"] = {
     "the loss is log 2, whatever the policy": whole(ref=lambda x, now: now),
     "two things are exchanged": [

@@ -316,7 +316,7 @@ CHOICES = np.concatenate([CHOICES, [[1, 0, 2]] * 4, [[1, 2, 0], [1, 1, 2], [1, 2
 STRENGTHS = np.array([[1.0, 3, 6], [4, 1, 1]])
 
 
-@CHAPTER.check("dpo-train", section="sec-dpo-loss")
+@CHAPTER.check("dpo-train", section="sec-dpo-loss", seconds=60)
 def dpo_train(answer: Answer) -> Findings:
     def ask(p_ref: Any, choices: Any, beta: float) -> np.ndarray:
         given = tensor(np.asarray(p_ref, dtype=np.float64)), tensor(np.asarray(choices))
