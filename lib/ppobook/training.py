@@ -32,7 +32,7 @@ from ppobook.run.first_update import Unstepped, check_networks
 from ppobook.run.folder import RunFolder, checkpoints, update_of
 from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop
-from ppobook.run.machine import checked_device, stream
+from ppobook.run.machine import checked_device, float32_on_cpu, stream
 from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument, schedules
@@ -40,7 +40,7 @@ from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
 from ppobook.settings import CONTINUOUS, VECTORS
 from ppobook.spaces import describe_space, space_of
-from ppobook.validation import counted
+from ppobook.validation import copied, counted
 
 # The columns of every run's history, in this order; an algorithm may add others.
 COLUMNS = (
@@ -102,6 +102,7 @@ class Run(BaseRun):
         return f"{short_name(config['algorithm'])} on {config['env']}"
 
 
+@float32_on_cpu()
 def load(folder: str | Path, learner: type[Learner] | None = None, device: str | None = None) -> Run:
     """A run as of its last checkpoint: policy, critic, history, config.
 
@@ -159,9 +160,10 @@ def read_record(folder: str | Path, name: str = "folder") -> Record:
     checkpoint = read_checkpoint(RunFolder.at(name, folder), FORMAT)
     with checkpoint.rebuilding():
         spaces = [space_of(description) for description in checkpoint.state["spaces"]]
-        return Record(History(checkpoint.state["history"]).table(), dict(checkpoint.config), *spaces)
+        return Record(History(checkpoint.state["history"]).table(), copied(checkpoint.config), *spaces)
 
 
+@float32_on_cpu()
 def train(
     algorithm: str | type[Learner] | None = None,
     env: EnvLike | None = None,
@@ -382,7 +384,8 @@ class _Training(TrainingLoop):
         return f"\npreset for {self.config['env']}: {listed}{at_end}"
 
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
-        return {"mean_return": f"{row['return_mean']:.4g}"}
+        mean = row["return_mean"]
+        return {"mean_return": f"{mean:.4g}" if mean == mean else "no episode ended"}
 
     def run(self) -> Run:
         return _run_of(self.learner, self.checkpoint())

@@ -165,7 +165,7 @@ def _cannot_be_made(name: str, settings: dict[str, Any], error: BaseException) -
 
 
 def _by_id(maker: EnvMaker) -> gym.Env:
-    make = partial(gym.make, maker.name, disable_env_checker=True, **maker.settings)
+    make = partial(gym.make, maker.name, disable_env_checker=True, **validation.copied(maker.settings))
     quiet = maker.spec is not None and ".mujoco" in str(maker.spec.entry_point)
     with _quiet_mujoco() if quiet else contextlib.nullcontext():
         return _call(make, maker.name, maker.settings)

@@ -227,7 +227,8 @@ def open_model(
     # Imported late: transformers is an optional dependency and takes a second to import.
     from ppobook.language import hf
 
-    return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
+    with _naming_runs():
+        return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
 
 
 def refuse_unless_model(model: Any) -> None:
@@ -235,7 +236,20 @@ def refuse_unless_model(model: Any) -> None:
     if not isinstance(getattr(model, "body", model), Decoder):
         from ppobook.language import hf
 
-        hf.refuse_unless_model(model)
+        with _naming_runs():
+            hf.refuse_unless_model(model)
+
+
+@contextlib.contextmanager
+def _naming_runs() -> Iterator[None]:
+    """Let the error about what is no model of transformers say what else a model may be."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if not (message := str(error)).startswith(theirs := "model must be a model"):
+            raise
+        ours = "model must be a run, its folder, a Decoder, a model"
+        raise type(error)(ours + message.removeprefix(theirs)) from None
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
-from ppobook.run.machine import threads
+from ppobook.run.machine import float32_on_cpu, threads
 from ppobook.run.progress import say
 from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
@@ -39,6 +39,7 @@ _GIVEN = ("model", "reference", "reward_model")
 _NEVER = {"eval_every": "nothing is evaluated", "warmup": "the learning rate does not reach lr"}
 
 
+@float32_on_cpu()
 def train(
     stage: str | type[Stage] | None = None,
     model: Any = None,
