@@ -168,6 +168,8 @@ def test_a_reward_must_be_a_real_number(reward):
         (-np.inf, "is finite"),
         (np.float32("inf"), "is finite"),
         (-1e39, "a float32 can hold"),
+        (10**400, "a float32 can hold"),
+        (-(10**400), "a float32 can hold"),
     ],
 )
 def test_a_reward_must_be_finite(reward, what):

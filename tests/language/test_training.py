@@ -514,6 +514,7 @@ def by_position(p, q):
             lambda completions: [0, 0, 1e300, 0, 0, 0],
             r"must return finite numbers, got 1e\+300 for completion 2",
         ),
+        (lambda completions: [10**5000] * 6, "numbers, got an integer of about 5000 digits"),
         (lambda completions: None, "must return a list of 6 numbers, got NoneType"),
         (lambda completions: 0.5, "must return a list of 6 numbers, got float"),
         (lambda completions: ["good"] * 6, "must return numbers, got 'good' for completion 0"),
