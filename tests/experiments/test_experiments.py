@@ -109,7 +109,7 @@ def growing(seed, cfg):
 
 
 @pytest.mark.parametrize(
-    ("fn", "values"), [(popping, ["5", "5"]), (growing, ["[0]", "[0, 1]"])], ids=lambda x: str(x)
+    ("fn", "values"), [(popping, ["5", "5"]), (growing, ["[0]", "[0, 1]"])], ids=["popping", "growing"]
 )
 def test_a_function_may_change_what_it_is_given_and_what_it_has_returned(fn, values, tmp_path):
     RETURNED.clear()
