@@ -129,7 +129,7 @@ BAD = [
     ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
     ({"gamma": "high"}, r"gamma must be a number in \[0, 1\], got 'high'"),
     ({"hidden": (8, 0)}, r"hidden must be an integer in \[1, 8192\], got 0"),
-    ({"hidden": None}, r"hidden must be an integer in \[1, 8192\], got None"),
+    ({"hidden": None}, r"hidden must be numbers, as in 1,2, or \(\) for none, got None"),
     ({"hidden": 99999999999}, r"hidden must be an integer in \[1, 8192\], got 99999999999"),
     ({"num_envs": 2.5}, r"num_envs must be an integer in \[1, 10000\], got 2.5"),
     ({"num_envs": 1e12}, r"num_envs must be an integer in \[1, 10000\], got 1000000000000"),

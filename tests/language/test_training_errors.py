@@ -50,7 +50,7 @@ def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
 
 
 @pytest.mark.parametrize(
-    "one", ["1.5", b"1", np.ones(1), torch.ones(1), np.complex64(1), 10**400], ids=lambda x: repr(x)[:20]
+    "one", ["1.5", b"1", np.ones(1), torch.ones(1), np.complex64(1)], ids=lambda x: repr(x)[:20]
 )
 def test_rewards_that_are_no_numbers(one):
     with pytest.raises(TypeError, match=r"reward f must return numbers, got .* for completion 0"):
