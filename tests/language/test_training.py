@@ -383,7 +383,7 @@ def spoiled():
 
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),
-    ("sft", {"model": torch.nn.Linear(2, 2), "data": None}, "model must be a run, .* a model of tr.*, got Linear"),
+    ("sft", {"model": torch.nn.Linear(2, 2), "data": None}, "model must be a run, .* a m.*, got Linear"),
     ("sft", {"model": 3, "data": None}, "model must be a run, .* a model of transformers, .*, got int"),
     ("sft", {"data": RECORDS}, "model must be a run, its folder, a Decoder or a tr.* for 'sft', got None"),
     ("reward", {"model": None}, "model must be a run, .* for 'reward', got None"),
