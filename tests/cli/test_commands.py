@@ -162,6 +162,10 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --lr", "--lr needs a value"),
         (f"{ON_CARTPOLE} --lr --quiet", "--lr needs a value"),
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
+        (
+            "train ppo CartPole-v1",
+            "'CartPole-v1'. Did you mean --env CartPole-v1? See ppobook train ppo --help",
+        ),
         ("evaluate r1 r1", "unexpected argument 'r1': ppobook evaluate takes one RUN. See"),
         ("export r1 x.onnx y", "unexpected argument 'y': ppobook export takes one RUN and one OUT.onnx. See"),
         (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),
