@@ -310,5 +310,7 @@ def _unknown(
             return f"unexpected argument {words[0]!r}{takes} See {prog} --help"
         return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
     hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
+    if name == "render":
+        hint = ": use ppobook watch."
     hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)
     return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"
