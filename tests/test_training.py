@@ -129,7 +129,7 @@ BAD = [
     ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
     ({"gamma": "high"}, r"gamma must be a number in \[0, 1\], got 'high'"),
     ({"hidden": (8, 0)}, r"hidden must be an integer in \[1, 8192\], got 0"),
-    ({"hidden": None}, r"hidden must be an integer in \[1, 8192\], got None"),
+    ({"hidden": None}, r"hidden must be numbers, as in 1,2, or \(\) for none, got None"),
     ({"hidden": 99999999999}, r"hidden must be an integer in \[1, 8192\], got 99999999999"),
     ({"num_envs": 2.5}, r"num_envs must be an integer in \[1, 10000\], got 2.5"),
     ({"num_envs": 1e12}, r"num_envs must be an integer in \[1, 10000\], got 1000000000000"),
@@ -340,7 +340,7 @@ def test_an_environment_trains_as_its_id(env, same, preset, monkeypatch):
 )
 def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
     kind = {"env": env, "checkpoint_every": 2}
-    whole = small(**kind, total_steps=300)
+    whole = small(**kind, total_steps=300, out=tmp_path / "whole")
     small(**kind, total_steps=130, out=tmp_path / "run")
     assert load(tmp_path / "run").config["env"] == whole.config["env"]
     with pytest.raises(ValueError, match=r"env must be passed on resume, .*oubled.*\(\).*, got None"):

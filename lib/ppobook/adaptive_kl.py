@@ -66,7 +66,7 @@ class AdaptiveKLCoefficient:
             return
         if not isinstance(kl, numbers.Real) or math.isnan(kl):
             raise validation.NotFiniteError(f"kl must be a number, got {kl!r}")
-        samples = validation.count("samples", samples)
+        kl, samples = validation.as_float(kl), validation.count("samples", samples)
         if self.rule == "proportional":
             error = min(max(kl / self.target - 1, -0.2), 0.2)
             self.value *= 1 + error * min(1.0, samples / self.horizon)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ppobook import validation
 from ppobook.policies import Policy, policy_for, value_for
 from ppobook.rollouts import Collector, Rollout
-from ppobook.run.machine import stream
+from ppobook.run.machine import float32_on_cpu, stream
 from ppobook.run.state import Stateful
 from ppobook.settings import ControlSettings
 
@@ -101,7 +101,7 @@ class Learner(Stateful):
         self.device = device
         self.spaces = observation_space, action_space
         # torch's layers are initialized from its global generator, and a user's network is made of them.
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), float32_on_cpu():
             torch.manual_seed(stream(seed, "networks"))
             made = self.networks(observation_space, action_space, seed)
         policy, value = _validate_networks(type(self).__name__, made, critic)

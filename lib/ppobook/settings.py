@@ -28,7 +28,7 @@ class ControlSettings(Settings):
     gamma: float = setting(0.99, "discount γ", low=0, high=1)
     hidden: tuple[int, ...] = setting(
         (64, 64),
-        "widths of the hidden layers, in the policy and in the critic",
+        "widths of the hidden layers, in the policy and in the critic; (): none",
         low=1,
         high=8192,
         needs={"observations": (VECTORS,)},
@@ -48,6 +48,8 @@ class ControlSettings(Settings):
 
 def _keywords(name: str, value: Any) -> dict[str, Any]:
     """Keyword arguments of an environment, as plain data."""
+    if isinstance(value, str):
+        raise TypeError(f"{name} must be a dict of keyword arguments, as in {{'slip': 0.1}}, got {value!r}")
     validation.keywords(name, value)
     taken = sorted(
         {"env", "env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()

@@ -233,13 +233,28 @@ def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, abo
     """x, which must be a finite real number with low <= x <= high and x > above, as a float."""
     if not isinstance(x, numbers.Real) or isinstance(x, bool):
         raise TypeError(f"{name} must be {_range(low, high, above)}, got {x!r}")
-    value = float(x)
+    value = as_float(x)
     if not math.isfinite(value) or not low <= value <= high or not value > above:
         expected = _range(low, high, above)
         if math.isinf(value):
             expected = expected.replace("a number", "a finite number")
-        raise ValueError(f"{name} must be {expected}, got {x}")
+        raise ValueError(f"{name} must be {expected}, got {shown(x)}")
     return value
+
+
+def as_float(x: Any) -> float:
+    """A real number as a float: infinite where it is an integer that no float can hold."""
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
+def shown(x: Any) -> str:
+    """A number in a message: of an integer with very many digits, how many. Python may refuse to print it."""
+    if isinstance(x, int) and x.bit_length() > 256:
+        return f"an integer of about {x.bit_length() * math.log10(2):.0f} digits"
+    return str(x)
 
 
 def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) -> int:
@@ -250,7 +265,7 @@ def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) ->
         raise TypeError(f"{name} must be {expected}, got {x!r}")
     integer = int(x)
     if (low is not None and integer < low) or (high is not None and integer > high):
-        raise ValueError(f"{name} must be {expected}, got {x}")
+        raise ValueError(f"{name} must be {expected}, got {shown(x)}")
     return integer
 
 
@@ -279,6 +294,13 @@ def keywords(name: str, x: Any) -> dict[str, Any]:
     if not isinstance(x, dict) or not all(isinstance(key, str) for key in x):
         raise TypeError(f"{name} must be a dict of keyword arguments, got {x!r}")
     return x
+
+
+def copied(x: Any) -> Any:
+    """x with its lists, tuples, dicts and sets copied, at any depth, and all else in them as it is."""
+    if type(x) is dict:
+        return {key: copied(one) for key, one in x.items()}
+    return type(x)(map(copied, x)) if type(x) in (list, tuple, set) else x
 
 
 def reason(error: BaseException) -> str:

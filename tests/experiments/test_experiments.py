@@ -95,6 +95,45 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, monkeypatch):
     assert path.read_text() == whole
 
 
+def popping(seed, cfg):
+    return {"x": cfg.pop("n", 0)}
+
+
+RETURNED = []
+
+
+def growing(seed, cfg):
+    RETURNED.append(seed)
+    cfg["n"] += 1
+    return {"x": RETURNED}
+
+
+@pytest.mark.parametrize(
+    ("fn", "values"), [(popping, ["5", "5"]), (growing, ["[0]", "[0, 1]"])], ids=["popping", "growing"]
+)
+def test_a_function_may_change_what_it_is_given_and_what_it_has_returned(fn, values, tmp_path):
+    RETURNED.clear()
+    given = [{"cfg": {"n": 5}}]
+    table = pd.read_csv(experiments.record("own", fn, given, [0, 1], workers=0, folder=tmp_path), dtype=str)
+    assert [*table["x"]] == values
+    assert [*table["cfg"]] == ['{"n": 5}'] * 2
+    assert given == [{"cfg": {"n": 5}}]
+
+
+def test_a_table_with_other_rows_is_kept(tmp_path):
+    def again(settings, seeds):
+        return experiments.record("toy", toy, settings, seeds, workers=0, folder=tmp_path)
+
+    path = again(SETTINGS, [0, 1])
+    grown = again([*SETTINGS, {"slope": 3.0}], [0, 1, 2]).read_text()
+    for settings, seeds in (SETTINGS, [0, 1, 2]), ([*SETTINGS, {"slope": 3.0}], [0, 1]):
+        with pytest.raises(FileExistsError, match=r"table\.csv must not have rows that the new table would"):
+            again(settings, seeds)
+    assert path.read_text() == grown
+    path.unlink()
+    assert len(pd.read_csv(again(SETTINGS, [7]))) == 6
+
+
 def clashing(seed, slope):
     return {"slope": 3}
 
@@ -109,6 +148,12 @@ def clashing(seed, slope):
         ({"seeds": [1, 1]}, "same pair"),
         ({"seeds": 3}, r"seeds must be integers, such as range\(3\), got 3"),
         ({"seeds": ["x"]}, "each of seeds must be an integer of at least 0, got 'x'"),
+        (
+            {"settings": [{"slope": 1}, {"seed": 1}]},
+            r"settings\[1\] must not have 'seed', which is one of seeds",
+        ),
+        ({"settings": [{1: 2}]}, r"settings\[0\] must be a dict of keyword arguments, got \{1: 2\}"),
+        ({"settings": [{"slope": {3}}]}, r"settings\[0\] must consist of numbers, .* got \{'slope': \{3\}\}"),
         ({"fn": clashing}, "fn must return rows .* got 'slope'"),
         ({"fn": lambda **_: 3}, "fn must return a dict, a list of dicts or a DataFrame, got int"),
         ({"fn": lambda **_: {"y": {3}}}, r"fn must return values that JSON can hold, got \{3\} for 'y'"),

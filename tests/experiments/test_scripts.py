@@ -70,6 +70,10 @@ def test_an_experiment_of_the_book_by_its_name(script, monkeypatch, tmp_path, ca
             ["clip_lrr"],
             r"name must be an experiment with a script, .* got 'clip_lrr'. Did you mean 'clip_lr'",
         ),
+        (["nothing.py"], r"or the path of one, got 'nothing\.py', and there is no such file"),
+        (["FOLDER/a_file"], r"or the path of one, which ends in \.py or has a run\.py, got '.*a_file'"),
+        (["FOLDER/empty"], r"or the path of one, which ends in \.py or has a run\.py, got '.*empty'"),
+        ([], r"ppobook record needs NAME"),
         (["race"], "name must be an experiment with a script"),  # a benchmark's results
         (["clip_lr", "--workers", "2", "--ray", "auto"], "workers must not be given with ray"),
         (["clip_lr", "--workers", "-1", "--folder", "FOLDER"], "workers must be an integer of at least 0"),
@@ -79,6 +83,8 @@ def test_an_experiment_of_the_book_by_its_name(script, monkeypatch, tmp_path, ca
 )
 def test_what_is_refused(options, said, tmp_path, capsys):
     (tmp_path / "idle.py").write_text("x = 1\n")
+    (tmp_path / "a_file").touch()
+    (tmp_path / "empty").mkdir()
     try:
         code = main(["record", *(word.replace("FOLDER", str(tmp_path)) for word in options)])
     except SystemExit as stop:

@@ -383,8 +383,8 @@ def spoiled():
 
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),
-    ("sft", {"model": torch.nn.Linear(2, 2), "data": None}, "model must be a model of tr.*, got Linear"),
-    ("sft", {"model": 3, "data": None}, "model must be a model of transformers, .*, got int"),
+    ("sft", {"model": torch.nn.Linear(2, 2), "data": None}, "model must be a run, .* a m.*, got Linear"),
+    ("sft", {"model": 3, "data": None}, "model must be a run, .* a model of transformers, .*, got int"),
     ("sft", {"data": RECORDS}, "model must be a run, its folder, a Decoder or a tr.* for 'sft', got None"),
     ("reward", {"model": None}, "model must be a run, .* for 'reward', got None"),
     ("sft", {"updates": 0}, "updates must be an integer of at least 1, got 0"),
@@ -392,6 +392,7 @@ UNFIT = [
     ("sft", {"reward": "gold"}, "reward must be left out for 'sft', got 'gold'"),
     ("sft", {"reference": decoder()}, "reference must be left out for 'sft', got Decoder"),
     ("sft", {"model": reward_model()}, "model must be a language model for 'sft', got a reward model"),
+    ("own, gold", {"model": reward_model(), "data": None}, "model must be a language .* got a reward"),
     ("own, gold", {"model": reward_model()}, "model must be a language model for .* got a reward model"),
     ("reward", {"model": reward_model()}, "data must be pairs of your own where model is a reward model"),
     (
@@ -514,6 +515,7 @@ def by_position(p, q):
             lambda completions: [0, 0, 1e300, 0, 0, 0],
             r"must return finite numbers, got 1e\+300 for completion 2",
         ),
+        (lambda completions: [10**5000] * 6, "numbers, got an integer of about 5000 digits"),
         (lambda completions: None, "must return a list of 6 numbers, got NoneType"),
         (lambda completions: 0.5, "must return a list of 6 numbers, got float"),
         (lambda completions: ["good"] * 6, "must return numbers, got 'good' for completion 0"),

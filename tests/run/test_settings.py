@@ -1,6 +1,7 @@
 """Settings: names of other libraries, and the switch of the fast forms."""
 
 import dataclasses
+import functools
 import re
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import ppobook.language.settings as language
 import ppobook.settings as control
 from ppobook import evaluate, load, train, training
+from ppobook.language import compare as compare_language
+from ppobook.language import evaluate as evaluate_language
 from ppobook.language import train as train_language
 from ppobook.language.sft import SFT
 from ppobook.language.world import World
@@ -22,7 +25,7 @@ def test_other_names_stand_for_names_that_there_are():
     kinds = [*control.SETTINGS.values(), *language.SETTINGS.values()]
     known = {name for kind in kinds for name in kind.__dataclass_fields__}
     known |= {name for kind in kinds for name in kind.arguments}
-    known |= {"reward_model", "quiet", "episodes"}  # of the command line, and of evaluate
+    known |= {"reward_model", "quiet", "episodes", "n"}  # of the command line, and of evaluate
     known |= set(training.COLUMNS)  # of a history, for --metric
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
@@ -69,6 +72,45 @@ def test_an_integer_without_limits_has_none():
 def test_a_default_is_within_its_limits(default, limits, message):
     with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}$"):
         setting(default, "help", **limits)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "message"),
+    [
+        (float, "a", "x must be a finite number, got 'a'"),
+        (float, 1e300, "x must be a number that a float32 can hold, got 1e+300"),
+        (int, 0.5, "x must be an integer, got 0.5"),
+        (bool, 1, "x must be True or False, got 1"),
+        (str, 3, "x must be a string, got 3"),
+        (tuple[int, ...], (1, "a"), "each entry of x must be an integer, got 'a'"),
+        (float | None, "a", "x must be a finite number, or None, got 'a'"),
+        (object, len, "x must consist of numbers, strings, True, False, None, and lists and dicts of them"),
+    ],
+)
+def test_a_default_is_of_its_kind(kind, default, message):
+    Own = dataclasses.make_dataclass(  # noqa: N806
+        "Own", [("x", kind, setting(default, "help"))], bases=(control.PPOSettings,), frozen=True
+    )
+    mine = type("Mine", (PPO,), {"settings_class": Own})
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(f'the default of {message}')}.*in Own$"):
+        train(mine, env="CartPole-v1")
+
+
+def test_a_default_is_converted_as_what_is_given():
+    @dataclasses.dataclass(frozen=True)
+    class Own(Settings):
+        count: int = setting(1e3, "an integer")
+
+    assert repr(Own.make("own", {}, {}).count) == "1000"
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("name", ["lr", "epochs", "entropy_coef", "num_threads", "total_steps", "hidden"])
+def test_a_number_of_very_many_digits(name, digits, sign):
+    value = int(f"{sign}1") * 10 ** (digits - 1)
+    with pytest.raises(ValueError, match=rf"{name} must be .*, got an integer of about {digits - 1} digits"):
+        train("ppo", env="CartPole-v1", **{name: value})
 
 
 @pytest.mark.parametrize("value", [1e308, -1e39, 1e-300, np.float64(1e60)], ids=str)
@@ -125,6 +167,12 @@ def test_other_libraries_names_in_python():
         (train_language, "grpo", "max_length"): "Did you mean 'max_new_tokens'?",
         (train_language, "sft", "train_dataset"): "Did you mean 'data'?",
         (train_language, "sft", "peft_config"): "Did you mean 'lora'?",
+        (train, "ppo", "policy"): "Did you mean 'hidden'?",
+        (train, "ppo", "log_dir"): "Did you mean 'out' or 'tensorboard'?",
+        (train, "ppo", "tot"): "Did you mean 'total_steps'?",
+        (train, "ppo", "zzz"): "ppobook.settings.PPOSettings has them all",
+        (train_language, "grpo", "use_vllm"): "ppobook.language.settings.GRPOSettings has them all",
+        (train_language, "grpo", "report_to"): "Did you mean 'tensorboard'?",
         (train, "ppo", "Lr"): "Did you mean 'lr'?",
         (train_language, "sft", "LR"): "Did you mean 'lr'?",
         (train_language, "sft", "bf16"): "Did you mean 'dtype'?",
@@ -149,6 +197,17 @@ def test_other_libraries_names_in_python():
     ("function", "given", "sentence"),
     [
         (evaluate, "n_eval_episodes", "evaluate has no argument 'n_eval_episodes'. Did you mean 'episodes'?"),
+        (
+            evaluate_language,
+            "n_eval_episodes",
+            "evaluate has no argument 'n_eval_episodes'",
+        ),
+        (evaluate_language, "n_samples", "evaluate has no argument 'n_samples'. Did you mean 'n'?"),
+        (
+            functools.partial(compare_language, {"a": 1}),
+            "n_samples",
+            "compare has no argument 'n_samples'. Did you mean 'n'?",
+        ),
         (World, "noun", "World has no argument 'noun'. Did you mean 'nouns'?"),
         (World, "elephants", "World has no argument 'elephants'"),
     ],

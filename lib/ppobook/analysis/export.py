@@ -23,6 +23,7 @@ from ppobook import validation
 from ppobook.analysis.files import new_file, writing
 from ppobook.policies import Categorical, Gaussian, MultiCategorical, TabularPolicy
 from ppobook.run.files import atomic_write
+from ppobook.run.machine import float32_on_cpu
 
 # The two run the same float32 arithmetic in another order.
 TOLERANCE = 1e-4
@@ -47,6 +48,7 @@ class Exported(NamedTuple):
     largest_difference: float
 
 
+@float32_on_cpu()
 def export_onnx(policy: Any, out: str | Path, *, observations: Any = None) -> Exported:
     """Export a policy to ONNX, and compare the file's outputs in onnxruntime with torch's.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import tyro
+
 from ppobook.cli.options import MaybeFolder, command
 
 
 @command
 def record(
-    name: str,
+    name: Annotated[str, tyro.conf.arg(metavar="NAME")],
     /,
     *,
     workers: int | None = None,

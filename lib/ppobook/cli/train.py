@@ -72,6 +72,13 @@ def train(words: Sequence[str], prog: str) -> None:
     _, options, settings = read(arguments, rest, called, kinds, preset, shown=shown, without=without)
     training: Training = options["training"]
     if training.list:
+        steps = options["total_steps"]
+        training.refuse_with_list(**settings, total_steps=None if isinstance(steps, Default) else steps)
+        if options["env"] is not None:
+            from ppobook.envs import env_maker
+
+            see_here(options["env"])
+            preset = presets.get(env_maker(options["env"]).name, {})
         print_settings(kinds[0], preset, prog)
         for env, values in presets.items():
             print(f"preset of {env}\n    {as_words(values)}")

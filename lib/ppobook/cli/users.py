@@ -67,6 +67,14 @@ class Training:
         progress = False if self.quiet else None
         return {"resume": self.resume, "progress": progress, "tensorboard": self.tensorboard}
 
+    def refuse_with_list(self, **others: Any) -> None:
+        """Raise for what was given beside --list, which reads nothing of it."""
+        alone = {f.name: f.default for f in fields(self)}
+        mine = {name: x for name in alone if name != "list" and (x := getattr(self, name)) != alone[name]}
+        for name in mine | {name: x for name, x in others.items() if x is not None}:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} must be left out with --list, which only lists the settings")
+
     def config_before(self) -> dict[str, Any]:
         """The config.json of the run that is resumed; empty if it can't be read, which others report."""
         try:

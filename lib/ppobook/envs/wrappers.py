@@ -91,12 +91,13 @@ class CheckedEnv(gym.Wrapper):
             array = np.asarray(reward)
         except (TypeError, ValueError, RuntimeError):  # whatever is no array
             array = np.array(None)
-        if array.size != 1 or array.dtype.kind not in "fiub":
+        large = array.dtype.kind == "O" and array.size == 1 and isinstance(array.item(), int)
+        if not large and (array.size != 1 or array.dtype.kind not in "fiub"):
             raise self._error(f"must return a real number as reward, got {_short(reward)}")
-        number = float(array.item())
+        number = validation.as_float(array.item())
         if not -_LARGEST <= number <= _LARGEST:
-            what = "that a float32 can hold" if math.isfinite(number) else "that is finite"
-            raise self._error(f"must return a reward {what}, got {number}")
+            what = "that a float32 can hold" if large or math.isfinite(number) else "that is finite"
+            raise self._error(f"must return a reward {what}, got {validation.shown(array.item())}")
         return number
 
     def _fitted(self, observation: Any) -> Any:

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.validation import counted, kind_of
+from ppobook.validation import copied, counted, kind_of
 
 Row = dict[str, Any]
 Task = tuple[dict[str, Any], int]
@@ -120,7 +120,7 @@ def on_ray(fn: Function, tasks: list[Task], address: str) -> Generator[tuple[Tas
 
 def measure(fn: Function, task: Task) -> Measured:
     """Run one task."""
-    setting, seed = task
+    setting, seed = copied(task)  # the function may change what it is given
     wall, cpu = time.perf_counter(), time.process_time()
     rows = fn(seed=seed, **setting)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

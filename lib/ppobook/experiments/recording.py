@@ -21,6 +21,7 @@ from ppobook.experiments.engines import Function, Row, Task, here, on_ray, versi
 from ppobook.experiments.tables import results_folder
 from ppobook.run.files import atomic_write
 from ppobook.run.progress import Progress
+from ppobook.run.settings import storable
 
 # Arguments that go before those in a script: what `ppobook record` was given.
 _given: ContextVar[dict[str, Any] | None] = ContextVar("given", default=None)
@@ -49,7 +50,8 @@ def record(
     ----------
     name : str
         Lowercase letters, digits and underscores. The rows are written to `results/NAME/table.csv`, the
-        facts to `results/NAME/facts.json`, in place of those that are there.
+        facts to `results/NAME/facts.json`, in place of those that are there. A table with rows of further
+        settings or seeds is kept: that raises.
     fn : callable
         A module-level function (each worker is a fresh process that imports it). Returns a list of row
         dicts, a single dict, or a pandas DataFrame.
@@ -82,6 +84,8 @@ def record(
         An invalid name, no settings or no seeds, a duplicate pair, a row whose column clashes with a
         setting, a partial run that was started with another `fn`, no cluster at the address, or a node with
         other versions of the libraries.
+    FileExistsError
+        A finished table of this name has rows of other settings or seeds, which would be lost.
     """
     if (given := _given.get()) is not None:
         workers = given.get("workers", workers)
@@ -99,11 +103,15 @@ def record(
         raise ValueError(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
         )
-    tasks = _tasks(settings, seeds)
+    settings, seeds = _settings(settings), _seeds(seeds)
+    tasks = [(setting, seed) for setting in settings for seed in seeds]
+    if len({_key(task) for task in tasks}) < len(tasks):
+        raise ValueError("settings and seeds must be distinct, got the same pair twice")
     where = (results_folder() if folder is None else validation.path("folder", folder)) / name
     where.mkdir(parents=True, exist_ok=True)
     partial = where / "partial.jsonl"
     code = _digest(fn)
+    _refuse_to_lose(where, tasks)
 
     done = _read_partial(partial, code)
     waiting = [task for task in tasks if _key(task) not in done]
@@ -120,11 +128,11 @@ def record(
             if clash:
                 column = sorted(clash)[0]
                 raise ValueError(f"fn must return rows without columns of setting or seed, got {column!r}")
-            line: dict[str, Any] = {"task": _key(task), "code": code, **measured._asdict()}
-            log.write(json.dumps(line) + "\n")
+            line = json.dumps({"task": _key(task), "code": code, **measured._asdict()})
+            log.write(line + "\n")
             log.flush()
             os.fsync(log.fileno())
-            done[line["task"]] = line
+            done[_key(task)] = json.loads(line)  # the function may go on changing what it has returned
             shown.show(count, {})
 
     kept = [done[_key(task)] for task in tasks]
@@ -138,8 +146,8 @@ def record(
         "note": note,
         "date": datetime.now(UTC).date().isoformat(),
         "made_by": "run.py",
-        "seeds": sorted({seed for _, seed in tasks}),
-        "settings": list(settings),
+        "seeds": sorted(seeds),
+        "settings": settings,
         "rows": len(table),
         "wall_seconds": round(sum(line["wall"] for line in kept), 1),
         "cpu_seconds": round(sum(line["cpu"] for line in kept), 1),
@@ -178,22 +186,39 @@ def _resumable(partial: Path) -> Iterator[None]:
         raise
 
 
-def _tasks(settings: Sequence[dict[str, Any]], seeds: Iterable[int]) -> list[Task]:
-    if not isinstance(seeds, Iterable):
-        raise TypeError(f"seeds must be integers, such as range({seeds}), got {seeds!r}")
-    seeds = [validation.count("each of seeds", seed, low=0) for seed in seeds]
-    if (
-        not isinstance(settings, Sequence)
-        or not settings
-        or not all(isinstance(setting, dict) for setting in settings)
-    ):
-        raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {settings!r}")
+def _settings(given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings as plain data of their own: what the caller does to theirs later changes no table."""
+    if not isinstance(given, Sequence) or not given or not all(isinstance(one, dict) for one in given):
+        raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {given!r}")
+    for i, setting in enumerate(given):
+        if "seed" in validation.keywords(f"settings[{i}]", setting):
+            raise ValueError(f"settings[{i}] must not have 'seed', which is one of seeds, got {setting!r}")
+    return [storable(f"settings[{i}]", setting) for i, setting in enumerate(given)]
+
+
+def _seeds(given: Iterable[int]) -> list[int]:
+    if not isinstance(given, Iterable):
+        raise TypeError(f"seeds must be integers, such as range({given}), got {given!r}")
+    seeds = [validation.count("each of seeds", seed, low=0) for seed in given]
     if not seeds:
         raise ValueError("seeds must hold at least one seed, got none")
-    tasks = [(dict(setting), seed) for setting in settings for seed in seeds]
-    if len({_key(task) for task in tasks}) < len(tasks):
-        raise ValueError("settings and seeds must be distinct, got the same pair twice")
-    return tasks
+    return seeds
+
+
+def _refuse_to_lose(where: Path, tasks: list[Task]) -> None:
+    """Raise where a finished table has rows of a setting and a seed that the new one would not have."""
+    table = where / "table.csv"
+    try:
+        before = json.loads((where / "facts.json").read_text(encoding="utf-8"))
+        rows = {_key((setting, seed)) for setting in before["settings"] for seed in before["seeds"]}
+    except (OSError, ValueError, KeyError, TypeError):  # the table is by something else, or not there
+        return
+    lost = rows - {_key(task) for task in tasks}
+    if lost and table.is_file():
+        raise FileExistsError(
+            f"{table} must not have rows that the new table would not, got {min(lost)}: remove it, or record "
+            "under another name or folder"
+        )
 
 
 def _key(task: Task) -> str:

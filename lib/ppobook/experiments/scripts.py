@@ -56,11 +56,11 @@ def _script(name: str | Path) -> Path:
     if name in known:
         return results_folder() / name / "run.py"
     path = validation.path("name", name, "an experiment or a script")
-    path = path / "run.py" if path.is_dir() else path
-    if path.suffix == ".py" and path.is_file():
-        return path.resolve()
+    script = path / "run.py" if path.is_dir() else path
+    if script.suffix == ".py" and script.is_file():
+        return script.resolve()
+    must = f"name must be an experiment with a script, {validation.one_of(known)}, or the path of one"
+    if path.exists():
+        raise ValueError(f"{must}, which ends in .py or has a run.py, got {str(name)!r}")
     hint = validation.did_you_mean(name, known)
-    raise ValueError(
-        f"name must be an experiment with a script, {validation.one_of(known)}, or the path of one, got "
-        f"{str(name)!r}{hint}"
-    )
+    raise ValueError(f"{must}, got {str(name)!r}{hint or ', and there is no such file'}")

@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 
 _C = 2 * math.sqrt(2 / math.pi)
 _D = _C * 0.044715
-_C_OF = {dtype: torch.tensor(_C, dtype=dtype) for dtype in (torch.float32, torch.float64)}
+_C_OF = {dtype: torch.tensor(_C, dtype=dtype, device="cpu") for dtype in (torch.float32, torch.float64)}
 
 
 class FastGELU(nn.Module):

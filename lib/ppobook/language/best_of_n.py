@@ -34,8 +34,10 @@ from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import Reward
 from ppobook.language.tokens import Completions
+from ppobook.run.machine import float32_on_cpu
 
 
+@float32_on_cpu()
 def best_of_n(
     model: LanguageModel,
     reward: Reward,

@@ -37,6 +37,7 @@ from ppobook.language.tokens import (
     check_padding,
     check_tokens,
     checked_index,
+    logp_unknown,
     padded,
 )
 from ppobook.language.world import World
@@ -309,8 +310,8 @@ def labelled_of(
     if records.format(["prompt", "completion", "label"], ["chosen", "rejected"])[0] == "chosen":
         _check_prompts(records)
         both = _encoded(records, tokenizer, max_length, Encoder.pair)
-        return both, torch.arange(len(both)) < len(records.rows)
-    labels = torch.tensor(records.map(label_of))
+        return both, torch.arange(len(both), device="cpu") < len(records.rows)
+    labels = torch.tensor(records.map(label_of), device="cpu")
     return _encoded(records, tokenizer, max_length, Encoder.example), labels
 
 
@@ -344,8 +345,8 @@ def _encoded(
     _check_lengths(records, rows, max_length)
     prompts, prompt_mask = _padded([prompt for prompt, _ in rows], tokenizer, left=True)
     tokens, mask = _padded([ids for _, ids in rows], tokenizer, left=False)
-    ended = torch.ones(len(rows), dtype=torch.bool)
-    return Completions(prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
+    ended = torch.ones(len(rows), dtype=torch.bool, device="cpu")
+    return Completions(prompts, prompt_mask, tokens, mask, logp_unknown(tokens), ended)
 
 
 def _check_lengths(records: Records, rows: list[tuple[list[int], list[int]]], max_length: int | None) -> None:

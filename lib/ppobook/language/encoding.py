@@ -138,7 +138,7 @@ class Encoder:
             raise EmptyError(f"{name} must have a token, got padding only")
 
     def _ended(self, name: str, ids: list[int]) -> list[int]:
-        """The ids up to end-of-sequence, without white space after it; appended if there is none."""
+        """The ids up to end-of-sequence, without white space after it; appended if none is at the end."""
         eos = self.tokenizer.eos
         if not ids:
             raise EmptyError(f"{name} must add a token to its prompt, got none")

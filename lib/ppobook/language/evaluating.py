@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ from ppobook.language.tokens import (
 )
 from ppobook.language.world import World
 from ppobook.run.folder import RunFolder
+from ppobook.run.machine import float32_on_cpu
+from ppobook.run.spellings import hinting, refuse_unknown
 
 # Completions generated at a time.
 EVAL_BATCH_SIZE = 512
@@ -81,6 +84,8 @@ class Evaluation:
         return "\n".join(lines)
 
 
+@hinting
+@float32_on_cpu()
 def evaluate(
     policy: Any,
     data: Any = None,
@@ -197,6 +202,10 @@ def evaluate(
     return Evaluation(numbers, completions, completions.prompt_texts(tokenizer), texts, gold, reward)
 
 
+# What `compare` passes on.
+_OPTIONS = [name for name in inspect.signature(evaluate).parameters if name not in ("policy", "data")]
+
+
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
     """Evaluate several policies on the same prompts: one row each.
 
@@ -215,6 +224,7 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
         raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
     if not policies:
         raise ValueError("policies must have at least one entry, got an empty dict")
+    refuse_unknown("compare", options, _OPTIONS)
     policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
     worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
     for name, world in worlds.items() if data is None else ():

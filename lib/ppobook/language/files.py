@@ -14,7 +14,7 @@ import torch
 from ppobook import validation
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.run.files import atomic_write
-from ppobook.run.machine import checked_device
+from ppobook.run.machine import checked_device, float32_on_cpu
 
 
 def save_model(model: Decoder | Scalar, path: str | Path) -> None:
@@ -46,6 +46,7 @@ def save_model(model: Decoder | Scalar, path: str | Path) -> None:
     atomic_write(path, buffer.getvalue())
 
 
+@float32_on_cpu()
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
     """The `Decoder` or `Scalar` in a file written by `save_model`. No code in the file is run.
 

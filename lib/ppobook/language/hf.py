@@ -14,6 +14,7 @@ transformers is imported when something is opened.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,12 @@ from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.run.folder import RunFolder, make_new
+from ppobook.run.machine import float32_on_cpu
 
 # ---------------------------------------------------------------------------------------------- opening
 
 
+@float32_on_cpu()
 def open_pretrained(
     model: Any,
     tokenizer: Any = None,
@@ -118,7 +121,9 @@ def refuse_unless_model(model: Any) -> None:
     """Raise TypeError for what `open_pretrained` can't open."""
     if isinstance(model, str | Path) or isinstance(getattr(model, "body", model), Pretrained):
         return
-    if not (isinstance(model, nn.Module) and isinstance(model, library().PreTrainedModel)):
+    # Where transformers is not imported, which takes seconds, there is no model of it.
+    theirs = isinstance(model, nn.Module) and "transformers" in sys.modules
+    if not (theirs and isinstance(model, library().PreTrainedModel)):
         merge = ". Call its merge_and_unload() first" if hasattr(model, "merge_and_unload") else ""
         hint = merge or validation.other_half(model, "ppobook.language")
         raise _not_a_model(type(model).__name__ + hint)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ppobook import validation
 from ppobook.language.data import digest_of
 from ppobook.language.opening import reward_model_in
 from ppobook.language.rewards import Reward, RewardModel, open_reward
@@ -20,7 +21,7 @@ from ppobook.run.progress import say
 def data_config(data: Any) -> dict[str, Any]:
     """The config's entry for data: a world, a file, or a digest of data in memory."""
     if isinstance(data, World):
-        return {"world": data.config}
+        return {"world": validation.copied(data.config)}
     if isinstance(data, str | Path):
         # Absolute: a run may be resumed from another directory. A file that was moved is given again.
         return {"file": str(Path(data).absolute()), "digest": digest_of(data)}

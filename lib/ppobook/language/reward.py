@@ -40,11 +40,11 @@ from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.stored import take_rows, train_eval_split
-from ppobook.language.tokens import Completions, Pairs, right_pad
+from ppobook.language.tokens import Completions, Pairs, logp_unknown, right_pad
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
 from ppobook.run.folder import RunFolder
-from ppobook.run.machine import stream
+from ppobook.run.machine import float32_on_cpu, stream
 
 # Completions per forward pass without gradient.
 EVAL_BATCH_SIZE = 500
@@ -304,6 +304,7 @@ def _accuracy_and_margin(margins: Tensor) -> dict[str, float]:
 # --------------------------------------------------------------------------------------------- evaluation
 
 
+@float32_on_cpu()
 def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
     """The pairs that a run of "reward" was not trained on.
 
@@ -338,6 +339,7 @@ def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
     return None if sampled.pairs is None or not number else sampled.pairs.select(slice(-number, None))
 
 
+@float32_on_cpu()
 def calibration(reward_model: RewardModel, pairs: Pairs, bins: int = 10) -> pd.DataFrame:
     """Reliability of a reward model's probabilities: predicted and observed accuracy.
 
@@ -395,6 +397,7 @@ def calibration_error(table: pd.DataFrame) -> float:
     return float((error * table["pairs"]).sum() / table["pairs"].sum())
 
 
+@float32_on_cpu()
 def ladder(
     reward_model: RewardModel, world: World, top: int = 6, texts: int = 4, seed: int = 0
 ) -> pd.DataFrame:
@@ -478,4 +481,4 @@ def _completions_of(world: World, prompts: list[str], texts: list[str]) -> Compl
         )
     tokens, mask = right_pad(ids, tokenizer.pad)
     ended = torch.ones(len(ids), dtype=torch.bool)
-    return Completions(*world.prompt_tokens(prompts), tokens, mask, torch.zeros(tokens.shape), ended)
+    return Completions(*world.prompt_tokens(prompts), tokens, mask, logp_unknown(tokens), ended)

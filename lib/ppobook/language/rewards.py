@@ -25,6 +25,7 @@ from ppobook.language.model import Scalar
 from ppobook.language.settings import POOLINGS
 from ppobook.language.tokens import Completions, Tokenizer, completion_values
 from ppobook.language.world import World
+from ppobook.validation import copied
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -142,7 +143,8 @@ class FunctionReward:
                     f"the parameters of reward {self.name}{self.place} must be columns of the data, "
                     f"{', '.join(map(repr, sorted(known)))}, got {name!r}{hint}"
                 )
-        given = {name: x for name, x in known.items() if self.takes_all or name in self.takes}
+        # A function may change what it is given; the data are read again, and by all completions of a group.
+        given = {name: copied(x) for name, x in known.items() if self.takes_all or name in self.takes}
         answer = self.function(**given)
         return numbers_of(self.name + self.place, answer, len(completions)).to(completions.tokens.device)
 
@@ -177,16 +179,15 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
             # float() reads "1.5" and tensor([1.5]).
             if isinstance(x, str | bytes | np.complexfloating) or getattr(x, "ndim", 0) > 0:
                 raise TypeError
-            listed.append(float(x))
-        except (TypeError, ValueError, RuntimeError, OverflowError):
+            listed.append(validation.as_float(x))
+        except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
     if len(listed) != n:
         raise ValueError(f"reward {name} must return {n} numbers, one per completion, got {len(listed)}")
     rewards = torch.tensor(listed, dtype=torch.float32)
     for i in (~torch.isfinite(rewards)).nonzero():
-        raise ValueError(
-            f"reward {name} must return finite numbers, got {listed[int(i)]} for completion {int(i)}"
-        )
+        got = validation.shown(given[int(i)] if isinstance(given[int(i)], int) else listed[int(i)])
+        raise ValueError(f"reward {name} must return finite numbers, got {got} for completion {int(i)}")
     return rewards
 
 

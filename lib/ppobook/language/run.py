@@ -14,7 +14,7 @@ from ppobook.language.world import World
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.folder import RunFolder
-from ppobook.run.machine import checked_device
+from ppobook.run.machine import checked_device, float32_on_cpu
 
 FORMAT = Format("ppobook.language.train", 2, parts=("stage", "architecture", "tokenizer"))
 
@@ -76,6 +76,7 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
     return load_from(RunFolder.at("folder", folder), device)
 
 
+@float32_on_cpu()
 def load_from(folder: RunFolder, device: str = "cpu") -> Run:
     """The run of a folder that was passed by any name."""
     checkpoint = read_checkpoint(folder, FORMAT)

@@ -176,6 +176,11 @@ def _checked_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[list[list[in
     return checked, pad
 
 
+def logp_unknown(tokens: Tensor) -> Tensor:
+    """Log-probabilities for tokens that no model has sampled, [B, T]: 0."""
+    return torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
+
+
 def padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
     """`left_pad` and `right_pad`, for rows that have been checked."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))

@@ -18,7 +18,7 @@ from ppobook.language.registry import STAGES
 from ppobook.language.resuming import data_config, data_of_run, reward_of_run, state_on_device
 from ppobook.language.run import FORMAT, Run, run_of
 from ppobook.language.settings import NEW, WORLD
-from ppobook.language.stage import Stage, Task
+from ppobook.language.stage import RESERVED, Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import new_config, resumed_config
@@ -27,7 +27,7 @@ from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
-from ppobook.run.machine import threads
+from ppobook.run.machine import float32_on_cpu, threads
 from ppobook.run.progress import say
 from ppobook.run.state import attributes, check_state, check_update
 from ppobook.run.training import run_training
@@ -39,6 +39,7 @@ _GIVEN = ("model", "reference", "reward_model")
 _NEVER = {"eval_every": "nothing is evaluated", "warmup": "the learning rate does not reach lr"}
 
 
+@float32_on_cpu()
 def train(
     stage: str | type[Stage] | None = None,
     model: Any = None,
@@ -167,7 +168,7 @@ class _Training(TrainingLoop):
 
     limit = "updates"
     format = FORMAT
-    reserved = ("update", "lr", "seconds*")
+    reserved = RESERVED
 
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
         super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, right_pad
+from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, logp_unknown, right_pad
 from ppobook.run.spellings import hinting
 
 
@@ -279,7 +279,7 @@ class World:
             raise ValueError("completion must have at least one word, or <eos>, got an empty text")
         tokens, mask = right_pad([ids], self.tokenizer.pad)
         return Completions(
-            prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), tokens[:, -1] == self.tokenizer.eos
+            prompts, prompt_mask, tokens, mask, logp_unknown(tokens), tokens[:, -1] == self.tokenizer.eos
         )
 
     def _asked(self, completions: Completions) -> tuple[Tensor, Tensor]:
@@ -330,13 +330,13 @@ class World:
             ("grim", self.grim),
         ):
             kinds |= dict.fromkeys(words, kind)
-        return torch.tensor([_KINDS.index(kinds[word]) for word in self.tokenizer.words])
+        return torch.tensor([_KINDS.index(kinds[word]) for word in self.tokenizer.words], device="cpu")
 
     @staticmethod
     def _automaton() -> tuple[Tensor, Tensor]:
         """For each state and word class the next state, and whether the transition is allowed."""
-        after = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.int64)
-        allowed = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.bool)
+        after = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.int64, device="cpu")
+        allowed = torch.zeros(len(_STATES), len(_KINDS), dtype=torch.bool, device="cpu")
         for i, state in enumerate(_STATES):
             behind = state in ("by", "by the", "by adjective")
             for j, kind in enumerate(_KINDS):
@@ -379,7 +379,7 @@ class World:
         rng = np.random.default_rng(validation.count("seed", seed, low=0))
         prefers_first = torch.from_numpy(rng.random(len(first))) < p
         both, n = Completions.join([first, second]), len(first)
-        rows = torch.arange(n)
+        rows = torch.arange(n, device="cpu")
         return Pairs(
             chosen=both.select(torch.where(prefers_first, rows, rows + n)),
             rejected=both.select(torch.where(prefers_first, rows + n, rows)),

@@ -178,7 +178,8 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     except FileNotFoundError:
         raise FileNotFoundError(f"{where} must hold state.pt, got a checkpoint without it{hint}") from None
     except OSError as error:  # the file may be in order
-        raise OSError(f"{where} must be readable, got: {error.strerror}") from None
+        remedy = hint if isinstance(error, NotADirectoryError) else ""
+        raise OSError(f"{where} must be readable, got: {error.strerror}{remedy}") from None
     try:
         validation.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

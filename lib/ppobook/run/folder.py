@@ -132,7 +132,10 @@ def make_new(folder: RunFolder) -> None:
 def unwritable(folder: RunFolder, error: OSError) -> OSError:
     """The error that nothing more can be written into a folder."""
     must = "be on a disk with room left" if is_full(error) else "be a folder that can be written"
-    return OSError(f"{folder} must {must}, got: {error.strerror or error}")
+    # What is replaced is named second; a part of it, before it is whole, has a name of its own.
+    file = Path(str(error.filename2 or error.filename or folder.path))
+    what = "" if file == folder.path or file.suffix == ".part" else f"{file.name}: "
+    return OSError(f"{folder} must {must}, got: {what}{error.strerror or error}")
 
 
 def is_full(error: OSError) -> bool:

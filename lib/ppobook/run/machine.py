@@ -28,6 +28,21 @@ def threads(n: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+@contextlib.contextmanager
+def float32_on_cpu() -> Iterator[None]:
+    """Within, new tensors are float32 and on the CPU where nothing else is said, whatever torch's defaults.
+
+    They are the caller's, and no folder holds them: a run would not be the same when it is resumed.
+    """
+    before, device = torch.get_default_dtype(), torch.get_default_device()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with contextlib.nullcontext() if device.type == "cpu" else torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def stream(seed: int, purpose: str) -> int:
     """A seed for one purpose, derived from the run's, so that its random streams are independent."""
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])

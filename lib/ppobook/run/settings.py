@@ -9,7 +9,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -130,9 +130,23 @@ class Settings:
         for one in given:
             if one not in known:
                 hint = did_you_mean(one, [*known, *cls.arguments], elsewhere=cls.elsewhere())
-                hint = hint.rstrip(".") or f". It has {', '.join(known)}"
+                hint = hint.rstrip(".") or f". {cls.__module__}.{cls.__qualname__} has them all"
                 raise ValueError(f"{name} has no setting {one!r}{hint}")
-        return cls(**{one: cls.checked(one, value) for one, value in {**preset, **given}.items()})
+        asked = {one: cls.checked(one, value) for one, value in {**preset, **given}.items()}
+        return cls(**cls._defaults() | asked)
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """The defaults, checked as values that are given: a class of the user's own may have any."""
+        own = [f for f in fields(cls) if f.init]
+        defaults = {f.name: f.default for f in own if f.default is not MISSING}
+        defaults |= {f.name: f.default_factory() for f in own if f.default_factory is not MISSING}
+        for name, default in defaults.items():
+            try:
+                defaults[name] = cls.checked(name, default)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"the default of {error}, in {cls.__name__}") from None
+        return defaults
 
     def refuse_without_effect(self, given: Mapping[str, Any], facts: Mapping[str, str] | None = None) -> None:
         """Raise if something that was given has no effect with the other settings.
@@ -206,6 +220,8 @@ class Settings:
             value = value.tolist() if isinstance(value, np.ndarray) else value
             several = value if isinstance(value, list | tuple) else (value,)
             each = f"each entry of {name}"
+            if isinstance(value, str | None) and f"{value}".strip().lower() in ("", "none", "null"):
+                raise ValueError(f"{name} must be numbers, as in 1,2, or () for none, got {value!r}")
             if float in typing.get_args(kind):
                 return tuple(_number(each, one, **limits) for one in several)
             return tuple(whole(each, one, **{"low": None, **limits}) for one in several)
@@ -218,7 +234,7 @@ def _number(name: str, value: Any, **limits: Any) -> float:
     with np.errstate(over="ignore", under="ignore"):
         single = np.float32(number)
     if not np.isfinite(single) or (single == 0) != (number == 0):
-        raise ValueError(f"{name} must be a number that a float32 can hold, got {value}")
+        raise ValueError(f"{name} must be a number that a float32 can hold, got {validation.shown(value)}")
     return number
 
 
@@ -231,7 +247,7 @@ def whole(name: str, value: Any, **limits: Any) -> int:
     """An integer of at most 10**12, also as a float without a fraction: 1e5."""
     as_int = int(value) if isinstance(value, float) and value.is_integer() else value
     if (found := validation.count(name, as_int, **limits)) > 10**12:  # tensors' sizes end at 2**63
-        raise ValueError(f"{name} must be an integer of at most 10**12, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at most 10**12, got {validation.shown(value)}")
     return found
 
 

@@ -43,6 +43,8 @@ OTHER_NAMES = {
     "kl_coef_target": ("kl_target",),
     "learning_rate": ("lr",),
     "log_std_init": ("initial_std",),
+    "log_dir": ("out", "tensorboard"),
+    "logging_dir": ("out", "tensorboard"),
     "loss_type": ("reduction", "loss"),
     "max_completion_length": ("max_new_tokens",),
     "max_length": ("max_new_tokens",),
@@ -58,6 +60,7 @@ OTHER_NAMES = {
     "net_arch": ("hidden",),
     "norm_adv": ("normalize_advantages",),
     "normalize_advantage": ("normalize_advantages",),
+    "n_samples": ("n",),
     "num_generations": ("group_size",),
     "num_iterations": ("epochs",),
     "num_mini_batches": ("num_minibatches",),
@@ -66,9 +69,11 @@ OTHER_NAMES = {
     "output_dir": ("out",),
     "peft_config": ("lora",),
     "per_device_train_batch_size": ("batch_size",),
+    "policy": ("hidden", "model"),
     "policy_kwargs": ("hidden", "activation"),
     "ref_model": ("reference",),
     "resume_from_checkpoint": ("resume",),
+    "report_to": ("tensorboard",),
     "response_length": ("max_new_tokens",),
     "return": ("return_mean",),
     "returns": ("return_mean",),
@@ -113,6 +118,9 @@ def meant(name: str, known: Collection[str]) -> list[str]:
     lowered = {one.lower(): one for one in known}
     if name.lower() in lowered:
         return [lowered[name.lower()]]
+    begun = [one for low, one in lowered.items() if low.startswith(name.lower())]
+    if len(name) > 2 and len(begun) in (1, 2):  # as some command lines let one abbreviate
+        return begun
     return [lowered[close] for close in difflib.get_close_matches(name.lower(), lowered, n=2)]
 
 
@@ -155,12 +163,17 @@ def hinting(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **given: P.kwargs) -> T:
-        for name in given:
-            if name not in known:
-                raise TypeError(f"{called} has no argument {name!r}{did_you_mean(name, known)}")
+        refuse_unknown(called, given, known)
         return function(*args, **given)
 
     return call
+
+
+def refuse_unknown(called: str, given: Collection[str], known: Collection[str]) -> None:
+    """Raise TypeError for a keyword argument that a function of this name does not have."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{called} has no argument {name!r}{did_you_mean(name, known)}")
 
 
 def _other_names(name: str, known: Collection[str]) -> list[str]:

@@ -120,6 +120,7 @@ def _train(
     )
     training: Training = options["training"]
     if training.list:
+        training.refuse_with_list(**settings, **options | {"training": None}, MODEL=start)
         print_settings(settings_class, {}, prog)
         for name, values in VARIANTS.items() if stage == "grpo" else ():
             if values:

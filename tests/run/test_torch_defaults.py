@@ -1,0 +1,87 @@
+"""What torch's default dtype and device are does not matter to a run, nor to what data are made into."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+from small_stages import WORLD
+
+from ppobook import evaluate, load, train
+from ppobook.language import World, examples_of
+from ppobook.language import evaluate as evaluate_language
+from ppobook.language import load as load_language
+from ppobook.language import train as train_language
+
+SMALL = {"total_steps": 32, "num_envs": 2, "num_steps": 16, "hidden": (4,), "progress": False}
+TINY = {"updates": 1, "batch_size": 4, "layers": 1, "width": 8, "heads": 2, "examples": 8, "eval_examples": 0}
+
+
+@contextlib.contextmanager
+def set_to(name):
+    if name == "meta":
+        torch.set_default_device("meta")
+    else:
+        torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+
+
+def control(out):
+    run = train("ppo", env="CartPole-v1", num_minibatches=2, out=out, **SMALL)
+    scored = evaluate(run.policy, "CartPole-v1", episodes=2)["returns"]
+    return run, [*run.policy.parameters(), *load(out).policy.parameters(), torch.from_numpy(scored)]
+
+
+def language(out):
+    run = train_language("sft", data=World(nouns=2, places=2), out=out, progress=False, **TINY)
+    weights = [*run.model.parameters(), *load_language(out).model.parameters()]
+    return run, [*weights, evaluate_language(run, n=4).completions.tokens]
+
+
+HALVES = {"control": control, "language": language}
+
+
+@pytest.mark.parametrize("default", ["float64", "meta"])
+@pytest.mark.parametrize("half", HALVES)
+def test_a_run_is_the_same(half, default, tmp_path):
+    expected, tensors = HALVES[half](tmp_path / "plain")
+    with set_to(default):
+        before = torch.get_default_dtype(), torch.get_default_device()
+        run, others = HALVES[half](tmp_path / "other")
+        assert (torch.get_default_dtype(), torch.get_default_device()) == before
+    columns = [name for name in expected.history if not name.startswith("seconds")]
+    np.testing.assert_array_equal(run.history[columns], expected.history[columns])
+    for x, y in zip(tensors, others, strict=True):
+        assert (x.dtype, x.device) == (y.dtype, y.device)
+        np.testing.assert_array_equal(x.detach().numpy(), y.detach().numpy())
+
+
+def test_a_module_that_sets_them_does_not_change_the_networks():
+    """As an environment's module may, when it is imported."""
+
+    def make():
+        import gymnasium as gym
+
+        torch.set_default_dtype(torch.float64)
+        return gym.make("CartPole-v1")
+
+    try:
+        run = train("ppo", env=make, num_minibatches=2, **SMALL)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {p.dtype for p in run.policy.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("default", ["float64", "meta"])
+def test_texts_become_the_same_tensors(default):
+    with set_to(default):
+        made = examples_of(WORLD.corpus(2), WORLD.tokenizer)
+        read = World().read(World().prompts[0], "the fox sits by the barn . <eos>")
+        gold = World().gold(read)
+    for found in (made, read):
+        assert (found.logp.dtype, found.logp.device.type) == (torch.float32, "cpu")
+        assert found.ended.device.type == gold.device.type == "cpu"

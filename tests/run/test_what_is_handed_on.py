@@ -1,0 +1,74 @@
+"""What users pass is theirs, and what is returned too: changes on one side do not reach the other."""
+
+import gymnasium as gym
+import pytest
+import torch
+
+from ppobook import load, train
+from ppobook.envs import make_env
+from ppobook.language.rewards import FunctionReward
+from ppobook.language.world import World
+from ppobook.validation import copied
+
+SMALL = {"total_steps": 32, "num_envs": 2, "num_steps": 16, "num_minibatches": 2, "progress": False}
+POPPED = []
+
+
+class Popping(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, cfg):
+        POPPED.append(cfg.pop("n", 0))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action):
+        return self.observation_space.sample() * 0, 0.0, False, False, {}
+
+
+@pytest.fixture
+def popping():
+    gym.register("test_handed_on/Popping-v0", Popping, max_episode_steps=8)
+    POPPED.clear()
+    yield "test_handed_on/Popping-v0"
+    gym.registry.pop("test_handed_on/Popping-v0")
+
+
+def test_each_environment_has_keyword_arguments_of_its_own(popping):
+    given = {"cfg": {"n": 5}}
+    make_env(popping, 3, **given)
+    run = train("ppo", env=popping, env_kwargs=given, **SMALL)
+    assert set(POPPED) == {5}
+    assert given == run.config["env_kwargs"] == {"cfg": {"n": 5}}
+
+
+def test_a_change_to_a_runs_config_is_not_saved(tmp_path):
+    run = train("ppo", env="ppobook/Chain-v0", env_kwargs={"length": 5}, **SMALL)
+    run.config["env_kwargs"]["length"] = 9
+    run.save(tmp_path / "run")
+    assert load(tmp_path / "run").config["env_kwargs"] == {"length": 5}
+
+
+def test_a_reward_function_may_change_its_columns():
+    world = World()
+    completions = world.read(world.prompts[0], "the fox sits by the barn . <eos>")
+    columns = {"words": [["fox", "barn"]]}
+
+    def popping(completions, words):
+        return [len(words[0].pop()) + len(words[0])]
+
+    reward = FunctionReward(popping, world.tokenizer)
+    assert [reward(completions, columns).item() for _ in range(2)] == [5.0, 5.0]
+    assert columns == {"words": [["fox", "barn"]]}
+
+
+def test_containers_are_copied_and_what_they_hold_is_not():
+    inner = torch.ones(2)
+    given = {"a": [inner, (1, {2})]}
+    found = copied(given)
+    assert found["a"] is not given["a"]
+    assert found["a"][0] is inner
+    assert found["a"][1] == (1, {2})
