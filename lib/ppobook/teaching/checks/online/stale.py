@@ -1,0 +1,371 @@
+"""Checks of what stale texts are weighed with: exact gradients, the loss with two ratios, what is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
+from ..probes import Problem, agrees, gradients, leaf, random_problems
+from ..rlhf import litter, masks, several
+from . import CHAPTER
+
+# ---------------------------------------------------------------------------------------------------
+# The average gradient, over all texts
+
+
+def plain(ratio: Any) -> Any:
+    """The weight that corrects: the ratio itself."""
+    return ratio
+
+
+def none(ratio: Any) -> Any:
+    """No correction."""
+    return 0 * ratio + 1
+
+
+def truncated(ratio: Any) -> Any:
+    """min(ratio, 2)."""
+    return torch.clamp(ratio, max=2.0) if isinstance(ratio, torch.Tensor) else np.minimum(ratio, 2.0)
+
+
+def squared(ratio: Any) -> Any:
+    """A weight that nobody uses."""
+    return ratio**2
+
+
+@CHAPTER.check("stale-gradient", section="sec-online-lag")
+def stale_gradient(answer: Answer) -> Findings:
+    mu, pi, rewards = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6]), np.array([0.0, 1.0, 3.0])
+    ratio, unit = pi / mu, np.eye(3)
+
+    def ask(weight: Callable[..., Any], baseline: float, sampler: np.ndarray = mu) -> np.ndarray:
+        back = answer(sampler, pi, rewards, weight, baseline)
+        return as_array(back, (3,), "the average gradient", finite=False)
+
+    def made(w: np.ndarray, b: float, by: np.ndarray = mu, score: np.ndarray = pi) -> np.ndarray:
+        return np.asarray((by * w * (rewards - b)) @ (unit - score))
+
+    got, bare = ask(truncated, 0.7), ask(none, 0.7)
+    cut = np.minimum(ratio, 2)
+    right = made(cut, 0.7)
+    yield from recognise(
+        got,
+        {
+            "the sign is turned round": -right,
+            "the weight is not used": made(np.ones(3), 0.7),
+            "the ratio is used, whatever the weight": made(ratio, 0.7),
+            "the ratio is upside down": made(np.minimum(1 / ratio, 2), 0.7),
+            "the texts are drawn from the policy": made(cut, 0.7, by=pi),
+            "the score is the sampler's": made(cut, 0.7, score=mu),
+            "the baseline is not taken off": made(cut, 0),
+            "the sampler's mean is the baseline, whatever is given": either(
+                made(cut, mu @ rewards), made(cut, pi @ rewards)
+            ),
+            "every text counts the same": either(made(cut, 0.7, by=np.ones(3)), made(cut, 0.7, by=unit[0] * 0 + 1 / 3)),
+            "the score has lost its mean": mu * cut * (rewards - 0.7),
+            "the weights are made to add up to one": either(right / (mu @ cut), right / cut.sum()),
+        },
+    )
+    # A text that the sampler never writes, and the policy does.
+    never = np.array([0.6, 0.4, 0.0])
+    silent = ask(plain, 0.7, never)
+    yield from recognise(
+        silent,
+        {
+            "a text that is never written has a weight": not np.isfinite(silent).all()
+            or close(silent, pi * (rewards - pi @ rewards)),
+        },
+    )
+    yield Property(
+        "with the ratio as weight it is the policy's own gradient, for any baseline",
+        close(ask(plain, 0.7), pi * (rewards - pi @ rewards), 1e-4)
+        and close(ask(plain, -40.0), pi * (rewards - pi @ rewards), 1e-3),
+        f"with baselines 0.7 and −40 it is {numbers(ask(plain, 0.7))} and {numbers(ask(plain, -40.0))}",
+    )
+    yield Property(
+        "it adds up to 0: what one logit gains the others lose",
+        abs(bare.sum()) < 1e-4,
+        f"without a correction it is {numbers(bare)}",
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        size = int(rng.integers(1, 7))
+        sampler = rng.dirichlet(np.full(size, 2.0))
+        if size > 2 and rng.random() < 0.3:
+            sampler[rng.integers(size)] = 0.0
+            sampler /= sampler.sum()
+        return {
+            "mu": sampler,
+            "pi": rng.dirichlet(np.full(size, 2.0)),
+            "rewards": rng.choice([0.1, 1, 30]) * rng.normal(size=size),
+            "weight": [plain, none, truncated, squared][rng.integers(4)],
+            "baseline": float(rng.choice([0, 1, -20]) * rng.normal()),
+        }
+
+    def slow(p: Problem) -> list[float]:
+        """Logit by logit and text by text."""
+        found = []
+        for k in range(len(p.mu)):
+            total = 0.0
+            for y in range(len(p.mu)):
+                if p.mu[y] > 0:
+                    slope = (1.0 if y == k else 0.0) - float(p.pi[k])
+                    w = float(p.weight(np.float64(p.pi[y] / p.mu[y])))
+                    total += float(p.mu[y]) * w * (float(p.rewards[y]) - p.baseline) * slope
+            found.append(total)
+        return found
+
+    yield agrees(answer, slow, random_problems(draw, 40), what="the average gradient", arrays=True)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The loss with two ratios
+
+
+def _rows(rows: Any) -> np.ndarray:
+    return np.array([[np.nan if x is None else x for x in row] for row in rows], dtype=np.float64)
+
+
+@CHAPTER.check("two-ratio-loss", section="sec-online-lag")
+def two_ratio_loss(answer: Answer) -> Findings:
+    # Three tokens and one. Ratios of the update 1.1, 1.5, 0.6 and 0.7; ages 0.5, 3, 1.25 and 4; clip at 0.2,
+    # weights up to 2.
+    mask = np.array([[True, True, True], [True, False, False]])
+    moved, age = np.array([1.1, 1.5, 0.6, 0.7]), np.array([0.5, 3, 1.25, 4])
+    worth, length = np.array([2.0, 2, 2, -1]), np.array([3, 3, 3, 1])
+    begin = np.array([-1.0, -2, -0.5, -1.5])
+    advantages = np.array([2.0, -1])
+
+    def table(values: np.ndarray, filler: float = 0.0) -> np.ndarray:
+        found = np.full((2, 3), filler)
+        found[mask] = values
+        return found
+
+    def ask(eps: float, bound: float, *, filler: float = 0.0, graph: tuple[str, ...] = ()) -> tuple[Any, list[Any]]:
+        given = {
+            "logp": leaf(table(begin + np.log(moved), filler)),
+            "begin": leaf(table(begin, filler)) if graph else torch.tensor(table(begin, filler), dtype=torch.float32),
+            "sampler": leaf(table(begin - np.log(age), filler)) if graph else torch.tensor(table(begin - np.log(age), filler), dtype=torch.float32),
+            "advantages": leaf(advantages) if graph else torch.tensor(advantages, dtype=torch.float32),
+        }
+        back = answer(*given.values(), torch.tensor(mask), eps, bound)
+        return back, [given["logp"], *(given[name] for name in graph)]
+
+    def number(eps: float, bound: float) -> float:
+        return float(as_array(ask(eps, bound)[0], (), "the loss", finite=False))
+
+    def mean(x: np.ndarray) -> float:
+        """Of texts, of tokens."""
+        return float((x / length).sum() / 2)
+
+    def clip(ratio: np.ndarray, a: np.ndarray, eps: float = 0.2) -> np.ndarray:
+        return np.minimum(ratio * a, np.clip(ratio, 1 - eps, 1 + eps) * a)
+
+    got = number(0.2, 2.0)
+    weight = np.minimum(age, 2)
+    right = clip(moved, worth) * weight
+    whole = np.array([np.prod(age[:3])] * 3 + [age[3]])
+    yield from recognise(
+        got,
+        {
+            "the sign is turned round": mean(right),
+            "the text's age is left out": -mean(clip(moved, worth)),
+            "one ratio, to the sampler": -mean(clip(moved * age, worth)),
+            "the age is counted twice": either(-mean(clip(moved * age, worth) * weight)),
+            "the weight is not truncated": -mean(clip(moved, worth) * age),
+            "the weight is bounded from below too": either(
+                -mean(clip(moved, worth) * np.clip(age, 0.5, 2)) if age.min() < 0.5 else np.nan,
+                -mean(clip(moved, worth) * np.clip(age, 1, 2)),
+            ),
+            "the weight has the clip's bounds": -mean(clip(moved, worth) * np.clip(age, 0.8, 1.2)),
+            "the weight is upside down": -mean(clip(moved, worth) * np.minimum(1 / age, 2)),
+            "the weight is that of now": either(
+                -mean(clip(moved, worth) * np.minimum(moved * age, 2)),
+                -mean(worth * np.minimum(moved * age, 2)),
+            ),
+            "the weight is the whole text's": -mean(clip(moved, worth) * np.minimum(whole, 2)),
+            "nothing is clipped": -mean(moved * worth * weight),
+            "the clip has no minimum": -mean(np.clip(moved, 0.8, 1.2) * worth * weight),
+            "the weight is inside the clip": -mean(clip(moved * weight, worth)),
+            "a mean over all tokens": -float(right.sum() / 4),
+            "a mean over the padded table": either(-float(right.sum() / 6), -float(right.sum() / 2)),
+        },
+    )
+    padded = as_array(ask(0.2, 2.0, filler=math.nan)[0], (), "the loss", finite=False)
+    back, leaves = ask(0.2, 2.0, filler=math.nan, graph=("begin", "sampler", "advantages"))
+    found = gradients(back, *leaves)
+    slope, others = found[0], [np.nan_to_num(x) for x in found[1:]]
+    silent = np.array([1.0, 0, 1, 0])  # 1.5 is beyond 1.2; 0.7, with a negative advantage, below 0.8
+    pushed = -silent * moved * worth * weight / length / 2
+    yield from recognise(
+        np.nan_to_num(slope)[mask],
+        {
+            "padding is read": not np.isfinite(padded) or not np.isfinite(slope).all(),
+            "the gradient goes through the weight": any(np.abs(x).max() > 1e-6 for x in others[:2]),
+            "the gradient goes through the advantages": bool(np.abs(others[2]).max() > 1e-6),
+        },
+    )
+    yield Property(
+        "a token beyond the clip is silent, however old it is",
+        close(slope[mask], pushed, 1e-3),
+        f"the gradients by logp are {numbers(slope[mask])}",
+    )
+    yield Property(
+        "with a fresh sampler it is the clipped surrogate",
+        _fresh(answer),
+        "with begin_logp equal to sampler_logp it differs",
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        shape = int(rng.integers(1, 5)), int(rng.integers(1, 6))
+        mask = masks(rng, shape, empty=False)
+        begin = -rng.exponential(1.5, size=shape)
+        far = float(rng.choice([0.05, 0.3, 1.0]))
+        return {
+            "logp": litter(rng, begin + far * rng.normal(size=shape), mask),
+            "begin_logp": litter(rng, begin, mask),
+            "sampler_logp": litter(rng, begin + 2 * far * rng.normal(size=shape), mask),
+            "advantages": rng.choice([0.1, 1, 20]) * rng.normal(size=shape[0]),
+            "mask": mask,
+            "clip_eps": float(rng.choice([0.05, 0.2, 0.4])),
+            "max_weight": float(rng.choice([0.5, 1, 2, 10])),
+        }
+
+    def value(p: Problem) -> float:
+        """Token by token."""
+        total = 0.0
+        for b, row in enumerate(p.mask):
+            places = [t for t in range(len(row)) if row[t]]
+            for t in places:
+                r = math.exp(p.logp[b, t] - p.begin_logp[b, t])
+                w = min(math.exp(p.begin_logp[b, t] - p.sampler_logp[b, t]), p.max_weight)
+                inside = sorted([1 - p.clip_eps, r, 1 + p.clip_eps])[1]
+                a = float(p.advantages[b])
+                total -= w * min(r * a, inside * a) / len(places) / len(p.mask)
+        return total
+
+    def slopes(p: Problem) -> dict[str, np.ndarray]:
+        found = np.zeros(p.mask.shape)
+        for b, t in zip(*np.nonzero(p.mask), strict=True):
+            r, a = math.exp(p.logp[b, t] - p.begin_logp[b, t]), float(p.advantages[b])
+            w = min(math.exp(p.begin_logp[b, t] - p.sampler_logp[b, t]), p.max_weight)
+            if not ((a > 0 and r > 1 + p.clip_eps) or (a < 0 and r < 1 - p.clip_eps)):
+                found[b, t] = -w * r * a / p.mask[b].sum() / len(p.mask)
+        return {"logp": found}
+
+    problems = random_problems(draw, 30)
+    yield agrees(answer, value, problems, what="the loss")
+    yield agrees(answer, slopes, problems, what="the loss", held=("begin_logp", "sampler_logp", "advantages"))
+
+
+def _fresh(answer: Answer) -> bool:
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    old = torch.tensor([[-1.0, -2.0]])
+    logp = leaf([[-1.0 + math.log(1.5), -2.0 + math.log(0.9)]])
+    back = answer(logp, old, old.clone(), torch.tensor([2.0]), mask, 0.2, 3.0)
+    return close(as_array(back, (), "the loss", finite=False), -(1.2 + 0.9), 1e-3)
+
+
+# ---------------------------------------------------------------------------------------------------
+# What is left after weighing
+
+NAMES = ("the share of tokens", "the share of texts")
+
+
+@CHAPTER.check("samples-left", section="sec-online-ess")
+def samples_left(answer: Answer) -> Findings:
+    # Two texts, of three tokens and of one, in four columns: ratios 2, 2, ½ and 1; so texts weigh 2 and 1.
+    mask = np.arange(4) < np.array([3, 1])[:, None]
+    log = np.zeros((2, 4))
+    log[0, :3] = np.log([2, 2, 0.5])
+    tokens, texts = np.array([2, 2, 0.5, 1]), np.array([2.0, 1])
+
+    def ask(log: np.ndarray, mask: np.ndarray, base: float = -1.0, filler: float = 0.0) -> list[np.ndarray]:
+        mu = np.where(mask, base, filler)
+        given = (torch.tensor(x, dtype=torch.float32) for x in (np.where(mask, base + log, filler), mu))
+        return several(answer(*given, torch.tensor(mask)), ((), ()), NAMES)
+
+    def share(w: np.ndarray) -> float:
+        return float(w.sum() ** 2 / (w**2).sum() / len(w))
+
+    of_tokens, of_texts = ask(log, mask)
+    rows = [np.array([2, 2, 0.5]), np.array([1.0])]
+    yield from recognise(
+        of_tokens,
+        {
+            "a number of samples, not a share": share(tokens) * 4,
+            "padding is counted": share(np.append(tokens, [1, 1, 1, 1])),
+            "padding has a weight of zero and is counted": share(np.append(tokens, [0, 0, 0, 0])),
+            "the ratio is upside down": share(1 / tokens),
+            "its inverse": 1 / share(tokens),
+            "each text's share, averaged": (share(rows[0]) + 1) / 2,
+            "log-ratios are taken for ratios": either(share(np.log(tokens)), share(np.abs(np.log(tokens)))),
+            "the square is missing": either(tokens.sum() / (tokens**2).sum(), tokens.sum() ** 2 / tokens.sum() / 4),
+            "the two shares are exchanged": bool(close(of_tokens, share(texts)) and close(of_texts, share(tokens))),
+        },
+    )
+    yield from recognise(
+        of_texts,
+        {
+            "the share of texts is a number": share(texts) * 2,
+            "a text's ratio is the mean of its tokens'": share(np.array([1.5, 1])),
+            "a text's ratio is the sum of its tokens'": share(np.array([4.5, 1])),
+            "a text's ratio is the geometric mean": share(np.array([2 ** (1 / 3), 1])),
+            "padding is added to the text's ratio": share(np.array([5.5, 4])),
+            "the share of texts is that of tokens": share(tokens),
+        },
+    )
+    littered = np.array(ask(log, mask, filler=math.nan))
+    # Two hundred tokens, each with ratio 2 in one text and ½ in the other: 2^200 to 2^−200.
+    far = np.log(2) * np.array([[1.0] * 200, [-1.0] * 200])
+    long = np.array(ask(far, np.ones((2, 200), dtype=bool)))
+    flat = np.array(ask(far[[1, 1]], np.ones((2, 200), dtype=bool)))
+    yield from recognise(
+        long,
+        {
+            "padding is read": not np.isfinite(littered).all(),
+            "long texts overflow": not np.isfinite(long).all() or not close(long[1], 0.5, 1e-3),
+            "long texts underflow": not np.isfinite(flat).all() or not close(flat[1], 1.0, 1e-3),
+        },
+        flat=flat,
+    )
+    yield Property(
+        "a fresh sampler leaves all of both",
+        close(np.array(ask(np.zeros((2, 4)), mask)), [1, 1]),
+        f"with ratios of 1 you get {numbers(np.array(ask(np.zeros((2, 4)), mask)))}",
+    )
+    yield Property(
+        "a factor on all weights of texts changes nothing",
+        close(ask(np.where(mask, 0.4 / mask.sum(1, keepdims=True), 0.0), mask)[1], 1.0),
+        "two texts with equal ratios do not count as two",
+    )
+
+    def draw(rng: np.random.Generator) -> dict[str, Any]:
+        shape = int(rng.integers(1, 7)), int(rng.choice([1, 2, 5, 60]))
+        mask = masks(rng, shape, empty=False)
+        mu = -rng.exponential(1.5, size=shape)
+        moved = mu + float(rng.choice([0.1, 1, 3])) * rng.normal(size=shape)
+        dirt = litter(rng, np.zeros(shape), mask)
+        return {"logp": np.where(mask, moved, dirt), "sampler_logp": np.where(mask, mu, dirt), "mask": mask}
+
+    def slow(p: Problem) -> list[float]:
+        """From pairs of weights, each ratio divided by the largest."""
+
+        def left(logs: list[float]) -> float:
+            w = [math.exp(x - max(logs)) for x in logs]
+            return sum(a * b for a in w for b in w) / sum(a * a for a in w) / len(w)
+
+        rows = [[float(a - b) for a, b, m in zip(*row, strict=True) if m] for row in zip(p.logp, p.sampler_logp, p.mask, strict=True)]
+        return [left([x for row in rows for x in row]), left([sum(row) for row in rows])]
+
+    def both(*given: Any) -> np.ndarray:
+        return np.array(several(answer(*given), ((), ()), NAMES))
+
+    yield agrees(both, slow, random_problems(draw, 40), what="(the share of tokens, the share of texts)")
+
+

@@ -1,0 +1,1 @@
+"""Answers to chapter 10's exercises."""
