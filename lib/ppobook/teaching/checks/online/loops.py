@@ -143,7 +143,7 @@ def _meant(p: Problem) -> tuple[list[tuple[int, int]], list[tuple[int, ...]], li
 def label_rounds(answer: Answer) -> Findings:
     # Eleven labels, rounds before the updates 0, 4 and 8 of ten: 4, 4 and 3.
     run, accuracies = _run(answer, 11, 10, 4)
-    asked, new, kept = _meant(Problem(budget=11, updates=10, every=4))
+    _, new, kept = _meant(Problem(budget=11, updates=10, every=4))
     when, share = [u for u, _ in run.asked], [n for _, n in run.asked]
     yield from recognise(
         0,

@@ -43,7 +43,10 @@ def best_worst_odds(answer: Answer) -> Findings:
     rest = [(1 / w[j]) / (1 / w[[k for k in range(4) if k != i]]).sum() for i, j in ((0, 1), (1, 0))]
     # Second instead of last.
     second = [best[i] * best[j] / (1 - best[i]) for i, j in ((0, 1), (1, 0))]
-    last = [sum(_ranking([float(r[k]) for k in order]) for order in permutations(range(4)) if order[3] == j) for j in (0, 1)]
+    last = [
+        sum(_ranking([float(r[k]) for k in order]) for order in permutations(range(4)) if order[3] == j)
+        for j in (0, 1)
+    ]
     yield from recognise(
         got,
         {

@@ -38,6 +38,9 @@ def squared(ratio: Any) -> Any:
     return ratio**2
 
 
+WEIGHTS = (plain, none, truncated, squared)
+
+
 @CHAPTER.check("stale-gradient", section="sec-online-lag")
 def stale_gradient(answer: Answer) -> Findings:
     mu, pi, rewards = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6]), np.array([0.0, 1.0, 3.0])
@@ -66,7 +69,9 @@ def stale_gradient(answer: Answer) -> Findings:
             "the sampler's mean is the baseline, whatever is given": either(
                 made(cut, mu @ rewards), made(cut, pi @ rewards)
             ),
-            "every text counts the same": either(made(cut, 0.7, by=np.ones(3)), made(cut, 0.7, by=unit[0] * 0 + 1 / 3)),
+            "every text counts the same": either(
+                made(cut, 0.7, by=np.ones(3)), made(cut, 0.7, by=unit[0] * 0 + 1 / 3)
+            ),
             "the score has lost its mean": mu * cut * (rewards - 0.7),
             "the weights are made to add up to one": either(right / (mu @ cut), right / cut.sum()),
         },
@@ -103,7 +108,7 @@ def stale_gradient(answer: Answer) -> Findings:
             "mu": sampler,
             "pi": rng.dirichlet(np.full(size, 2.0)),
             "rewards": rng.choice([0.1, 1, 30]) * rng.normal(size=size),
-            "weight": [plain, none, truncated, squared][rng.integers(4)],
+            "weight": int(rng.integers(4)),
             "baseline": float(rng.choice([0, 1, -20]) * rng.normal()),
         }
 
@@ -115,12 +120,15 @@ def stale_gradient(answer: Answer) -> Findings:
             for y in range(len(p.mu)):
                 if p.mu[y] > 0:
                     slope = (1.0 if y == k else 0.0) - float(p.pi[k])
-                    w = float(p.weight(np.float64(p.pi[y] / p.mu[y])))
+                    w = float(WEIGHTS[p.weight](np.float64(p.pi[y] / p.mu[y])))
                     total += float(p.mu[y]) * w * (float(p.rewards[y]) - p.baseline) * slope
             found.append(total)
         return found
 
-    yield agrees(answer, slow, random_problems(draw, 40), what="the average gradient", arrays=True)
+    def named(mu: Any, pi: Any, rewards: Any, weight: int, baseline: float) -> Any:
+        return answer(mu, pi, rewards, WEIGHTS[weight], baseline)
+
+    yield agrees(named, slow, random_problems(draw, 40), what="the average gradient", arrays=True)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -133,10 +141,10 @@ def _rows(rows: Any) -> np.ndarray:
 
 @CHAPTER.check("two-ratio-loss", section="sec-online-lag")
 def two_ratio_loss(answer: Answer) -> Findings:
-    # Three tokens and one. Ratios of the update 1.1, 1.5, 0.6 and 0.7; ages 0.5, 3, 1.25 and 4; clip at 0.2,
+    # Three tokens and one. Ratios of the update 1.1, 1.5, 0.6 and 0.7; ages 0.3, 3, 1.25 and 4; clip at 0.2,
     # weights up to 2.
     mask = np.array([[True, True, True], [True, False, False]])
-    moved, age = np.array([1.1, 1.5, 0.6, 0.7]), np.array([0.5, 3, 1.25, 4])
+    moved, age = np.array([1.1, 1.5, 0.6, 0.7]), np.array([0.3, 3, 1.25, 4])
     worth, length = np.array([2.0, 2, 2, -1]), np.array([3, 3, 3, 1])
     begin = np.array([-1.0, -2, -0.5, -1.5])
     advantages = np.array([2.0, -1])
@@ -146,11 +154,17 @@ def two_ratio_loss(answer: Answer) -> Findings:
         found[mask] = values
         return found
 
-    def ask(eps: float, bound: float, *, filler: float = 0.0, graph: tuple[str, ...] = ()) -> tuple[Any, list[Any]]:
+    def ask(
+        eps: float, bound: float, *, filler: float = 0.0, graph: tuple[str, ...] = ()
+    ) -> tuple[Any, list[Any]]:
         given = {
             "logp": leaf(table(begin + np.log(moved), filler)),
-            "begin": leaf(table(begin, filler)) if graph else torch.tensor(table(begin, filler), dtype=torch.float32),
-            "sampler": leaf(table(begin - np.log(age), filler)) if graph else torch.tensor(table(begin - np.log(age), filler), dtype=torch.float32),
+            "begin": leaf(table(begin, filler))
+            if graph
+            else torch.tensor(table(begin, filler), dtype=torch.float32),
+            "sampler": leaf(table(begin - np.log(age), filler))
+            if graph
+            else torch.tensor(table(begin - np.log(age), filler), dtype=torch.float32),
             "advantages": leaf(advantages) if graph else torch.tensor(advantages, dtype=torch.float32),
         }
         back = answer(*given.values(), torch.tensor(mask), eps, bound)
@@ -176,11 +190,11 @@ def two_ratio_loss(answer: Answer) -> Findings:
             "the sign is turned round": mean(right),
             "the text's age is left out": -mean(clip(moved, worth)),
             "one ratio, to the sampler": -mean(clip(moved * age, worth)),
-            "the age is counted twice": either(-mean(clip(moved * age, worth) * weight)),
+            "the age is counted twice": -mean(clip(moved * age, worth) * weight),
             "the weight is not truncated": -mean(clip(moved, worth) * age),
             "the weight is bounded from below too": either(
-                -mean(clip(moved, worth) * np.clip(age, 0.5, 2)) if age.min() < 0.5 else np.nan,
                 -mean(clip(moved, worth) * np.clip(age, 1, 2)),
+                -mean(clip(moved, worth) * np.clip(age, 0.5, 2)),
             ),
             "the weight has the clip's bounds": -mean(clip(moved, worth) * np.clip(age, 0.8, 1.2)),
             "the weight is upside down": -mean(clip(moved, worth) * np.minimum(1 / age, 2)),
@@ -197,15 +211,18 @@ def two_ratio_loss(answer: Answer) -> Findings:
         },
     )
     padded = as_array(ask(0.2, 2.0, filler=math.nan)[0], (), "the loss", finite=False)
+    if not np.isfinite(padded):
+        yield Mistake("padding is read")
+        return
     back, leaves = ask(0.2, 2.0, filler=math.nan, graph=("begin", "sampler", "advantages"))
     found = gradients(back, *leaves)
     slope, others = found[0], [np.nan_to_num(x) for x in found[1:]]
     silent = np.array([1.0, 0, 1, 0])  # 1.5 is beyond 1.2; 0.7, with a negative advantage, below 0.8
     pushed = -silent * moved * worth * weight / length / 2
     yield from recognise(
-        np.nan_to_num(slope)[mask],
+        slope[mask],
         {
-            "padding is read": not np.isfinite(padded) or not np.isfinite(slope).all(),
+            "padding is read": not np.isfinite(slope).all(),
             "the gradient goes through the weight": any(np.abs(x).max() > 1e-6 for x in others[:2]),
             "the gradient goes through the advantages": bool(np.abs(others[2]).max() > 1e-6),
         },
@@ -277,6 +294,11 @@ def _fresh(answer: Answer) -> bool:
 NAMES = ("the share of tokens", "the share of texts")
 
 
+def _both(back: Any) -> list[np.ndarray]:
+    flat = getattr(back, "shape", None) == (2,)
+    return several(list(back) if flat else back, ((), ()), NAMES)
+
+
 @CHAPTER.check("samples-left", section="sec-online-ess")
 def samples_left(answer: Answer) -> Findings:
     # Two texts, of three tokens and of one, in four columns: ratios 2, 2, ½ and 1; so texts weigh 2 and 1.
@@ -288,7 +310,7 @@ def samples_left(answer: Answer) -> Findings:
     def ask(log: np.ndarray, mask: np.ndarray, base: float = -1.0, filler: float = 0.0) -> list[np.ndarray]:
         mu = np.where(mask, base, filler)
         given = (torch.tensor(x, dtype=torch.float32) for x in (np.where(mask, base + log, filler), mu))
-        return several(answer(*given, torch.tensor(mask)), ((), ()), NAMES)
+        return _both(answer(*given, torch.tensor(mask)))
 
     def share(w: np.ndarray) -> float:
         return float(w.sum() ** 2 / (w**2).sum() / len(w))
@@ -305,8 +327,12 @@ def samples_left(answer: Answer) -> Findings:
             "its inverse": 1 / share(tokens),
             "each text's share, averaged": (share(rows[0]) + 1) / 2,
             "log-ratios are taken for ratios": either(share(np.log(tokens)), share(np.abs(np.log(tokens)))),
-            "the square is missing": either(tokens.sum() / (tokens**2).sum(), tokens.sum() ** 2 / tokens.sum() / 4),
-            "the two shares are exchanged": bool(close(of_tokens, share(texts)) and close(of_texts, share(tokens))),
+            "the square is missing": either(
+                tokens.sum() / (tokens**2).sum(), tokens.sum() ** 2 / tokens.sum() / 4
+            ),
+            "the two shares are exchanged": bool(
+                close(of_tokens, share(texts)) and close(of_texts, share(tokens))
+            ),
         },
     )
     yield from recognise(
@@ -321,16 +347,16 @@ def samples_left(answer: Answer) -> Findings:
         },
     )
     littered = np.array(ask(log, mask, filler=math.nan))
-    # Two hundred tokens, each with ratio 2 in one text and ½ in the other: 2^200 to 2^−200.
-    far = np.log(2) * np.array([[1.0] * 200, [-1.0] * 200])
-    long = np.array(ask(far, np.ones((2, 200), dtype=bool)))
-    flat = np.array(ask(far[[1, 1]], np.ones((2, 200), dtype=bool)))
+    # Two thousand tokens, each with ratio 2 in one text and ½ in the other: 2^2000 and 2^−2000.
+    far = np.log(2) * np.array([[1.0] * 2000, [-1.0] * 2000])
+    there = np.ones(far.shape, dtype=bool)
+    long, flat = (np.array(ask(x, there)) for x in (far, far[[1, 1]]))
     yield from recognise(
         long,
         {
             "padding is read": not np.isfinite(littered).all(),
-            "long texts overflow": not np.isfinite(long).all() or not close(long[1], 0.5, 1e-3),
-            "long texts underflow": not np.isfinite(flat).all() or not close(flat[1], 1.0, 1e-3),
+            "long texts overflow": not np.isfinite(long).all() or abs(long[1] - 0.5) > 0.05,
+            "long texts underflow": not np.isfinite(flat).all() or abs(flat[1] - 1) > 0.05,
         },
         flat=flat,
     )
@@ -360,12 +386,13 @@ def samples_left(answer: Answer) -> Findings:
             w = [math.exp(x - max(logs)) for x in logs]
             return sum(a * b for a in w for b in w) / sum(a * a for a in w) / len(w)
 
-        rows = [[float(a - b) for a, b, m in zip(*row, strict=True) if m] for row in zip(p.logp, p.sampler_logp, p.mask, strict=True)]
+        rows = [
+            [float(a - b) for a, b, m in zip(*row, strict=True) if m]
+            for row in zip(p.logp, p.sampler_logp, p.mask, strict=True)
+        ]
         return [left([x for row in rows for x in row]), left([sum(row) for row in rows])]
 
     def both(*given: Any) -> np.ndarray:
-        return np.array(several(answer(*given), ((), ()), NAMES))
+        return np.array(_both(answer(*given)))
 
     yield agrees(both, slow, random_problems(draw, 40), what="(the share of tokens, the share of texts)")
-
-

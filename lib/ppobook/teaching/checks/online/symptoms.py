@@ -121,7 +121,9 @@ def loop_clinic(answer: Answer) -> Findings:
         if case not in CASES or len(case) != 1:
             raise Stop("returned", "no such case", f"the cases are {', '.join(CASES)}, got {words(key)}.")
         if name not in FAULTS:
-            raise Stop("returned", "not on the list", f"case {case}: {words(value)} is not a name of the list.")
+            raise Stop(
+                "returned", "not on the list", f"case {case}: {words(value)} is not a name of the list."
+            )
         names[case] = name
     right = {case: digest(case, name) == RIGHT[case] for case, name in names.items()}
     marks = {case: "✓" if right.get(case) else "✗" if case in names else "–" for case in CASES}
@@ -168,7 +170,9 @@ def hunt_shorter(answer: Answer) -> Findings:
         {
             "both bugs are still there": paid / length + beta * ref,
             "the price is the reference's surprise": either(paid + beta * ref, paid - beta * ref),
-            "the price forgets the reference": either(paid - beta * (ref + x) * mask, paid + beta * (ref + x) * mask),
+            "the price forgets the reference": either(
+                paid - beta * (ref + x) * mask, paid + beta * (ref + x) * mask
+            ),
             "the score is divided by the length": paid / length - beta * x,
             "distance is paid for": paid + beta * x,
             "no distance is paid for": paid,
