@@ -103,12 +103,16 @@ def test_what_the_answer_says_of_the_six_logs() -> None:
     assert last["E"]["kl"] == pytest.approx(6, abs=0.5)
     assert last["E"]["clip"] == pytest.approx(0.31, abs=0.03)
     assert last["F"]["kl"] > 40
-    best = sorted(last, key=lambda case: last[case]["reward"])[-3:]
-    assert {"C"} == set(best[-1:])
+    rewards = {case: row["reward"] for case, row in last.items()}
+    assert rewards["C"] > 5 > max(rewards[case] for case in "ABDEF")
+    assert rewards["D"] == pytest.approx(rewards["F"], abs=0.2)
+    assert rewards["A"] == pytest.approx(0.7, abs=0.05)
     over = results("language_overoptimisation").query("update == 60")
     gold = over.groupby(["pooling", "kl_coef"])["gold"].mean()
     assert gold["sum", 0.03] == pytest.approx(-2.2, abs=0.06)
     assert gold["last", 0.0] == pytest.approx(-1.6, abs=0.06)
+    judged = results("language_refresh").query("judge == 'refreshed' and update == 45")
+    assert judged["gold"].mean() == pytest.approx(2.05, abs=0.06)
 
 
 # --- what the texts say of the numbers that they print

@@ -32,7 +32,7 @@ def best_worst_odds(answer: Answer) -> Findings:
         return sum(_ranking([float(r[k]) for k in (first, *order, last)]) for order in permutations(middle))
 
     r = np.array([2.0, 1.0, 0.5, -1.0])
-    got = ask(*r)
+    got = float(as_array(answer(r), (), "the log-odds"))
     there, back = orders(r, 0, 1), orders(r, 1, 0)
     right = math.log(there / back)
     w = np.exp(r)

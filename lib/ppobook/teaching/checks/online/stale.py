@@ -171,7 +171,7 @@ def two_ratio_loss(answer: Answer) -> Findings:
         return back, [given["logp"], *(given[name] for name in graph)]
 
     def number(eps: float, bound: float) -> float:
-        return float(as_array(ask(eps, bound)[0], (), "the loss", finite=False))
+        return float(as_array(ask(eps, bound)[0], (), "the loss"))
 
     def mean(x: np.ndarray) -> float:
         """Of texts, of tokens."""

@@ -50,7 +50,7 @@ EXPECTED = {
     "stale-loose": [Limit("gain", high=0.5), Limit("kl", low=30)],
     "over-optimised": [Limit("gain", low=1), Limit("kl", low=20), Limit("length", high=21)],
     "length-paid": [Limit("length", low=22), Limit("change", low=4)],
-    "price-high": [Limit("kl", high=1), Limit("gain", high=0.6)],
+    "price-high": [Limit("kl", high=1), Limit("gain", high=0.9)],
     "judge-renewed": [Limit("drop", low=0.15), Limit("kl", high=20)],
     "collapse": [Limit("entropy", high=0.3)],
     "token-tax": [Limit("change", high=-4)],
