@@ -75,7 +75,13 @@ def four_loops(answer: Answer) -> Findings:
             "a lag is taken for reuse": steps[3] in (8, 9, 16, 18),
         },
     )
-    right = ([1, 1, 2, 4], [0, 0, 0, 8], [37, 7, 37, np.nan], [3000, 4500, 3000, 0], [4, 4, 1, 2])
+    right: tuple[list[float], ...] = (
+        [1, 1, 2, 4],
+        [0, 0, 0, 8],
+        [37, 7, 37, np.nan],
+        [3000, 4500, 3000, 0],
+        [4, 4, 1, 2],
+    )
     for name, meant in zip(ROWS, right, strict=True):
         holds = np.allclose(table[name], meant, equal_nan=True)
         yield Property(f"“{name}”", bool(holds), f"you have {numbers(table[name])}")
@@ -204,11 +210,14 @@ def label_rounds(answer: Answer) -> Findings:
     for p in sorted(random_problems(draw, 40), key=lambda p: p.budget):
         run, accuracies = _run(answer, p.budget, p.updates, p.every)
         meant = _meant(p)
-        for name, got, want in zip(
-            ("asked", "measured", "trained"), (run.asked, run.measured, run.trained), meant, strict=True
-        ):
+        pairs = ((run.measured, meant[1]), (run.trained, meant[2]))
+        if run.asked != meant[0]:
+            what = f"with a budget of {p.budget}, {p.updates} updates and a round every {p.every}"
+            yield Property(said, False, f"{what}: (update, labels) were {run.asked}")
+            return
+        for name, (got, want) in zip(("measured", "trained"), pairs, strict=True):
             if got != want:
-                shown = [x if name == "asked" else len(x) for x in got]
+                shown = [len(x) for x in got]
                 what = f"with a budget of {p.budget}, {p.updates} updates and a round every {p.every}"
                 yield Property(said, False, f"{what}: {name} {shown}")
                 return
