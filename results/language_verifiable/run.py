@@ -4,8 +4,6 @@ The task is that of `ppobook.language.sums`; a policy begins as the pupil it lea
 is usual with such rewards. The learning rate is 1e-3: on seeds 0 to 2 GRPO came to .78 in 120 updates with
 it, to as much with 3e-4, and to .17 with 3e-3. The seeds here are fresh, and all are reported.
 
-`results/language_hole` and `results/language_critic` have the same task with another rule, and with PPO.
-
 Each row is of 32 completions of each of the 100 prompts, along the way. `cpu` is the CPU seconds of training.
 """
 

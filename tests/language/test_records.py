@@ -134,7 +134,7 @@ def test_a_changed_record_changes_the_page(tmp_path, monkeypatch):
     for name in RECORDS:
         shutil.copytree(page.RESULTS / name, tmp_path / name)
     record = page.table_of("language_methods")
-    record.loc[0, "gold"] += 1
+    record.loc[record.index[-1], "gold"] += 1  # where a run ends
     record.to_csv(tmp_path / "language_methods" / "table.csv", index=False)
     monkeypatch.setattr(page, "RESULTS", tmp_path)
     text = page.PAGE.read_text(encoding="utf-8")

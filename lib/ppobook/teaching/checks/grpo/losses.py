@@ -190,7 +190,8 @@ def _kl_findings(call: Loss) -> Findings:
         value = float(as_array(back, (), "your loss"))
         if not isinstance(back, Tensor) or not back.requires_grad:
             return value, np.zeros(gaps.shape), np.zeros(gaps.shape)
-        return value, *gradients(back, logp, ref)
+        by_logp, by_ref = gradients(back, logp, ref)
+        return value, by_logp, by_ref
 
     got = np.array([price(gap)[0] for gap in GAPS])
     slopes = np.array([price(gap)[1].item() for gap in GAPS])

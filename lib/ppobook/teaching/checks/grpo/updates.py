@@ -227,10 +227,8 @@ def grpo_update(answer: Answer) -> Findings:
         }
 
     def run(*given: Any) -> np.ndarray:
-        *table, rewards, size, eps, beta, epochs, rate = (
-            np.asarray(x) if isinstance(x, Tensor) else x for x in given
-        )
-        logits, tokens, mask, gap = table
+        plain: list[Any] = [np.asarray(x) if isinstance(x, Tensor) else x for x in given]
+        logits, tokens, mask, gap, rewards, size, eps, beta, epochs, rate = plain
         batch = _Batch(logits, tokens, mask, gap, rate)
         reported = batch.run(answer, rewards, size, eps, beta, epochs)
         return np.append(batch.moved.ravel(), reported)
