@@ -44,7 +44,7 @@ def four_loops(answer: Answer) -> Findings:
         {
             "the sampler is taken for the policy of now": age[3] == 0,
             "an update's number, not an age": age[3] == 29 or age[0] == 37,
-            "the judge's age is taken for the texts'": age[1] == 7 or age[2] == 37,
+            "the reward model's age is taken for the texts'": age[1] == 7 or age[2] == 37,
         },
     )
     yield from recognise(
@@ -63,7 +63,7 @@ def four_loops(answer: Answer) -> Findings:
             "the old pairs are thrown away": either([3000, 500, 3000, 0], [3000, 1500, 3000, 0]),
             "the round before update 0 is forgotten": pairs[1] == 4000,
             "a round that is still to come is counted": pairs[1] == 5000,
-            "pairs that the judge compared are counted as labels": pairs[2] > 3000,
+            "pairs that the reward model compared are counted as labels": pairs[2] > 3000,
             "a rule has learned from pairs": pairs[3] != 0,
         },
     )
