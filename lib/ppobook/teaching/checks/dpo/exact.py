@@ -311,8 +311,10 @@ def _level(a_token: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 START = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
 # prompt, chosen, rejected: at the first prompt 1 beats 0 three times to one, and 2 beats 1 twice to one.
-CHOICES = np.array([[0, 1, 0]] * 3 + [[0, 0, 1]] + [[0, 2, 1]] * 2 + [[0, 1, 2]])
-CHOICES = np.concatenate([CHOICES, [[1, 0, 2]] * 4, [[1, 2, 0], [1, 1, 2], [1, 2, 1]]])
+CHOICES = np.array(
+    [[0, 1, 0]] * 3 + [[0, 0, 1]] + [[0, 2, 1]] * 2 + [[0, 1, 2]]
+    + [[1, 0, 2]] * 4 + [[1, 2, 0], [1, 1, 2], [1, 2, 1]]
+)  # fmt: skip
 STRENGTHS = np.array([[1.0, 3, 6], [4, 1, 1]])
 
 
