@@ -142,6 +142,9 @@ def curve(
     return rows
 
 
+SETTINGS = [{"method": "grpo", "rule": "last"}]
+
+
 def one(seed: int, method: str, rule: str) -> list[dict]:
     part = 2 if rule == "one" else 1
     return curve(seed, method, rule, UPDATES // part, EVERY // part)
@@ -151,7 +154,7 @@ if __name__ == "__main__":
     record(
         "language_verifiable",
         one,
-        [{"method": "grpo", "rule": "last"}],
+        SETTINGS,
         seeds=range(100, 110),
         workers=1,
         digits=4,
