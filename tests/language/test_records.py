@@ -12,6 +12,10 @@ from ppobook.language.registry import stage_class
 
 NAMES = ("chain", "overoptimisation", "overoptimisation_controls", "best_of_n", "ladder", "methods", "settle")
 RECORDS = sorted(f"language_{name}" for name in NAMES)
+ON_SUMS = [
+    f"language_{name}" for name in ("verifiable", "hole", "critic", "critic_rates", "groups", "groups_rates")
+]
+SETTLING = ("language_settle", "language_critic_rates", "language_groups_rates")  # seeds that chose settings
 FRESH = list(range(100, 110))
 
 
@@ -29,14 +33,14 @@ def settings_of(name):
 
 
 def test_all_of_them_are_here():
-    assert all((page.RESULTS / name / "facts.json").is_file() for name in RECORDS)
+    assert all((page.RESULTS / name / "facts.json").is_file() for name in RECORDS + ON_SUMS)
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", RECORDS + ON_SUMS)
 def test_every_seed_of_every_setting_is_reported(name):
     facts, table = page.facts_of(name), page.table_of(name)
     assert facts["settings"] == settings_of(name)
-    seeds = list(range(3)) if name == "language_settle" else FRESH
+    seeds = list(range(3)) if name in SETTLING else FRESH
     assert facts["seeds"] == seeds
     rows = table.groupby([*facts["settings"][0], "seed"]).size()
     assert len(rows) == len(seeds) * len(facts["settings"])
@@ -64,6 +68,14 @@ def test_beta_and_rate_are_those_that_the_rule_picks():
     assert len(used) == 10
     for method, steps, beta, lr in used.index:
         assert tried[method, steps, beta, lr] == tried[method, steps].max()
+
+
+def test_rates_on_the_sums_are_those_that_the_rule_picks():
+    rates = page.table_of("language_critic_rates").groupby("lr")["right"].mean()
+    assert set(page.table_of("language_critic")["lr"]) == {rates.idxmax()}
+    by_size = page.table_of("language_groups_rates").groupby(["group_size", "lr"])["right"].mean().unstack()
+    used = page.table_of("language_groups").groupby("group_size")["lr"].unique().map(list)
+    assert used.to_dict() == {size: [rate] for size, rate in by_size.idxmax(axis=1).items()}
 
 
 def test_the_chain_is_that_of_the_defaults():
