@@ -13,7 +13,7 @@ CHAPTER = Chapter(
     "Online loops and stability",
     {
         "sec-online-loops": "Four loops, side by side",
-        "sec-online-refresh": "A judge refreshed from the policy's own samples",
+        "sec-online-refresh": "A reward model refreshed from the policy's own samples",
         "sec-online-lag": "A sampler that lags behind",
         "sec-online-ess": "How stale is stale?",
         "sec-online-lag-measured": "Staleness 0 to 16, over ten seeds",
