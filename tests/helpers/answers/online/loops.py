@@ -11,7 +11,7 @@ UNNAMED: Unnamed = {}
 TABLE = {
     "texts": [1, 1, 2, 4],
     "age": [0, 0, 0, 8],
-    "judge_age": [37, 7, 37, None],
+    "pairs_age": [37, 7, 37, None],
     "pairs": [3000, 4500, 3000, 0],
     "steps": [4, 4, 1, 2],
 }
@@ -24,7 +24,7 @@ def but(**rows):
 RIGHT["four-loops"] = [
     but(),
     lambda: tuple(TABLE.values()),
-    but(judge_age=(37.0, 7.0, 37.0, float("nan")), more="words"),
+    but(pairs_age=(37.0, 7.0, 37.0, float("nan")), more="words"),
 ]
 WRONG["four-loops"] = {
     "a pair is counted as one text": but(texts=[1, 1, 1, 4]),
@@ -33,11 +33,11 @@ WRONG["four-loops"] = {
     "the sampler is taken for the policy of now": but(age=[0, 0, 0, 0]),
     "an update's number, not an age": [but(age=[37, 37, 37, 29]), but(age=[0, 0, 0, 29])],
     "the reward model's age is taken for the texts'": but(age=[0, 7, 0, 8]),
-    "a rule is given an age": [but(judge_age=[37, 7, 37, 0]), but(judge_age=[37, 7, 37, 8])],
-    "a round's number, not an age": but(judge_age=[0, 30, 0, None]),
-    "a round that is still to come": [but(judge_age=[37, -8, 37, None]), but(judge_age=[37, 8, 37, None])],
-    "the refreshed judge is as old as the frozen one": but(judge_age=[37, 37, 37, None]),
-    "online texts are taken for online labels": but(judge_age=[37, 7, 0, None]),
+    "a rule is given an age": [but(pairs_age=[37, 7, 37, 0]), but(pairs_age=[37, 7, 37, 8])],
+    "a round's number, not an age": but(pairs_age=[0, 30, 0, None]),
+    "a round that is still to come": [but(pairs_age=[37, -8, 37, None]), but(pairs_age=[37, 8, 37, None])],
+    "the refreshed model is as old as the frozen one": but(pairs_age=[37, 37, 37, None]),
+    "online texts are taken for online labels": but(pairs_age=[37, 7, 0, None]),
     "the old pairs are thrown away": [
         but(pairs=[3000, 500, 3000, 0]),
         but(pairs=[3000, 1500, 3000, 0]),
@@ -53,7 +53,7 @@ WRONG["four-loops"] = {
 UNNAMED["four-loops"] = [
     but(texts=[2, 1, 2, 4]),
     but(age=[0, 0, 1, 8]),
-    but(judge_age=[37, 6, 37, None]),
+    but(pairs_age=[37, 6, 37, None]),
     but(pairs=[3000, 4501, 3000, 0]),
     but(steps=[4, 2, 1, 2]),
 ]

@@ -13,7 +13,7 @@ CURED = {
     "A": "price-high",
     "B": "stale-loose",
     "C": "length-paid",
-    "D": "judge-renewed",
+    "D": "model-renewed",
     "E": "stale-held",
     "F": "over-optimised",
 }
@@ -42,7 +42,7 @@ WRONG["loop-clinic"] = {
     ],
     "the reward model pays for length": but(F="length-paid"),
     "the price on the KL leaves the policy no room": but(E="price-high"),
-    "the reward model was renewed during the run": but(B="judge-renewed"),
+    "the reward model was renewed during the run": but(B="model-renewed"),
     "the policy has collapsed: all texts of a prompt are the same": but(D="collapse"),
     "each further token costs": but(D="token-tax"),
     "the sampler does not know the id that ends a text": but(C="no-end"),

@@ -11,7 +11,7 @@ from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, eithe
 from ..probes import Problem, random_problems
 from . import CHAPTER
 
-ROWS = ("texts", "age", "judge_age", "pairs", "steps")
+ROWS = ("texts", "age", "pairs_age", "pairs", "steps")
 
 
 def _filled(back: Any) -> dict[str, np.ndarray]:
@@ -24,13 +24,13 @@ def _filled(back: Any) -> dict[str, np.ndarray]:
         row = back[name]
         if row is ... or (isinstance(row, list | tuple) and any(entry is ... for entry in row)):
             raise Stop("returned", "an entry is still empty", f"“{name}” still has an entry to fill.")
-    return {name: as_array(back[name], (4,), f"“{name}”", finite=name != "judge_age") for name in ROWS}
+    return {name: as_array(back[name], (4,), f"“{name}”", finite=name != "pairs_age") for name in ROWS}
 
 
 @CHAPTER.check("four-loops", section="sec-online-loops")
 def four_loops(answer: Answer) -> Findings:
     table = _filled(answer())
-    texts, age, judge, pairs, steps = (table[name] for name in ROWS)
+    texts, age, newest, pairs, steps = (table[name] for name in ROWS)
     yield from recognise(
         texts,
         {
@@ -48,13 +48,13 @@ def four_loops(answer: Answer) -> Findings:
         },
     )
     yield from recognise(
-        judge,
+        newest,
         {
-            "a rule is given an age": bool(np.isfinite(judge[3])),
-            "a round's number, not an age": judge[1] == 30,
-            "a round that is still to come": judge[1] in (-8, 8),
-            "the refreshed judge is as old as the frozen one": judge[1] == 37,
-            "online texts are taken for online labels": judge[0] == 0 or judge[2] == 0,
+            "a rule is given an age": bool(np.isfinite(newest[3])),
+            "a round's number, not an age": newest[1] == 30,
+            "a round that is still to come": newest[1] in (-8, 8),
+            "the refreshed model is as old as the frozen one": newest[1] == 37,
+            "online texts are taken for online labels": newest[0] == 0 or newest[2] == 0,
         },
     )
     yield from recognise(
