@@ -68,4 +68,5 @@ WRONG: Wrong = {
         "training is right, and another policy than the trained one is evaluated": but(E="evaluation"),
     }
 }
-UNNAMED: Unnamed = {"clinic": [but(J=None), lambda: {"A": "lr-high"}]}
+UNNAMED: Unnamed = {}
+SO_FAR = {"9 of 10": but(J=None), "1 of 10": lambda: {"A": "lr-high"}}

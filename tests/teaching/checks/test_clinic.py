@@ -74,6 +74,17 @@ def test_a_part_of_the_cases_is_judged() -> None:
     )
 
 
+@pytest.mark.parametrize("part", answers.SO_FAR)
+def test_a_part_of_the_cases_may_be_left_out_and_is_not_called_wrong(part: str) -> None:
+    verdict = checks.run("clinic", answers.SO_FAR[part])
+    assert (verdict.kind, verdict.name) == ("so far", part)
+    assert verdict.message.startswith(f"✓ Right so far: {part}\n  A✓")
+    assert "Not right" not in verdict.message
+    assert f"✓ A: {diagnoses.FAULTS[answers.CURED['A']]}" in verdict.message
+    with pytest.raises(checks.NotYet, match="Right so far"):
+        checks.check("clinic", answers.SO_FAR[part])
+
+
 @pytest.mark.parametrize("given", [{"K": "lr-high"}, {"A": "measles"}, {"A": None}, {1: 2}, {"AB": "lr-low"}])
 def test_what_is_not_on_the_list_is_refused_in_words(given: object) -> None:
     verdict = checks.run("clinic", lambda: given)

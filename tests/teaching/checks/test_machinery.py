@@ -262,6 +262,40 @@ def test_the_headline_says_which_property_fails_and_each_is_said_once(
     assert verdict_of(monkeypatch, one, one).message.splitlines() == ["✓ Right: toy", "  ✓ one holds"]
 
 
+def test_a_property_that_failed_once_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two results are compared with a slow definition in the same words, and the first one differs."""
+    sum_, same = checks.Property("the sum is 1", False, "it is 3"), "it agrees"
+    for first, second in ((True, False), (False, True)):
+        found = checks.Property(same, first, "at 5"), checks.Property(same, second, "at 7")
+        message = verdict_of(monkeypatch, sum_, *found).message
+        assert f"✗ {same}" in message
+        assert f"✓ {same}" not in message
+    assert "✓ it agrees" in verdict_of(monkeypatch, sum_, *2 * [checks.Property(same, True)]).message
+
+
+def test_what_is_right_and_not_all_there_is_not_called_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def part(answer: Any) -> Any:
+        yield checks.Property("A", True)
+        raise Stop("so far", "1 of 2", "A✓ B–", "✓ A: a fault")
+
+    entry = checks._Entry(part, "sec-here", checks.Chapter(9, "A chapter", {"sec-here": "Here"}), {})
+    monkeypatch.setattr(checks, "_entry", lambda name: entry)
+    verdict = checks.run("toy", lambda: None)
+    assert verdict.message.splitlines() == ["✓ Right so far: 1 of 2", "  A✓ B–", "  ✓ A: a fault"]
+    assert not verdict.right
+    with pytest.raises(checks.NotYet, match="Right so far: 1 of 2"):
+        check("toy", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(3000.0, "3000"), (1234.56, "1235"), (-4500.0, "-4500"), (123.4, "123"), (0.12345, "0.123"), (7, "7")],
+)
+def test_a_number_is_shown_as_a_reader_would_write_it(value: float, shown: str) -> None:
+    assert checks.numbers(value) == shown
+    assert checks.numbers([value, 2e7, np.nan, 0.0]) == f"[{shown}, 2e+07, nan, 0]"
+
+
 def test_numbers_are_shown_where_the_first_property_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     bare, with_numbers = checks.Property("bare", False), checks.Property("numbers", False, "it is 4")
     assert "✗ numbers — it is 4" in verdict_of(monkeypatch, bare, with_numbers).message

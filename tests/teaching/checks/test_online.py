@@ -80,6 +80,17 @@ def test_each_case_and_name(case: str, name: str) -> None:
         assert f"In case {case}" in verdict.message
 
 
+@pytest.mark.parametrize("part", cured.SO_FAR)
+def test_a_part_of_the_cases_may_be_left_out_and_is_not_called_wrong(part: str) -> None:
+    verdict = checks.run("loop-clinic", cured.SO_FAR[part])
+    assert (verdict.kind, verdict.name) == ("so far", part)
+    assert verdict.message.startswith(f"✓ Right so far: {part}\n  A✓")
+    assert "Not right" not in verdict.message
+    assert f"✓ A: {symptoms.FAULTS[cured.CURED['A']]}" in verdict.message
+    with pytest.raises(checks.NotYet, match="Right so far"):
+        checks.check("loop-clinic", cured.SO_FAR[part])
+
+
 @pytest.mark.parametrize(
     "given", [{"K": "collapse"}, {"A": "measles"}, {"A": None}, {1: 2}, {"AB": "no-end"}]
 )

@@ -82,8 +82,9 @@ SECONDS = 20.0  # what a check takes at most; a right answer needs less than one
 class Verdict:
     """What a check found.
 
-    kind is "right", "mistake", "property", "not yet", "raised" (the reader's function raised an exception),
-    "returned" (what came back has the wrong type or shape) or "slow". name is the mistake's name or the
+    kind is "right", "mistake", "property", "not yet", "so far" (right, and not all of it is there), "raised"
+    (the reader's function raised an exception), "returned" (what came back has the wrong type or shape) or
+    "slow". name is the mistake's name or the
     failed property's words, for a program to read; message is for the reader.
     """
 
@@ -108,7 +109,7 @@ class NotRight(_Told, AssertionError):  # noqa: N818
 
 
 class NotYet(NotRight):
-    """The blank has not been filled in."""
+    """The blank has not been filled in, or not all of it."""
 
 
 class UnknownCheck(_Told, ValueError):  # noqa: N818
@@ -272,14 +273,14 @@ def check(name: str, answer: Callable[..., Any]) -> None:
     Raises
     ------
     NotYet
-        The blank still stands.
+        The blank still stands, or what is there is right and more is asked for.
     NotRight
         The answer is not right; the message names the mistake or the property that fails.
     UnknownCheck
         No exercise has that name, or `answer` is not a function.
     """
     verdict = run(name, answer)
-    if verdict.kind == "not yet":
+    if verdict.kind in ("not yet", "so far"):
         raise NotYet(verdict.message)
     if not verdict.right:
         raise NotRight(verdict.message)
@@ -328,11 +329,12 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
     failed = [finding for finding in held if not finding.holds]
     if failed:
         shown = next((finding for finding in failed if finding.seen), failed[0])
-        lines = [f"Seen: {shown.seen}"] if shown is failed[0] and shown.seen else []
-        for finding in {finding.words: finding for finding in held}.values():
-            if finding.words != failed[0].words:
-                seen = f" — {finding.seen}" if finding is shown else ""
-                lines.append(f"{'✓' if finding.holds else '✗'} {finding.words}{seen}")
+        lines = [f"Seen: {shown.seen}"] if shown.words == failed[0].words and shown.seen else []
+        fails = {finding.words for finding in failed}  # of findings with the same words one is enough
+        for said in dict.fromkeys(finding.words for finding in held):
+            if said != failed[0].words:
+                seen = f" — {shown.seen}" if said == shown.words else ""
+                lines.append(f"{'✗' if said in fails else '✓'} {said}{seen}")
         return _verdict("property", failed[0].words, *lines, f"Read: {entry.chapter.where(entry.section)}.")
     return _verdict("right", name, *(f"✓ {said}" for said in dict.fromkeys(f.words for f in held)))
 
@@ -352,6 +354,7 @@ _HEADLINES = {
     "mistake": "✗ Not right: {}",
     "property": "✗ Not right; this fails: {}",
     "not yet": "Not yet: {}",
+    "so far": "✓ Right so far: {}",
     "raised": "✗ Your function stopped with an exception",
     "returned": "✗ Not right: {}",
     "slow": "✗ Not right: {}",

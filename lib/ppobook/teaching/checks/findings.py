@@ -128,7 +128,11 @@ def numbers(values: Any, digits: int = 3) -> str:
     if array.ndim == 0:
         if array.dtype == bool:
             return str(bool(array))
-        return str(int(array)) if array.dtype.kind in "iu" else f"{float(array) + 0.0:.{digits}g}"
+        if array.dtype.kind in "iu":
+            return str(int(array))
+        number = float(array) + 0.0
+        whole = 10**digits <= abs(number) < 1e6
+        return f"{number:.0f}" if whole else f"{number:.{digits}g}"
     shown = [numbers(value, digits) for value in array[:12]]
     return "[" + ", ".join(shown + ["…"] * (len(array) > 12)) + "]"
 

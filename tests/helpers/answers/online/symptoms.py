@@ -47,7 +47,7 @@ WRONG["loop-clinic"] = {
     "each further token costs": but(D="token-tax"),
     "the sampler does not know the id that ends a text": but(C="no-end"),
 }
-UNNAMED["loop-clinic"] = [but(F=None), lambda: {"A": "price-high"}]
+SO_FAR = {"5 of 6": but(F=None), "1 of 6": lambda: {"A": "price-high"}}
 
 
 # --- hunt-shorter

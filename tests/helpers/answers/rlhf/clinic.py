@@ -48,4 +48,5 @@ WRONG: Wrong = {
         "the learning rate is far too high": but(D="lr-high"),
     }
 }
-UNNAMED: Unnamed = {"token-clinic": [but(H=None), lambda: {"A": "no-end"}]}
+UNNAMED: Unnamed = {}
+SO_FAR = {"7 of 8": but(H=None), "1 of 8": lambda: {"A": "no-end"}}

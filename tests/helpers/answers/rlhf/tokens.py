@@ -169,6 +169,9 @@ WRONG["token-logp"] = {
     ],
     "the softmax underflows": [
         scored(every=lambda z, t: (z / t).softmax(-1).log()),
+        scored(every=lambda z, t: z / t - (z / t).exp().sum(-1, keepdim=True).log()),
+    ],
+    "small probabilities are held at a floor": [
         scored(every=lambda z, t: ((z / t).softmax(-1) + 1e-8).log()),
         scored(every=lambda z, t: (z / t).log_softmax(-1).clamp(min=-100)),
     ],
@@ -260,6 +263,21 @@ def with_an_edge(old, ref, mask, score, beta):
     return (mask & ~after) * score[:, None] - beta * (o - r), (o - r).sum(-1)
 
 
+def overwritten(old, ref, mask, score, beta):
+    kl = torch.where(mask, old - ref, 0.0)
+    rewards = -beta * kl
+    for b, n in enumerate(mask.sum(1).tolist()):
+        if n:
+            rewards[b, n - 1] = score[b]
+    return rewards, kl.sum(1)
+
+
+def by_where(old, ref, mask, score, beta):
+    kl = torch.where(mask, old - ref, 0.0)
+    last = mask & (torch.arange(mask.shape[1]) == mask.sum(1, keepdim=True) - 1)
+    return torch.where(last, score[:, None], -beta * kl), kl.sum(1)
+
+
 RIGHT["token-rewards"] = [priced(), scattered, with_numpy, with_an_edge]
 NO_SCORE = {"kl": lambda x, m, beta, s: x.sum(1)}
 WRONG["token-rewards"] = {
@@ -306,10 +324,9 @@ WRONG["token-rewards"] = {
         priced(price=lambda x, m, beta, o: -beta * x**2),
     ],
     "k3, not the log-ratio": priced(price=lambda x, m, beta, o: -beta * ((-x).exp() - 1 + x)),
-    "the size of the log-ratio, without its sign": [
-        priced(price=lambda x, m, beta, o: -beta * x.abs()),
-        priced(price=lambda x, m, beta, o: -beta * x.clamp(min=0)),
-    ],
+    "the size of the log-ratio, without its sign": priced(price=lambda x, m, beta, o: -beta * x.abs()),
+    "log-ratios below zero are cut off": priced(price=lambda x, m, beta, o: -beta * x.clamp(min=0)),
+    "the score replaces the price of the last token": [overwritten, by_where],
     "a ratio of probabilities, not its logarithm": [
         priced(price=lambda x, m, beta, o: -beta * (x.exp() - 1) * m),
         priced(price=lambda x, m, beta, o: -beta * x.exp() * m),

@@ -162,6 +162,19 @@ def by_products(rewards, values, mask, ended, lam):
     return advantages, advantages + values[:, :-1] * mask
 
 
+def one_early(rewards, values, mask, ended, lam):
+    """What stands for the rest of a truncated text is the value of its last token's own state."""
+    values = values.clone()
+    for b, n in enumerate(mask.sum(1).tolist()):
+        if n and not ended[b]:
+            values[b, n] = values[b, n - 1]
+    return along()(rewards, values, mask, ended, lam)
+
+
+def to_go(rewards, mask):
+    return torch.where(mask, rewards, 0.0).flip(1).cumsum(1).flip(1) * mask
+
+
 RIGHT["text-gae"] = [
     lambda *a: torch.stack(along()(*a)),
     by_the_library,
@@ -199,6 +212,11 @@ WRONG["text-gae"] = {
     "a text that ended is given a future": [
         along(follows=lambda last, ended: last | ~last),
         along(follows=lambda last, ended: ~last | ended[:, None]),
+    ],
+    "the value before the last token, not that after it": one_early,
+    "the targets do not know lam": [
+        lambda r, v, m, e, lam: (along()(r, v, m, e, lam)[0], along()(r, v, m, e, 1.0)[1]),
+        lambda r, v, m, e, lam: (along()(r, v, m, e, lam)[0], to_go(r, m)),
     ],
     "a truncation is taken for an end": along(follows=lambda last, ended: ~last),
     "the last column's value, not that after the last token": last_column,
@@ -333,6 +351,23 @@ def wrong_slope(logp, *rest):
     return 2 * value.detach() - value
 
 
+def zero_of_padding(logp, old_logp, advantages, mask, eps):
+    """An empty mask is a case of its own, and its zero is made of what stands in the padding."""
+    return clipped()(logp, old_logp, advantages, mask, eps) if mask.any() else (logp * 0).sum()
+
+
+def with_a_floor(logp, old_logp, advantages, mask, eps):
+    """The same, with a zero that is right for nan."""
+    if mask.any():
+        return clipped()(logp, old_logp, advantages, mask, eps)
+    return 0.0 * torch.where(logp.isnan(), 0.0, logp).sum()
+
+
+def log_clipped(logp, old_logp, advantages, mask, eps):
+    x, a = logp[mask] - old_logp.detach()[mask], advantages.detach()[mask]
+    return -torch.min(x.exp() * a, x.clamp(-eps, eps).exp() * a).sum() / max(len(a), 1)
+
+
 RIGHT["token-loss"] = [clipped(), rectangular(masked_mean), with_relu, with_where, token_by_token]
 WRONG["token-loss"] = {
     "a mean over all cells, padding too": [
@@ -384,6 +419,8 @@ WRONG["token-loss"] = {
         clipped(total=lambda x: -x.mean()),
         rectangular(lambda x, m: (x * m).sum() / m.sum()),
     ],
+    "an empty mask lets padding through": [zero_of_padding, with_a_floor],
+    "the logarithm of the ratio is clipped": log_clipped,
     "cut off from autograd": lambda lp, *rest: clipped()(lp.detach(), *rest),
 }
 UNNAMED["token-loss"] = [

@@ -106,7 +106,8 @@ def token_logp(answer: Answer) -> Findings:
     yield from recognise(
         far,
         {
-            "the softmax underflows": fine and not (np.isfinite(far) and far < -250),
+            "the softmax underflows": fine and not np.isfinite(far),
+            "small probabilities are held at a floor": fine and far > -250,
         },
     )
     # Now the padding holds what it may hold: an id that does not exist, and nan or infinity.
@@ -260,9 +261,8 @@ def token_rewards(answer: Answer) -> Findings:
             "one of the two policies is not used": either(-0.5 * old * mask, 0.5 * (old - ratio) * mask),
             "a square, not the log-ratio": either(-0.25 * inside**2, -0.5 * inside**2),
             "k3, not the log-ratio": -0.5 * k3,
-            "the size of the log-ratio, without its sign": either(
-                -0.5 * np.abs(inside), -0.5 * np.maximum(inside, 0)
-            ),
+            "the size of the log-ratio, without its sign": -0.5 * np.abs(inside),
+            "log-ratios below zero are cut off": -0.5 * np.maximum(inside, 0),
             "a ratio of probabilities, not its logarithm": either(
                 -0.5 * np.exp(ratio) * mask, -0.5 * (np.exp(ratio) - 1) * mask
             ),
@@ -296,6 +296,16 @@ def token_rewards(answer: Answer) -> Findings:
         },
     )
     both, sums = ask([10.0, 20.0, 60.0], 0.5)
+    last = np.array([at[3], at[1], 0 * at[0]])
+    yield from recognise(
+        both,
+        {
+            "the score replaces the price of the last token": np.where(
+                last > 0, [[10.0], [20.0], [60.0]], -0.5 * inside
+            ),
+        },
+        first=both[0],
+    )
     yield Property(
         "a text's rewards add up to its score less the price of its log-ratio",
         close(both.sum(1), [10 - 0.375, 20 - 0.5, 0]),

@@ -94,6 +94,8 @@ def text_gae(answer: Answer) -> Findings:
             "no TD error looks ahead": close(value[1, 0, 0], -0.5),
             "lam stands in delta": close(value[1, 0, 0], 0),
             "a text that ended is given a future": bool(beyond[5, 0, 4] > 0.1 or beyond[3, 1, 2] > 0.1),
+            "the value before the last token, not that after it": close(cut, [0, 0])
+            and close([value[4, 2, 4], value[1, 3, 1]], [0, 0]),
             "a truncation is taken for an end": close(cut, [0, 0]),
             "the last column's value, not that after the last token": bool(cut[0]) and not cut[1],
             "a discount is used": bool(0.9 < cut[0] < 0.9999),
@@ -103,6 +105,7 @@ def text_gae(answer: Answer) -> Findings:
         second=advantages[3],
         meant=clean[0][3],
         ahead=value[1, 0, 0],
+        before=np.array([value[4, 2, 4], value[1, 3, 1]]),
         future=beyond[5, 0, 4] if beyond[5, 0, 4] else beyond[3, 1, 2],
         length=5 if beyond[5, 0, 4] else 3,
         cut=cut,
@@ -124,16 +127,21 @@ def text_gae(answer: Answer) -> Findings:
     ramp = np.broadcast_to(np.arange(1.0, WIDTH + 2), (5, WIDTH + 1)) * _read(MASK, ENDED)
     advantages, targets = ask(np.where(MASK, 1.0, 0.0), ramp)
     here = ramp[:, :-1] * MASK
+    # The last token's value, and all rewards from here on: as λ = 1 would have it.
+    left = np.cumsum(MASK[:, ::-1], axis=1)[:, ::-1] * MASK
+    onward = left + MASK * np.where(ENDED, 0.0, [ramp[b, n] for b, n in enumerate(LENGTHS)])[:, None]
     yield from recognise(
         targets - advantages,
         {
             "the targets are the advantages again": 0,
             "the values are added one step off": close((targets - advantages) * MASK, ramp[:, 1:] * MASK),
             "the values are the targets": close(targets, here),
+            "the targets do not know lam": close(targets, left) or close(targets, onward),
             "padding has targets": bool((targets * ~MASK).any()),
             "the values are taken off again": close(targets - advantages, -here),
         },
         padding=targets[3, 2:],
+        first=targets[0],
     )
     for hole in (np.nan, np.inf):
         seen = ask(np.where(MASK, 1.0, hole), np.where(_read(MASK, ENDED), 1.0, hole))
@@ -251,9 +259,13 @@ def token_loss(answer: Answer) -> Findings:
         },
     )
     wide = ask(eps=0.4)[0]
+    held = np.minimum(ratio * advantage, np.exp(np.clip(np.log(ratio), -0.4, 0.4)) * advantage)
     yield from recognise(
         wide,
-        {"eps is not used": close(wide, got) and not close(wide, -clipped(ratio, 0.4)[mask].mean())},
+        {
+            "eps is not used": close(wide, got) and not close(wide, -clipped(ratio, 0.4)[mask].mean()),
+            "the logarithm of the ratio is clipped": -held[mask].mean(),
+        },
         wide=wide,
     )
     value, (slope, to_old, to_advantage) = ask()
@@ -278,11 +290,17 @@ def token_loss(answer: Answer) -> Findings:
                 ),
             },
         )
-    value, (slope, *_) = ask(mask=torch.zeros_like(shown))
+    nothing = torch.zeros_like(shown)
+    value, (slope, *_) = ask(mask=nothing)
     yield from recognise(
         value,
         {"the mean of nothing": not np.isfinite(value) or not np.isfinite(slope).all()},
     )
+    for hole in (np.nan, -np.inf, np.inf):
+        given = [np.full(mask.shape, hole)] * 3
+        filled, (slope, *_) = ask(*given, mask=nothing)
+        touched = not np.isfinite(filled) or not np.isfinite(slope).all()
+        yield from recognise(filled, {"an empty mask lets padding through": touched}, hole=hole)
     yield Property("an empty mask is a loss of 0", value == 0, f"you have {value:.3g}")
     yield agrees(
         answer,
@@ -296,7 +314,7 @@ def token_loss(answer: Answer) -> Findings:
 
 def _draw_loss(rng: np.random.Generator) -> dict[str, Any]:
     shape = int(rng.integers(1, 4)), int(rng.integers(1, 5))
-    mask = masks(rng, shape)
+    mask = masks(rng, shape) & (rng.random() < 0.9)  # sometimes padding only
     old = -rng.exponential(2, size=shape)
     moved = rng.choice([0.02, 0.4, 2]) * rng.normal(size=shape)
     advantages = rng.choice([0.1, 1, 20]) * rng.normal(rng.choice([-1, 0, 1]), size=shape)
