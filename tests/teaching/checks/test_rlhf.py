@@ -49,6 +49,20 @@ def test_the_page_has_the_list_of_names() -> None:
     assert set(clinic.EXPECTED) == set(clinic.FAULTS)
 
 
+def test_every_number_of_the_check_can_be_worked_out_from_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    space = EXERCISES.namespace()
+    cell = next(c["source"] for c in EXERCISES.cells if "def sheet(case)" in c["source"])
+    exec(cell, space)
+    for case, read in clinic.sheets().items():
+        shown = space["sheet"](case)
+        assert shown.equals(read[list(shown.columns)])
+    reward = space["sheet"]("E")["reward"]
+    assert clinic.gauges()["E"]["fall"] == pytest.approx(reward.max() - reward.iloc[-1], abs=1e-4)
+    assert "last row is 1.48; in the healthy runs it is" in " ".join(
+        checks.run("token-clinic", cured.but(E="no-price")).message.split()
+    )
+
+
 @pytest.mark.parametrize("case", clinic.CASES)
 def test_every_other_name_is_contradicted_by_a_number_and_the_right_one_is_not(case: str) -> None:
     gauges = clinic.gauges()

@@ -70,6 +70,12 @@ def person_by_person(first, second, wins, losses):
     return total / people, slope
 
 
+def with_library_floor(d, w, n):
+    """Torch's cross entropy of probabilities holds each logarithm at −100."""
+    share = w / (w + n).clamp(min=1)
+    return F.binary_cross_entropy(d.sigmoid(), share, weight=w + n, reduction="sum") / (w + n).sum()
+
+
 RIGHT["bt-loss"] = [by_autograd, in_numpy, with_cross_entropy, person_by_person, pairs()]
 LS = F.logsigmoid
 
@@ -124,6 +130,7 @@ WRONG["bt-loss"] = {
     "small chances are held at a floor": [
         pairs(lambda d, w, n: -(w * (S(d) + 1e-8).log() + n * (S(-d) + 1e-8).log()).sum() / (w + n).sum()),
         pairs(lambda d, w, n: -(w * LS(d.clamp(-50, 50)) + n * LS(-d.clamp(-50, 50))).sum() / (w + n).sum()),
+        pairs(lambda d, w, n: with_library_floor(d, w, n)),
     ],
 }
 UNNAMED["bt-loss"] = [
@@ -188,6 +195,25 @@ def in_order(scores, prompts, ref_scores, ref_prompts):
     return scores - torch.stack([means[order[p]] for p in prompts.tolist()])
 
 
+def stacked(ref_scores, ref_prompts):
+    """The means in the order of the ids."""
+    return torch.stack([ref_scores[ref_prompts == p].mean() for p in ref_prompts.unique()])
+
+
+def halving(scores, prompts, ref_scores, ref_prompts):
+    level: dict[int, float] = {}
+    for s, p in zip(ref_scores.tolist(), ref_prompts.tolist(), strict=True):
+        level[p] = (level[p] + s) / 2 if p in level else s
+    return scores - torch.tensor([level[p] for p in prompts.tolist()])
+
+
+def by_runs(scores, prompts, ref_scores, ref_prompts):
+    ids, counts = ref_prompts.unique_consecutive(return_counts=True)
+    runs = zip(ids.tolist(), ref_scores.split(counts.tolist()), strict=True)
+    level = {p: run.mean() for p, run in runs}
+    return scores - torch.stack([level[p] for p in prompts.tolist()])
+
+
 RIGHT["centred"] = [by_inverse, by_matrix, with_a_dict, with_numpy]
 WRONG["centred"] = {
     "the sign is turned round": levels(own, lambda s, x: x - s),
@@ -217,6 +243,13 @@ WRONG["centred"] = {
     "a sum, not a mean": levels(lambda p, s, q, rs, rq: rs[rq == p].sum()),
     "the level itself, not what is above it": levels(own, lambda s, x: x),
     "the levels of the prompts are exchanged": in_order,
+    "one prompt's level for all": [
+        lambda s, q, rs, rq: s - stacked(rs, rq)[q % len(rq.unique())],
+        lambda s, q, rs, rq: s - stacked(rs, rq)[q.clamp(0, len(rq.unique()) - 1)],
+        lambda s, q, rs, rq: s - stacked(rs, rq)[0],
+    ],
+    "a running mean with the wrong weights": halving,
+    "the reference's prompts are taken for sorted": by_runs,
 }
 UNNAMED["centred"] = [
     levels(lambda p, s, q, rs, rq: rs[rq == p][:3].mean()),
@@ -315,6 +348,15 @@ def tensor_back(rewards, nats):
     return torch.tensor(search()(rewards, nats))
 
 
+def one_by_one(rewards, nats):
+    return sum(search()(row[None], nats) for row in rewards) / len(rewards)
+
+
+def rounded(rewards, nats, steps=4):
+    """The nearest price of a grid with a few steps to the doubling."""
+    return 2 ** (round(steps * math.log2(search()(rewards, nats))) / steps)
+
+
 RIGHT["beta-for"] = [search(), by_newton, on_a_grid, doubling, tensor_back]
 WRONG["beta-for"] = {
     "the price is not above zero": [lambda r, nats: -1.0, search(back=lambda b: -b)],
@@ -335,6 +377,8 @@ WRONG["beta-for"] = {
     "a level changes the price": lambda r, nats: search()(r, nats) * float(r.mean() / r.std(correction=0)),
     "the prompts are thrown together": search(prepare=lambda r: r.reshape(1, -1)),
     "the prompts' distances are added up": search(total=lambda kl: kl.sum()),
+    "a price for each prompt, and their mean": one_by_one,
+    "the price is near, and not within 1 %": [rounded, lambda r, nats: rounded(r, nats, 8)],
     "the distance is not used": search(target=lambda nats: 0.327814),
 }
 UNNAMED["beta-for"] = [

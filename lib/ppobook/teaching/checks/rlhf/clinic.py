@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from ppobook.experiments import results
 
@@ -36,20 +37,20 @@ FAULTS = {
     "lr-high": "the learning rate is far too high",
 }
 
-# What a gauge is called in a message.
+# What a gauge is called in a message; all of them can be worked out from the rows that the page shows.
 GAUGES = {
-    "first off": "off in the first update",
-    "gap": "the mean of entropy less surprise",
-    "extra": "the mean of cells less length",
-    "first kl": "kl in the first update",
-    "last kl": "kl in the last five updates",
-    "first ended": "ended in the first update",
-    "first length": "length in the first update",
-    "gain": "what the reward gained from the first five updates to the last five",
-    "rise": "how far the reward rose above that of the first five updates",
-    "fall": "how far the reward fell from its highest to the last update",
-    "clip": "the mean of clip",
-    "approx": "the mean of approx_kl",
+    "first off": "off in the first row",
+    "gap": "entropy less surprise, the mean of the rows,",
+    "extra": "cells less length, the mean of the rows,",
+    "first kl": "kl in the first row",
+    "last kl": "kl in the last row",
+    "first ended": "ended in the first row",
+    "first length": "length in the first row",
+    "gain": "what the reward gained from the first row to the last",
+    "rise": "how far the reward rose above that of the first row",
+    "fall": "how far the reward fell from its highest to the last row",
+    "clip": "clip, the mean of the rows,",
+    "approx": "approx_kl, the mean of the rows,",
 }
 
 
@@ -100,32 +101,39 @@ def digest(case: str, name: str) -> str:
     return hashlib.sha256(f"clinic on tokens: case {case} is {name}".encode()).hexdigest()[:16]
 
 
+SHOWN = (1, 2, 3, 5, 10, 15, 20, 25, 30)  # updates
+
+
+@functools.cache
+def sheets() -> dict[str, pd.DataFrame]:
+    """What the page shows of each case, "healthy" among them: medians over the seeds, to two decimals."""
+    columns = {"kl_reference": "kl", "clip_fraction": "clip"}
+    found = results("language_clinic").rename(columns=columns).groupby(["case", "update"])
+    medians = found.median(numeric_only=True).round(2) + 0.0
+    return {str(case): rows.droplevel("case").loc[list(SHOWN)] for case, rows in medians.groupby("case")}
+
+
 @functools.cache
 def gauges() -> dict[str, dict[str, float]]:
-    """The gauges of each case, "healthy" among them: medians over the seeds."""
+    """The gauges of each case, from the rows that the page shows."""
     found = {}
-    for case, runs in results("language_clinic").groupby("case"):
-        rows = []
-        for _, run in runs.groupby("seed"):
-            reward = run["reward"].rolling(3, min_periods=1).mean()
-            rows.append(
-                {
-                    "first off": run["off"].iloc[0],
-                    "gap": (run["entropy"] - run["surprise"]).mean(),
-                    "extra": (run["cells"] - run["length"]).mean(),
-                    "first kl": run["kl_reference"].iloc[0],
-                    "last kl": run["kl_reference"].iloc[-5:].mean(),
-                    "first ended": run["ended"].iloc[0],
-                    "first length": run["length"].iloc[0],
-                    "gain": run["reward"].iloc[-5:].mean() - run["reward"].iloc[:5].mean(),
-                    "rise": reward.max() - run["reward"].iloc[:5].mean(),
-                    "fall": reward.max() - reward.iloc[-1],
-                    "clip": run["clip_fraction"].mean(),
-                    "approx": run["approx_kl"].mean(),
-                }
-            )
-        found[str(case)] = {gauge: float(np.median([row[gauge] for row in rows])) for gauge in GAUGES}
-    return found
+    for case, sheet in sheets().items():
+        first, last, reward = sheet.iloc[0], sheet.iloc[-1], sheet["reward"]
+        found[case] = {
+            "first off": first["off"],
+            "gap": (sheet["entropy"] - sheet["surprise"]).mean(),
+            "extra": (sheet["cells"] - sheet["length"]).mean(),
+            "first kl": first["kl"],
+            "last kl": last["kl"],
+            "first ended": first["ended"],
+            "first length": first["length"],
+            "gain": last["reward"] - first["reward"],
+            "rise": reward.max() - first["reward"],
+            "fall": reward.max() - last["reward"],
+            "clip": sheet["clip"].mean(),
+            "approx": sheet["approx_kl"].mean(),
+        }
+    return {case: {gauge: round(float(x), 4) + 0.0 for gauge, x in row.items()} for case, row in found.items()}
 
 
 def _mistake(case: str, name: str, tally: str) -> Mistake:

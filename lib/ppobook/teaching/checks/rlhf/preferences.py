@@ -96,6 +96,11 @@ def bt_loss(answer: Answer) -> Findings:
             "small chances are held at a floor": bool(near and 0 < loss < 44),
         },
         slope=slope,
+        gap=90,
+    )
+    further, _ = several(answer(_choices([-400.0, 0.0]), *far[1:]), _shapes(far[0]), NAMES)
+    yield from recognise(
+        further, {"small chances are held at a floor": bool(near and 0 < further < 198)}, gap=400
     )
     problems = random_problems(_votes, 40)
     for which, name in enumerate(NAMES):
@@ -159,6 +164,9 @@ def centred(answer: Answer) -> Findings:
             "a sum, not a mean": plain - [4, 4, 39],
             "the level itself, not what is above it": stds[0],
             "the levels of the prompts are exchanged": plain - [13, 13, 2],
+            "one prompt's level for all": either(plain - 2, plain - 13),
+            "a running mean with the wrong weights": plain - [2, 2, 14.25],
+            "the reference's prompts are taken for sorted": plain - [1, 1, 14],
         },
     )
 
@@ -228,6 +236,8 @@ def beta_for(answer: Answer) -> Findings:
     levels = _price(answer, torch.tensor([[0.0, 1.0], [40.0, 41.0]]), nats)
     double = _price(answer, torch.tensor([[0.0, 1.0], [0.0, 1.0]]), nats)
     wide = _price(answer, pair, 0.02)
+    # The second prompt's rewards are spread six times as far: one price for both is 1.5.
+    uneven = _price(answer, torch.tensor([[0.0, 1.0], [0.0, 6.0]]), nats)
     yield from recognise(
         unit,
         {
@@ -236,11 +246,23 @@ def beta_for(answer: Answer) -> Findings:
             "the prompts' distances are added up": not close(double, unit, 0.05),
             "the prompts are thrown together": not close(levels, unit, 0.05),
             "the distance is not used": close(wide, unit, 1e-3),
+            "a price for each prompt, and their mean": close(uneven, 3.5 * unit, 0.01),
         },
+        uneven=uneven,
         larger=larger,
         moved=moved,
         levels=levels,
         double=double,
+    )
+
+    ways = {way: distance(pair.numpy(), _price(answer, pair, way)) for way in (0.05, 0.1, 0.2, nats, 0.5)}
+    off = {way: abs(came / way - 1) for way, came in ways.items()}
+    worst = max(off, key=lambda way: off[way])
+    yield from recognise(
+        unit,
+        {"the price is near, and not within 1 %": 0.01 < off[worst] < 0.3},
+        wanted=worst,
+        came=ways[worst],
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
