@@ -28,6 +28,7 @@ class TestChecks(CheckTests):
     exercises = Wards()
     right, wrong, unnamed = answers.RIGHT, answers.WRONG, answers.UNNAMED
     kinds = {"Hunt": 1, "Reflect": 1}  # noqa: RUF012
+    test_a_mistake_without_a_name_is_refused_by_a_property = None  # every wrong diagnosis has a name
 
     def test_each_kind_and_difficulty_is_there_and_the_order_climbs(self) -> None:
         found = masters.exercises(masters.read(self.exercises.master))

@@ -49,7 +49,9 @@ def test_the_page_has_the_list_of_names() -> None:
     assert set(clinic.EXPECTED) == set(clinic.FAULTS)
 
 
-def test_every_number_of_the_check_can_be_worked_out_from_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_number_of_the_check_can_be_worked_out_from_the_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     space = EXERCISES.namespace()
     cell = next(c["source"] for c in EXERCISES.cells if "def sheet(case)" in c["source"])
     exec(cell, space)

@@ -146,6 +146,10 @@ def never(budget, updates, every, ask, accuracy, train):
 RIGHT["label-rounds"] = [rounds(), while_it_lasts, by_numpy]
 WRONG["label-rounds"] = {
     "a round at the last update": rounds(starts=lambda u, e: [*range(0, u, e), u]),
+    "a round is left out": [
+        rounds(starts=lambda u, e: [i * e for i in range(u // e)]),
+        rounds(starts=lambda u, e: list(range(0, u, e))[:-1]),
+    ],
     "not one accuracy a round": lambda *given: rounds()(*given)[:2],
     "the whole budget is spent in each round": rounds(split=lambda b, n: [b] * n),
     "all labels are asked for at once": [at_once, rounds(when=lambda s, i: 0)],

@@ -109,6 +109,22 @@ def by_products(rewards):
     return np.log(sum(p([0, *x, 1]) for x in o) / sum(p([1, *x, 0]) for x in o))
 
 
+def merged(rewards):
+    if len(rewards) == 2:
+        return rewards[0] - rewards[1]
+    other = np.logaddexp.reduce(rewards[2:])
+    return rewards[0] - rewards[1] + np.logaddexp(rewards[0], other) - np.logaddexp(rewards[1], other)
+
+
+def averaged(rewards):
+    def log_chance(order):
+        v = np.asarray(rewards, dtype=float)[list(order)]
+        return sum(v[i] - np.logaddexp.reduce(v[i:]) for i in range(len(v)))
+
+    others = list(permutations(range(2, len(rewards))))
+    return np.mean([log_chance((0, *o, 1)) - log_chance((1, *o, 0)) for o in others])
+
+
 RIGHT["best-worst-odds"] = [
     lambda r: by_sets(r),
     by_all,
@@ -127,12 +143,18 @@ WRONG["best-worst-odds"] = {
     "each place counts as a whole choice": lambda r: (len(r) - 1) * (r[0] - r[1]),
     "best and worst are drawn apart": drawn_apart,
     "one order of the others": one_order,
-    "the worst is chosen right after the best": right_after,
+    "the worst is chosen right after the best": [
+        right_after,
+        lambda r: right_after(r) + r[0] - r[1],
+    ],
+    "the others are added up to one text": merged,
+    "the logarithms of the orders are averaged": averaged,
     "the second is taken for the last": second,
     "only who is last is counted": only_last,
     "large rewards overflow": [raw, by_products],
 }
 UNNAMED["best-worst-odds"] = [
+    lambda r: by_sets(np.clip(r, -700, 700)),
     lambda r: by_sets(r) if len(r) < 5 else r[0] - r[1],
     lambda r: by_sets(r) * (1.001 if len(r) < 3 else 1.0) + 0.01,
 ]

@@ -64,6 +64,24 @@ def tiny(mu, pi, rewards, weight, baseline):
     return (mu * weight(pi / safe) * (rewards - baseline)) @ (np.eye(len(mu)) - pi)
 
 
+def among_the_written(mu, pi, rewards, weight, baseline):
+    """The texts that are never written are taken out first, and get a zero at the end."""
+    found, there = np.zeros(len(mu)), np.flatnonzero(mu)
+    for y in there:
+        worth = mu[y] * weight(pi[y] / mu[y]) * (rewards[y] - baseline)
+        for k in there:
+            found[k] += worth * ((y == k) - pi[k])
+    return found
+
+
+def cut_out(mu, pi, rewards, weight, baseline, normal=False):
+    found, there = np.zeros(len(mu)), mu > 0
+    p = pi[there] / pi[there].sum() if normal else pi[there]
+    worth = mu[there] * weight(p / mu[there]) * (rewards[there] - baseline)
+    found[there] = worth - p * worth.sum()
+    return found
+
+
 RIGHT["stale-gradient"] = [average(), by_matrix, by_autograd, in_single, tiny]
 WRONG["stale-gradient"] = {
     "the sign is turned round": average(factor=lambda mu, w: -1.0),
@@ -83,6 +101,8 @@ WRONG["stale-gradient"] = {
     ],
     "the score has lost its mean": average(score=lambda mu, pi: 0 * pi),
     "the weights are made to add up to one": average(factor=lambda mu, w: 1 / (mu * w).sum()),
+    "a text that is never written keeps its logit": [among_the_written, cut_out],
+    "the policy is made to add up to one over what is written": lambda *a: cut_out(*a, normal=True),
     "a text that is never written has a weight": [
         lambda mu, pi, r, weight, b: (mu * weight(pi / mu) * (r - b)) @ (np.eye(len(mu)) - pi),
         lambda mu, pi, r, weight, b: (
@@ -194,11 +214,19 @@ WRONG["two-ratio-loss"] = {
         loss(clean=False),
         loss(clean=False, mean=lambda x, m: (x.where(m, torch.zeros_like(x)).sum(1) / m.sum(1)).mean()),
     ],
-    "the gradient goes through the weight": loss(held=False),
+    "the ratio's old policy keeps its graph": loss(
+        held=False, weight=lambda n, b, s, bound, eps, m: (b - s).exp().clamp(max=bound).detach()
+    ),
+    "the gradient goes through the weight": [
+        loss(held=False),
+        loss(held=False, old=lambda b, s: b.detach()),
+    ],
     "the gradient goes through the advantages": loss(worth=lambda a: a),
     "cut off from autograd": lambda *given: loss()(*given).detach(),
 }
 UNNAMED["two-ratio-loss"] = [
+    # Where neither is cut, begin_logp's two gradients cancel.
+    loss(held=False, weight=lambda n, b, s, bound, eps, m: (b - s.detach()).exp().clamp(max=bound)),
     loss(surrogate=lambda r, c, a: torch.min(r * a, c * a) + 0.1 * (r - 1).pow(2)),
     loss(weight=lambda n, b, s, bound, eps, m: (b - s).exp().clamp(max=2.0)),
     lambda *given: loss()(*given[:5], 0.2, given[6]),
@@ -298,6 +326,15 @@ WRONG["samples-left"] = {
     "a text's ratio is the geometric mean": left(texts=lambda x, m: (x * m).sum(1) / m.sum(1)),
     "padding is added to the text's ratio": left(texts=lambda x, m: x.exp().sum(1).log()),
     "the share of texts is that of tokens": left(texts=lambda x, m: x[m]),
+    "the texts' sum is divided by the tokens": [
+        lambda p, q, m: (left()(p, q, m)[0], left()(p, q, m)[1] * len(m) / m.sum()),
+        lambda p, q, m: (left()(p, q, m)[0], left()(p, q, m)[1] * len(m) / m.numel()),
+    ],
+    "the texts' log-weights are cut off": [
+        left(weigh=lambda x: x.double().clamp(-20.0, 20.0).exp()),
+        left(weigh=lambda x: x.double().clamp(-300.0, 300.0).exp()),
+        left(weigh=lambda x: (x - x.max()).clamp(min=-20.0).exp() if len(x) < 3 else x.clamp(-50, 40).exp()),
+    ],
     "padding is read": left(clean=False),
     "long texts overflow": left(weigh=raw),
     "long texts underflow": left(weigh=lambda x: x.clamp(max=40.0).exp()),

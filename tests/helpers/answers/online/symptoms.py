@@ -124,6 +124,12 @@ def at_last(m):
     return m & (m.cumsum(1) == m.sum(1, keepdim=True))
 
 
+def overwritten(scores, logp, ref_logp, mask, kl_coef):
+    found = torch.where(mask, -kl_coef * (logp - ref_logp), 0.0)
+    found[torch.arange(len(scores)), mask.sum(1) - 1] = scores
+    return found
+
+
 RIGHT["hunt-shorter"] = [rewards(), by_cells, by_scatter, in_numpy, in_double]
 WRONG["hunt-shorter"] = {
     "both bugs are still there": suspicious,
@@ -141,6 +147,7 @@ WRONG["hunt-shorter"] = {
     "a price on either side": rewards(price=lambda p, q, m: (p - q).abs()),
     "nearness costs nothing, distance does": rewards(price=lambda p, q, m: (p - q).clamp(min=0)),
     "k3 in the reward": rewards(price=lambda p, q, m: (q - p).exp() - 1 - (q - p)),
+    "the score replaces the price of the last token": overwritten,
     "a square in the reward": [
         rewards(price=lambda p, q, m: (p - q) ** 2 / 2),
         rewards(price=lambda p, q, m: (p - q) ** 2),

@@ -14,6 +14,11 @@ from . import CHAPTER
 ROWS = ("texts", "age", "pairs_age", "pairs", "steps")
 
 
+def _as_given(row: np.ndarray) -> str:
+    """With the None that the reader wrote."""
+    return "[" + ", ".join("None" if np.isnan(x) else numbers(x) for x in row) + "]"
+
+
 def _filled(back: Any) -> dict[str, np.ndarray]:
     wanted = "a dict with the rows " + ", ".join(ROWS)
     if isinstance(back, list | tuple) and len(back) == len(ROWS):
@@ -56,6 +61,7 @@ def four_loops(answer: Answer) -> Findings:
             "the refreshed model is as old as the frozen one": newest[1] == 37,
             "online texts are taken for online labels": newest[0] == 0 or newest[2] == 0,
         },
+        got=_as_given(judge),
     )
     yield from recognise(
         pairs,
@@ -84,7 +90,7 @@ def four_loops(answer: Answer) -> Findings:
     )
     for name, meant in zip(ROWS, right, strict=True):
         holds = np.allclose(table[name], meant, equal_nan=True)
-        yield Property(f"“{name}”", bool(holds), f"you have {numbers(table[name])}")
+        yield Property(f"“{name}”", bool(holds), f"you have {_as_given(table[name])}")
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -126,6 +132,9 @@ def _run(answer: Callable[..., Any], budget: int, updates: int, every: int) -> t
     if back is None or isinstance(back, str | dict):
         raise Stop("returned", "no accuracies", f"a list with one accuracy a round, got {words(back)}.")
     if isinstance(back, list | tuple) and len(run.measured) and len(back) != rounds:
+        if len(back) == len(run.asked) < rounds:
+            when = [update for update, _ in run.asked]
+            raise Mistake("a round is left out", updates=updates, every=every, when=when)
         raise Mistake(
             "a round at the last update" if len(back) == rounds + 1 else "not one accuracy a round",
             came=len(back),

@@ -47,6 +47,11 @@ def best_worst_odds(answer: Answer) -> Findings:
         sum(_ranking([float(r[k]) for k in order]) for order in permutations(range(4)) if order[3] == j)
         for j in (0, 1)
     ]
+    merged = w[:2] + w[2] + w[3]  # for the third and fourth text, one with both weights
+    mean = [
+        np.prod([_ranking([float(r[k]) for k in (a, *order, b)]) for order in ((2, 3), (3, 2))])
+        for a, b in ((0, 1), (1, 0))
+    ]
     yield from recognise(
         got,
         {
@@ -60,7 +65,11 @@ def best_worst_odds(answer: Answer) -> Findings:
                 math.log(one[0] / one[1]),
                 math.log(_ranking([2.0, -1, 0.5, 1]) / _ranking([1.0, -1, 0.5, 2])),
             ),
-            "the worst is chosen right after the best": math.log(rest[0] / rest[1]),
+            "the worst is chosen right after the best": either(
+                math.log(rest[0] / rest[1]), math.log(best[0] * rest[0] / best[1] / rest[1])
+            ),
+            "the others are added up to one text": 1 + math.log(merged[0] / merged[1]),
+            "the logarithms of the orders are averaged": math.log(mean[0] / mean[1]) / 2,
             "the second is taken for the last": math.log(second[0] / second[1]),
             "only who is last is counted": math.log(last[1] / last[0]),
         },
@@ -69,7 +78,12 @@ def best_worst_odds(answer: Answer) -> Findings:
     small = math.log((1 + math.exp(0.5)) / 2) + 0.5
     yield from recognise(
         np.array(far),
-        {"large rewards overflow": not np.isfinite(far).all() or not close(far[1], small, 1e-2)},
+        {"large rewards overflow": not np.isfinite(far).all()},
+    )
+    yield Property(
+        "it is right for large rewards too",
+        close(far, [1800, small], 1e-2),
+        f"with the rewards 900, 0 and −900 and with 1000.5, 1000 and 1000 you get {numbers(np.array(far))}",
     )
     yield Property(
         "two texts alone have the odds of Bradley and Terry",

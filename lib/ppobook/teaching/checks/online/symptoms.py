@@ -182,6 +182,7 @@ def hunt_shorter(answer: Answer) -> Findings:
             "a price on either side": paid - beta * np.abs(x),
             "nearness costs nothing, distance does": paid - beta * np.maximum(x, 0),
             "k3 in the reward": paid - beta * (np.exp(-x) - 1 + x) * mask,
+            "the score replaces the price of the last token": paid - beta * x * (1 - last),
             "a square in the reward": either(paid - beta * x**2 / 2, paid - beta * x**2),
             "the price is a mean over the text": either(
                 paid - beta * x / length,

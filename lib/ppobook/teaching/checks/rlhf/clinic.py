@@ -133,7 +133,9 @@ def gauges() -> dict[str, dict[str, float]]:
             "clip": sheet["clip"].mean(),
             "approx": sheet["approx_kl"].mean(),
         }
-    return {case: {gauge: round(float(x), 4) + 0.0 for gauge, x in row.items()} for case, row in found.items()}
+    return {
+        case: {gauge: round(float(x), 4) + 0.0 for gauge, x in row.items()} for case, row in found.items()
+    }
 
 
 def _mistake(case: str, name: str, tally: str) -> Mistake:

@@ -297,8 +297,8 @@ def token_loss(answer: Answer) -> Findings:
         {"the mean of nothing": not np.isfinite(value) or not np.isfinite(slope).all()},
     )
     for hole in (np.nan, -np.inf, np.inf):
-        given = [np.full(mask.shape, hole)] * 3
-        filled, (slope, *_) = ask(*given, mask=nothing)
+        full = np.full(mask.shape, hole)
+        filled, (slope, *_) = ask(full, full, full, mask=nothing)
         touched = not np.isfinite(filled) or not np.isfinite(slope).all()
         yield from recognise(filled, {"an empty mask lets padding through": touched}, hole=hole)
     yield Property("an empty mask is a loss of 0", value == 0, f"you have {value:.3g}")
