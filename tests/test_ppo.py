@@ -339,6 +339,11 @@ BAD = [
       for name in ("lr", "grad_norm", "epochs", "clip_eps", "minibatch_kl", "explained_variance")),
     ("another entropy", loss(lambda x, batch: (x, {"entropy": 7.0})), {}, ValueError,
      r"'entropy' returned by Mine.loss must be the policy's mean entropy, 0\.69.*, got 7: give another"),
+    *((f"another {name}", loss(lambda x, batch, name=name: (x, {name: 7.0})), {"objective": "kl"},
+       ValueError, f"'{name}' returned by Mine.loss must estimate the KL .*, got 7: give another")
+      for name in ("approx_kl", "kl")),
+    ("a coefficient", loss(lambda x, batch: (x, {"kl_coef": 7.0})), {"objective": "kl"}, ValueError,
+     "Mine.loss must not return a column that the loop fills, got 'kl_coef'"),
     ("no KL", loss(lambda x, batch: (x, {})), {"max_kl": 0.1}, ValueError,
      "diagnostics returned by Mine.loss must contain 'approx_kl'"),
 ]  # fmt: skip

@@ -340,7 +340,7 @@ def test_an_environment_trains_as_its_id(env, same, preset, monkeypatch):
 )
 def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
     kind = {"env": env, "checkpoint_every": 2}
-    whole = small(**kind, total_steps=300)
+    whole = small(**kind, total_steps=300, out=tmp_path / "whole")
     small(**kind, total_steps=130, out=tmp_path / "run")
     assert load(tmp_path / "run").config["env"] == whole.config["env"]
     with pytest.raises(ValueError, match=r"env must be passed on resume, .*oubled.*\(\).*, got None"):

@@ -29,6 +29,7 @@ from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
+from ppobook.divergences import k3
 from ppobook.fast import choose
 from ppobook.fast.declare import fast_form
 from ppobook.learner import RESERVED, finite_norm
@@ -196,19 +197,35 @@ class PPO(ActorCritic):
         """`loss(minibatch)`, validated: a subclass may have written it."""
         returned = self.loss(minibatch)
         by = f"{type(self).__name__}.loss"
-        validate_loss(by, returned, (*RESERVED, *_OF_THE_UPDATE))
+        penalty = self.settings.objective != "clip"
+        validate_loss(by, returned, (*RESERVED, *_OF_THE_UPDATE, *(["kl_coef"] if penalty else [])))
         # Not after a resume: a policy may count its calls.
-        if self.progress == 0 and "entropy" in returned[1]:
-            with torch.no_grad():
-                entropy = self.policy.distribution(minibatch.observations).entropy().mean().item()
-            if not math.isclose(given := float(returned[1]["entropy"]), entropy, rel_tol=1e-2, abs_tol=1e-3):
+        if self.progress == 0 and not {"entropy", "approx_kl", "kl"}.isdisjoint(returned[1]):
+            self._refuse_other_numbers(by, minibatch, returned[1])
+        if self.settings.max_kl is not None:
+            self.approx_kl(returned[1])
+        return returned
+
+    @torch.no_grad()
+    def _refuse_other_numbers(self, by: str, minibatch: Batch, diagnostics: Mapping[str, Any]) -> None:
+        """Raise ValueError if the loss returned another number by the name of one that `update` measures."""
+        policy = self.policy.distribution(minibatch.observations)
+        if "entropy" in diagnostics:
+            entropy = policy.entropy().mean().item()
+            if not math.isclose(given := float(diagnostics["entropy"]), entropy, rel_tol=1e-2, abs_tol=1e-3):
                 raise ValueError(
                     f"'entropy' returned by {by} must be the policy's mean entropy, {entropy:.4g}, which is "
                     f"measured again after the update, got {given:.4g}: give another number another name"
                 )
-        if self.settings.max_kl is not None:
-            self.approx_kl(returned[1])
-        return returned
+        if k3(minibatch.old_logp, policy.logp(minibatch.actions)).mean() > 1e-6:
+            return  # after a step; before one, every estimate of the KL divergence is 0
+        for name in ("approx_kl", "kl") if self.settings.objective != "clip" else ("approx_kl",):
+            if name in diagnostics and abs(given := float(diagnostics[name])) > 1e-2:
+                raise ValueError(
+                    f"{name!r} returned by {by} must estimate the KL divergence from the policy before the "
+                    "update, which is 0 before the first step and is measured again after the update, got "
+                    f"{given:.4g}: give another number another name"
+                )
 
     def approx_kl(self, diagnostics: Mapping[str, Any]) -> Any:
         """What `max_kl` limits, of the loss's diagnostics: a subclass's loss may have left it out."""

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ppobook import validation
 from ppobook.divergences import k3
 from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
+from ppobook.envs.saving import episodes_are_cut
 from ppobook.episodes import episode_totals, mean
 from ppobook.learner import RESERVED, AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
@@ -63,14 +64,13 @@ COLUMNS = (
     "seconds",
 )
 
-
 # These are integers; all others are floats.
 COUNTS = ("update", "steps", "episodes")
 
 # A reward from which on losses may overflow.
 _LARGE_REWARD = 1e15
 
-# A file beside the state, where environments can be saved.
+# Beside the state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
 FORMAT = Format("ppobook.train", 2, parts=("spaces", "learner", "collector"), files=(_ENVIRONMENTS,))
@@ -250,12 +250,12 @@ def train(
     copied before it.
 
     A run that is killed and resumed gives the history (times aside) and the weights of an unbroken one, to
-    the bit, where the environments can be pickled. Where they can't, they are reset at every checkpoint that
-    is due by `checkpoint_every`, by the unbroken run and by the one that resumes, so that the two agree
-    again. A run that stopped between two of those, by a signal, an error or at its end, is resumed from the
-    last one that was due, and repeats the few updates after it. One that has no such checkpoint goes on with
-    new episodes where it stopped, and so does one whose repeated updates would differ, as a schedule goes by
-    another `total_steps` now. Both are said.
+    the bit, where the environments can be pickled. Where they can't, and `out` is given, they are reset at
+    every checkpoint due by `checkpoint_every`, which is said when training begins; so does the run that
+    resumes, and the two agree again. A run that stopped between two of those, by a signal, an error or at its
+    end, goes on from the last one that was due, and repeats the few updates after it. One that has none goes
+    on with new episodes where it stopped; so does one whose repeated updates would differ, as a schedule goes
+    by another `total_steps` now. Both are said.
     """
     given = {
         "algorithm": algorithm,
@@ -449,8 +449,10 @@ class _Training(TrainingLoop):
         return f"rewards of up to {largest:.2g} are too large for a float32. {remedy}"
 
     def before_checkpoint(self) -> None:
-        if not self.saves_environments:
+        if self.update and not self.saves_environments:
             self._reset_environments()
+        elif not self.saves_environments and (said := episodes_are_cut(self.collector.envs, self.config)):
+            say(said)
 
     @property
     def saves_anywhere(self) -> bool:
@@ -479,7 +481,8 @@ class _Training(TrainingLoop):
         super().restore(checkpoint)
         collector = checkpoint.state["collector"]
         if not checkpoint.files:
-            self._reset_environments()
+            if self.update:
+                self._reset_environments()
             self.collector.generator.set_state(collector["generator"])
             return
         environments = checkpoint.files[_ENVIRONMENTS]

@@ -212,6 +212,13 @@ def test_a_metric_that_was_never_measured(tmp_path):
         compare([tmp_path / "run"], "value_loss")
 
 
+def test_runs_in_which_no_episode_ended(tmp_path):
+    given = SMALL | {"env": "Pendulum-v1"}
+    train("vanilla", **given, total_steps=64, out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"got 'return_mean', which is empty in .*, where no episode ended$"):
+        compare([tmp_path / "run"])
+
+
 def test_a_class_of_a_users_own_is_not_needed(tmp_path):
     """Nor imported: only its name is read."""
     train("vanilla", **SMALL, total_steps=64, out=tmp_path / "run")

@@ -125,10 +125,7 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         ("train vanila --env CartPole-v1", "Did you mean 'vanilla'"),
         ("train vanilla", "ppobook train vanilla needs --env ID, as in --env CartPole-v1"),
         ("train vanilla --env Cartpole-v1", "CartPole-v1"),
-        (
-            f"{ON_CARTPOLE} --lam 1.5",
-            "--lam: ppobook train vanilla has no such option. Only trpo, ppo have it. See",
-        ),
+        (f"{ON_CARTPOLE} --lam 1.5", "train vanilla has no such option. Only trpo, ppo have it. See"),
         (
             f"{ON_CARTPOLE} --gae-lambda 1",
             "Only trpo, ppo have it, as --lam. See ppobook train vanilla --help",
@@ -162,6 +159,8 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} --lr", "--lr needs a value"),
         (f"{ON_CARTPOLE} --lr --quiet", "--lr needs a value"),
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
+        ("train ppo CartPole-v1", "argument 'CartPole-v1'. Did you mean --env CartPole-v1? See"),
+        ("evaluate r1 --render", "--render: ppobook evaluate has no such option: use ppobook watch. See"),
         ("evaluate r1 r1", "unexpected argument 'r1': ppobook evaluate takes one RUN. See"),
         ("export r1 x.onnx y", "unexpected argument 'y': ppobook export takes one RUN and one OUT.onnx. See"),
         (f"{ON_CARTPOLE} --total-steps 1.5", "total_steps must be an integer of at least 1, got 1.5"),

@@ -156,6 +156,11 @@ ODD = "test_envs/Odd-v0"
         ((f"{__name__}:Nope-v0",), {}, f"got .*: {__name__} has 'test_envs/Odd-v0', 'test_envs/Broken-v0'"),
         (("gymnasium:CartPol-v1",), {}, "got 'gymnasium:CartPol-v1'. Did you mean 'CartPole-v1'"),
         (("not/an/id",), {}, "env must be the id of a known environment .*, got 'not/an/id'"),
+        (
+            ("../own.py:Env-v0",),
+            {},
+            "env must name its module, as in 'own:Env-v0', and not the module's file, got",
+        ),
         (("no_such_module:Env-v0",), {}, "needs a package that is not installed: .*no_such_module"),
         ((ODD,), {"action": spaces.Text(3)}, f"env '{ODD}' must have discrete or box actions, got Text"),
         ((ODD,), {"action": spaces.Dict(a=BOX)}, "must have discrete or box actions, got Dict"),

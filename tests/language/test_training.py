@@ -392,6 +392,7 @@ UNFIT = [
     ("sft", {"reward": "gold"}, "reward must be left out for 'sft', got 'gold'"),
     ("sft", {"reference": decoder()}, "reference must be left out for 'sft', got Decoder"),
     ("sft", {"model": reward_model()}, "model must be a language model for 'sft', got a reward model"),
+    ("own, gold", {"model": reward_model(), "data": None}, "model must be a language .* got a reward"),
     ("own, gold", {"model": reward_model()}, "model must be a language model for .* got a reward model"),
     ("reward", {"model": reward_model()}, "data must be pairs of your own where model is a reward model"),
     (

@@ -189,6 +189,15 @@ class AnotherModel(GRPO):
 BAD_RETURNS = [
     ("another model", AnotherModel, ValueError, "AnotherModel.step must change the model in place, got"),
     ("nothing", loss(lambda x, row: None), TypeError, "Mine.loss must return a pair .*, got NoneType"),
+    *(
+        (
+            f"a column of the loop, {name}",
+            loss(lambda x, row, name=name: (x, {name: 7.0})),
+            ValueError,
+            f"Mine.loss must not return a column that the loop fills, got '{name}'",
+        )
+        for name in ("tokens", "grad_norm", "lr")
+    ),
     ("no pair", loss(lambda x, row: x), TypeError, r"Mine.loss must .* pair \(loss, dict\), got Tensor"),
     ("no tensor", loss(lambda x, row: (1.0, row)), TypeError, "loss returned by Mine.loss .* got 1.0"),
     (

@@ -45,8 +45,13 @@ def learner(kind, policy=None, value=None):
     return type("Mine", (kind,), {"networks": networks})
 
 
-DETACHED, DROPPED = {"after": torch.Tensor.detach}, {"before": dropped}
+def centred(x):
+    return 10 * (x - x.mean(tuple(range(x.ndim - 1)), keepdim=True)) if x.ndim > 1 else x
+
+
+DETACHED, DROPPED, CENTRED = {"after": torch.Tensor.detach}, {"before": dropped}, {"before": centred}
 RANDOM = r"must be a deterministic function of each observation, got other {} for the same .* a second time"
+AMONG = r"must be a deterministic function of each observation, got other {} for the same .* in another batch"
 WITHOUT = r"the {} of Mine\.{} must have a gradient in its parameters, got none"
 
 
@@ -58,10 +63,21 @@ WITHOUT = r"the {} of Mine\.{} must have a gradient in its parameters, got none"
         ({}, DETACHED, WITHOUT.format("values", "value")),
         (DROPPED, {}, r"Mine\.policy " + RANDOM.format("log-probabilities")),
         ({}, DROPPED, r"Mine\.value " + RANDOM.format("values")),
+        (CENTRED, {}, r"Mine\.policy " + AMONG.format("log-probabilities")),
+        ({}, CENTRED, r"Mine\.value " + AMONG.format("values")),
         ({"after": lambda y: (y, None)}, {}, r"network must return a tensor, got \(Tensor, NoneType\)"),
         ({}, {"after": lambda y: y.detach().numpy()}, "network must return a tensor, got ndarray"),
     ],
-    ids=["detached policy", "detached critic", "random policy", "random critic", "tuple", "numpy"],
+    ids=[
+        "detached policy",
+        "detached critic",
+        "random policy",
+        "random critic",
+        "batch's policy",
+        "batch's critic",
+        "tuple",
+        "numpy",
+    ],
 )
 def test_networks_that_no_algorithm_can_train_are_refused(kind, policy, value, message):
     networks = (

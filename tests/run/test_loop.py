@@ -133,11 +133,12 @@ def test_weights_that_diverge_leave_the_checkpoint_before(tmp_path):
     assert checkpoints(tmp_path / "run")[-1].name == "checkpoint-000001"
 
 
-def test_what_cannot_be_saved_is_reset_where_a_checkpoint_is_due(monkeypatch):
+@pytest.mark.parametrize(("folder", "expected"), [("run", [0, 2, 4, 6]), (None, [])])
+def test_what_cannot_be_saved_is_reset_where_a_checkpoint_is_due(tmp_path, monkeypatch, folder, expected):
     at = []
     monkeypatch.setattr(Training, "before_checkpoint", lambda self: at.append(self.update))
-    fit(7)
-    assert at == [0, 2, 4, 6]
+    fit(7, out=folder and tmp_path / folder)
+    assert at == expected
 
 
 def test_an_update_may_not_fill_a_reserved_column(monkeypatch):

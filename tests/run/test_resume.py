@@ -259,7 +259,7 @@ def test_environments_that_cannot_be_saved_are_reset_at_checkpoints_by_both(tmp_
     updates = len(load(folder).history)
     assert not list(folder.rglob("environments.pkl"))
     on = train(resume=folder, total_steps=32 * (updates + 5))
-    same_run(on, train(**given, total_steps=32 * (updates + 5)))
+    same_run(on, train(**given, total_steps=32 * (updates + 5), out=tmp_path / "unbroken"))
 
 
 @pytest.mark.parametrize("presses", [[6], [6, 5, 7], [3, 4]])
@@ -276,7 +276,7 @@ def test_ctrl_c_between_the_resets_of_environments_that_cannot_be_saved(tmp_path
         return real(self, rollout)
 
     given = {**SMALL, "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}, "checkpoint_every": 4}
-    unbroken = small(**given, total_steps=32 * 11)
+    unbroken = small(**given, total_steps=32 * 11, out=tmp_path / "unbroken")
     monkeypatch.setattr(Vanilla, "update", pressed)
     how = {"algorithm": "vanilla", **given, "total_steps": 32 * 11, "out": folder}
     for stop in presses:
@@ -290,7 +290,40 @@ def test_ctrl_c_between_the_resets_of_environments_that_cannot_be_saved(tmp_path
     waiting = 0
     same_run(train(resume=folder), unbroken)
     # The end of a run lies between two resets as well.
-    same_run(train(resume=folder, total_steps=32 * 14), small(**given, total_steps=32 * 14))
+    same_run(
+        train(resume=folder, total_steps=32 * 14), small(**given, total_steps=32 * 14, out=tmp_path / "long")
+    )
+
+
+STOPPED = {**SMALL, "checkpoint_every": 4}
+LOCKED = {**STOPPED, "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "resets"),
+    [
+        (
+            {},
+            "Odd-v0 (attribute 'lock' of Odd) can't be pickled: its episodes are cut every 4 updates = "
+            "64 steps, at a checkpoint; checkpoint_every=4 sets it\n",
+            [4, 8],
+        ),
+        ({"out": None}, "", []),
+        ({"total_steps": 128}, "", [4]),
+        ({"env_kwargs": {}}, "", []),
+    ],
+    ids=["saved", "not saved", "short", "can be pickled"],
+)
+def test_episodes_that_checkpoints_cut_are_named(tmp_path, monkeypatch, capfd, changes, said, resets):
+    from ppobook.training import _Training
+
+    at, real = [], _Training._reset_environments
+    monkeypatch.setattr(_Training, "_reset_environments", lambda self: at.append(self.update) or real(self))
+    given = LOCKED | {"total_steps": 32 * 11, "out": tmp_path / "run", "progress": False} | changes
+    train("vanilla", **given)
+    err = capfd.readouterr().err
+    assert err.endswith(said) if said else err == ""
+    assert at == resets
 
 
 @posix
@@ -313,8 +346,6 @@ def test_ctrl_c_saves(tmp_path):
     same_run(kept, small(total_steps=int(kept.history["steps"].iloc[-1])))
 
 
-STOPPED = {**SMALL, "checkpoint_every": 4}
-LOCKED = {**STOPPED, "env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}}
 SHORT_PPO = {**LOCKED, "algorithm": "ppo", "epochs": 2, "num_minibatches": 2, "lr_final": 0.0}
 del SHORT_PPO["value_epochs"]
 

@@ -215,7 +215,10 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
                 "those of a run in one go"
             )
     if not groups:
-        raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}")
+        why = ", where no episode ended" if metric.startswith(("return_", "length_")) else ""
+        raise ValueError(
+            f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}{why}"
+        )
     for note in notes:
         warnings.warn(note, stacklevel=2)
     table = pd.DataFrame([_row(metric, group) for group in groups])

@@ -305,7 +305,12 @@ def _unknown(
         takes = f": {prog} takes {' and '.join(f'one {place}' for place in places)}" if places else ""
         if not places and re.fullmatch(r"[\d.]+", words[0]):
             takes = ": several numbers are one word, as in --hidden 64,64"
+        elif not places and "env" in known and re.fullmatch(r"(\S+[:/])?\w+-v\d+", words[0]):
+            takes = f". Did you mean --env {words[0]}?"
+            return f"unexpected argument {words[0]!r}{takes} See {prog} --help"
         return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
     hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
+    if name == "render":
+        hint = ": use ppobook watch."
     hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)
     return f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help"

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -159,6 +160,10 @@ def _unknown(env_id: str) -> ValueError:
 
 def _cannot_be_made(name: str, settings: dict[str, Any], error: BaseException) -> ValueError:
     missing = isinstance(error, ImportError | gym.error.DependencyNotInstalled)
+    module, colon, rest = name.partition(":")
+    if colon and (module.endswith(".py") or "/" in module):
+        own = f"{Path(module).stem}:{rest}"
+        return ValueError(f"env must name its module, as in {own!r}, and not the module's file, got {name!r}")
     why = "needs a package that is not installed" if missing else "cannot be made"
     given = f" with {settings}" if settings else ""
     return ValueError(f"env {name!r}{given} {why}: {validation.reason(error)}")

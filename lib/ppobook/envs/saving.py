@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium.utils import EzPickle
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
+
+from ppobook.validation import counted
 
 # Where the classes are whose pickles name a module of an earlier version.
 _MOVED = {
@@ -38,6 +41,32 @@ def save_envs(envs: VectorEnv) -> bytes | None:
     except Exception:  # anything an environment's parts raise when pickled
         return None
     return file.getvalue()
+
+
+def episodes_are_cut(envs: VectorEnv, config: Mapping[str, Any]) -> str:
+    """What checkpoints do to a run's environments that cannot be saved, in words; nothing in a short run."""
+    every = config["checkpoint_every"]
+    steps = every * config["num_steps"]
+    if steps * envs.num_envs >= config["total_steps"]:
+        return ""
+    updates = f"{every} updates" if every > 1 else "update"
+    return (
+        f"{_unsaved(envs)} can't be pickled: its episodes are cut every {updates} = "
+        f"{counted(steps, 'step')}, at a checkpoint; checkpoint_every={every} sets it"
+    )
+
+
+def _unsaved(envs: VectorEnv) -> str:
+    """The name of environments that cannot be saved, and the attribute at which pickling fails."""
+    env: Any = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
+    while env is not None and not _forgets(env):
+        for name, x in vars(env).items():
+            try:
+                StatePickler(io.BytesIO()).dump(None if name == "env" else x)
+            except Exception:  # anything it may raise
+                return f"{env_name(envs)} (attribute {name!r} of {type(env).__name__})"
+        env = getattr(env, "env", None)
+    return env_name(envs)
 
 
 def load_envs(envs: VectorEnv, saved: bytes) -> None:
@@ -74,11 +103,16 @@ def env_name(envs: VectorEnv) -> str:
     return spec.id if spec else type(first.unwrapped).__name__
 
 
+def _forgets(obj: Any) -> bool:
+    """Whether the arguments of its constructor would be pickled, and not its state."""
+    return isinstance(obj, EzPickle) and type(obj).__getstate__ is EzPickle.__getstate__
+
+
 class StatePickler(pickle.Pickler):
     """Refuses `EzPickle` objects, which save the arguments of their constructor and not their state."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, EzPickle) and type(obj).__getstate__ is EzPickle.__getstate__:
+        if _forgets(obj):
             raise pickle.PicklingError(f"{type(obj).__name__} would be saved without its state")
         return NotImplemented
 

@@ -52,6 +52,7 @@ def open_task(
             refuse_nowhere("model", str(given.model))
         if origin is None and given.model is not None:
             refuse_unless_model(given.model)
+        _refuse_reward_model(kind, origin.model if origin is not None else given.model)
         raise ValueError("data must be a World, a list of dicts, a JSONL file or a Dataset, got None")
     if isinstance(data, str | Path) and not Path(data).is_file():
         records_of(data)  # says what is wrong, before models are opened
@@ -69,11 +70,17 @@ def open_task(
     return Task(model, tokenizer, data, reward, reference)
 
 
+def _refuse_reward_model(kind: type[Stage], model: Any) -> None:
+    if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
+        name = STAGES.name_of(kind)
+        raise ValueError(f"model must be a language model for {name!r}, got a reward model")
+
+
 def _open_policy(
     kind: type[Stage], given: Task, origin: Run | None, world: World | None, seed: int, how: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     """A copy of the model that is trained, None for a new one, and the tokenizer."""
-    name, tokenizer = STAGES.name_of(kind), _open_tokenizer(given.tokenizer)
+    tokenizer = _open_tokenizer(given.tokenizer)
     if origin is not None:
         if tokenizer is not None:
             refuse_replaced_words(tokenizer, origin.tokenizer)
@@ -87,8 +94,7 @@ def _open_policy(
         model, tokenizer = None, world.tokenizer if tokenizer is None else tokenizer
     else:
         raise _missing_model(kind, how)
-    if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
-        raise ValueError(f"model must be a language model for {name!r}, got a reward model")
+    _refuse_reward_model(kind, model)
     if isinstance(model, RewardModel) and world is not None:
         raise ValueError("data must be pairs of your own where model is a reward model, got a World")
     return model, tokenizer

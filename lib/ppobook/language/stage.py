@@ -35,6 +35,9 @@ from ppobook.run.metrics import validate_loss
 from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
+# Columns of the history that the loop fills, as patterns.
+RESERVED = ("update", "lr", "seconds*")
+
 
 @dataclass
 class Task:
@@ -179,7 +182,7 @@ class Stage(Stateful):
             outputs = forward(mine)
             returned = loss(mine, outputs)
             if not self.validated:
-                validate_loss(f"{type(self).__name__}.loss", returned)
+                validate_loss(f"{type(self).__name__}.loss", returned, (*RESERVED, "tokens", "grad_norm"))
             value, metrics = returned
             (value * (float(weight(mine)) / total)).backward()
             detached = {name: x.detach() for name, x in outputs.items()}

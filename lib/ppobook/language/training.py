@@ -18,7 +18,7 @@ from ppobook.language.registry import STAGES
 from ppobook.language.resuming import data_config, data_of_run, reward_of_run, state_on_device
 from ppobook.language.run import FORMAT, Run, run_of
 from ppobook.language.settings import NEW, WORLD
-from ppobook.language.stage import Stage, Task
+from ppobook.language.stage import RESERVED, Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import new_config, resumed_config
@@ -168,7 +168,7 @@ class _Training(TrainingLoop):
 
     limit = "updates"
     format = FORMAT
-    reserved = ("update", "lr", "seconds*")
+    reserved = RESERVED
 
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
         super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))

@@ -25,15 +25,19 @@ def check_networks(learner: Any, rollout: Any) -> None:
         A network returns no tensor.
     ValueError
         No parameter that requires a gradient gets one; or the same observations give something else a second
-        time, as with dropout.
+        time, as with dropout, or in another batch, as with a mean over it.
     """
     seen, actions = (
         x.transpose(0, 1).flatten(0, 1)[:_STEPS] for x in (rollout.observations, rollout.actions)
     )
     outputs = {
-        "policy": ("log-probabilities", lambda: learner.policy.distribution(seen).logp(actions)),
-        "value": ("values", lambda: learner.value(seen)),
+        "policy": (
+            "log-probabilities",
+            lambda rows: learner.policy.distribution(seen[rows]).logp(actions[rows]),
+        ),
+        "value": ("values", lambda rows: learner.value(seen[rows])),
     }
+    every, half = slice(None), slice((len(seen) + 1) // 2)
     for name, (what, output) in outputs.items():
         network = getattr(learner, name)
         if network is None:
@@ -41,14 +45,19 @@ def check_networks(learner: Any, rollout: Any) -> None:
         whose = f"{type(learner).__name__}.{name}"
         # Dropout would take its numbers from torch's global generator.
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            first, again = output(), output()
-        for x in (first, again):
+            first, again, alone = output(every), output(every), output(half)
+        for x in (first, again, alone):
             if not isinstance(x, Tensor):
                 raise TypeError(f"{whose} must return {what} as a tensor, got {kind_of(x)}")
         if not torch.allclose(first, again, rtol=1e-4, atol=1e-5, equal_nan=True):
             raise ValueError(
                 f"{whose} must be a deterministic function of each observation, got other {what} for the "
                 "same observations a second time. Leave dropout and noise out"
+            )
+        if not torch.allclose(first[half], alone, rtol=1e-3, atol=1e-3, equal_nan=True):
+            raise ValueError(
+                f"{whose} must be a deterministic function of each observation, got other {what} for the "
+                "same observations in another batch. Leave out what depends on the rest of the batch"
             )
         _refuse_without_gradient(whose, network, what, first)
         if isinstance(inner := getattr(network, "network", None), nn.Module):

@@ -133,7 +133,7 @@ class TrainingLoop(abc.ABC):
         return True
 
     def before_checkpoint(self) -> None:  # noqa: B027 - most need nothing
-        """Reset what a checkpoint can't hold, where one is due.
+        """Reset what a checkpoint can't hold, where one is due. Before the first update nothing needs it.
 
         The run that continues does so as well as the one that is resumed there, so the two agree.
         """
@@ -233,9 +233,9 @@ class TrainingLoop(abc.ABC):
 
     def save(self, folder: RunFolder | None, *, due: bool) -> None:
         """Write a checkpoint after the present update."""
-        if due:
-            self.before_checkpoint()
         if folder is not None:
+            if due:
+                self.before_checkpoint()
             try:
                 if not folder.path.exists():
                     folder.path.mkdir(parents=True)
