@@ -103,6 +103,7 @@ class TRPO(ActorCritic):
 
     def improve(self, batch: Batch) -> dict[str, float]:
         """One step of the policy."""
+        validation.instance("batch", batch, Batch)
         s = self.settings
         policy = self.policy.distribution(batch.observations)
         loss = surrogate_loss(policy.logp(batch.actions), batch.old_logp, batch.advantages)
@@ -150,6 +151,7 @@ class TRPO(ActorCritic):
 
     def fit(self, batch: Batch) -> float:
         """Some epochs of the critic; returns the mean of its loss."""
+        validation.instance("batch", batch, Batch)
         critic_step = choose.critic_gradient(self)
         losses = []
         for _ in range(self.settings.value_epochs):
@@ -160,10 +162,12 @@ class TRPO(ActorCritic):
     @fast_form("value_loss")
     def critic_step(self, minibatch: Batch) -> float:
         """One step of Adam on a minibatch; returns the loss."""
+        validation.instance("minibatch", minibatch, Batch)
         loss = value_loss(self.value(minibatch.observations), minibatch.returns)
-        self.value_optimizer.zero_grad()
-        loss.backward()
-        self.value_optimizer.step()
+        if loss.requires_grad:  # not of a frozen critic
+            self.value_optimizer.zero_grad()
+            loss.backward()
+            self.value_optimizer.step()
         return loss.item()
 
     @torch.no_grad()
