@@ -1,7 +1,7 @@
 """Arguments of the wrong kind to methods: as `test_wrong_kinds`, for the public methods of public classes.
 
-`OBJECTS` has an object of each class, `CALLS` a valid call of each of its methods that takes arguments. What is
-in neither is in `EXEMPT` or `UNCALLED`, with a reason.
+`OBJECTS` has an object of each class, `CALLS` a valid call of each of its methods with arguments. What is in
+neither is in `EXEMPT` or `UNCALLED`, with a reason.
 """
 
 import inspect
