@@ -277,7 +277,7 @@ def conjugate_gradient(
     ----------
     Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
     """
-    _callable("matvec", matvec)
+    validation.function("matvec", matvec)
     b = validation.tensor("b", b).detach()
     if b.ndim != 1:
         raise ValueError(f"b must be a vector, got shape {tuple(b.shape)}")
@@ -383,7 +383,7 @@ def line_search(
     backtrack = validation.number("backtrack", backtrack, above=0, high=1)
     if backtrack == 1:
         raise ValueError("backtrack must be below 1, got 1")
-    _callable("gain", gain)
+    validation.function("gain", gain)
 
     for tried in range(1, steps + 1):
         share = backtrack ** (tried - 1)
@@ -400,11 +400,6 @@ def line_search(
         f"with a KL of {kl:.3g}: the gain must be above 0 and the KL at most {max_kl:g}"
     )
     return Found(False, start, steps, 0.0, 0.0, report)
-
-
-def _callable(name: str, x: Any) -> None:
-    if not callable(x):
-        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
 
 
 def _row(tensors: Sequence[Tensor]) -> Tensor:

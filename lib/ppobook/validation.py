@@ -63,6 +63,22 @@ def one_library(**arrays: Any) -> Any:
     return torch
 
 
+def function(name: str, x: Any) -> None:
+    """Check that x can be called."""
+    if not callable(x):
+        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
+
+
+def scalar_loss(name: str, x: Any) -> None:
+    """Check that x is a scalar tensor with a gradient."""
+    if is_tensor(x) and x.ndim == 0 and x.requires_grad:
+        return
+    got = f"a tensor of shape {tuple(x.shape)}" if is_tensor(x) else repr(x)
+    if is_tensor(x) and not x.requires_grad:
+        got += " without a gradient"
+    raise TypeError(f"{name} must be a scalar tensor with a gradient, got {got}")
+
+
 def generator(x: Any) -> None:
     """Check that x is a torch.Generator or None."""
     import torch

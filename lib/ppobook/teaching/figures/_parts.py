@@ -72,8 +72,7 @@ class LossBatch(NamedTuple):
 
     def pull(self, loss: Tensor) -> Tensor:
         """The gradient of a loss by all weights of the trunk, as one vector. The graph is kept."""
-        if not (isinstance(loss, Tensor) and loss.ndim == 0 and loss.requires_grad):
-            raise TypeError(f"loss must be a scalar tensor with a gradient, got {validation.kind_of(loss)}")
+        validation.scalar_loss("loss", loss)
         weights = list(self.value.network.trunk.parameters())
         return torch.cat([part.flatten() for part in torch.autograd.grad(loss, weights, retain_graph=True)])
 
