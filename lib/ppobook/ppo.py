@@ -223,7 +223,7 @@ class PPO(ActorCritic):
                     f"measured again after the update, got {given:.4g}: give another number another name"
                 )
         if k3(minibatch.old_logp, policy.logp(minibatch.actions)).mean() > 1e-6:
-            return  # after a step; before one, every estimate of the KL divergence is 0
+            return  # after a step of a subclass's own; before one, every estimate of the KL divergence is 0
         for name in ("approx_kl", "kl") if self.settings.objective != "clip" else ("approx_kl",):
             if name in diagnostics and abs(given := float(diagnostics[name])) > 1e-2:
                 raise ValueError(
