@@ -164,7 +164,9 @@ class World:
     def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
         """Prompts as tokens and their mask, [B, 4]; default: all prompts of the world."""
         given = self.prompts if prompts is None else prompts
-        texts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+        texts: list[Any] = (
+            list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+        )
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"prompts must be a list of texts, got {prompts!r}")
         if not texts:
