@@ -16,6 +16,7 @@ from ppobook.envs import make_env
 from ppobook.fast import choose
 from ppobook.fast.closed_form import PPOStep
 from ppobook.objectives import policy_gradient_loss
+from ppobook.policies import Categorical
 from ppobook.ppo import PPO
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Collector
@@ -404,6 +405,13 @@ def test_networks_in_bfloat16_are_trained(fast):
     run = train(Narrow, env="CartPole-v1", total_steps=64, progress=False, fast=fast, **SMALL)
     assert {x.dtype for x in run.policy.parameters()} == {torch.bfloat16}
     assert np.isfinite(run.history["value_loss"]).all()
+
+
+def test_what_the_loss_returns_is_compared_with_the_policy_once(monkeypatch):
+    rows, entropy = [], Categorical.entropy
+    monkeypatch.setattr(Categorical, "entropy", lambda self: rows.append(len(self.logits)) or entropy(self))
+    train(PPO, env="CartPole-v1", total_steps=64, progress=False, fast=False, **SMALL)
+    assert rows == [16] * 9 + [64]  # two epochs of four minibatches, one comparison; after the update
 
 
 def test_a_loss_need_not_return_a_kl():

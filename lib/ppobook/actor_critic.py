@@ -8,6 +8,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
+from ppobook import validation
 from ppobook.batches import Batch, Shuffle
 from ppobook.divergences import k3
 from ppobook.episodes import critic_values
@@ -134,11 +135,13 @@ class ActorCritic(Learner):
     @torch.no_grad()
     def after_update(self, batch: Batch) -> dict[str, float]:
         """Entropy of the new policy, and the k3 estimate of KL(old, new), on the whole batch."""
+        validation.instance("batch", batch, Batch)
         new = self.policy.distribution(batch.observations)
         kl = k3(batch.old_logp, new.logp(batch.actions))
         return {"entropy": new.entropy().mean().item(), "approx_kl": kl.mean().item()}
 
     def update_normalizer(self, rollout: Rollout) -> None:
         """Add a rollout's observations to the running mean and variance, for the next rollout on."""
+        validation.instance("rollout", rollout, Rollout)
         if self.settings.normalize_observations:
             self.policy.normalizer.update(rollout.observations)

@@ -64,7 +64,7 @@ class AdaptiveKLCoefficient:
         """
         if self.target is None:
             return
-        if not isinstance(kl, numbers.Real) or math.isnan(kl):
+        if not isinstance(kl, numbers.Real) or isinstance(kl, bool) or math.isnan(kl):
             raise validation.NotFiniteError(f"kl must be a number, got {kl!r}")
         kl, samples = validation.as_float(kl), validation.count("samples", samples)
         if self.rule == "proportional":

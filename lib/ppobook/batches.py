@@ -44,6 +44,7 @@ class Batch:
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
         """Every step once, in `count` parts of a random order that differ in size by at most one."""
         count = validation.count("count", count, high=len(self))
+        validation.instance("shuffle", shuffle, Shuffle)
         if count == 1:  # the order makes no difference
             yield self[:]
             return
@@ -65,7 +66,7 @@ class Shuffle:
 
     def order(self, n: int) -> Tensor:
         """A random permutation of 0 … n − 1."""
-        return torch.randperm(n, generator=self.generator)
+        return torch.randperm(validation.count("n", n), generator=self.generator)
 
     def state_dict(self) -> dict[str, Any]:
         return {"generator": self.generator.get_state()}

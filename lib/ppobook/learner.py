@@ -133,6 +133,7 @@ class Learner(Stateful):
 
     def collect(self, collector: Collector) -> Rollout:
         """The batch of one update."""
+        validation.instance("collector", collector, Collector)
         return collector.collect(self.settings.num_steps)
 
     def used(self, rollout: Rollout) -> Tensor | None:

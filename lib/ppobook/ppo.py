@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from ppobook import validation
 from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
@@ -74,6 +75,8 @@ class PPO(ActorCritic):
 
     settings: PPOSettings
     _old_policy: Any = None
+    # Whether the numbers returned by `loss` have been compared: with the first minibatch of the run.
+    _compared = False
 
     def __init__(
         self, observation_space: gym.Space, action_space: gym.Space, settings: PPOSettings, **kwargs: Any
@@ -146,6 +149,7 @@ class PPO(ActorCritic):
     @fast_form("ppo_clip")
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """What a gradient step on this minibatch minimizes, and diagnostics for the history."""
+        validation.instance("batch", batch, Batch)
         policy, values = together(self.policy, self.value, batch.observations)
         penalty = {}
         if self.settings.objective != "clip":
@@ -200,7 +204,8 @@ class PPO(ActorCritic):
         penalty = self.settings.objective != "clip"
         validate_loss(by, returned, (*RESERVED, *_OF_THE_UPDATE, *(["kl_coef"] if penalty else [])))
         # Not after a resume: a policy may count its calls.
-        if self.progress == 0 and not {"entropy", "approx_kl", "kl"}.isdisjoint(returned[1]):
+        if self.progress == 0 and not self._compared:
+            self._compared = True
             self._refuse_other_numbers(by, minibatch, returned[1])
         if self.settings.max_kl is not None:
             self.approx_kl(returned[1])
@@ -218,7 +223,7 @@ class PPO(ActorCritic):
                     f"measured again after the update, got {given:.4g}: give another number another name"
                 )
         if k3(minibatch.old_logp, policy.logp(minibatch.actions)).mean() > 1e-6:
-            return  # after a step; before one, every estimate of the KL divergence is 0
+            return  # after a step of a subclass's own; before one, every estimate of the KL divergence is 0
         for name in ("approx_kl", "kl") if self.settings.objective != "clip" else ("approx_kl",):
             if name in diagnostics and abs(given := float(diagnostics[name])) > 1e-2:
                 raise ValueError(

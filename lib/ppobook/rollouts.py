@@ -272,6 +272,9 @@ class Collector:
         episodes : list of Episode
             Those that ended in this step.
         """
+        validation.instance("actions", actions, Tensor)
+        expected = (self.envs.num_envs, *actions.shape[1:])
+        validation.shape("actions", actions, expected, "one action an environment")
         first = self._steps
         result = self._step(_to_numpy(self.policy.in_bounds(actions)))
         observations, rewards, terminated, truncated, episodes = result

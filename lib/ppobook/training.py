@@ -29,7 +29,7 @@ from ppobook.rollouts import Collector, Rollout, refuse_unless_it_fits
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
-from ppobook.run.first_update import Unstepped, check_networks
+from ppobook.run.first_update import Untrained, check_networks
 from ppobook.run.folder import RunFolder, checkpoints, update_of
 from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop
@@ -410,10 +410,9 @@ class _Training(TrainingLoop):
         rollout = learner.collect(self.collector)
         between = time.perf_counter()
         self.rewards = rollout.rewards
-        unstepped = None
+        untrained = None
         if self.update == 0:  # not after a resume: a policy of one's own may count its calls
-            check_networks(learner, rollout)
-            unstepped = Unstepped(learner, networks)
+            untrained = Untrained(learner, networks, check_networks(learner, rollout))
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
             metrics = self.metrics(f"{type(learner).__name__}.update", learner.update(rollout))
         for name, network in networks.items():
@@ -423,8 +422,8 @@ class _Training(TrainingLoop):
                     f"self.{name}. Use load_state_dict"
                 )
         check_update(learner, before)
-        if unstepped is not None:
-            unstepped.tell()
+        if untrained is not None:
+            untrained.tell()
         used = learner.used(rollout)
         if not {"entropy", "approx_kl"} <= metrics.keys():
             metrics = _after_update(learner.policy, rollout, used) | metrics

@@ -103,6 +103,7 @@ class TRPO(ActorCritic):
 
     def improve(self, batch: Batch) -> dict[str, float]:
         """One step of the policy."""
+        validation.instance("batch", batch, Batch)
         s = self.settings
         policy = self.policy.distribution(batch.observations)
         loss = surrogate_loss(policy.logp(batch.actions), batch.old_logp, batch.advantages)
@@ -150,6 +151,7 @@ class TRPO(ActorCritic):
 
     def fit(self, batch: Batch) -> float:
         """Some epochs of the critic; returns the mean of its loss."""
+        validation.instance("batch", batch, Batch)
         critic_step = choose.critic_gradient(self)
         losses = []
         for _ in range(self.settings.value_epochs):
@@ -160,10 +162,12 @@ class TRPO(ActorCritic):
     @fast_form("value_loss")
     def critic_step(self, minibatch: Batch) -> float:
         """One step of Adam on a minibatch; returns the loss."""
+        validation.instance("minibatch", minibatch, Batch)
         loss = value_loss(self.value(minibatch.observations), minibatch.returns)
-        self.value_optimizer.zero_grad()
-        loss.backward()
-        self.value_optimizer.step()
+        if loss.requires_grad:  # not of a frozen critic
+            self.value_optimizer.zero_grad()
+            loss.backward()
+            self.value_optimizer.step()
         return loss.item()
 
     @torch.no_grad()
@@ -273,7 +277,7 @@ def conjugate_gradient(
     ----------
     Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
     """
-    _callable("matvec", matvec)
+    validation.function("matvec", matvec)
     b = validation.tensor("b", b).detach()
     if b.ndim != 1:
         raise ValueError(f"b must be a vector, got shape {tuple(b.shape)}")
@@ -379,7 +383,7 @@ def line_search(
     backtrack = validation.number("backtrack", backtrack, above=0, high=1)
     if backtrack == 1:
         raise ValueError("backtrack must be below 1, got 1")
-    _callable("gain", gain)
+    validation.function("gain", gain)
 
     for tried in range(1, steps + 1):
         share = backtrack ** (tried - 1)
@@ -396,11 +400,6 @@ def line_search(
         f"with a KL of {kl:.3g}: the gain must be above 0 and the KL at most {max_kl:g}"
     )
     return Found(False, start, steps, 0.0, 0.0, report)
-
-
-def _callable(name: str, x: Any) -> None:
-    if not callable(x):
-        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
 
 
 def _row(tensors: Sequence[Tensor]) -> Tensor:

@@ -63,6 +63,30 @@ def one_library(**arrays: Any) -> Any:
     return torch
 
 
+def function(name: str, x: Any) -> None:
+    """Check that x can be called."""
+    if not callable(x):
+        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
+
+
+def scalar_loss(name: str, x: Any) -> None:
+    """Check that x is a scalar tensor with a gradient."""
+    if is_tensor(x) and x.ndim == 0 and x.requires_grad:
+        return
+    got = f"a tensor of shape {tuple(x.shape)}" if is_tensor(x) else repr(x)
+    if is_tensor(x) and not x.requires_grad:
+        got += " without a gradient"
+    raise TypeError(f"{name} must be a scalar tensor with a gradient, got {got}")
+
+
+def generator(x: Any) -> None:
+    """Check that x is a torch.Generator or None."""
+    import torch
+
+    if not isinstance(x, torch.Generator | None):
+        raise TypeError(f"generator must be a torch.Generator or None, got {x!r}")
+
+
 def present(**arrays: Any) -> None:
     """Raise if one of the arrays is None."""
     for name, x in arrays.items():
@@ -171,6 +195,14 @@ def last_axis(name: str, x: Any, what: str) -> None:
     """Check that x is not a scalar; `what` says what its last axis is: "time"."""
     if x.ndim == 0:
         raise ValueError(f"{name} must be an array whose last axis is {what}, got a single number")
+
+
+def entries(name: str, x: Any, count: int, why: str = "") -> None:
+    """Check that x is a tensor with a last axis of so many entries; `why` may add ", the sum of nvec"."""
+    if not is_tensor(x):
+        raise TypeError(f"{name} must be a torch tensor, got {kind_of(x)}")
+    if x.ndim == 0 or x.shape[-1] != count:
+        raise ValueError(f"{name} must have a last axis of {count} entries{why}, got shape {tuple(x.shape)}")
 
 
 def not_empty(name: str, x: Any) -> None:

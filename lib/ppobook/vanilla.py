@@ -23,6 +23,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
+from ppobook import validation
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.episodes import collect_episodes, critic_values, episode_starts, mean, whole_episodes
 from ppobook.learner import Learner, gradient_step
@@ -79,6 +80,7 @@ class Vanilla(Learner):
 
     def weigh(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
         """What followed each action, what was expected, and the weight Ψ of its score; each [N, T]."""
+        validation.instance("rollout", rollout, Rollout)
         s, used = self.settings, self.used(rollout)
         rewards, terminated, truncated = rollout.rewards, rollout.terminated, rollout.truncated
         if self.value is not None:
@@ -98,6 +100,7 @@ class Vanilla(Learner):
         return followed, expected, psi
 
     def update(self, rollout: Rollout) -> dict[str, float]:
+        validation.instance("rollout", rollout, Rollout)
         s, used = self.settings, self.used(rollout)
         observations, actions = rollout.observations, rollout.actions
         followed, expected, psi = self.weigh(rollout)
@@ -116,7 +119,8 @@ class Vanilla(Learner):
             for _ in range(s.value_epochs):
                 loss = value_loss(self.value(observations), followed)
                 losses.append(loss.item())
-                gradient_step(self.value_optimizer, loss)
+                if loss.requires_grad:  # not of a frozen critic
+                    gradient_step(self.value_optimizer, loss)
             metrics["value_loss"] = fmean(losses)
             metrics["explained_variance"] = float(explained_variance(expected, followed))
         return metrics

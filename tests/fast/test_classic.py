@@ -184,7 +184,7 @@ def test_seeds():
                 f"actions must be integers in 0, …, {n - 1}, one per environment, got",
             )
             for env_id, n in (("CartPole-v1", 2), ("Acrobot-v1", 3))
-            for wrong in ([0, n], [-1, 0], [0.5, 0])
+            for wrong in ([0, n], [-1, 0], [0.5, 0], [1], [0, 0, 0])
         ),
         (
             lambda: make_env("Pendulum-v1", 2).step(np.zeros((3, 1))),

@@ -166,13 +166,13 @@ class CheckTests:
         planted = {mistake for table in self.wrong.values() for mistake in table}
         common = set(checks.messages(checks.COMMON)["common"])
         for file in self.files():
-            told = checks.messages(file.with_suffix(".toml"))
+            messages = checks.messages(file.with_suffix(".toml"))
             called, mentioned = _named(file)
             assert called <= planted
-            for name, rows in told.items():
+            for name, rows in messages.items():
                 assert set(rows) <= mentioned, "in the data, and no check says it"
                 assert set(rows) <= (planted if name == "shared" else set(self.wrong[name])), name
-            assert called <= common.union(*told.values()), "no message in the data"
+            assert called <= common.union(*messages.values()), "no message in the data"
 
     def test_a_message_is_one_sentence_or_two(self) -> None:
         for file in self.files():

@@ -185,8 +185,8 @@ def test_looking_at_what_is_held_out_changes_nothing():
 )
 def test_what_does_not_happen_in_so_few_updates_is_said(given, said, capsys):
     train("sft", data=WORLD, updates=2, examples=30, **QUICK, **given)
-    told = [line for line in capsys.readouterr().err.splitlines() if "more than updates" in line]
-    assert told == [said] * bool(said)
+    notes = [line for line in capsys.readouterr().err.splitlines() if "more than updates" in line]
+    assert notes == [said] * bool(said)
 
 
 def test_of_your_own_data_at_most_a_tenth_is_held_out():

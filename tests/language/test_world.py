@@ -543,7 +543,7 @@ def test_bad_input_of_corpus_and_texts():
         WORLD.corpus(3, seed=-3)
     with pytest.raises(TypeError, match="prompts must be a list of texts, got 'tell fox barn :'"):
         WORLD.prompt_tokens(ASKED)
-    with pytest.raises(ValueError, match="rows"):
+    with pytest.raises(ValueError, match="prompts must have at least one text, got none"):
         WORLD.prompt_tokens([])
     with pytest.raises(
         ValueError, match="completion must have at least one word, or <eos>, got an empty text"

@@ -105,13 +105,30 @@ def test_a_critic_of_ones_own_returns_a_tensor():
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_networks_may_be_frozen_or_partly_unused(fast, capfd):
-    frozen = ValueFunction(4, network=Net(4, 1, **DETACHED)).requires_grad_(False)
+@pytest.mark.parametrize("kind", [PPO, TRPO, Vanilla])
+def test_what_no_gradient_reaches_is_said_once(kind, fast, capfd):
+    value = ValueFunction(4, network=Net(4, 1, **DETACHED)).requires_grad_(False)
     policy = CategoricalPolicy(4, 2, network=Net(4, 2))
-    policy.unused = nn.Linear(1, 1)
+    policy.unused, policy.frozen = nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)
     before = torch.get_rng_state()
-    train(learner(PPO, policy, frozen), **SMALL, fast=fast)
+    train(learner(kind, policy, value), **SMALL, fast=fast)
     assert torch.equal(torch.get_rng_state(), before)
+    said = r"policy\.unused\.weight and 1 more are not trained: without a gradient in the first update\. .*\n"
+    assert re.fullmatch(said, capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_layer_that_only_the_loss_uses_is_trained(fast, capfd):
+    policy = CategoricalPolicy(4, 2, network=Net(4, 2))
+    policy.auxiliary = nn.Linear(4, 1)
+
+    def loss(self, batch):
+        value, diagnostics = PPO.loss(self, batch)
+        return value + self.policy.auxiliary(batch.observations).square().mean(), diagnostics
+
+    mine = learner(PPO, policy)
+    mine.loss = loss
+    train(mine, **SMALL, fast=fast)
     assert capfd.readouterr().err == ""
 
 
@@ -217,6 +234,7 @@ def test_what_no_optimizer_steps_is_said_once(kind, fast, capfd):
 def test_of_what_is_trained_otherwise_nothing_is_said(fast, capfd):
     for kind in (PPO, TRPO, Vanilla):
         train(kind, **SMALL, fast=fast)
+    train("ppo", **SMALL, fast=fast, shared_trunk=True)
 
     def update(self, rollout):
         with torch.no_grad():

@@ -44,6 +44,8 @@ class SameStepVectorEnv(SyncVectorEnv):
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step in each environment: observations, rewards, terminated, truncated, infos."""
+        if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
+            raise ValueError(f"actions must be {self.num_envs}, one an environment, got {actions!r}")
         space = self.single_observation_space
         observations = np.empty((self.num_envs, *(space.shape or ())), dtype=space.dtype)
         rewards = np.empty(self.num_envs)

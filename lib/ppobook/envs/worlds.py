@@ -167,7 +167,7 @@ class TabularEnv(gym.Env):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
         """Draw the next state; terminated when that is a terminal one."""
-        if action not in self.action_space:
+        if isinstance(action, bool) or action not in self.action_space:
             raise ValueError(f"action must be an integer in [0, {self.mdp.n_actions - 1}], got {action!r}")
         before = self._state
         self._state = int(np.searchsorted(self._next[before, action], self.np_random.random(), side="right"))

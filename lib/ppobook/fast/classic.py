@@ -187,7 +187,9 @@ class CartPole(ClassicVectorEnv):
         positions, speeds = self._state[0::2], self._state[1::2]
         theta, spin = self._state[2], self._state[3]
         sin, cos = np.sin(theta), np.cos(theta)
-        push = (_chosen(self._forces, actions) + pole * half_length * (spin * spin) * sin) / mass
+        push = (
+            _chosen(self._forces, actions, self.num_envs) + pole * half_length * (spin * spin) * sin
+        ) / mass
         turn = (gravity * sin - cos * push) / (half_length * (4 / 3 - pole * (cos * cos) / mass))
         positions += tau * speeds
         speeds[0] += tau * (push - pole * half_length * turn * cos / mass)
@@ -224,7 +226,7 @@ class Acrobot(ClassicVectorEnv):
         return seen
 
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        torque, state, dt = _chosen(self._torques, actions), self._state, 0.2
+        torque, state, dt = _chosen(self._torques, actions, self.num_envs), self._state, 0.2
         k1 = self._slope(state, torque)
         k2 = self._slope(state + dt / 2 * k1, torque)
         k3 = self._slope(state + dt / 2 * k2, torque)
@@ -313,9 +315,11 @@ def classic_vector(env: gym.Env, num_envs: int) -> ClassicVectorEnv | None:
     return None if form is None else form(env, num_envs, spec.max_episode_steps)
 
 
-def _chosen(table: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """The entries of a table with the actions as indices."""
+def _chosen(table: np.ndarray, actions: np.ndarray, num_envs: int) -> np.ndarray:
+    """The entries of a table with the actions, one per environment, as indices."""
     try:
+        if actions.shape != (num_envs,):
+            raise ValueError
         return actions.choose(table)  # unlike table[actions], raises for -1
     except (ValueError, TypeError):
         raise ValueError(

@@ -48,7 +48,6 @@ from ppobook.run.machine import float32_on_cpu
 # ---------------------------------------------------------------------------------------------- opening
 
 
-@float32_on_cpu()
 def open_pretrained(
     model: Any,
     tokenizer: Any = None,
@@ -86,20 +85,35 @@ def open_pretrained(
         has no cache; a tokenizer without end-of-sequence, or with more tokens than the model; transformers or
         peft is not installed.
     """
-    refuse_unless_model(model)
+    return opened(model, tokenizer, dtype, lora, seed)
+
+
+@float32_on_cpu()
+def opened(
+    model: Any,
+    tokenizer: Any,
+    dtype: str | None = None,
+    lora: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    *,
+    besides: str = "",
+) -> tuple[Any, Any]:
+    """`open_pretrained`, whose error about what is no model says what else a model may be: `besides`."""
+    refuse_unless_model(model, besides)
     if isinstance(model, nn.Module) and tokenizer is None:
         raise ValueError("tokenizer must be passed with a model in memory, got None")
     lora = None if lora is None else lora_settings(lora)
     if isinstance(getattr(model, "body", model), Pretrained):
-        opened: Any = copy.deepcopy(model)
-        body = getattr(opened, "body", opened)
+        copied: Any = copy.deepcopy(model)
+        body = getattr(copied, "body", copied)
         dtype = body.dtype if dtype is None else dtype_name(dtype)
         tokenizer = open_tokenizer(tokenizer)
         _check_vocabulary(tokenizer, body.vocab_size)
     else:
         dtype = _dtype_of(model) if dtype is None else dtype_name(dtype)
         weights = weights_dtype(dtype, lora)
-        net = _net_copied(model, weights) if isinstance(model, nn.Module) else _net_read(model, weights)
+        in_memory = isinstance(model, nn.Module)
+        net = _net_copied(model, weights) if in_memory else _net_read(model, weights, besides)
         try:
             tokenizer = open_tokenizer(model if tokenizer is None else tokenizer)
         except ValueError as error:
@@ -109,15 +123,15 @@ def open_pretrained(
                 f"tokenizer must be given with {str(model)!r}, which has none ({error})"
             ) from None
         _check_vocabulary(tokenizer, net.get_input_embeddings().weight.shape[0])
-        opened = _adapted(net.eval(), tokenizer)
-        body = getattr(opened, "body", opened)
+        copied = _adapted(net.eval(), tokenizer)
+        body = getattr(copied, "body", copied)
     body.dtype = dtype
     if lora is not None:
         body.add_lora(lora, seed)
-    return opened, tokenizer
+    return copied, tokenizer
 
 
-def refuse_unless_model(model: Any) -> None:
+def refuse_unless_model(model: Any, besides: str = "") -> None:
     """Raise TypeError for what `open_pretrained` can't open."""
     if isinstance(model, str | Path) or isinstance(getattr(model, "body", model), Pretrained):
         return
@@ -126,7 +140,7 @@ def refuse_unless_model(model: Any) -> None:
     if not (theirs and isinstance(model, library().PreTrainedModel)):
         merge = ". Call its merge_and_unload() first" if hasattr(model, "merge_and_unload") else ""
         hint = merge or validation.other_half(model, "ppobook.language")
-        raise _not_a_model(type(model).__name__ + hint)
+        raise _not_a_model(type(model).__name__ + hint, TypeError, besides)
 
 
 def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
@@ -154,9 +168,10 @@ def open_reward_model(model: Any, tokenizer: Tokenizer) -> RewardModel:
     return reward_model
 
 
-def _not_a_model(found: str, kind: type[Exception] = TypeError) -> Exception:
+def _not_a_model(found: str, kind: type[Exception], besides: str) -> Exception:
     return kind(
-        f"model must be a model of transformers, the folder of one, or its name on the hub, got {found}"
+        f"model must be {besides}a model of transformers, the folder of one, or its name on the hub, "
+        f"got {found}"
     )
 
 
@@ -172,23 +187,25 @@ def _check_vocabulary(tokenizer: Tokenizer, words: int) -> None:
         )
 
 
-def _net_read(model: str | Path, weights: torch.dtype) -> Any:
+def _net_read(model: str | Path, weights: torch.dtype, besides: str) -> Any:
     """The model of transformers in a folder, or with this name on the hub."""
     transformers, path, got = library(), Path(model), repr(str(model))
     if path.is_file():
-        raise _not_a_model(f"{got}, a file: pass its folder, {str(path.parent)!r}", ValueError)
+        raise _not_a_model(f"{got}, a file: pass its folder, {str(path.parent)!r}", ValueError, besides)
     if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-        raise _not_a_model(f"{got}, an adapter: merge it into its model by merge_and_unload()", ValueError)
+        raise _not_a_model(
+            f"{got}, an adapter: merge it into its model by merge_and_unload()", ValueError, besides
+        )
     try:
         how: dict[str, Any] = {"local_files_only": not Path(model).exists() and only_stored(str(model))}
     except LookupError as error:
-        raise _not_a_model(str(error), ValueError) from None
+        raise _not_a_model(str(error), ValueError, besides) from None
 
     def read(auto: str, **more: Any) -> Any:
         try:
             return getattr(transformers, auto).from_pretrained(model, trust_remote_code=False, **how, **more)
         except Exception as error:  # of many types
-            raise _not_a_model(f"{str(model)!r} ({validation.reason(error)})", ValueError) from None
+            raise _not_a_model(f"{str(model)!r} ({validation.reason(error)})", ValueError, besides) from None
 
     config = read("AutoConfig")
     _check_causal(config)

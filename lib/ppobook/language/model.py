@@ -215,6 +215,7 @@ class Decoder(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Next-token logits, [..., width] to [..., V]."""
+        validation.entries("hidden", hidden, self.width)
         return F.linear(hidden, self.wte.weight)
 
     def embed(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:

@@ -24,6 +24,9 @@ from ppobook.run.machine import stream
 from ppobook.run.spellings import did_you_mean
 from ppobook.run.weights import weights_are_finite
 
+# What a model may be besides one of transformers.
+_BESIDES = "a run, its folder, a Decoder, "
+
 
 def open_task(
     kind: type[Stage], given: Task, device: str, seed: int = 0, how: Mapping[str, Any] | None = None
@@ -233,8 +236,7 @@ def open_model(
     # Imported late: transformers is an optional dependency and takes a second to import.
     from ppobook.language import hf
 
-    with _naming_runs():
-        return hf.open_pretrained(model, tokenizer, seed=stream(seed, "adapters"), **how or {})
+    return hf.opened(model, tokenizer, seed=stream(seed, "adapters"), besides=_BESIDES, **how or {})
 
 
 def refuse_unless_model(model: Any) -> None:
@@ -242,20 +244,7 @@ def refuse_unless_model(model: Any) -> None:
     if not isinstance(getattr(model, "body", model), Decoder):
         from ppobook.language import hf
 
-        with _naming_runs():
-            hf.refuse_unless_model(model)
-
-
-@contextlib.contextmanager
-def _naming_runs() -> Iterator[None]:
-    """Let the error about what is no model of transformers say what else a model may be."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        if not (message := str(error)).startswith(theirs := "model must be a model"):
-            raise
-        ours = "model must be a run, its folder, a Decoder, a model"
-        raise type(error)(ours + message.removeprefix(theirs)) from None
+        hf.refuse_unless_model(model, _BESIDES)
 
 
 @contextlib.contextmanager

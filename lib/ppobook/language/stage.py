@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.data import Batches
@@ -173,6 +174,9 @@ class Stage(Stateful):
         ValueError
             The loss is of numbers that are not finite.
         """
+        validation.instance("rows", rows, Tensor)
+        for name, x in {"select": select, "forward": forward, "loss": loss, "weight": weight}.items():
+            validation.function(name, x)
         self.optimizer.zero_grad()
         whole = select(rows)
         total = float(weight(whole))
@@ -221,6 +225,10 @@ class Stage(Stateful):
         together : int
             Groups of this many rows stay in one process.
         """
+        validation.function("function", function)
+        n, together = validation.count("n", n, low=0), validation.count("together", together)
+        if at_once is not None:
+            at_once = validation.count("at_once", at_once)
         mine = parallel.share(n, together).to(self.device)
         size = at_once or self.settings.micro_batch_size or n
         return parallel.gather(
@@ -232,6 +240,8 @@ class Stage(Stateful):
 
         Entries beyond the width of a part are 0.
         """
+        validation.function("function", function)
+        validation.instance("completions", completions, Completions)
 
         @torch.no_grad()
         def one(rows: Tensor) -> Tensor:
@@ -244,6 +254,7 @@ class Stage(Stateful):
 
     def micro_batch(self, most: int) -> int:
         """Rows that go through a model at once, without a gradient: at most `most`."""
+        most = validation.count("most", most)
         return min(most, self.settings.micro_batch_size or most)
 
     def gradient_step(self, loss: Tensor) -> float:
@@ -251,6 +262,7 @@ class Stage(Stateful):
 
         All processes must have the same loss; with `learn` each has a part of it.
         """
+        validation.scalar_loss("loss", loss)
         self.optimizer.zero_grad()
         loss.backward()
         return self.optimizer_step()
@@ -269,6 +281,7 @@ class Stage(Stateful):
     def set_lr(self, number: int) -> float:
         """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
         lr, warmup = self.settings.lr, self.settings.warmup
+        number = validation.count("number", number, low=0)
         scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)), "warmup=0")
         return float(self.optimizer.param_groups[0]["lr"])
 

@@ -22,7 +22,7 @@ from ppobook.language.stage import RESERVED, Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import new_config, resumed_config
-from ppobook.run.first_update import Unstepped
+from ppobook.run.first_update import Untrained
 from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
@@ -273,7 +273,7 @@ class _Training(TrainingLoop):
         begin = time.perf_counter()
         before = attributes(self.stage)
         networks = {name: x for name, x in self.stage.modules().items() if name in ("model", "critic")}
-        unstepped = Unstepped(self.stage, networks) if self.update == 0 else None
+        untrained = Untrained(self.stage, networks) if self.update == 0 else None
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         self.stage.validated = True
@@ -283,8 +283,8 @@ class _Training(TrainingLoop):
                 "self.model. Use load_state_dict"
             )
         check_update(self.stage, before)
-        if unstepped is not None:
-            unstepped.tell()
+        if untrained is not None:
+            untrained.tell()
         tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {

@@ -163,9 +163,14 @@ class World:
 
     def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
         """Prompts as tokens and their mask, [B, 4]; default: all prompts of the world."""
-        if isinstance(prompts, str) or not isinstance(prompts, Iterable | None):
+        given = self.prompts if prompts is None else prompts
+        texts: list[Any] = (
+            list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
+        )
+        if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"prompts must be a list of texts, got {prompts!r}")
-        texts = self.prompts if prompts is None else list(prompts)
+        if not texts:
+            raise ValueError("prompts must have at least one text, got none")
         return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
 
     def corpus(self, n: int, seed: int = 0) -> list[dict[str, str]]:

@@ -90,6 +90,7 @@ class Categorical(Distribution):
 
     @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
+        _check_noise(noise, self.logits)
         # Gumbel-max trick: argmax(logits + Gumbel noise) is a with probability softmax(logits)_a.
         return (self.logits + noise).argmax(dim=-1)
 
@@ -109,14 +110,9 @@ class MultiCategorical(Distribution):
     """
 
     def __init__(self, logits: Tensor, nvec: Sequence[int]) -> None:
-        validation.instance("logits", logits, Tensor)
-        self.logits = logits
         self.nvec = validation.counts("nvec", nvec)
-        if logits.ndim == 0 or logits.shape[-1] != sum(self.nvec):
-            raise ValueError(
-                f"logits must have a last axis of {sum(self.nvec)} entries, the sum of nvec, "
-                f"got shape {tuple(logits.shape)}"
-            )
+        validation.entries("logits", logits, sum(self.nvec), ", the sum of nvec")
+        self.logits = logits
         self.parts = [Categorical(part) for part in logits.split(self.nvec, dim=-1)]
 
     def logp(self, actions: Tensor) -> Tensor:
@@ -137,6 +133,7 @@ class MultiCategorical(Distribution):
         return _gumbel(self.logits.shape, generator, self.logits)
 
     def act(self, noise: Tensor) -> Tensor:
+        _check_noise(noise, self.logits)
         noises = noise.split(self.nvec, dim=-1)
         return torch.stack([part.act(z) for part, z in zip(self.parts, noises, strict=True)], dim=-1)
 
@@ -165,7 +162,11 @@ class Gaussian(Distribution):
 
     def logp(self, actions: Tensor) -> Tensor:
         validation.instance("actions", actions, Tensor)
-        z = (actions - self.mean) / self.std
+        try:
+            z = (actions - self.mean) / self.std
+        except RuntimeError:
+            validation.shape("actions", actions, self.mean.shape, "the shape of the mean")
+            raise
         return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
     def entropy(self) -> Tensor:
@@ -183,6 +184,7 @@ class Gaussian(Distribution):
 
     @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
+        _check_noise(noise, self.mean)
         return self.mean + self.std * noise
 
     def mode(self) -> Tensor:
@@ -209,15 +211,24 @@ def _pick(logp: Tensor, actions: Tensor) -> Tensor:
         ) from None
 
 
+def _check_noise(noise: Tensor, like: Tensor) -> None:
+    validation.instance("noise", noise, Tensor)
+    validation.shape("noise", noise, like.shape, "one entry for each of the distribution's")
+
+
 def _gumbel(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
     """Standard Gumbel noise, −log(−log u)."""
-    # In float64 for the tails. And on the CPU torch draws these one by one, so noise for T steps at once is
-    # the noise that T single steps would draw.
-    u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
-    return u.log_().neg_().log_().neg_().to(like.dtype)
+    return _uniform(shape, generator, like).log_().neg_().log_().neg_().to(like.dtype)
 
 
 def _normal(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
     """Standard normal noise by the inverse distribution function, in the order in which `_gumbel` draws."""
-    u = torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)
+    u = _uniform(shape, generator, like)
     return torch.special.ndtri(u.clamp_(min=2.0**-54)).to(like.dtype)
+
+
+def _uniform(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
+    validation.generator(generator)
+    # In float64 for the tails. And on the CPU torch draws these one by one, so noise for T steps at once is
+    # the noise that T single steps would draw.
+    return torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)

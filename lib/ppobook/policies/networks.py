@@ -99,6 +99,7 @@ class SharedTrunk(nn.Module):
 
     def shares(self, network: MLP) -> bool:
         """Whether the shared layers are those of this network."""
+        validation.instance("network", network, MLP)
         return all(a is b for a, b in zip(self.trunk, network.layers, strict=False))
 
 
@@ -106,6 +107,7 @@ def orthogonal_linear(
     n_in: int, n_out: int, gain: float, generator: torch.Generator | None = None
 ) -> nn.Linear:
     """A linear layer whose weight has orthogonal rows (or columns) of length `gain`, and bias 0."""
+    validation.generator(generator)
     # nn.Linear would initialize its weights from the global generator first.
     n_in, n_out = validation.count("n_in", n_in), validation.count("n_out", n_out)
     gain = validation.number("gain", gain)
@@ -125,10 +127,7 @@ def generator_from(seed: int | torch.Generator) -> torch.Generator:
 def as_vectors(observations: Any, obs_dim: int, like: Any) -> Tensor:
     """Observations [..., obs_dim] as a tensor of the dtype and device of `like`."""
     x = validation.to_tensor("observations", observations, dtype=like.dtype, device=like.device)
-    if x.ndim == 0 or x.shape[-1] != obs_dim:
-        raise ValueError(
-            f"observations must have a last axis of {obs_dim} entries, got shape {tuple(x.shape)}"
-        )
+    validation.entries("observations", x, obs_dim)
     return x
 
 

@@ -74,8 +74,6 @@ class _Policy(nn.Module, ABC):
             Means or standard deviations that are not finite; logits that are NaN or +∞, or −∞ for all
             actions; a generator that is none.
         """
-        if not isinstance(generator, torch.Generator | None):
-            raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
         distribution = self._finite_distribution(observations)
         if isinstance(distribution, Gaussian):
             validation.finite("std of the actions", distribution.std)
@@ -140,6 +138,7 @@ class _Discrete(_Policy):
         return self.logits(observations)
 
     def distribution_of(self, outputs: Tensor) -> Categorical:
+        validation.entries("outputs", outputs, self.n_actions)
         return Categorical(outputs)
 
     def forward(self, observations: Any) -> Tensor:
@@ -257,6 +256,7 @@ class MultiCategoricalPolicy(_Policy):
         return self.logits(observations)
 
     def distribution_of(self, outputs: Tensor) -> MultiCategorical:
+        validation.entries("outputs", outputs, sum(self.nvec))
         return MultiCategorical(outputs, self.nvec)
 
     def forward(self, observations: Any) -> Tensor:
@@ -343,6 +343,7 @@ class GaussianPolicy(_Policy):
         return network_outputs(self, observations, self.act_dim)
 
     def distribution_of(self, outputs: Tensor) -> Gaussian:
+        validation.entries("outputs", outputs, self.act_dim)
         return Gaussian(self.centre + self.scale * outputs, self.scale * self.log_std.exp())
 
     def mean_std(self, observations: Any) -> tuple[Tensor, Tensor]:
@@ -356,6 +357,7 @@ class GaussianPolicy(_Policy):
 
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The nearest actions in the box."""
+        validation.entries("actions", actions, self.act_dim)
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
     def _checked_actions(self, actions: Any, distribution: Gaussian) -> Tensor:

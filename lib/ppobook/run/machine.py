@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
+from ppobook import validation
 from ppobook.run.settings import argument
 
 
@@ -45,6 +46,7 @@ def float32_on_cpu() -> Iterator[None]:
 
 def stream(seed: int, purpose: str) -> int:
     """A seed for one purpose, derived from the run's, so that its random streams are independent."""
+    seed = validation.count("seed", seed, low=0)
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])
 
 

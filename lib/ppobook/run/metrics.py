@@ -72,11 +72,7 @@ def validate_loss(by: str, returned: Any, reserved: Iterable[str] = ()) -> None:
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
         raise TypeError(f"{by} must return a pair (loss, dict), got {validation.kind_of(returned)}")
     loss, metrics = returned
-    if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
-        got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
-        if isinstance(loss, Tensor) and not loss.requires_grad:
-            got += " without a gradient"
-        raise TypeError(f"the loss returned by {by} must be a scalar tensor with a gradient, got {got}")
+    validation.scalar_loss(f"the loss returned by {by}", loss)
     if not math.isfinite(loss.item()):
         raise FloatingPointError(f"the loss returned by {by} must be finite, got {loss.item()}: {TOO_LARGE}")
     refuse_reserved(by, metrics, reserved)

@@ -72,6 +72,7 @@ class LossBatch(NamedTuple):
 
     def pull(self, loss: Tensor) -> Tensor:
         """The gradient of a loss by all weights of the trunk, as one vector. The graph is kept."""
+        validation.scalar_loss("loss", loss)
         weights = list(self.value.network.trunk.parameters())
         return torch.cat([part.flatten() for part in torch.autograd.grad(loss, weights, retain_graph=True)])
 
