@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement, permutations, product
-from math import comb
+from math import comb, exp, lgamma, log
 from typing import Any
 
 import numpy as np
@@ -156,8 +156,16 @@ WRONG["group-advantages"] = {
     ).view(-1),
     "nothing is divided by nothing": standard(eps=0.0, exact=None),
     "one dead group silences the others": silenced,
-    "rounding errors are divided by eps": standard(exact=None),
-    "a group that nearly agrees is taken for dead": standard(exact=lambda g: g.std(1, keepdim=True) < 1e-2),
+    "rounding errors are divided by eps": [
+        standard(exact=None),
+        standard(exact=lambda g: g.std(1, keepdim=True) == 0),
+        standard(exact=lambda g: g.std(1, keepdim=True) < 1e-8),
+    ],
+    "a group that nearly agrees is taken for dead": [
+        standard(exact=lambda g: g.std(1, keepdim=True) < 1e-2),
+        standard(exact=lambda g: torch.isclose(g, g[:, :1]).all(1, keepdim=True)),
+        standard(exact=lambda g: g.max(1, keepdim=True).values - g.min(1, keepdim=True).values < 1e-6),
+    ],
     "nothing is added to the standard deviation": [standard(eps=0.0), standard(eps=1e-8)],
     "eps stands under the root": standard(root=True),
     "eps is not 1e-4": [standard(eps=1e-3), standard(eps=1e-6), standard(eps=1e-5)],
@@ -220,20 +228,42 @@ def recursive(probs, rewards, group_size, baseline):
     return go([], 1.0)
 
 
-def first_only(probs, rewards, group_size, baseline):
-    """By symmetry one member of the group is enough."""
+def one_of_each(place: int) -> Callable[..., Any]:
+    """As if by symmetry one member of the group were enough."""
+
+    def function(probs, rewards, group_size, baseline):
+        total = np.zeros(len(probs))
+        for y in product(range(len(probs)), repeat=group_size):
+            worth = rewards[y[place]] - baseline(rewards[list(y)])[place]
+            total += np.prod(probs[list(y)]) * worth * (np.eye(len(probs))[y[place]] - probs)
+        return total.tolist()
+
+    return function
+
+
+def one_after_the_other(probs, rewards, group_size, baseline):
+    """Member by member, and a call of the baseline for each."""
     total = np.zeros(len(probs))
     for y in product(range(len(probs)), repeat=group_size):
-        worth = rewards[y[0]] - baseline(rewards[list(y)])[0]
-        total += np.prod(probs[list(y)]) * worth * (np.eye(len(probs))[y[0]] - probs)
+        for i in range(group_size):
+            worth = rewards[y[i]] - baseline(rewards[list(y)])[i]
+            total += np.prod(probs[list(y)]) * worth * (np.eye(len(probs))[y[i]] - probs) / group_size
     return total.tolist()
+
+
+def sampled(probs, rewards, group_size, baseline, draws=3000):
+    dice, total = np.random.default_rng(0), np.zeros(len(probs))
+    for _ in range(draws):
+        y = dice.choice(len(probs), size=group_size, p=probs)
+        total += (rewards[y] - baseline(rewards[y])) @ (np.eye(len(probs)) - probs)[y] / group_size
+    return total / draws
 
 
 def with_the_factor(probs, rewards, group_size, baseline):
     return (group_size - 1) / group_size * probs * (rewards - probs @ rewards)
 
 
-RIGHT["group-mean"] = [enumerated(), in_torch, recursive, first_only]
+RIGHT["group-mean"] = [enumerated(), in_torch, recursive, one_after_the_other]
 WRONG["group-mean"] = {
     "the sign is turned round": enumerated(factor=lambda n: -1 / n),
     "a sum over the group, not a mean": enumerated(factor=lambda n: 1),
@@ -255,7 +285,12 @@ WRONG["group-mean"] = {
     ],
     "the factor stands there whatever the baseline": with_the_factor,
     "the baseline is not taken off": enumerated(base=lambda b, r: 0.0),
-    "one baseline for the whole group": enumerated(base=lambda b, r: b(r)[0]),
+    "one baseline for the whole group": [
+        enumerated(base=lambda b, r: b(r)[0]),
+        enumerated(base=lambda b, r: b(r).mean()),
+    ],
+    "one of each group stands for all": [one_of_each(0), one_of_each(-1)],
+    "groups are drawn, not listed": sampled,
 }
 UNNAMED["group-mean"] = [
     lambda p, r, n, b: p * (r - p @ r) * ((n - 1) / n if b(np.array([1.0, 0.0]))[0] == 0.5 else 1),
@@ -300,10 +335,41 @@ def by_pushes(p, group_size):
     return chance @ (a * slope).mean(1)
 
 
+def by_logs(p, group_size):
+    g, total = group_size, 0.0
+    for c in range(1, g):
+        choose = lgamma(g + 1) - lgamma(c + 1) - lgamma(g - c + 1)
+        total += exp(choose + (c - 1) * log(p) + (g - c - 1) * log(1 - p)) * (c * (g - c)) ** 0.5
+    return total * (g * (g - 1)) ** 0.5 / g**2
+
+
+def choices_of_64_bits(p, group_size):
+    factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1))])
+    c = np.arange(1, group_size)
+    choose = factorial[group_size] // (factorial[c] * factorial[group_size - c])
+    return weighed_by(choose.astype(float), p, group_size)
+
+
+def choices_in_single_precision(p, group_size):
+    factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1, dtype=np.float32))])
+    c = np.arange(1, group_size)
+    with np.errstate(all="ignore"):
+        choose = factorial[group_size] / (factorial[c] * factorial[group_size - c])
+        return weighed_by(choose, p, group_size)
+
+
+def weighed_by(choose, p, n):
+    c = np.arange(1, n)
+    with np.errstate(all="ignore"):
+        sigma = np.sqrt(c * (n - c) / (n * (n - 1)))
+        chance = choose * p**c * (1 - p) ** (n - c)
+        return float((chance * c * (n - c) / (n**2 * sigma)).sum() / (p * (1 - p)))
+
+
 RIGHT["prompt-weight"] = [
     weighed(),
     simpler,
-    by_pushes,
+    by_logs,
     lambda p, group_size: np.float32(simpler(p, group_size)),
 ]
 WRONG["prompt-weight"] = {
@@ -322,10 +388,15 @@ WRONG["prompt-weight"] = {
     "the ways to get c right are not counted": weighed(coefficient=False),
     "a sum over the group, not a mean": weighed(whole=lambda w, p, n: n * w / (p * (1 - p))),
     "the sign is turned round": weighed(whole=lambda w, p, n: -w / (p * (1 - p))),
+    "one count is left out": [
+        weighed(counts=lambda n: range(1, n - 1)),
+        weighed(counts=lambda n: range(2, n)),
+    ],
+    "every group is looked at": by_pushes,
+    "large numbers are too large": [choices_of_64_bits, choices_in_single_precision],
 }
 UNNAMED["prompt-weight"] = [
     weighed(whole=lambda w, p, n: w / p),
-    weighed(counts=lambda n: range(1, n - 1)),
     lambda p, n: (n - 1) / n**0.5,
 ]
 
@@ -398,6 +469,21 @@ def half_in_order(prompts, group_size, draw, reward):
     return rows[order], answers, worth.view(-1)
 
 
+def drawn_twice(prompts, group_size, draw, reward):
+    rows = prompts.repeat_interleave(group_size)
+    groups = reward(rows, draw(rows)).view(-1, group_size)
+    worth = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
+    return rows, draw(rows), worth.view(-1)
+
+
+def one_spread(prompts, group_size, draw, reward):
+    rows = prompts.repeat_interleave(group_size)
+    answers = draw(rows)
+    rewards = reward(rows, answers)
+    groups = rewards.view(-1, group_size)
+    return rows, answers, (groups - groups.mean(1, keepdim=True)).view(-1) / (rewards.std() + 1e-4)
+
+
 RIGHT["hunt-groups"] = [batch(), columns, one_prompt_at_a_time, shuffled, by_mask]
 WRONG["hunt-groups"] = {
     "both bugs are still there": batch(rows=tile, std=tile),
@@ -409,11 +495,15 @@ WRONG["hunt-groups"] = {
         p[:1].expand(len(p)), n, draw, reward
     ),
     "an answer stands beside another prompt": half_in_order,
+    "other answers come back than were rewarded": drawn_twice,
+    "one standard deviation for the whole batch": [
+        lambda p, n, draw, reward: (
+            *(found := batch(divide=False)(p, n, draw, reward))[:2],
+            found[2] / found[2].std(),
+        ),
+        one_spread,
+    ],
 }
 UNNAMED["hunt-groups"] = [
     lambda p, n, draw, reward: (*(found := batch()(p, n, draw, reward))[:2], found[2] * 0.5),
-    lambda p, n, draw, reward: (
-        *(found := batch(divide=False)(p, n, draw, reward))[:2],
-        found[2] / found[2].std(),
-    ),
 ]

@@ -82,6 +82,46 @@ def through_the_weights(logits, ref_logits, estimator, place):
     return torch.autograd.grad((logp.exp() * k).sum(), theta)[0]
 
 
+def forgets_k2(logits, ref_logits, estimator, place):
+    return by_hand()(logits, ref_logits, "k1" if (estimator, place) == ("k2", "reward") else estimator, place)
+
+
+def raw_reference(logits, ref_logits, estimator, place):
+    """The reference's logits taken for its log-probabilities, which in the probe they are."""
+    u = (logits.log_softmax(0) - ref_logits).double().numpy()
+    p = np.exp(logits.double().log_softmax(0).numpy())
+    value, slope = parts(u, estimator)
+    return (p * (slope if place == "loss" else value)) @ (np.eye(len(p)) - p)
+
+
+def raw_policy(logits, ref_logits, estimator, place):
+    """The logits taken for log-probabilities, which in the probe they are."""
+    u = (logits - ref_logits.log_softmax(0)).double().numpy()
+    p = logits.double().exp().numpy()
+    value, slope = parts(u, estimator)
+    return (p * (slope if place == "loss" else value)) @ (np.eye(len(p)) - p)
+
+
+def upside_down(logits, ref_logits, estimator, place):
+    """k1 and k2 as they should be, and π/π_ref in k3."""
+    theta = logits.double().requires_grad_()
+    logp = theta.log_softmax(0)
+    u = logp - ref_logits.double().log_softmax(0)
+    k = {"k1": u, "k2": u**2 / 2, "k3": u.exp() - 1 - u}[estimator]
+    inner = k if place == "loss" else k.detach() * logp
+    return torch.autograd.grad((logp.exp().detach() * inner).sum(), theta)[0]
+
+
+def graph_kept(logits, ref_logits, estimator, place):
+    """In the reward the estimate is not detached."""
+    theta = logits.double().requires_grad_()
+    logp = theta.log_softmax(0)
+    u = logp - ref_logits.double().log_softmax(0)
+    k = {"k1": u, "k2": u**2 / 2, "k3": torch.exp(-u) - 1 + u}[estimator]
+    inner = k if place == "loss" else k * logp
+    return torch.autograd.grad((logp.exp().detach() * inner).sum(), theta)[0]
+
+
 RIGHT["kl-gradients"] = [by_hand(), autograd, word_by_word]
 WRONG["kl-gradients"] = {
     "the outcomes are not weighted": [
@@ -97,8 +137,15 @@ WRONG["kl-gradients"] = {
     "the gradient is not by the logits": by_hand(score=lambda p: np.eye(len(p))),
     "the two policies are exchanged": exchanged,
     "the score times the number, in the loss too": by_hand(in_loss=lambda value, slope: value),
+    "k3 has its ratio upside down": upside_down,
+    "logits are taken for log-probabilities": raw_policy,
+    "the reference's logits are taken for log-probabilities": raw_reference,
+    "k2 is taken for the KL in the reward too": forgets_k2,
     "place is not read": by_hand(in_reward=lambda value, slope: slope),
-    "the number's own slope counts too": by_hand(in_reward=lambda value, slope: value + slope),
+    "the number's own slope counts too": [
+        by_hand(in_reward=lambda value, slope: value + slope),
+        graph_kept,
+    ],
     "as a price it is subtracted": by_hand(in_reward=lambda value, slope: -value),
     "in the reward the outcomes are not weighted": lambda x, y, k, place: by_hand(
         weights=(lambda p, q: p) if place == "loss" else (lambda p, q: 1.0)
@@ -109,16 +156,6 @@ WRONG["kl-gradients"] = {
 }
 
 
-def forgets_k2(logits, ref_logits, estimator, place):
-    return by_hand()(logits, ref_logits, "k1" if (estimator, place) == ("k2", "reward") else estimator, place)
-
-
-def raw_reference(logits, ref_logits, estimator, place):
-    """The reference's logits taken for its log-probabilities, which in the probe they are."""
-    u = (logits.log_softmax(0) - ref_logits).double().numpy()
-    p = np.exp(logits.double().log_softmax(0).numpy())
-    value, slope = parts(u, estimator)
-    return (p * (slope if place == "loss" else value)) @ (np.eye(len(p)) - p)
-
-
-UNNAMED["kl-gradients"] = [forgets_k2, raw_reference]
+UNNAMED["kl-gradients"] = [
+    lambda x, y, k, place: by_hand()(x, y, k, place)[:4].tolist() + [0.0] * (len(x) - 4)
+]

@@ -155,6 +155,9 @@ POLICY: dict[str, Any] = {
     "the clip without the minimum": loss(objective=lambda r, a, eps: r.clamp(1 - eps, 1 + eps) * a),
     "the minimum is taken of the ratios": loss(objective=lambda r, a, eps: r.clamp(max=1 + eps) * a),
     "eps is not used": loss(objective=lambda r, a, eps: clipped(r, a, 0.2)),
+    "the logarithm of the ratio is clipped": loss(
+        objective=lambda r, a, eps: torch.minimum(r * a, r.log().clamp(-eps, eps).exp() * a)
+    ),
     "one ratio for the whole completion": [of_the_text(lambda n: 1 / n), of_the_text(lambda n: 1)],
     "padding is read": [
         loss(fill=False),
@@ -167,6 +170,7 @@ WRONG["grpo-token-loss"] = POLICY
 UNNAMED["grpo-token-loss"] = [
     loss(objective=lambda r, a, eps: torch.maximum(clipped(r, a, eps), -2 * a.abs())),
     loss(spread=lambda a: (a - a.mean() * (len(a) > 2))[:, None]),
+    loss(objective=lambda r, a, eps: clipped(r, a, min(eps, 0.2))),
     loss(reduce=lambda x, mask: by_row(x, mask) * len(mask) / max(len(mask), 2)),
 ]
 
@@ -273,10 +277,14 @@ UNNAMED["kl-in-loss"] = [
 # --- hunt-three
 
 
-def from_logits(inner: Callable[..., Any], early: int = 0) -> Callable[..., Any]:
+def from_logits(
+    inner: Callable[..., Any],
+    early: int = 0,
+    fill: Callable[[Any, Any], Any] = lambda x, mask: x.masked_fill(~mask[..., None], 0.0),
+) -> Callable[..., Any]:
     def function(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_eps, kl_coef):
-        logp = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
         mask = torch.arange(tokens.shape[1]) < lengths[:, None] - early
+        logp = fill(logits, mask).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
         return inner(logp, old_logp, ref_logp, advantages, mask, clip_eps, kl_coef)
 
     return function
@@ -286,8 +294,9 @@ def suspicious(early: int = 1, exchanged: bool = True, padded: bool = True) -> C
     """The loss of the exercise, with some of its bugs."""
 
     def function(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_eps, kl_coef):
-        logp = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
         mask = torch.arange(tokens.shape[1]) < lengths[:, None] - early
+        logits = torch.where(mask[..., None], logits, 0.0)
+        logp = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
         logp = torch.where(mask, logp, 0.0)
         old, ref = (torch.where(mask, x.detach(), 0.0) for x in (old_logp, ref_logp))
         policy = clipped((logp - old).exp(), advantages.detach()[:, None], clip_eps)
@@ -311,8 +320,8 @@ def every_logit(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_ep
 
 
 def wrong_word(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_eps, kl_coef):
-    logp = logits.log_softmax(-1)[..., 0]
     mask = torch.arange(tokens.shape[1]) < lengths[:, None]
+    logp = torch.where(mask[..., None], logits, 0.0).log_softmax(-1)[..., 0]
     return with_kl()(logp, old_logp, ref_logp, advantages, mask, clip_eps, kl_coef)
 
 
@@ -332,5 +341,9 @@ WRONG["hunt-three"] = {
     "the KL is subtracted": from_logits(KL["the KL is subtracted"]),
     "k2, half the square": from_logits(KL["k2, half the square"][0]),
     "there is no KL in the loss": from_logits(KL["there is no KL in the loss"]),
+    "padding gets into the gradient": [
+        from_logits(with_kl(), fill=lambda x, mask: x),
+        from_logits(with_kl(), fill=lambda x, mask: torch.where(x.isnan(), 0.0, x)),
+    ],
 }
 UNNAMED["hunt-three"] = [wrong_word]

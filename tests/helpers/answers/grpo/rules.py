@@ -52,6 +52,31 @@ def floating_factorial(n, c, k):
         return 1 - choose(n - c, k) / choose(n, k)
 
 
+def falling(n, c, k):
+    """Two products of k factors, as floats."""
+    with np.errstate(all="ignore"):
+        none = np.prod(np.arange(n - c - k + 1, n - c + 1, dtype=float))
+        return 1 - none / np.prod(np.arange(n - k + 1, n + 1, dtype=float))
+
+
+def shifted(first: int, end: int) -> Callable[..., float]:
+    def function(n, c, k):
+        if n - c < k:
+            return 1.0
+        return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + first, n + end)))
+
+    return function
+
+
+def sure_too_soon(n, c, k):
+    return 1.0 if n - c <= k else 1 - comb(n - c, k) / comb(n, k)
+
+
+def by_dice(n, c, k, tries=500):
+    dice, right = np.random.default_rng(), np.arange(n) < c
+    return float(np.mean([right[dice.choice(n, k, replace=False)].any() for _ in range(tries)]))
+
+
 RIGHT["pass-at-k"] = [as_product, by_draws, by_logs, lambda n, c, k: 1 - comb(n - c, k) / comb(n, k)]
 WRONG["pass-at-k"] = {
     "the share of right samples, to the power of k": lambda n, c, k: 1 - (1 - c / n) ** k,
@@ -66,7 +91,10 @@ WRONG["pass-at-k"] = {
     "blocks of k are cut off": lambda n, c, k: min(1, c / (n // k)),
     "exactly one is right": lambda n, c, k: c * comb(n - c, k - 1) / comb(n, k),
     "fewer than k wrong ones, and still no 1": lambda n, c, k: as_product(n, c, k) if n - c >= k else 0.0,
-    "large numbers are too large": floating_factorial,
+    "large numbers are too large": [floating_factorial, falling],
+    "a factor of the product is one off": [shifted(0, 0), shifted(2, 1), shifted(0, 1)],
+    "as many wrong ones as k, and already 1": sure_too_soon,
+    "it is another number each time": by_dice,
 }
 UNNAMED["pass-at-k"] = [
     lambda n, c, k: round(as_product(n, c, k), 1),
@@ -140,6 +168,12 @@ WRONG["hunt-rule"] = {
         rule(behind=lambda words, right: words == [right] and len(right) == 1),
     ],
     "a right answer is not paid where work stands before it": rule(alone=True),
+    "numbers of several digits are not read": [
+        lambda p, c, ended: float(
+            ended and c.split()[-2:] == ["answer", str(int(p[0]) + int(p[-1]))],
+        ),
+        lambda p, c, ended: rule()(" + ".join(x[-1] for x in p.split(" + ")), c, ended),
+    ],
     "another number than 1 is paid": lambda p, c, ended: 2 * rule()(p, c, ended),
     "a list of all numbers is paid": [
         lambda p, c, ended: float(str(sum(int(x) for x in p.split("+"))) in c),

@@ -30,6 +30,8 @@ def update(
     old_is_ref: bool = False,
     graph: bool = False,
     step: bool = True,
+    last: bool = True,
+    clip: Callable[[Any], None] = lambda weights: None,
     report: Callable[[list[float], int], Any] = lambda losses, epochs: losses,
 ) -> Callable[..., Any]:
     """The update with one part changed."""
@@ -37,7 +39,7 @@ def update(
     def function(logp_of, optimizer, ref_logp, rewards, mask, group_size, clip_eps, kl_coef, epochs):
         old = ref_logp if old_is_ref else logp_of().detach()
         worth, losses = torch.as_tensor(advantages(rewards, group_size)), []
-        for _ in range(steps(epochs)):
+        for number in range(steps(epochs)):
             new = logp_of()
             if refresh:
                 old = new.detach()
@@ -45,7 +47,8 @@ def update(
             if zero:
                 optimizer.zero_grad()
             value.backward()
-            if step:
+            clip(optimizer.param_groups[0]["params"])
+            if step and (last or number < epochs - 1):
                 optimizer.step()
             losses.append(value.item())
         return report(losses, epochs)
@@ -113,9 +116,10 @@ WRONG["grpo-update"] = {
     "one step, whatever epochs says": update(
         steps=lambda epochs: 1, report=lambda losses, epochs: losses * epochs
     ),
-    "epochs is not the number of steps": update(
-        steps=lambda epochs: epochs + 1, report=lambda losses, epochs: losses[:epochs]
-    ),
+    "epochs is not the number of steps": [
+        update(steps=lambda epochs: epochs + 1, report=lambda losses, epochs: losses[:epochs]),
+        update(last=False),
+    ],
     "it goes uphill": update(whole=lambda *given: -with_kl()(*given)),
     "the rewards themselves are the advantages": update(advantages=lambda r, n: r),
     "all prompts are one group": [
@@ -138,6 +142,11 @@ WRONG["grpo-update"] = {
     "k1, which has no gradient on average": update(whole=PRICES["k1, which has no gradient on average"]),
     "k2, half the square": update(whole=PRICES["k2, half the square"][0]),
     "kl_coef is not used": update(whole=PRICES["kl_coef is not used"]),
+    "the gradient is clipped": [
+        update(clip=lambda weights: torch.nn.utils.clip_grad_norm_(weights, 1.0)),
+        update(clip=lambda weights: torch.nn.utils.clip_grad_norm_(weights, 10.0)),
+        update(clip=lambda weights: torch.nn.utils.clip_grad_value_(weights, 1.0)),
+    ],
 }
 UNNAMED["grpo-update"] = [
     update(report=lambda losses, epochs: [0.0] * epochs),

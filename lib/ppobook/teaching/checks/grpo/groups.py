@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import product
 from math import comb
@@ -77,22 +78,25 @@ def group_advantages(answer: Answer) -> Findings:
     )
     ask(r.tolist(), size, graph=True)
     mixed = ask([5.0, 5, 5, 0, 2, 4], size)
-    # In float32 the mean of seven numbers 1000.1 is not 1000.1.
-    large = ask([1000.1] * 7 + [0.1] * 7, 7)
+    # In float32 the mean of seven numbers 1000.1 is not 1000.1; of one row torch's deviation is not 0 either.
+    large = np.append(ask([1000.1] * 7 + [0.1] * 7, 7), ask([1000.1] * 7, 7))
     near, fits = ask([0.0, 1e-4, 2e-4], size), close(got, right, 1e-3)
+    alike = [[0.0, 1e-4, 2e-4], [1000.0, 1000.005, 1000.008], [0.0, 3e-7, 6e-7]]
+    silent = [rewards for rewards in alike if not ask(rewards, size).any()]
     yield from recognise(
         mixed,
         {
             "nothing is divided by nothing": not np.isfinite(mixed).all(),
             "one dead group silences the others": not mixed.any(),
             "rounding errors are divided by eps": fits and np.abs(np.append(mixed[:3], large)).max() > 0,
-            "a group that nearly agrees is taken for dead": fits and not near.any(),
+            "a group that nearly agrees is taken for dead": fits and bool(silent),
             "nothing is added to the standard deviation": fits and close(near, [-1, 0, 1], 2e-3),
             "eps stands under the root": close(near, [-0.01, 0, 0.01], 1e-3),
             "eps is not 1e-4": fits and not close(near, [-0.5, 0, 0.5], 1e-2),
         },
         large=np.abs(large).max(),
         near=near,
+        alike=", ".join(f"{x:.7g}" for x in (silent or alike)[0]),
     )
     yield Property(
         "in each group they add up to 0",
@@ -138,6 +142,10 @@ def mean_of_others(rewards: np.ndarray) -> np.ndarray:
     return (rewards.sum() - rewards) / (len(rewards) - 1)
 
 
+def mean_so_far(rewards: np.ndarray) -> np.ndarray:
+    return np.asarray(np.cumsum(rewards) / np.arange(1, len(rewards) + 1))
+
+
 def best_of_all(rewards: np.ndarray) -> np.ndarray:
     return np.full(len(rewards), rewards.max())
 
@@ -146,7 +154,10 @@ def worst_of_others(rewards: np.ndarray) -> np.ndarray:
     return np.array([min(np.delete(rewards, i)) for i in range(len(rewards))])
 
 
-BASELINES = {f.__name__: f for f in (nothing, mean_of_all, mean_of_others, best_of_all, worst_of_others)}
+BASELINES = {
+    f.__name__: f
+    for f in (nothing, mean_of_all, mean_of_others, mean_so_far, best_of_all, worst_of_others)
+}
 
 
 @CHAPTER.check("group-mean", section="sec-grpo-group")
@@ -161,8 +172,15 @@ def group_mean(answer: Answer) -> Findings:
     # Of the pushes R(e − π) of each outcome: their sums with other weights than π.
     pushes = r[:, None] * (np.eye(3) - pi)
     apart, same = (w @ pushes for w in (pi * (1 - pi), pi**2))
-    plain, own, others = ask(nothing), ask(mean_of_all), ask(mean_of_others, 3)
-    best = ask(best_of_all)
+    seen: list[int] = []
+
+    def counted(rewards: np.ndarray) -> np.ndarray:
+        seen.append(len(rewards))
+        return nothing(rewards)
+
+    plain, own, others = ask(counted), ask(mean_of_all), ask(mean_of_others, 3)
+    best, so_far = ask(best_of_all), ask(mean_so_far)
+    fits = close(plain, gradient) and close(own, gradient / 2) and close(others, gradient)
     yield from recognise(
         plain,
         {
@@ -177,9 +195,16 @@ def group_mean(answer: Answer) -> Findings:
             and close(own, gradient)
             and close(best, gradient),
             "one baseline for the whole group": close(others, gradient * 2 / 3) and close(plain, gradient),
+            "one of each group stands for all": fits
+            and (close(so_far, np.zeros(3)) or close(so_far, gradient / 2)),
+            # Nine groups: a right answer may ask more than once for each, not a hundred times.
+            "groups are drawn, not listed": len(seen) > 100 and not close(plain, gradient),
         },
         own=own,
         others=others,
+        so_far=so_far,
+        right=gradient / 4,
+        calls=len(seen),
         gradient=gradient,
     )
     yield Property(
@@ -232,8 +257,8 @@ def group_mean(answer: Answer) -> Findings:
 
 @CHAPTER.check("prompt-weight", section="sec-grpo-divisions")
 def prompt_weight(answer: Answer) -> Findings:
-    def ask(p: float, size: int) -> float:
-        return float(as_array(answer(p, size), (), "the weight"))
+    def ask(p: float, size: int, *, finite: bool = True) -> float:
+        return float(as_array(answer(p, size), (), "the weight", finite=finite))
 
     got = np.array([ask(p, size) for p, size in ((0.2, 4), (0.5, 4), (0.2, 3))])
 
@@ -241,10 +266,14 @@ def prompt_weight(answer: Answer) -> Findings:
         return np.array([function(p, size) for p, size in ((0.2, 4), (0.5, 4), (0.2, 3))])
 
     def over_counts(
-        p: float, n: int, std: Callable[[int, int], float] | None = None, coefficient: bool = True
+        p: float,
+        n: int,
+        std: Callable[[int, int], float] | None = None,
+        coefficient: bool = True,
+        counts: tuple[int, int] = (1, 0),
     ) -> float:
         total = 0.0
-        for c in range(1, n):
+        for c in range(counts[0], n + counts[1]):
             sigma = (c * (n - c) / (n * (n - 1))) ** 0.5 if std is None else std(c, n)
             chance = (comb(n, c) if coefficient else 1) * p**c * (1 - p) ** (n - c)
             total += chance * c * (n - c) / n**2 / sigma
@@ -276,12 +305,24 @@ def prompt_weight(answer: Answer) -> Findings:
             "the ways to get c right are not counted": each(
                 lambda p, n: over_counts(p, n, coefficient=False)
             ),
+            "one count is left out": either(
+                *(each(lambda p, n, k=k: over_counts(p, n, counts=k)) for k in ((1, -1), (2, 0), (2, -1)))
+            ),
             "a sum over the group, not a mean": each(lambda p, n: n * over_counts(p, n)),
             "the sign is turned round": each(lambda p, n: -over_counts(p, n)),
         },
         one=got[0],
         half=got[1],
     )
+    right = close(got, each(over_counts), 1e-3)
+    began = time.process_time()
+    ask(0.5, 18)
+    seconds = time.process_time() - began
+    yield from recognise(got, {"every group is looked at": right and seconds > 0.25}, seconds=seconds)
+    for size in (21, 34, 64):
+        heavy = ask(0.5, size, finite=False)
+        lost = right and not abs(heavy - over_counts(0.5, size)) < 0.01
+        yield from recognise(np.array(heavy), {"large numbers are too large": lost}, size=size)
     mirrored = [ask(p, 5) for p in (0.1, 0.9)]
     yield Property(
         "an easy prompt weighs what a hard one does",
@@ -329,6 +370,7 @@ class _World:
         self.spread = {int(p): 1.0 + i for i, p in enumerate(prompts)}
         self.noise = rng.normal(size=4096)
         self.drawn: list[int] = []
+        self.rewarded: set[int] = set()
 
     def draw(self, rows: Any) -> Tensor:
         """An answer for each row: its number, which no other answer has."""
@@ -337,6 +379,7 @@ class _World:
         return torch.arange(first, len(self.drawn))
 
     def reward(self, rows: Any, answers: Any) -> Tensor:
+        self.rewarded |= {int(a) for a in np.asarray(answers).ravel()}
         pairs = zip(np.asarray(rows).ravel(), np.asarray(answers).ravel(), strict=True)
         return torch.tensor([self._of(int(p), int(a)) for p, a in pairs], dtype=torch.float32)
 
@@ -361,6 +404,8 @@ class _World:
         fit = [0 <= a < len(self.drawn) and self.drawn[a] == p for p, a in zip(rows, answers, strict=True)]
         if not all(fit) or len(set(answers.tolist())) < n:
             raise Mistake("an answer stands beside another prompt", wrong=n - sum(fit))
+        if strange := set(answers.tolist()) - self.rewarded:
+            raise Mistake("other answers come back than were rewarded", strange=len(strange), n=n)
         rewards = np.array([self._of(p, a) for p, a in zip(rows, answers, strict=True)])
         return rows, rewards, found[2]
 
@@ -391,6 +436,9 @@ def hunt_groups(answer: Answer) -> Findings:
             "another group's mean": one
             and (close(got, variant(True, False), 1e-3) or close(got, variant(True, True), 1e-3)),
             "not divided by the standard deviation": by_hand,
+            "one standard deviation for the whole batch": either(
+                *(by_hand / x.std(ddof=d) for x in (r, by_hand) for d in (0, 1))
+            ),
         },
         rows=rows,
     )

@@ -21,8 +21,8 @@ def kl_gradients(answer: Answer) -> Findings:
     gap = policy - reference
     values = {"k1": gap, "k2": gap**2 / 2, "k3": ref / pi - 1 + gap}
 
-    def ask(estimator: str, place: str) -> np.ndarray:
-        given = (torch.tensor(x, dtype=torch.float32) for x in (policy, reference))
+    def ask(estimator: str, place: str, up: float = 0.0, ref_up: float = 0.0) -> np.ndarray:
+        given = (torch.tensor(x, dtype=torch.float32) for x in (policy + up, reference + ref_up))
         back = answer(*given, estimator, place)
         return as_array(back, (3,), f"the mean gradient of {estimator}", finite=False)
 
@@ -37,6 +37,7 @@ def kl_gradients(answer: Answer) -> Findings:
     def mean(weights: np.ndarray) -> np.ndarray:
         return (slopes * weights) @ score
 
+    upside = np.array([np.zeros(3), forward, (pi * (pi / ref - 1)) @ score])
     scores = np.array([(pi * values[k]) @ score for k in ESTIMATORS])
     yield from recognise(
         loss,
@@ -46,10 +47,12 @@ def kl_gradients(answer: Answer) -> Findings:
             "the weights are differentiated too": mean(pi) + scores,
             "the sign is turned round": -mean(pi),
             "the gradient is not by the logits": either(slopes * pi, slopes),
+            # With both policies exchanged the three losses are the same: in the reward k1 has another sign.
+            "k3 has its ratio upside down": close(loss, upside) and close(reward[0], forward),
             "the two policies are exchanged": either(
                 np.array([np.ones(3), gap, -(pi / ref - 1)]) * -pi @ score,
                 np.array([-np.ones(3), gap, pi / ref - 1]) * pi @ score,
-                np.array([np.zeros(3), forward, (pi * (pi / ref - 1)) @ score]),
+                upside,
             ),
             "the score times the number, in the loss too": scores,
             "place is not read": close(loss, mean(pi)) and close(reward, loss),
@@ -62,7 +65,9 @@ def kl_gradients(answer: Answer) -> Findings:
     yield from recognise(
         reward,
         {
-            "the number's own slope counts too": mean(pi) + scores,
+            "the number's own slope counts too": either(mean(pi) + scores, mean(pi * policy) + scores),
+            "k2 is taken for the KL in the reward too": close(reward[1], forward)
+            and close(reward[[0, 2]], scores[[0, 2]]),
             "as a price it is subtracted": -scores,
             "in the reward the outcomes are not weighted": either(
                 *(np.array([values[k] for k in ESTIMATORS]) * w @ score for w in (1.0, 1 / 3))
@@ -72,6 +77,18 @@ def kl_gradients(answer: Answer) -> Findings:
         k1=reward[0],
         k2=reward[1],
         k3=reward[2],
+    )
+    # A number that is added to all logits changes no probability.
+    moved = [[ask(k, place, *up) for k in ESTIMATORS for place in PLACES] for up in ((2.0, 0.0), (0.0, 2.0))]
+    still = [close(one, list(got.values()), 1e-3) for one in moved]
+    yield from recognise(
+        loss,
+        {
+            "logits are taken for log-probabilities": not still[0],
+            "the reference's logits are taken for log-probabilities": not still[1],
+        },
+        moved=moved[0 if not still[0] else 1][4],
+        before=got["k3", "loss"],
     )
     yield Property(
         "as a loss k1 leads nowhere, k2 down KL(π, π_ref), k3 down KL(π_ref, π)",

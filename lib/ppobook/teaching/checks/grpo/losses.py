@@ -87,6 +87,8 @@ def _policy_findings(call: Loss) -> Findings:
     box = np.clip(RATIOS, 0.8, 1.2)
     divided = 1 - np.log(RATIOS)  # log π / log π_old, since log π_old = −1
     wide = [objective(1.5, 1.0, 0.4), objective(0.5, -1.0, 0.4)]
+    narrow = [objective(1.1, 1.0, 0.05), objective(0.9, -1.0, 0.05)]
+    logged = np.exp(np.clip(np.log(RATIOS), -0.2, 0.2))
     yield from recognise(
         got,
         {
@@ -105,7 +107,8 @@ def _policy_findings(call: Loss) -> Findings:
             "min and max swapped": np.maximum(RATIOS * SIGNS, box * SIGNS),
             "the clip without the minimum": box * SIGNS,
             "the minimum is taken of the ratios": np.minimum(RATIOS, box) * SIGNS,
-            "eps is not used": not close(wide, [1.4, -0.6]) and close(wide, [1.2, -0.8]),
+            "eps is not used": close(wide, [1.2, -0.8]) and close(narrow, [1.1, -0.9]),
+            "the logarithm of the ratio is clipped": np.minimum(RATIOS * SIGNS, logged * SIGNS),
         },
         good=got[:5],
         bad=got[5:],
@@ -123,19 +126,20 @@ def either_close(got: np.ndarray, *rows: np.ndarray) -> bool:
 
 
 def _with_holes(call: Callable[[Tensor, Tensor, Tensor], Any]) -> Findings:
-    """Padding that holds nan, which no sum and no gradient may notice."""
-    new, old = (leaf(np.where(MASK, -1.0, np.nan)) for _ in range(2))
-    back = call(new, old, torch.tensor(MASK))
-    value = as_array(back, (), "your loss", finite=False)
-    slope = gradients(torch.nan_to_num(back), new)[0] if np.isfinite(value) else np.full(1, np.nan)
-    yield from recognise(slope, {"padding is read": not np.isfinite(slope).all()})
+    """Padding that holds nan or infinity, which no sum and no gradient may notice."""
+    for hole in (np.nan, np.inf, -np.inf):
+        new, old = (leaf(np.where(MASK, -1.0, hole)) for _ in range(2))
+        back = call(new, old, torch.tensor(MASK))
+        value = as_array(back, (), "your loss", finite=False)
+        slope = gradients(torch.nan_to_num(back), new)[0] if np.isfinite(value) else np.full(1, np.nan)
+        yield from recognise(slope, {"padding is read": not np.isfinite(slope).all()}, hole=hole)
 
 
 def _draw(rng: np.random.Generator, kl: bool) -> dict[str, Any]:
     rows, columns = int(rng.integers(1, 5)), int(rng.integers(1, 6))
     mask = np.arange(columns) < rng.integers(1, columns + 1, size=(rows, 1))
     old = -rng.choice([0.1, 1, 5]) * rng.exponential(size=(rows, columns))
-    hole = rng.choice([0.0, np.nan])
+    hole = rng.choice([0.0, np.nan, np.inf])
     drawn = {
         "logp": old + rng.choice([0.02, 0.3, 1]) * rng.normal(size=old.shape),
         "old_logp": old,
@@ -196,7 +200,7 @@ def _kl_findings(call: Loss) -> Findings:
     got = np.array([price(gap)[0] for gap in GAPS])
     slopes = np.array([price(gap)[1].item() for gap in GAPS])
     by_ref = np.array([price(gap)[2].item() for gap in GAPS])
-    double = price(1.0, kl_coef=2.0)[0]
+    half, double = (price(1.0, kl_coef=beta)[0] for beta in (0.5, 2.0))
     k3 = np.exp(-GAPS) - 1 + GAPS
     weight = np.exp(BEFORE)
     to_old = either(np.exp(-BEFORE) - 1 + BEFORE, np.exp(BEFORE) - 1 - BEFORE, BEFORE, BEFORE**2 / 2)
@@ -213,7 +217,7 @@ def _kl_findings(call: Loss) -> Findings:
             "the KL is weighted by the ratio": either(weight * k3, min(weight, 1.2) * k3),
             "the KL carries no gradient": close(got, k3) and not slopes.any(),
             "ref_logp is not detached": bool(np.abs(by_ref).max() > 1e-7),
-            "kl_coef is not used": close(double, got[-1]) and abs(double) > 1e-6,
+            "kl_coef is not used": close([half, double], [got[-1]] * 2) and abs(double) > 1e-6,
         },
         double=double,
         third=got[-1],
@@ -278,19 +282,28 @@ def hunt_three(answer: Answer) -> Findings:
         logp: Tensor, old: Tensor, ref: Tensor, worth: Tensor, mask: Tensor, eps: float, kl_coef: float
     ) -> Any:
         """A vocabulary of two words, the first of which is always drawn: its logit is its logarithm."""
-        there = ~logp.isnan()
+        there = logp.isfinite() & (logp < 0)
         real = torch.where(there, logp, -1.0)
         logits = torch.stack([real, torch.log(-torch.expm1(real))], dim=-1)
-        logits = torch.where(there[..., None], logits, torch.nan)
+        logits = torch.where(there[..., None], logits, logp.detach()[..., None])
         tokens, lengths = torch.zeros(logp.shape, dtype=torch.long), mask.sum(1)
         return answer(logits, tokens, lengths, old, ref, worth, eps, kl_coef)
 
     yield from _policy_findings(_without_kl(call))
     yield from _kl_findings(call)
+    # The logits of the padding themselves: the way back goes through the softmax too.
+    for hole in (np.nan, np.inf, -np.inf):
+        logits = leaf(np.where(MASK[..., None], np.array([0.3, -0.2, 0.5]), hole))
+        old, words = torch.full(MASK.shape, -1.0), torch.ones(MASK.shape, dtype=torch.long)
+        given = logits, words, torch.tensor(LENGTHS), old, old + 0.1, torch.tensor([6.0, -2.0]), 0.2, 1.0
+        felt = gradients(answer(*given), logits)[0]
+        yield from recognise(
+            felt, {"padding gets into the gradient": not np.isfinite(felt).all()}, hole=hole
+        )
     # Other words too, in a vocabulary of four.
-    rng = np.random.default_rng(5)
-    logits, tokens = rng.normal(size=(3, 4, 4)), torch.tensor([[0, 3, 1, 2], [2, 2, 0, 3], [1, 0, 3, 3]])
-    every = torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1)
+    table = np.random.default_rng(5).normal(size=(3, 4, 4))
+    tokens = torch.tensor([[0, 3, 1, 2], [2, 2, 0, 3], [1, 0, 3, 3]])
+    every = torch.log_softmax(torch.tensor(table, dtype=torch.float32), dim=-1)
     taken = every.gather(-1, tokens[..., None])[..., 0]
     back = answer(every, tokens, torch.tensor([4, 2, 3]), taken - 0.1, taken + 0.2, torch.ones(3), 0.2, 1.0)
     value = float(as_array(back, (), "your loss"))
@@ -307,5 +320,5 @@ def hunt_three(answer: Answer) -> Findings:
     def flat(*given: Any) -> Any:
         return call(*given)
 
-    problems = [p for p in random_problems(draw, 40) if np.nanmax(p.logp) < -1e-2][:20]
+    problems = [p for p in random_problems(draw, 40) if p.logp[p.mask].max() < -1e-2][:20]
     yield agrees(flat, _slow, problems, what="your loss", by=("logp",), held=HELD)

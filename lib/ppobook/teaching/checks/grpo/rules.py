@@ -13,6 +13,14 @@ from ..probes import Problem, agrees, random_problems
 from . import CHAPTER
 
 
+def _product(first: int, end: int, k: int) -> float:
+    """(1 − k/m) multiplied over these m, as readers cut it off: 0 where fewer than k are wrong."""
+    found = 1.0
+    for m in range(first, end):
+        found *= max(1 - k / m, 0)
+    return found
+
+
 @CHAPTER.check("pass-at-k", section="sec-grpo-verifiable")
 def pass_at_k(answer: Answer) -> Findings:
     def ask(n: int, c: int, k: int) -> float:
@@ -41,20 +49,41 @@ def pass_at_k(answer: Answer) -> Findings:
             ),
             "is any right, whatever k": each(lambda n, c, k: float(c > 0)),
             "blocks of k are cut off": each(lambda n, c, k: min(1, c / (n // k))),
+            "a factor of the product is one off": either(
+                *(
+                    each(lambda n, c, k, a=a, b=b: 1 - _product(n - c + a, n + b, k))
+                    for a, b in ((0, 0), (1, 0), (0, 1), (2, 1), (2, 2))
+                )
+            ),
             "exactly one is right": each(lambda n, c, k: c * comb(n - c, k - 1) / comb(n, k)),
             "fewer than k wrong ones, and still no 1": close(got[:3], [5 / 6, 0.4, 0])
             and not close(got[3], 1),
         },
         three=got[0],
+        one=got[1],
         nine=got[3],
     )
-    large = ask(2000, 100, 50)
-    wanted = 1.0
-    for i in range(50):
-        wanted *= (1900 - i) / (2000 - i)
+    again, half = ask(10, 3, 4), ask(5, 3, 2)
     small = close(got, [5 / 6, 0.4, 0, 1, 0.3])
-    lost = small and (not np.isfinite(large) or large in (0.0, 1.0))
-    yield from recognise(large, {"large numbers are too large": lost})
+    yield from recognise(
+        got,
+        {
+            "as many wrong ones as k, and already 1": small and close(half, 1),
+            "it is another number each time": again != got[0],
+        },
+        again=again,
+        three=got[0],
+        half=half,
+    )
+    wide = True
+    for n, c, k in ((2000, 100, 50), (2000, 1, 200), (2000, 5, 1000), (200, 3, 150), (2000, 1999, 1)):
+        large, none = ask(n, c, k), 1.0
+        for i in range(k):
+            none *= max(n - c - i, 0) / (n - i)
+        lost = small and not 0 < large < 1
+        yield from recognise(large, {"large numbers are too large": lost}, n=n, c=c, k=k)
+        if wide and not close(large, 1 - none):
+            wide, strange = False, f"with {c} of {n} right and k = {k} it is {large:.4g}"
     p, n, k = 0.3, 6, 2
     on_average = sum(comb(n, c) * p**c * (1 - p) ** (n - c) * ask(n, c, k) for c in range(n + 1))
     yield Property(
@@ -64,8 +93,8 @@ def pass_at_k(answer: Answer) -> Findings:
     )
     yield Property(
         "2000 samples are no trouble",
-        close(large, 1 - wanted),
-        f"with 100 of 2000 right and k = 50 it is {large:.4g}",
+        wide,
+        "" if wide else strange,
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -96,12 +125,14 @@ def hunt_rule(answer: Answer) -> Findings:
     plain = [paid(p, f"answer {s}") for p, s in sums.items()]
     worked = [paid("3 + 4", text) for text in ("3 plus 4 is 7 so answer 7", "is it 8 ? no : answer 7")]
     second = paid("3 + 4", "answer 8 no wait answer 7")
+    long = [paid(p, f"answer {s}") for p, s in (("12 + 5", 17), ("7 + 19", 26), ("250 + 31", 281))]
     all_of_them = " ".join(map(str, range(19)))
     yield from recognise(
         np.array(plain),
         {
             "a right answer is not paid": min(plain) <= 0,
             "a right answer is not paid where work stands before it": min(worked) <= 0,
+            "numbers of several digits are not read": min(long) <= 0,
             "another number than 1 is paid": not close(plain, np.ones(5)),
             "something is paid for the form": max(
                 paid("3 + 4", x) for x in ("answer", "answer x", "answer answer")
@@ -132,6 +163,7 @@ def hunt_rule(answer: Answer) -> Findings:
         },
         plain=plain,
         worked=worked,
+        long=long,
     )
     odd = {x: paid("3 + 4", f"answer {x}") for x in ("07", "+7", "7.0", "seven", "3+4", "0x7", "7_", "-7")}
     other = [x for x, reward in odd.items() if reward != 0]
@@ -142,7 +174,7 @@ def hunt_rule(answer: Answer) -> Findings:
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        a, b = (int(x) for x in rng.integers(0, 10, size=2))
+        a, b = (int(x) for x in rng.integers(0, rng.choice([10, 10, 300]), size=2))
         pieces = [str(a + b), str(a), str(int(rng.integers(0, 19))), "answer", "so", "is", f"answer {a + b}"]
         body = " ".join(str(x) for x in rng.choice(pieces, size=int(rng.integers(0, 6))))
         tail = str(rng.choice(["", f"answer {a + b}", f"answer {a + b + 1}", f"answer {a + b} so", "answer"]))

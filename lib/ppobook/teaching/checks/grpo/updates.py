@@ -94,6 +94,12 @@ def _steps(batch: _Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
     return logits - batch.before
 
 
+def _cut(moved: np.ndarray, wanted: np.ndarray) -> bool:
+    """Is it the wanted step made shorter, or the wanted step with a bound on each entry?"""
+    share, bound = float(np.linalg.norm(moved) / np.linalg.norm(wanted)), float(np.abs(moved).max())
+    return share < 0.99 and (close(moved, share * wanted) or close(moved, np.clip(wanted, -bound, bound)))
+
+
 @CHAPTER.check("grpo-update", section="sec-grpo-code")
 def grpo_update(answer: Answer) -> Findings:
     tokens = np.array([[0, 1, 2], [1, 1, 0], [2, 0, 1], [0, 2, 2], [1, 0, 0], [2, 2, 1]])
@@ -123,9 +129,9 @@ def grpo_update(answer: Answer) -> Findings:
     yield from recognise(
         one.moved,
         {
-            "the weights are left as they were": bool(np.abs(one.moved).max() < 1e-6),
             "one step, whatever epochs says": taken == (1, 1),
-            "epochs is not the number of steps": taken != (3, 5),
+            "epochs is not the number of steps": taken != (3, 5) and any(taken),
+            "the weights are left as they were": bool(np.abs(one.moved).max() < 1e-6),
             "it goes uphill": -right,
             "the rewards themselves are the advantages": step(rewards),
             "all prompts are one group": either(
@@ -168,9 +174,10 @@ def grpo_update(answer: Answer) -> Findings:
     )
     # And a reference that likes some tokens better and some less, with rewards that are all equal.
     likes = np.array([0.7, -0.4, 0.3])
-    away, twice, behind = made(gap=likes), made(gap=likes), made(gap=likes)
+    away, twice, behind, heavy = (made(gap=likes) for _ in range(4))
     away.run(answer, np.ones(6), size, 0.2, 1.0, 1)
     twice.run(answer, np.ones(6), size, 0.2, 2.0, 1)
+    heavy.run(answer, np.ones(6), size, 0.2, 100.0, 1)
     behind.run(answer, rewards, size, 0.2, 0.0, 1)
 
     def priced(push: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -188,7 +195,13 @@ def grpo_update(answer: Answer) -> Findings:
             "k1, which has no gradient on average": either(priced(np.ones_like), -priced(np.ones_like)),
             "k2, half the square": either(priced(lambda x: x), priced(lambda x: 2 * x)),
             "kl_coef is not used": close(away.moved, twice.moved),
+            # A gradient a hundred times as large, and a step that is not: shorter, or cut at single weights.
+            "the gradient is clipped": close(away.moved, toward, 1e-3)
+            and close(twice.moved, 2 * toward, 1e-3)
+            and _cut(heavy.moved, 100 * toward),
         },
+        length=float(np.linalg.norm(heavy.moved / 0.2)),
+        whole=float(np.linalg.norm(toward / 0.2)) * 100,
     )
     yield Property(
         "what is reported is the loss before each step",
@@ -213,6 +226,7 @@ def grpo_update(answer: Answer) -> Findings:
         rewards = rng.choice([0.1, 1, 10]) * rng.normal(size=shape[0])
         if rng.random() < 0.4:
             rewards = (rewards > 0).astype(float)
+        beta = float(rng.choice([0, 0.04, 1, 20]))
         return {
             "logits": rng.normal(size=(prompts, columns, 3)),
             "tokens": rng.integers(3, size=shape),
@@ -221,9 +235,9 @@ def grpo_update(answer: Answer) -> Findings:
             "rewards": rewards,
             "group_size": size,
             "clip_eps": float(rng.choice([0.1, 0.2, 0.5])),
-            "kl_coef": float(rng.choice([0, 0.04, 1])),
+            "kl_coef": beta,
             "epochs": int(rng.integers(1, 5)),
-            "rate": float(rng.choice([0.1, 1.0])),
+            "rate": 0.05 if beta > 1 else float(rng.choice([0.1, 1.0])),
         }
 
     def run(*given: Any) -> np.ndarray:
