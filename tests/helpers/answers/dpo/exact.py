@@ -69,11 +69,15 @@ def of_policy(form: Callable[..., Any]) -> Callable[..., Any]:
     return best(value=lambda f, r, b: form(by_softmax(f, r, b), f, r, b))
 
 
-def from_the_best_text(p_ref, rewards, beta):
-    top = rewards.max(1, keepdim=True).values
-    weights = p_ref * torch.exp((rewards - top) / beta)
-    z = weights.sum(1, keepdim=True)
-    return weights / z, top[:, 0] + beta * z[:, 0].log()
+def from_the_best_text(among: Callable[..., Any] = lambda f, r: r.masked_fill(f == 0, -math.inf)):
+    def function(p_ref, rewards, beta):
+        possible = among(p_ref, rewards)
+        top = possible.max(1, keepdim=True).values
+        weights = p_ref * torch.exp((possible - top) / beta)
+        z = weights.sum(1, keepdim=True)
+        return weights / z, top[:, 0] + beta * z[:, 0].log()
+
+    return function
 
 
 def reward_less_price(p_ref, rewards, beta):
@@ -82,7 +86,7 @@ def reward_less_price(p_ref, rewards, beta):
     return policy, (policy * rewards).sum(1) - beta * kl
 
 
-RIGHT["best-policy"] = [in_double, by_the_bracket, in_lists, from_the_best_text, reward_less_price]
+RIGHT["best-policy"] = [in_double, by_the_bracket, in_lists, from_the_best_text(), reward_less_price]
 WRONG["best-policy"] = {
     "the policy does not add up to one": [
         best(lambda f, r, b: f * (r / b).exp()),
@@ -93,6 +97,10 @@ WRONG["best-policy"] = {
     "the sign of the reward is turned round": best(lambda f, r, b: (f.log() - r / b).softmax(1)),
     "β multiplies the reward": best(lambda f, r, b: (f.log() + r * b).softmax(1)),
     "β is not used": best(lambda f, r, b: (f.log() + r).softmax(1)),
+    "the largest reward is not given back": [
+        best(value=lambda f, r, b: log_z(f, r, b) - r.max(1).values),
+        best(value=lambda f, r, b: log_z(f, r, b) - r.max()),
+    ],
     "probabilities stand where logarithms belong": best(lambda f, r, b: (f + r / b).softmax(1)),
     "the reference is taken to a power": [
         best(lambda f, r, b: (b * f.log() + r).softmax(1)),
@@ -122,10 +130,18 @@ WRONG["best-policy"] = {
 WRONG["best-policy"]["a text that the reference never writes"] = [
     of_policy(lambda p, f, r, b: (p * r).sum(1) - b * (p * p.clamp(min=1e-37).log() - p * f.log()).sum(1)),
     lambda f, r, b: best()(f.clamp(min=1e-5), r, b),
+    lambda f, r, b: best()(f + 1e-12, r, b),
 ]
+WRONG["best-policy"]["the largest reward is that of a text which is never written"] = from_the_best_text(
+    lambda f, r: r
+)
+WRONG["best-policy"]["the logarithm of a probability of 0"] = of_policy(
+    lambda p, f, r, b: (p * (r - b * (p / f).log())).sum(1)
+)
 UNNAMED["best-policy"] = [
     best(value=lambda f, r, b: (by_softmax(f, r, b) * r).sum(1) / 2 + log_z(f, r, b) / 2),
     best(lambda f, r, b: (f.log() + r.clamp(max=2.5) / b).softmax(1)),
+    best(lambda f, r, b: (f.log() + r / (2 * b)).softmax(1)),
 ]
 
 # --- both-fall
@@ -217,6 +233,7 @@ WRONG["both-fall"] = {
 UNNAMED["both-fall"] = [
     fall(weight=lambda b, h: b * torch.sigmoid(-b * h.clamp(max=1))),
     fall(mean=lambda p, f, x: x[(p > 0.99 * p.max())].mean(0)),
+    fall(weight=lambda b, h: 2 * b),
 ]
 
 # --- no-reference
@@ -266,32 +283,66 @@ def by_polynomial(rewards, lengths, beta):
     return [math.exp(n * (x + c)) for n, x in zip(lengths.tolist(), a, strict=True)]
 
 
-def in_single_precision(rewards, lengths, beta):
-    a = rewards / beta
-    low, high = -a.max() - math.log(len(rewards)), -a.max()
-    for _ in range(60):
-        c = (low + high) / 2
-        if (lengths * (a + c)).exp().sum() > 1:
-            high = c
-        else:
-            low = c
-    policy = (lengths * (a + c)).exp()
-    return policy / policy.sum()
+def halved(*, steps: int = 60, single: bool = False, ones: bool = False, level: bool = False):
+    """The hint's interval, with too few steps or digits; perhaps divided by the sum; from the best reward."""
+
+    def function(rewards, lengths, beta):
+        a = (rewards if single else rewards.double()) / beta
+        if level:
+            a = a - a.max()
+        low, high = -a.max() - math.log(len(rewards)), -a.max()
+        for _ in range(steps):
+            c = (low + high) / 2
+            if (lengths * (a + c)).exp().sum() > 1:
+                high = c
+            else:
+                low = c
+        policy = (lengths * (a + c)).exp()
+        return policy / policy.sum() if ones else policy
+
+    return function
 
 
-RIGHT["no-reference"] = [simpo(), by_newton, by_polynomial, in_single_precision]
+RIGHT["no-reference"] = [
+    simpo(),
+    by_newton,
+    by_polynomial,
+    halved(ones=True),
+    halved(single=True, level=True),
+    halved(single=True, ones=True),
+]
+def within(bound: float) -> Callable[..., Any]:
+    """The level is looked for between two fixed numbers."""
+
+    def function(rewards, lengths, beta):
+        a, n, low, high = rewards.double() / beta, lengths.double(), -bound, bound
+        for _ in range(200):
+            c = (low + high) / 2
+            low, high = (low, c) if (n * (a + c)).logsumexp(0) > 0 else (c, high)
+        return (n * (a + c)).exp()
+
+    return function
+
+
 WRONG["no-reference"] = {
     "the policy does not add up to one": [
         lambda r, n, b: (n * r / b).exp(),
     ],
-    "lengths are not used": lambda r, n, b: (r / b).softmax(0),
+    "lengths are not used": [lambda r, n, b: (r / b).softmax(0), lambda r, n, b: r.softmax(0)],
+    "too few digits, or too few steps": [
+        halved(single=True),
+        halved(steps=8),
+        halved(steps=14),
+    ],
+    "the level is out of reach": within(100.0),
     "lengths divide": [
         simpo(power=lambda n: 1 / n),
         lambda r, n, b: 1 / n / (1 / n).sum(),
     ],
-    "normalised by a division, not by a level": lambda r, n, b: (
-        simpo()(r, n, b) if not r.any() else (n * r / b).softmax(0)
-    ),
+    "normalised by a division, not by a level": [
+        lambda r, n, b: (n * r / b).softmax(0),
+        lambda r, n, b: simpo()(r, n, b) if not r.any() else (n * r / b).softmax(0),
+    ],
     "β multiplies the reward": simpo(lambda r, n, b: r * b),
     "β is not used": simpo(lambda r, n, b: r),
     "the sign of the reward is turned round": simpo(lambda r, n, b: -r / b),
@@ -303,6 +354,8 @@ WRONG["no-reference"] = {
 UNNAMED["no-reference"] = [
     simpo(power=lambda n: n.clamp(max=6)),
     simpo(lambda r, n, b: r / b - (r / b).clamp(min=3) + 3),
+    simpo(lambda r, n, b: 2 * r / b),
+    halved(steps=10, ones=True),
 ]
 
 # --- dpo-train
@@ -400,10 +453,21 @@ def shared_row(p_ref, choices, beta):
     return (p_ref.log() + moved.log()).softmax(1)
 
 
+def against_the_first(p_ref, choices, beta):
+    """Log-odds against text 0; what people said of other pairs is not read."""
+    wins = torch.zeros(*p_ref.shape, p_ref.shape[1])
+    for m, a, b in choices.tolist():
+        wins[m, a, b] += 1
+    odds = wins[:, :, 0].clamp(min=0.5).log() - wins[:, 0].clamp(min=0.5).log()
+    odds[:, 0] = 0
+    return (p_ref.log() + odds / beta).softmax(1)
+
+
 RIGHT["dpo-train"] = [by_lbfgs, by_hand_in_numpy, by_adam]
 WRONG["dpo-train"] = {
     "the policy does not add up to one": [table(out=lambda x: x), table(out=lambda x: x.softmax(0))],
     "nothing moves": [table(steps=0), lambda f, c, b: f.clone()],
+    "equal choices are counted once": table(mix=lambda choices: torch.unique(choices, dim=0)),
     "chosen and rejected are exchanged": [
         table(columns=(0, 2, 1)),
         table(loss=lambda z: -F.logsigmoid(-z).mean()),
@@ -417,7 +481,12 @@ WRONG["dpo-train"] = {
     "the prompts are thrown together": shared_row,
     "the majority decides, and nothing rests": table(mix=majority),
     "the chosen texts are copied": copied,
-    "the policy is not at rest": [table(steps=10), table(rate=lambda b: 0.1, steps=200)],
+    "the policy is not at rest": [
+        table(steps=10),
+        table(rate=lambda b: 0.1, steps=200),
+        against_the_first,
+        table(scale=lambda b: 2 * b, rate=lambda b: 0.7 / b**2),
+    ],
 }
 UNNAMED["dpo-train"] = [
     table(scale=lambda b: max(b, 0.4)),

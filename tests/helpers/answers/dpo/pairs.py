@@ -105,6 +105,15 @@ def one_by_one(chosen, rejected, ref_chosen, ref_rejected, beta, label_smoothing
     return total / len(chosen)
 
 
+def two_cases(z, eps):
+    """Each value from the formula that is safe for it, and both formulas on the way back."""
+
+    def chance(x):
+        return torch.where(x > 0, -(1 + (-x).exp()).log(), x - (1 + x.exp()).log())
+
+    return -((1 - eps) * chance(z) + eps * chance(-z)).mean()
+
+
 RIGHT["dpo-loss"] = [by_entropy, by_softplus, by_classes, one_by_one]
 WRONG["dpo-loss"] = {
     "the sign is turned round": four(lambda z, e: ((1 - e) * LS(z) + e * LS(-z)).mean()),
@@ -161,6 +170,7 @@ WRONG["dpo-loss"] = {
         four(lambda z, e: -((1 - e) * (S(z) + 1e-10).log() + e * (S(-z) + 1e-10).log()).mean()),
         four(lambda z, e: -((1 - e) * LS(z.clamp(-50, 50)) + e * LS(-z.clamp(-50, 50))).mean()),
     ],
+    "the gradient overflows": four(two_cases),
     "the reference is trained along": four(held=False),
     "one side is held still": four(margin=lambda c, r, rc, rr, b: b * ((c - rc) - (r.detach() - rr))),
     "the weight is held still": four(
@@ -172,6 +182,7 @@ WRONG["dpo-loss"] = {
 UNNAMED["dpo-loss"] = [
     four(lambda z, e: -((1 - e) * LS(z) + e * LS(-z)).median()),
     four(margin=lambda c, r, rc, rr, b: min(b, 1.0) * ((c - rc) - (r - rr))),
+    four(margin=lambda c, r, rc, rr, b: 2 * b * ((c - rc) - (r - rr))),
 ]
 
 # --- pair-rest

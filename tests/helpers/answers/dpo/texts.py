@@ -103,6 +103,12 @@ def pair_by_pair(logp, ref_logp, lengths, kl, beta, gamma):
     return tuple(x / len(logp) for x in (ipo, kto, simpo))
 
 
+def in_two_cases(x, ref, n, b, g):
+    m = x / n
+    z = b * (m[:, 0] - m[:, 1]) - g
+    return torch.where(z > 0, (1 + (-z).exp()).log(), (1 + z.exp()).log() - z).mean()
+
+
 def sums(x, ref, n, b, g):
     return b * (x[:, 0] - x[:, 1])
 
@@ -176,11 +182,14 @@ WRONG["relatives"] = {
     ),
     "SimPO: a sum, not a mean": other_simpo(lambda c, r, b, g: -LS(b * (c - r) - g).sum()),
     "SimPO: the sign is turned round": other_simpo(lambda c, r, b, g: LS(b * (c - r) - g).mean()),
+    "a gradient overflows": three(simpo=in_two_cases),
     "a loss overflows": other_simpo(lambda c, r, b, g: -S(b * (c - r) - g).log().mean()),
     "the reference is trained along": three(held=False),
 }
 UNNAMED["relatives"] = [
     other_ipo(lambda h, b: ((h - 0.5 / b) ** 2 * (h < 3.5)).mean()),
+    other_kto(lambda r, z, b: (S(-2 * b * (r[:, 0] - z)) + S(2 * b * (r[:, 1] - z))).mean() / 2),
+    other_simpo(lambda c, r, b, g: -LS(2 * b * (c - r) - g).mean()),
     other_kto(lambda r, z, b: right_kto(r.clamp(min=-4), 0, None, z, b)),
     other_simpo(lambda c, r, b, g: -LS(b * (c - r) - min(g, 0.4)).mean()),
 ]
@@ -346,11 +355,17 @@ WRONG["hunt-pairs"] = {
     "what nothing should read gets into the gradient": whole(fill=lambda x, cells: x),
     "the reference is trained along": whole(ref=lambda x, now: x),
     "one side is held still": whole(margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()),
+    "the gradient overflows": whole(
+        loss=lambda h, b: torch.where(
+            h > 0, (1 + (-b * h).exp()).log(), (1 + (b * h).exp()).log() - b * h
+        ).mean()
+    ),
     "the loss overflows": whole(loss=lambda h, b: -S(b * h).log().mean()),
     "small chances are held at a floor": whole(loss=lambda h, b: -(S(b * h) + 1e-9).log().mean()),
     "cut off from autograd": whole(loss=lambda h, b: -LS(b * h).mean().detach()),
 }
 UNNAMED["hunt-pairs"] = [
     whole(loss=lambda h, b: -LS(b * h).median()),
+    whole(loss=lambda h, b: -LS(2 * b * h).mean()),
     whole(loss=lambda h, b: -LS(min(b, 0.5) * h).mean() if b < 1 else -LS(b * h).mean() * 0.9),
 ]

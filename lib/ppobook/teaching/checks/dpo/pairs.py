@@ -99,6 +99,8 @@ def dpo_loss(answer: Answer) -> Findings:
 
     # Log-ratios 1, −1, −1.5 of the chosen and −1, −1, 1.5 of the rejected texts; h is 2, 0 and −3.
     got = ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.5)
+    small = ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.1)
+    elsewhere = ask(CHOSEN, REJECTED, REF_CHOSEN + [2, -1, 0], REF_REJECTED - [0, 3, 1], 0.5)
     up, down = CHOSEN - REF_CHOSEN, REJECTED - REF_REJECTED
     h = up - down
 
@@ -112,8 +114,8 @@ def dpo_loss(answer: Answer) -> Findings:
             "two things are exchanged": mean(-h / 2),
             "a sum, not a mean": 3 * mean(h / 2),
             "β is on the wrong side": either(0.5 * mean(h), mean(2 * h), 2 * mean(h), 0.5 * mean(h / 2)),
-            "β is not used": mean(h),
-            "there is no reference": mean((CHOSEN - REJECTED) / 2),
+            "β is not used": close([got, small], [mean(h)] * 2, 1e-3),
+            "there is no reference": close([got, elsewhere], [mean((CHOSEN - REJECTED) / 2)] * 2, 1e-3),
             "the reference is crossed": either(
                 mean((CHOSEN - REF_REJECTED - REJECTED + REF_CHOSEN) / 2), mean((up - REF_REJECTED) / 2)
             ),
@@ -126,12 +128,12 @@ def dpo_loss(answer: Answer) -> Findings:
             "a logarithm to another base": either(mean(h / 2) / math.log(2), mean(h / 2) / math.log(10)),
         },
     )
-    smooth = ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.5, 0.2)
+    smooth, more = (ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.5, eps) for eps in (0.2, 0.4))
     yes, no = mean(h / 2), mean(-h / 2)
     yield from recognise(
         smooth,
         {
-            "label smoothing is not used": yes,
+            "label smoothing is not used": close([smooth, more], [yes, yes], 1e-3),
             "the smoothed weights are exchanged": 0.2 * yes + 0.8 * no,
             "the loss is made smaller, not smoothed": either(0.8 * yes, 0.6 * yes),
             "what may be wrong is subtracted": either(0.8 * yes - 0.2 * no, (0.8 * yes - 0.2 * no) / 0.6),
@@ -150,6 +152,10 @@ def dpo_loss(answer: Answer) -> Findings:
             "small chances are held at a floor": bool(fine and far[0] < 990),
         },
     )
+    given = [leaf(x) for x in ([90.0, -2000.0], zero, zero, zero)]
+    for eps in (0.0, 0.1):
+        steep = gradients(answer(*given, 1.0, eps), given[0], what="the loss")[0]
+        yield from recognise(steep, {"the gradient overflows": not np.isfinite(steep).all()})
     given = [leaf(x) for x in (CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED)]
     felt = gradients(answer(*given, 0.5, 0.0), *given, what="the loss")
     yield from recognise(
@@ -253,12 +259,12 @@ def pair_rest(answer: Answer) -> Findings:
             "the majority decides": bool(np.ptp(np.abs(rest)) < 1e-6 < np.abs(rest).max()),
         },
     )
-    smooth = ask(h, p, 0.5, 0.1)
+    smooth, more = ask(h, p, 0.5, 0.1), ask(h, p, 0.5, 0.3)
     q = 0.9 * p + 0.1 * (1 - p)
     yield from recognise(
         smooth[1],
         {
-            "label smoothing is not used": 2 * odds,
+            "label smoothing is not used": close([smooth[1], more[1]], [2 * odds] * 2, 1e-3),
             "smoothing draws to zero, not to one half": either(
                 2 * np.log(0.9 * p / (1 - 0.9 * p)), 2 * np.log(0.8 * p / (1 - 0.8 * p))
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,21 @@ LENGTHS = np.array([[2, 3], [5, 4]])
 
 @CHAPTER.check("relatives", section="sec-dpo-family")
 def relatives(answer: Answer) -> Findings:
-    def ask(logp: Any = LOGP, ref: Any = REF, kl: float = 0.7, beta: float = 0.5) -> list[np.ndarray]:
+    def ask(
+        logp: Any = LOGP, ref: Any = REF, kl: float = 0.7, beta: float = 0.5, gamma: float = 0.4
+    ) -> list[np.ndarray]:
         given = [tensor(np.asarray(x, dtype=np.float64)) for x in (logp, ref)]
         z = torch.tensor(kl, dtype=torch.float32)
-        back = answer(*given, torch.as_tensor(LENGTHS), z, beta, 0.4)
+        back = answer(*given, torch.as_tensor(LENGTHS), z, beta, gamma)
         return several(unstacked(back), [()] * 3, LOSSES)
 
     # Two pairs with log-ratios 2, −1 and 1, 3.2, so that h is 3 and −2.2; β is 0.5, z 0.7 and γ 0.4.
     ipo, kto, simpo = ask()
+    # What no second value changes is not used; one alone may be right by accident.
+    by_ref, by_z, by_beta, by_gamma = (
+        [bool(close(x, y)) for x, y in zip(ask(**other), (ipo, kto, simpo), strict=True)]
+        for other in ({"ref": REF + [[2, 0], [-1, 3]]}, {"kl": 2.0}, {"beta": 0.2}, {"gamma": 1.5})
+    )
     ratio = LOGP - REF
     h, a_token = ratio[:, 0] - ratio[:, 1], ratio / LENGTHS
     mean_h = a_token[:, 0] - a_token[:, 1]
@@ -50,7 +58,7 @@ def relatives(answer: Answer) -> Findings:
             "IPO: a mean over tokens": either(
                 square(mean_h - 1), square((LOGP / LENGTHS)[:, 0] - (LOGP / LENGTHS)[:, 1] - 1)
             ),
-            "IPO: no reference": square(LOGP[:, 0] - LOGP[:, 1] - 1),
+            "IPO: no reference": by_ref[0] and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
             "IPO: a sum, not a mean": either(2 * square(h - 1)),
             "IPO: half of the square": square(h - 1) / 2,
             "IPO: the distance, not its square": np.abs(h - 1).mean(),
@@ -66,7 +74,8 @@ def relatives(answer: Answer) -> Findings:
             "KTO: liked texts are pushed down": either(1 - right.mean(), -right.mean()),
             "KTO: a constant is missing": right.mean() - 1,
             "KTO: both kinds are pushed up": np.stack([sigmoid(-liked), sigmoid(-other)]).mean(),
-            "KTO: z is not used": np.stack([sigmoid(-ratio[:, 0] / 2), sigmoid(ratio[:, 1] / 2)]).mean(),
+            "KTO: z is not used": by_z[1]
+            and close(kto, np.stack([sigmoid(-ratio[:, 0] / 2), sigmoid(ratio[:, 1] / 2)]).mean(), 1e-3),
             "KTO: z turns with the label": np.stack(
                 [sigmoid(-liked), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
             ).mean(),
@@ -83,10 +92,14 @@ def relatives(answer: Answer) -> Findings:
             "KTO: a mean over tokens": np.stack(
                 [sigmoid(-0.5 * (a_token[:, 0] - 0.7)), sigmoid(0.5 * (a_token[:, 1] - 0.7))]
             ).mean(),
-            "KTO: β is not used": np.stack([sigmoid(-2 * liked), sigmoid(2 * other)]).mean(),
-            "KTO: no reference": np.stack(
-                [sigmoid(-0.5 * (LOGP[:, 0] - 0.7)), sigmoid(0.5 * (LOGP[:, 1] - 0.7))]
-            ).mean(),
+            "KTO: β is not used": by_beta[1]
+            and close(kto, np.stack([sigmoid(-2 * liked), sigmoid(2 * other)]).mean(), 1e-3),
+            "KTO: no reference": by_ref[1]
+            and close(
+                kto,
+                np.stack([sigmoid(-0.5 * (LOGP[:, 0] - 0.7)), sigmoid(0.5 * (LOGP[:, 1] - 0.7))]).mean(),
+                1e-3,
+            ),
         },
     )
     below = ask(kl=-6.0)[1]
@@ -112,10 +125,10 @@ def relatives(answer: Answer) -> Findings:
             "SimPO: sums, not means": either(chance(0.5 * (LOGP[:, 0] - LOGP[:, 1]) - 0.4)),
             "SimPO: a reference is left in": either(chance(0.5 * mean_h - 0.4), chance(0.5 * h - 0.4)),
             "SimPO: γ is added": chance(0.5 * d + 0.4),
-            "SimPO: γ is not used": chance(0.5 * d),
+            "SimPO: γ is not used": by_gamma[2] and close(simpo, chance(0.5 * d), 1e-3),
             "SimPO: γ is multiplied by β": chance(0.5 * (d - 0.4)),
             "SimPO: γ is outside of the sigmoid": either(chance(0.5 * d) + 0.4, chance(0.5 * d) - 0.4),
-            "SimPO: β is not used": chance(d - 0.4),
+            "SimPO: β is not used": by_beta[2] and close(simpo, chance(d - 0.4), 1e-3),
             "SimPO: chosen and rejected are exchanged": chance(-0.5 * d - 0.4),
             "SimPO: one length for both": either(
                 chance(0.5 * (LOGP[:, 0] - LOGP[:, 1]) / LENGTHS.sum(1) - 0.4),
@@ -129,9 +142,15 @@ def relatives(answer: Answer) -> Findings:
             "SimPO: the sign is turned round": -chance(0.5 * d - 0.4),
         },
     )
-    far = ask(logp=np.array([[-2000.0, -3], [-3, -2000]]), ref=np.full((2, 2), -5.0), beta=1.0)
+    steep = np.array([[-2000.0, -3], [-3, -2000]])
+    far = ask(logp=steep, ref=np.full((2, 2), -5.0), beta=1.0)
     yield from recognise(far[2], {"a loss overflows": not np.isfinite(far).all()}, all=np.array(far))
     calls = {name: one_of(answer, k, LOSSES) for k, name in enumerate(LOSSES)}
+    for name in LOSSES:
+        given = leaf(steep), leaf(np.full((2, 2), -5.0)), leaf(0.5)
+        back = calls[name](given[0], given[1], torch.as_tensor(LENGTHS), given[2], 1.0, 0.4)
+        felt = gradients(back, *given, what=name)[0]
+        yield from recognise(felt, {"a gradient overflows": not np.isfinite(felt).all()}, which=name)
     for name in LOSSES:
         given = leaf(LOGP), leaf(REF), leaf(0.5)
         back = calls[name](given[0], given[1], torch.as_tensor(LENGTHS), given[2], 0.5, 0.4)
@@ -243,7 +262,7 @@ def hunt_pairs(answer: Answer) -> Findings:
     def loss(pair: Any, beta: float = 0.5) -> float:
         return chance(beta * margin(pair))
 
-    got = ask(now, ref)
+    got, small, elsewhere = ask(now, ref), ask(now, ref, beta=0.1), ask(now, np.flip(now, 0).copy())
     right = sums()
     ratio = right[0] - right[1]
     h = ratio[:, 0] - ratio[:, 1]
@@ -266,7 +285,7 @@ def hunt_pairs(answer: Answer) -> Findings:
                 *(0.5 * chance(one / 2) for one in margins),
                 chance(2 * h),
             ),
-            "β is not used": loss(right, 1.0),
+            "β is not used": close([got, small], [loss(right, 1.0)] * 2, 1e-3),
             "a sum over pairs, not a mean": 2 * loss(right),
             "a mean, not a sum": either(*(chance(one / 2) for one in margins[2:])),
             "divided by the padded length": either(
@@ -286,7 +305,9 @@ def hunt_pairs(answer: Answer) -> Findings:
             "the logits are read one column late": loss(sums(shift=0)),
             "the logits are read one column early": loss(sums(shift=-2)),
             "logits, not log-probabilities": loss(sums(soft=False)),
-            "there is no reference": -log_sigmoid(0.5 * (right[0][:, 0] - right[0][:, 1])).mean(),
+            "there is no reference": close(
+                [got, elsewhere], [chance(0.5 * (right[0][:, 0] - right[0][:, 1]))] * 2, 1e-3
+            ),
             "only the chosen text counts": -log_sigmoid(0.5 * ratio[:, 0]).mean(),
         },
     )
@@ -317,6 +338,11 @@ def hunt_pairs(answer: Answer) -> Findings:
         far, {"the loss overflows": not np.isfinite(far), "small chances are held at a floor": far < 100}
     )
 
+    leaves = [leaf(200 * now), leaf(ref)]
+    back = answer(*leaves, torch.as_tensor(ids), PROMPT, torch.as_tensor(SIZES), 1.0)
+    felt = gradients(back, *leaves, what="the loss")[0]
+    yield from recognise(felt, {"the gradient overflows": not np.isfinite(felt).all()})
+
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         size, before = int(rng.integers(1, 3)), int(rng.integers(1, 4))
         width, words = int(rng.integers(1, 5)), int(rng.integers(2, 5))
@@ -338,8 +364,9 @@ def hunt_pairs(answer: Answer) -> Findings:
         }
 
     yield agrees(answer, _slow_pairs, random_problems(draw, 30), what="the loss")
-    small = [p for p in random_problems(draw, 40, seed=1) if np.size(p.logits) <= 48][:12]
-    yield agrees(answer, _slow_pairs, small, by=("logits",), held=("ref_logits",), what="the loss")
+    few = [p for p in random_problems(draw, 40, seed=1) if np.size(p.logits) <= 48][:12]
+    found = agrees(answer, _slow_pairs, few, by=("logits",), held=("ref_logits",), what="the loss")
+    yield replace(found, words=f"its gradient agrees with small differences on {len(few)} of them")
 
 
 def _slow_pairs(p: Problem) -> float:
