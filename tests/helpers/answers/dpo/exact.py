@@ -311,6 +311,8 @@ RIGHT["no-reference"] = [
     halved(single=True, level=True),
     halved(single=True, ones=True),
 ]
+
+
 def within(bound: float) -> Callable[..., Any]:
     """The level is looked for between two fixed numbers."""
 
@@ -332,7 +334,7 @@ WRONG["no-reference"] = {
     "too few digits, or too few steps": [
         halved(single=True),
         halved(steps=8),
-        halved(steps=14),
+        halved(steps=10),
     ],
     "the level is out of reach": within(100.0),
     "lengths divide": [

@@ -351,9 +351,9 @@ def choices_of_64_bits(p, group_size):
 
 
 def choices_in_single_precision(p, group_size):
-    factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1, dtype=np.float32))])
     c = np.arange(1, group_size)
     with np.errstate(all="ignore"):
+        factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1, dtype=np.float32))])
         choose = factorial[group_size] / (factorial[c] * factorial[group_size - c])
         return weighed_by(choose, p, group_size)
 

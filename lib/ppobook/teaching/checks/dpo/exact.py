@@ -85,7 +85,7 @@ def best_policy(answer: Answer) -> Findings:
             "the value is Z, not its logarithm": either(z, 0.5 * z),
             "the value has the wrong sign": -0.5 * np.log(z),
             "the largest reward is not given back": either(
-                *(0.5 * np.log(z) - REWARDS.max(-1) * k for k in (1, 2)), 0.5 * np.log(z) - REWARDS.max()
+                0.5 * np.log(z) - REWARDS.max(-1), 0.5 * np.log(z) - REWARDS.max()
             ),
             "the value is the reward alone": paid,
             "the price is added": paid + 0.5 * kl,
@@ -263,7 +263,9 @@ def no_reference(answer: Answer) -> Findings:
     golden = (5**0.5 - 1) / 2
     even = ask([0.0, 0.0], [1, 2], 1.0)
     rewards, lengths = np.array([0.0, 1, 2]), np.array([1, 2, 4])
-    got, turned, other = (ask(rewards, *x) for x in ((lengths, 2.0), (lengths[::-1].copy(), 2.0), (lengths, 0.5)))
+    got, turned, other = (
+        ask(rewards, *x) for x in ((lengths, 2.0), (lengths[::-1].copy(), 2.0), (lengths, 0.5))
+    )
     yield from recognise(
         even,
         {

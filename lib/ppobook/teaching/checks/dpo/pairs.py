@@ -100,7 +100,7 @@ def dpo_loss(answer: Answer) -> Findings:
     # Log-ratios 1, −1, −1.5 of the chosen and −1, −1, 1.5 of the rejected texts; h is 2, 0 and −3.
     got = ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.5)
     small = ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.1)
-    elsewhere = ask(CHOSEN, REJECTED, REF_CHOSEN + [2, -1, 0], REF_REJECTED - [0, 3, 1], 0.5)
+    elsewhere = ask(CHOSEN, REJECTED, REF_CHOSEN - 2 * CHOSEN, REF_REJECTED + 3, 0.5)
     up, down = CHOSEN - REF_CHOSEN, REJECTED - REF_REJECTED
     h = up - down
 

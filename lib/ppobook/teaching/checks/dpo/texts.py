@@ -36,9 +36,9 @@ def relatives(answer: Answer) -> Findings:
     # Two pairs with log-ratios 2, −1 and 1, 3.2, so that h is 3 and −2.2; β is 0.5, z 0.7 and γ 0.4.
     ipo, kto, simpo = ask()
     # What no second value changes is not used; one alone may be right by accident.
-    by_ref, by_z, by_beta, by_gamma = (
+    same_ref, same_z, same_beta, same_gamma = (
         [bool(close(x, y)) for x, y in zip(ask(**other), (ipo, kto, simpo), strict=True)]
-        for other in ({"ref": REF + [[2, 0], [-1, 3]]}, {"kl": 2.0}, {"beta": 0.2}, {"gamma": 1.5})
+        for other in ({"ref": REF + np.array([[2, 0], [-1, 3]])}, {"kl": 2.0}, {"beta": 0.2}, {"gamma": 1.5})
     )
     ratio = LOGP - REF
     h, a_token = ratio[:, 0] - ratio[:, 1], ratio / LENGTHS
@@ -58,7 +58,7 @@ def relatives(answer: Answer) -> Findings:
             "IPO: a mean over tokens": either(
                 square(mean_h - 1), square((LOGP / LENGTHS)[:, 0] - (LOGP / LENGTHS)[:, 1] - 1)
             ),
-            "IPO: no reference": by_ref[0] and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
+            "IPO: no reference": same_ref[0] and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
             "IPO: a sum, not a mean": either(2 * square(h - 1)),
             "IPO: half of the square": square(h - 1) / 2,
             "IPO: the distance, not its square": np.abs(h - 1).mean(),
@@ -74,7 +74,7 @@ def relatives(answer: Answer) -> Findings:
             "KTO: liked texts are pushed down": either(1 - right.mean(), -right.mean()),
             "KTO: a constant is missing": right.mean() - 1,
             "KTO: both kinds are pushed up": np.stack([sigmoid(-liked), sigmoid(-other)]).mean(),
-            "KTO: z is not used": by_z[1]
+            "KTO: z is not used": same_z[1]
             and close(kto, np.stack([sigmoid(-ratio[:, 0] / 2), sigmoid(ratio[:, 1] / 2)]).mean(), 1e-3),
             "KTO: z turns with the label": np.stack(
                 [sigmoid(-liked), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
@@ -92,9 +92,9 @@ def relatives(answer: Answer) -> Findings:
             "KTO: a mean over tokens": np.stack(
                 [sigmoid(-0.5 * (a_token[:, 0] - 0.7)), sigmoid(0.5 * (a_token[:, 1] - 0.7))]
             ).mean(),
-            "KTO: β is not used": by_beta[1]
+            "KTO: β is not used": same_beta[1]
             and close(kto, np.stack([sigmoid(-2 * liked), sigmoid(2 * other)]).mean(), 1e-3),
-            "KTO: no reference": by_ref[1]
+            "KTO: no reference": same_ref[1]
             and close(
                 kto,
                 np.stack([sigmoid(-0.5 * (LOGP[:, 0] - 0.7)), sigmoid(0.5 * (LOGP[:, 1] - 0.7))]).mean(),
@@ -125,10 +125,10 @@ def relatives(answer: Answer) -> Findings:
             "SimPO: sums, not means": either(chance(0.5 * (LOGP[:, 0] - LOGP[:, 1]) - 0.4)),
             "SimPO: a reference is left in": either(chance(0.5 * mean_h - 0.4), chance(0.5 * h - 0.4)),
             "SimPO: γ is added": chance(0.5 * d + 0.4),
-            "SimPO: γ is not used": by_gamma[2] and close(simpo, chance(0.5 * d), 1e-3),
+            "SimPO: γ is not used": same_gamma[2] and close(simpo, chance(0.5 * d), 1e-3),
             "SimPO: γ is multiplied by β": chance(0.5 * (d - 0.4)),
             "SimPO: γ is outside of the sigmoid": either(chance(0.5 * d) + 0.4, chance(0.5 * d) - 0.4),
-            "SimPO: β is not used": by_beta[2] and close(simpo, chance(d - 0.4), 1e-3),
+            "SimPO: β is not used": same_beta[2] and close(simpo, chance(d - 0.4), 1e-3),
             "SimPO: chosen and rejected are exchanged": chance(-0.5 * d - 0.4),
             "SimPO: one length for both": either(
                 chance(0.5 * (LOGP[:, 0] - LOGP[:, 1]) / LENGTHS.sum(1) - 0.4),
@@ -366,7 +366,7 @@ def hunt_pairs(answer: Answer) -> Findings:
     yield agrees(answer, _slow_pairs, random_problems(draw, 30), what="the loss")
     few = [p for p in random_problems(draw, 40, seed=1) if np.size(p.logits) <= 48][:12]
     found = agrees(answer, _slow_pairs, few, by=("logits",), held=("ref_logits",), what="the loss")
-    yield replace(found, words=f"its gradient agrees with small differences on {len(few)} of them")
+    yield replace(found, words=f"its gradient agrees with small differences, on {len(few)} random problems")
 
 
 def _slow_pairs(p: Problem) -> float:

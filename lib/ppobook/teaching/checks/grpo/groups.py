@@ -78,7 +78,7 @@ def group_advantages(answer: Answer) -> Findings:
     )
     ask(r.tolist(), size, graph=True)
     mixed = ask([5.0, 5, 5, 0, 2, 4], size)
-    # In float32 the mean of seven numbers 1000.1 is not 1000.1; of one row torch's deviation is not 0 either.
+    # In float32 the mean of seven numbers 1000.1 is not 1000.1; of one row torch's `std` is not 0 either.
     large = np.append(ask([1000.1] * 7 + [0.1] * 7, 7), ask([1000.1] * 7, 7))
     near, fits = ask([0.0, 1e-4, 2e-4], size), close(got, right, 1e-3)
     alike = [[0.0, 1e-4, 2e-4], [1000.0, 1000.005, 1000.008], [0.0, 3e-7, 6e-7]]
@@ -155,8 +155,7 @@ def worst_of_others(rewards: np.ndarray) -> np.ndarray:
 
 
 BASELINES = {
-    f.__name__: f
-    for f in (nothing, mean_of_all, mean_of_others, mean_so_far, best_of_all, worst_of_others)
+    f.__name__: f for f in (nothing, mean_of_all, mean_of_others, mean_so_far, best_of_all, worst_of_others)
 }
 
 
@@ -306,7 +305,9 @@ def prompt_weight(answer: Answer) -> Findings:
                 lambda p, n: over_counts(p, n, coefficient=False)
             ),
             "one count is left out": either(
-                *(each(lambda p, n, k=k: over_counts(p, n, counts=k)) for k in ((1, -1), (2, 0), (2, -1)))
+                each(lambda p, n: over_counts(p, n, counts=(1, -1))),
+                each(lambda p, n: over_counts(p, n, counts=(2, 0))),
+                each(lambda p, n: over_counts(p, n, counts=(2, -1))),
             ),
             "a sum over the group, not a mean": each(lambda p, n: n * over_counts(p, n)),
             "the sign is turned round": each(lambda p, n: -over_counts(p, n)),

@@ -297,9 +297,7 @@ def hunt_three(answer: Answer) -> Findings:
         old, words = torch.full(MASK.shape, -1.0), torch.ones(MASK.shape, dtype=torch.long)
         given = logits, words, torch.tensor(LENGTHS), old, old + 0.1, torch.tensor([6.0, -2.0]), 0.2, 1.0
         felt = gradients(answer(*given), logits)[0]
-        yield from recognise(
-            felt, {"padding gets into the gradient": not np.isfinite(felt).all()}, hole=hole
-        )
+        yield from recognise(felt, {"padding gets into the gradient": not np.isfinite(felt).all()}, hole=hole)
     # Other words too, in a vocabulary of four.
     table = np.random.default_rng(5).normal(size=(3, 4, 4))
     tokens = torch.tensor([[0, 3, 1, 2], [2, 2, 0, 3], [1, 0, 3, 3]])

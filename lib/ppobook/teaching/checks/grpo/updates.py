@@ -195,7 +195,7 @@ def grpo_update(answer: Answer) -> Findings:
             "k1, which has no gradient on average": either(priced(np.ones_like), -priced(np.ones_like)),
             "k2, half the square": either(priced(lambda x: x), priced(lambda x: 2 * x)),
             "kl_coef is not used": close(away.moved, twice.moved),
-            # A gradient a hundred times as large, and a step that is not: shorter, or cut at single weights.
+            # A gradient a hundred times as large, and a step that is not.
             "the gradient is clipped": close(away.moved, toward, 1e-3)
             and close(twice.moved, 2 * toward, 1e-3)
             and _cut(heavy.moved, 100 * toward),
