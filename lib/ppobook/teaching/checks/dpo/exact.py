@@ -373,14 +373,14 @@ def dpo_train(answer: Answer) -> Findings:
     shown = np.array([[1.0, 1, 1], [1, 1, 1]])
     with np.errstate(all="ignore"):
         moved = np.log(got / START)
-    worst = max(
-        (
-            (abs(_share(m, a, b) - chance), m, a, b, chance)
-            for m, a, b in {tuple(row) for row in CHOICES.tolist()}
-            for chance in [float(np.nan_to_num(sigmoid(0.5 * (moved[m, a] - moved[m, b])), nan=2))]
-            if _share(m, a, b) > 0.5
+        worst = max(
+            (
+                (abs(_share(m, a, b) - chance), m, a, b, chance)
+                for m, a, b in {tuple(row) for row in CHOICES.tolist()}
+                for chance in [float(np.nan_to_num(sigmoid(0.5 * (moved[m, a] - moved[m, b])), nan=2))]
+                if _share(m, a, b) > 0.5
+            )
         )
-    )
     yield from recognise(
         got,
         {
