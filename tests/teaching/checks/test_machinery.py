@@ -301,13 +301,6 @@ def test_numbers_are_shown_where_the_first_property_has_none(monkeypatch: pytest
     assert "✗ numbers — it is 4" in verdict_of(monkeypatch, bare, with_numbers).message
 
 
-def test_what_two_findings_say_holds_if_both_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, said = checks.Property("first", False), "it agrees"
-    wrong, right = checks.Property(said, False, "it is 4"), checks.Property(said, True)
-    for pair in ((wrong, right), (right, wrong)):
-        assert "✗ it agrees — it is 4" in verdict_of(monkeypatch, first, *pair).message
-
-
 def test_a_mistake_is_told_from_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = verdict_of(monkeypatch, checks.Property("never seen", False), Mistake("a mistake", got=1 / 3))
     assert verdict.message.splitlines() == [
