@@ -55,6 +55,8 @@ PAIRS = Pairs(DONE, DONE)
 SIZES = {"vocab_size": 9, "context": 8, "layers": 1, "width": 8, "heads": 2, "eos": 1, "pad": 0}
 
 # Calls by module. Settings are in tests/run/test_contract.py and tests/language/test_training.py.
+SPOKEN = {"words": ["a", "b"], "old_logp": [-1.0, -2.0], "advantages": [1.0, -1.0]}
+SPOKEN["new_logp"] = [[SPOKEN["old_logp"], [-0.9, -2.1]]]
 CALLS = {
     "returns": {
         "discounted_returns": {"rewards": rand(4, 5), "gamma": 0.9},
@@ -207,17 +209,22 @@ CALLS = {
     "teaching.figures": {
         "baseline": {},
         "best_baseline": {"probs": [0.5, 0.5], "rewards": [1.0, 2.0]},
+        "beta_explorer": {},
         "clip_explorer": {},
         "clip_sample": {"ratio": 1.0, "advantage": 1.0},
+        "dpo_pair": {},
         "drawn_film": {"episodes": {"a": [np.eye(4)]}, "ground": np.eye(4), "alt": "a film"},
         "entropy_runs": {"entropy_coef": 0.1, "updates": 2, "seeds": 2},
         "film": {"games": {"a": np.eye(4)}},
         "gae_error": {"mdp": MDP, "probs": PROBS, "critic": np.zeros(MDP.n_states), "lam": 0.5},
         "gae_explorer": {},
+        "lag_explorer": {},
         "measured_maps": {},
+        "pair_moved": {"ref_probs": [0.5, 0.3, 0.2], "feature": [0.0, 1.0, 2.0], "pair": (1, 0), "h": 0.5},
         "simplex_step": {"method": "trpo"},
         "single_pull": {"probs": [0.5, 0.5], "rewards": [1.0, 2.0], "baseline": 0.0},
         "source": {"module": "baseline"},
+        "token_ratios": {"texts": {"a text": SPOKEN}, "steps": [0, 1]},
         "trust_region_step": {},
         "Figure": {"module": "baseline", "state": {}, "alt": "a film", "plain": "a film"},
     },
@@ -262,7 +269,7 @@ EXEMPT = {
         **dict.fromkeys(("open_pretrained", "save_pretrained"), "tests/language/test_hf.py"),
     },
     "teaching.figures": {
-        **dict.fromkeys(("ClipSample", "GaeError", "LossBatch", "SimplexStep"), "a result"),
+        **dict.fromkeys(("ClipSample", "GaeError", "LossBatch", "PairMoved", "SimplexStep"), "a result"),
         "modules": "takes nothing",
         **dict.fromkeys(("entropy_collapse", "lambda_sweep", "loss_batch", "loss_parts"), "a second a call"),
     },

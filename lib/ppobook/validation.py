@@ -168,11 +168,11 @@ def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
         raise TypeError(f"{name} must be an array of numbers, got {kind_of(x)}") from None
 
 
-def counts(name: str, xs: Any) -> tuple[int, ...]:
-    """xs, which must be a sequence of integers of at least 1, as a tuple of int."""
+def counts(name: str, xs: Any, *, low: int = 1) -> tuple[int, ...]:
+    """xs, which must be a sequence of integers of at least `low`, as a tuple of int."""
     if isinstance(xs, str | Mapping) or not isinstance(xs, Iterable):
         raise TypeError(f"{name} must be a sequence of integers, got {xs!r}")
-    return tuple(count(f"{name}[{i}]", x) for i, x in enumerate(xs))
+    return tuple(count(f"{name}[{i}]", x, low=low) for i, x in enumerate(xs))
 
 
 def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:

@@ -75,8 +75,8 @@ def test_dpo_pair_refuses_what_no_slider_can_show(arguments, sentence):
     [
         ({"ref_probs": (0.5, 0.6)}, "feature must have the shape of ref_probs"),
         ({"ref_probs": (0.9, 0.9, 0.1, 0.1, 0.1, 0.1)}, "ref_probs must be positive and sum to 1"),
-        ({"pair": (1, 6)}, "pair must be two texts with different features"),
-        ({"pair": (2, 2)}, "pair must be two texts with different features"),
+        ({"pair": (1, 6)}, "pair must be two texts that differ in feature"),
+        ({"pair": (2, 2)}, "pair must be two texts that differ in feature"),
         ({"beta": 0}, "beta must be a number above 0"),
     ],
 )

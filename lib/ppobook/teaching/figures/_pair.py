@@ -74,7 +74,7 @@ def pair_moved(
         f, different for the two texts of the pair.
     pair : two ints
         The chosen text and the rejected one.
-    h : float
+    h : float of at least 0
     shared : bool
     beta : float above 0
 
@@ -89,15 +89,16 @@ def pair_moved(
     """
     ref = validation.float64("ref_probs", ref_probs)
     f = validation.float64("feature", feature)
-    h, beta = validation.number("h", h), validation.number("beta", beta, above=0)
+    h, beta = validation.number("h", h, low=0), validation.number("beta", beta, above=0)
+    shared, texts = validation.flag("shared", shared), validation.counts("pair", pair, low=0)
     if ref.ndim != 1 or f.shape != ref.shape:
         raise ValueError(f"feature must have the shape of ref_probs, {ref.shape}, got {f.shape}")
     if not (np.isfinite(ref).all() and (ref > 0).all() and abs(ref.sum() - 1) < 1e-6):
         raise ValueError(f"ref_probs must be positive and sum to 1, got {ref.tolist()}")
     validation.finite("feature", f)
-    chosen, rejected = pair
-    if not (0 <= chosen < len(ref) and 0 <= rejected < len(ref) and f[chosen] != f[rejected]):
-        raise ValueError(f"pair must be two texts with different features, got {tuple(pair)}")
+    if len(texts) != 2 or max(texts) >= len(ref) or f[texts[0]] == f[texts[1]]:
+        raise ValueError(f"pair must be two texts that differ in feature, got {texts}")
+    chosen, rejected = texts
     moves = np.zeros(len(ref))
     if shared:
         moves = h / (f[chosen] - f[rejected]) * f
@@ -146,7 +147,7 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         raise ValueError(f"h must be a multiple of 0.1 from 0 to 8, got {h!r}")
     if beta not in _BETAS:
         raise ValueError(f"beta must be one of {', '.join(f'{b:g}' for b in _BETAS)}, got {beta!r}")
-    shared = bool(shared)
+    shared = validation.flag("shared", shared)
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
         Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the pair,

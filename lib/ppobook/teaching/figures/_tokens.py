@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure as Picture
     from numpy.typing import ArrayLike, NDArray
 
@@ -59,11 +57,14 @@ def token_ratios(
     """
     if not isinstance(texts, Mapping) or not texts:
         raise ValueError(f"texts must be a dict of at least one text, got {texts!r:.80}")
-    steps, paths = list(steps), [str(path) for path in paths]
+    steps = list(validation.counts("steps", steps, low=0))
     if len(steps) < 2 or steps[0] != 0 or sorted(set(steps)) != steps:
         raise ValueError(f"steps must grow from 0, got {steps!r}")
+    if isinstance(paths, str) or not isinstance(paths, Sequence):
+        raise TypeError(f"paths must be a sequence of names, got {paths!r}")
     if not paths:
         raise ValueError("paths must have at least one name, got none")
+    paths = [str(path) for path in paths]
     clip_eps = validation.number("clip_eps", clip_eps, low=_EPS[0], high=_EPS[1])
     read = {name: _read(name, text, (len(paths), len(steps))) for name, text in texts.items()}
 

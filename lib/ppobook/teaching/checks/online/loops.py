@@ -61,7 +61,7 @@ def four_loops(answer: Answer) -> Findings:
             "the refreshed model is as old as the frozen one": newest[1] == 37,
             "online texts are taken for online labels": newest[0] == 0 or newest[2] == 0,
         },
-        got=_as_given(judge),
+        got=_as_given(newest),
     )
     yield from recognise(
         pairs,
