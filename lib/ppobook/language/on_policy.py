@@ -135,7 +135,9 @@ class Sampling(Stage):
                 numbers=numbers[rows],
             )
 
-        return Completions.join(self.map_rows(len(tokens), generate_rows, together=self.rows_per_prompt))
+        at_once = self.settings.generation_rows
+        parts = self.map_rows(len(tokens), generate_rows, at_once=at_once, together=self.rows_per_prompt)
+        return Completions.join(parts)
 
     def score(self, completions: Completions, columns: Mapping[str, Sequence[Any]]) -> Tensor:
         """The reward of each completion, [B], before KL and truncation penalties.

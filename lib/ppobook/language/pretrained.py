@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import importlib
 import inspect
 import json
@@ -29,6 +30,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ppobook import validation
 from ppobook.fast import choose
@@ -82,6 +84,8 @@ class Pretrained(nn.Module):
         The head, with whatever the model does to its logits after the last matrix.
     lora : dict or None
         The settings of LoRA, if there are adapters.
+    recompute : bool
+        Whether only the inputs of layers are kept for the backward pass, which computes the rest again.
     """
 
     def __init__(self, net: Any, *, eos: int, pad: int, dtype: str = "float32") -> None:
@@ -104,6 +108,7 @@ class Pretrained(nn.Module):
         # The id written to padding: not the model's own pad, about which transformers would warn.
         self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
         self.lora: Any = None
+        self.recompute = False
         # Some models have no argument for positions.
         self.takes_positions = "position_ids" in inspect.signature(self.decoder.forward).parameters
         self.set_decoder(None)
@@ -125,7 +130,8 @@ class Pretrained(nn.Module):
     @property
     def as_decoder(self) -> Any:
         """The `Decoder` that computes in the place of the model's own code; None if none does."""
-        return self._decoder_form[0] if self.lora is None and self.dtype != "bfloat16" else None
+        plain = self.lora is not None or self.dtype == "bfloat16" or self.recompute
+        return None if plain else self._decoder_form[0]
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits of the token after each token, [B, L] to [B, L, V]; as `Decoder.forward`."""
@@ -214,7 +220,7 @@ class Pretrained(nn.Module):
         return placed
 
     def _decode(self, tokens: Tensor, **how: Any) -> tuple[Tensor, Any]:
-        with self._precision(tokens), embedding_errors(tokens, self.vocab_size):
+        with self._precision(tokens), self._kept(), embedding_errors(tokens, self.vocab_size):
             out = self.decoder(input_ids=tokens, **how)
         # At least float32, for a head that is trained on top.
         hidden = out.last_hidden_state.to(torch.promote_types(out.last_hidden_state.dtype, torch.float32))
@@ -224,6 +230,40 @@ class Pretrained(nn.Module):
         if self.dtype != "bfloat16":
             return contextlib.nullcontext()
         return torch.autocast(x.device.type, dtype=torch.bfloat16)
+
+    def set_gradient_checkpointing(self) -> None:
+        """Keep only the inputs of layers for the backward pass, and compute the rest there once more.
+
+        Raises
+        ------
+        ValueError
+            Layers of a class that transformers can't compute again.
+        """
+        if not self._layers():
+            raise ValueError(
+                "gradient_checkpointing must be False for a model whose layers can't be computed again, "
+                f"such as {type(self.decoder).__name__}, got True"
+            )
+        self.recompute = True
+
+    def _layers(self) -> list[Any]:
+        kind = library("transformers.modeling_layers").GradientCheckpointingLayer
+        return [module for module in self.decoder.modules() if isinstance(module, kind)]
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Let layers keep only their inputs, if that was asked for and there is a gradient."""
+        layers = self._layers() if self.recompute and torch.is_grad_enabled() else []
+        again = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+        for layer in layers:
+            # A layer asks whether it is in training mode. What is in it stays as it was: there is no dropout.
+            layer.gradient_checkpointing, layer.training = True, True
+            layer._gradient_checkpointing_func = again
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.gradient_checkpointing, layer.training = False, False
 
     # ------------------------------------------------------------------------------------------- LoRA
 

@@ -37,6 +37,9 @@ class StageSettings(Settings):
     micro_batch_size: int | None = setting(
         None, "rows (or pairs) in one forward pass, to save memory; none: all of the batch", low=1
     )
+    gradient_checkpointing: bool = setting(
+        False, "compute activations again in the backward pass, to save memory; of a transformers model"
+    )
 
     @classmethod
     def family(cls) -> Mapping[str, type[Settings]]:
@@ -69,6 +72,9 @@ class SamplingSettings(StageSettings):
         "subtracted from its reward with truncation='penalty'",
         low=0,
         needs={"truncation": ("penalty",)},
+    )
+    generation_rows: int | None = setting(
+        None, "completions that are generated side by side; none: micro_batch_size", low=1
     )
     kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
     kl_estimator: str = setting(
@@ -419,6 +425,9 @@ class OnlineDPOSettings(StageSettings):
         None,
         f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits",
         low=1,
+    )
+    generation_rows: int | None = setting(
+        None, "completions that are generated side by side; none: micro_batch_size", low=1
     )
     truncation: str = setting(
         "end",

@@ -111,6 +111,8 @@ class Stage(Stateful):
         for module in (task.model, task.reference, task.reward and task.reward.module):
             if module is not None:
                 choose.language_model(module, settings.fast)
+                if settings.gradient_checkpointing:
+                    _keep_less(module, module is task.model)
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 
@@ -295,3 +297,15 @@ class Stage(Stateful):
         """The networks among the state attributes, by name."""
         named = {name: getattr(self, name) for name in self.state_attributes}
         return {name: part for name, part in named.items() if isinstance(part, nn.Module)}
+
+
+def _keep_less(module: Any, is_model: bool) -> None:
+    """Let a transformers model compute its activations again; of others, only the trained one is refused."""
+    body = getattr(module, "body", module)
+    if hasattr(body, "set_gradient_checkpointing"):
+        body.set_gradient_checkpointing()
+    elif is_model:
+        raise ValueError(
+            "gradient_checkpointing must be False for a model that is not of transformers, got True and a "
+            f"{type(body).__name__}"
+        )
