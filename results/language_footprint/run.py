@@ -48,7 +48,9 @@ WAYS = {
 ROWS, PROMPT, COMPLETION = 8, 48, 64
 
 
-def net_of(layers: int, width: int, inner: int, heads: int, kv_heads: int, vocab: int, seed: int = 0, **how: Any) -> Any:
+def net_of(
+    layers: int, width: int, inner: int, heads: int, kv_heads: int, vocab: int, seed: int = 0, **how: Any
+) -> Any:
     """A model of transformers with random weights."""
     import transformers
 

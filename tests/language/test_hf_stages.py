@@ -276,3 +276,54 @@ def test_what_is_frozen_in_memory_stays_as_it_is(transformers, stage):
         ValueError, match="model must have parameters that require a gradient, got only frozen"
     ):
         trained(stage, net.requires_grad_(False), tokenizer=words())
+
+
+# --- memory: activations that are computed again, rows that are generated side by side -----------------------
+
+
+@pytest.mark.parametrize("stage", PRESENT)
+@pytest.mark.parametrize("lora", [None, {"r": 2}])
+def test_gradient_checkpointing_changes_rounding_only(folders, peft, stage, lora):
+    once, again = (
+        trained(stage, folders["llama"], lora=lora, gradient_checkpointing=flag) for flag in (False, True)
+    )
+    assert again.config["gradient_checkpointing"]
+    weights = again.model.state_dict()
+    for name, x in once.model.state_dict().items():
+        torch.testing.assert_close(x, weights[name], rtol=1e-4, atol=1e-5)
+
+
+def test_gradient_checkpointing_is_of_layers_that_can_be_computed_again(folders, transformers):
+    model, _ = hf.open_pretrained(folders["gpt2"])
+    assert model.as_decoder is not None
+    model.set_gradient_checkpointing()
+    assert model.as_decoder is None  # the fast form keeps its activations
+    seen = []
+    for layer in model._layers():
+        layer.register_forward_hook(lambda layer, given, out: seen.append(layer.training))
+    tokens = torch.tensor(ROWS[2:3])
+    model.hidden(tokens).sum().backward()
+    assert len(seen) == 2
+    with torch.no_grad():
+        model.hidden(tokens)
+    assert seen == [True, True, False, False]
+    assert not any(module.training for module in model.modules())
+    with pytest.raises(ValueError, match="gradient_checkpointing must be False for a model that is not of"):
+        train("sft", data=World(nouns=2, places=2), updates=1, progress=False, gradient_checkpointing=True)
+
+
+@pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])
+def test_rows_that_are_generated_side_by_side(folders, monkeypatch, stage):
+    widths = []
+
+    def counted(model, prompts, *given, **how):
+        widths.append(len(prompts))
+        return generate(model, prompts, *given, **how)
+
+    monkeypatch.setattr("ppobook.language.on_policy.generate", counted)
+    one = trained(stage, folders["llama"], updates=1, micro_batch_size=2)
+    assert set(widths) == {2}
+    widths.clear()
+    other = trained(stage, folders["llama"], updates=1, micro_batch_size=2, generation_rows=8)
+    assert set(widths) == {8}
+    assert one.history["reward"].tolist() == other.history["reward"].tolist()

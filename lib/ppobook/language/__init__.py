@@ -22,7 +22,8 @@ The same with your own model, prompts and reward function::
 `rewards`                      rewards: the world's, a reward model's, or a function of texts
 `world`, `data`                a tiny world whose true reward is known; the formats of your own data
 `tokens`, `model`              tokenizer, padding, completions; a decoder like GPT-2, and generation
-`hf`                           models and tokenizers of transformers
+`hf`, `footprint`              models and tokenizers of transformers; the memory they take
+`word_problems`                sums in words, with a reward that reads the last number
 `evaluating`, `best_of_n`      evaluation of policies; best-of-n sampling
 =============================  ============================================================================
 

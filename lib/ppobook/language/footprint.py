@@ -71,7 +71,9 @@ class Sizes:
         """
         kind = getattr(config, "model_type", type(config).__name__)
         if kind not in KINDS:
-            raise ValueError(f"config must be of a model of the kind {validation.one_of(KINDS)}, got {kind!r}")
+            raise ValueError(
+                f"config must be of a model of the kind {validation.one_of(KINDS)}, got {kind!r}"
+            )
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         query, keys = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
         of_all = bool(getattr(config, "attention_bias", False))  # Llama's and Qwen3's
@@ -232,7 +234,7 @@ def memory(sizes: Sizes, work: Work) -> dict[str, int]:
     parts["activations"] = kept * read
     if work.half and work.rank is None:  # copies of the matrices in half precision, which are kept as well
         parts["activations"] += 2 * sizes.multiplied()
-    copies = (18 if work.half else 20) if samples else (14 if work.half else 16)
+    copies = (18 if work.half else 20) if samples else 12
     parts["logits"] = copies * sizes.vocab * work.completion * work.trained_rows
     again = 5 * layer // 4 * read if work.gradient_checkpointing else 0
     parts["training"] = parts["activations"] + max(parts["logits"], again)

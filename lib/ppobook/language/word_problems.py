@@ -146,15 +146,11 @@ def final_number(text: str) -> Fraction | None:
     if not isinstance(text, str):
         raise TypeError(f"text must be a string, got {text!r}")
     _, mark, after = text.rpartition(_MARK)
-    if mark:
-        found = _NUMBER.search(after)
-    else:
-        found = None
-        for found in _NUMBER.finditer(text):
-            pass
-    if found is None or len(found.group()) > _LONGEST:
+    numbers = _NUMBER.findall(after)
+    if not numbers:
         return None
-    return Fraction(found.group().replace(",", ""))
+    found = numbers[0] if mark else numbers[-1]
+    return None if len(found) > _LONGEST else Fraction(found.replace(",", ""))
 
 
 def answer_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Sequence[Any]) -> list[float]:

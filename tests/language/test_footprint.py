@@ -1,0 +1,181 @@
+"""The formula for memory and arithmetic, beside parameters, allocations and operations that are counted."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from language_footprint import run as measured
+
+import ppobook
+from ppobook.language.footprint import (
+    Sizes,
+    Work,
+    arithmetic,
+    described,
+    largest_micro_batch,
+    memory,
+    seconds,
+)
+
+# Sizes of models of the hub, from their config.json: hidden, inner, layers, heads, key heads, words, tied.
+SHAPES = {
+    "SmolLM2-135M": ("llama", 576, 1536, 30, 9, 3, 49152, True),
+    "Llama-3.2-1B": ("llama", 2048, 8192, 16, 32, 8, 128256, True),
+    "Mistral-7B": ("mistral", 4096, 14336, 32, 32, 8, 32000, False),
+    "Qwen2.5-0.5B": ("qwen2", 896, 4864, 24, 14, 2, 151936, True),
+    "Qwen2.5-1.5B": ("qwen2", 1536, 8960, 28, 12, 2, 151936, True),
+    "Qwen3-0.6B": ("qwen3", 1024, 3072, 28, 16, 8, 151936, True),
+}
+HALF_A_BILLION = Work(64, 200, 256, micro_rows=4, generation_rows=64, rank=16)
+
+
+def config_of(name, **changes):
+    from transformers import AutoConfig
+
+    kind, width, inner, layers, heads, kv_heads, vocab, tied = SHAPES[name]
+    sizes = {
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "vocab_size": vocab,
+        "tie_word_embeddings": tied,
+    }
+    return AutoConfig.for_model(kind, **sizes, **changes)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_weights_are_counted_exactly(transformers, name):
+    config = config_of(name)
+    with torch.device("meta"):
+        net = transformers.AutoModelForCausalLM.from_config(config)
+    assert Sizes.of(config).weights() == sum(p.numel() for p in net.parameters())
+
+
+def test_biases_are_counted(transformers):
+    config = config_of("SmolLM2-135M", attention_bias=True, mlp_bias=True)
+    with torch.device("meta"):
+        net = transformers.AutoModelForCausalLM.from_config(config)
+    assert Sizes.of(config).weights() == sum(p.numel() for p in net.parameters())
+
+
+def test_adapters_are_counted_exactly(transformers, peft):
+    config = config_of("Qwen2.5-0.5B")
+    with torch.device("meta"):
+        net = transformers.AutoModelForCausalLM.from_config(config)
+        net = peft.get_peft_model(net, peft.LoraConfig(r=16, target_modules="all-linear"))
+    trained = sum(p.numel() for p in net.parameters() if p.requires_grad)
+    assert Sizes.of(config).adapters(16) == trained == 8_798_208
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["all weights", "LoRA", "LoRA, bfloat16", "LoRA, checkpointing", "LoRA, bfloat16, checkpointing"],
+)
+def test_memory_and_operations_are_those_that_are_measured(peft, way):
+    rows = {row["phase"]: row for row in measured.one(0, "small", way, timed=False)}
+    assert rows["fixed"]["bytes"] == pytest.approx(rows["fixed"]["formula_bytes"], rel=0.001)
+    for phase in ("peak", "training", "scoring"):
+        assert rows[phase]["bytes"] == pytest.approx(rows[phase]["formula_bytes"], rel=0.05)
+    assert rows["generating"]["bytes"] == pytest.approx(rows["generating"]["formula_bytes"], rel=0.25)
+    for phase in ("generating", "scoring", "training"):
+        assert rows[phase]["operations"] == pytest.approx(rows[phase]["formula_operations"], rel=0.005)
+
+
+def test_sft_is_within_a_tenth(peft):
+    """It neither samples nor has a reference, and has fewer copies of the logits."""
+    from ppobook.language.opening import open_task
+    from ppobook.language.settings import SFTSettings
+    from ppobook.language.sft import SFT
+    from ppobook.language.stage import Task
+    from ppobook.language.tokens import WordTokenizer
+
+    for dtype in ("float32", "bfloat16"):
+        work = Work(8, 20, 30, rank=8, dtype=dtype, stage="sft")
+        net = measured.net_of(*measured.SIZES["small"])
+        words = WordTokenizer([f"w{i}" for i in range(1998)])
+        text = [" ".join(f"w{i + k}" for i in range(20)) for k in range(8)]
+        data = [{"prompt": t, "completion": " ".join(["w7"] * 29)} for t in text]
+        task = open_task(SFT, Task(net, words, data), "cpu", 0, {"lora": {"r": 8}, "dtype": dtype})
+        settings = SFTSettings.make("sft", {"batch_size": 8, "eval_examples": 0}, {})
+        stage = SFT(task, settings)
+        stage.step(0)
+        found = measured.most_bytes(lambda stage=stage: stage.step(1))
+        said = memory(Sizes.of(net.config), work)
+        assert said["generating"] == said["scoring"] == said["reference"] == 0
+        assert found == pytest.approx(said["training"], rel=0.1)
+
+
+def test_a_table_that_was_recorded():
+    table = ppobook.results("language_footprint")
+    assert set(table["size"]) == set(measured.SIZES)
+    assert set(table["way"]) == set(measured.WAYS)
+    share = table["bytes"] / table["formula_bytes"]
+    assert share[table["phase"] == "fixed"].between(0.999, 1.001).all()
+    assert share[table["phase"] == "peak"].between(0.92, 1.1).all()
+    steps = table[table["formula_operations"] > 0]
+    assert (steps["operations"] / steps["formula_operations"]).between(0.99, 1.01).all()
+
+
+def test_what_a_setting_changes(transformers):
+    sizes = Sizes.of(config_of("Qwen2.5-0.5B"))
+    base = memory(sizes, HALF_A_BILLION)
+    assert list(base) == list(memory(sizes, replace(HALF_A_BILLION, stage="sft")))
+    less = memory(sizes, replace(HALF_A_BILLION, gradient_checkpointing=True))
+    assert less["activations"] < base["activations"] / 5
+    assert memory(sizes, replace(HALF_A_BILLION, dtype="bfloat16"))["weights"] == base["weights"] / 2
+    whole = memory(sizes, replace(HALF_A_BILLION, rank=None))
+    assert whole["weights"] + whole["gradients"] + whole["moments"] == 16 * sizes.weights()
+    rows = largest_micro_batch(sizes, HALF_A_BILLION, 14e9)
+    assert memory(sizes, replace(HALF_A_BILLION, micro_rows=rows))["peak"] <= 14e9
+    assert memory(sizes, replace(HALF_A_BILLION, micro_rows=rows + 1))["peak"] > 14e9
+    assert largest_micro_batch(sizes, HALF_A_BILLION, 1e9) == 0
+    again = arithmetic(sizes, replace(HALF_A_BILLION, gradient_checkpointing=True))
+    assert again["training"] > arithmetic(sizes, HALF_A_BILLION)["training"]
+    assert described(base).count("\n") == len(base) - 1
+
+
+def test_generation_waits_for_memory_or_for_kernels(transformers):
+    sizes = Sizes.of(config_of("Qwen2.5-0.5B"))
+    rates = {"operations": 1e15, "bandwidth": 1e12}
+    took = seconds(sizes, HALF_A_BILLION, **rates)
+    assert took["generating"] > 256 * 4 * sizes.weights() / 1e12
+    few = seconds(sizes, replace(HALF_A_BILLION, generation_rows=8), **rates, between=0.03)
+    assert few["generating"] == pytest.approx(8 * 256 * 0.03)
+    assert took["training"] == arithmetic(sizes, HALF_A_BILLION)["training"] / 1e15
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda s: Work(0, 1, 1), "rows must be an integer of at least 1, got 0"),
+        (
+            lambda s: Work(8, 1, 1, dtype="float16"),
+            "dtype must be one of 'float32', 'bfloat16', got 'float16'",
+        ),
+        (lambda s: Work(8, 1, 1, stage="ppo"), "stage must be one of 'sft', 'grpo', got 'ppo'"),
+        (lambda s: Work(8, 1, 1, rank=0), "rank must be an integer of at least 1, got 0"),
+        (lambda s: largest_micro_batch(s, HALF_A_BILLION, 0), "limit must be a number above 0, got 0"),
+        (
+            lambda s: seconds(s, HALF_A_BILLION, operations=0, bandwidth=1),
+            "operations must be a number above 0, got 0",
+        ),
+        (
+            lambda s: Sizes.of(type("C", (), {"model_type": "gpt2"})()),
+            "config must be of a model of",
+        ),
+    ],
+)
+def test_bad_arguments(call, sentence):
+    sizes = Sizes(2, 8, 16, 2, 1, 4, 50, True)
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        call(sizes)
+
+
+def test_facts_say_what_was_measured():
+    facts = json.loads(
+        (ppobook.experiments.results_folder() / "language_footprint" / "facts.json").read_text()
+    )
+    assert facts["versions"]["torch"]

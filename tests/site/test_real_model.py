@@ -1,0 +1,146 @@
+"""The script of the page "To a real model" runs from end to end on a small model; the page's commands."""
+
+import importlib.util
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+
+from ppobook.language import load, prompts_of
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "to_a_real_model.py"
+PAGE = (ROOT / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
+FEW = "--problems 40 --held-out 6 --max-new-tokens 8 --batch-size 8 --group-size 4 --rank 2 --largest 9"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("to_a_real_model", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def small(script, tmp_path_factory):
+    """The script's own small model, which has hardly read anything."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    folder = tmp_path_factory.mktemp("models") / "small"
+    assert script.main(["--small", str(folder), "--small-updates", "2"]) == 0
+    return folder
+
+
+def words(small, out, more=""):
+    return shlex.split(f"--model {small} --out {out} --sft-updates 2 --updates 2 {FEW} {more}")
+
+
+def test_from_a_model_to_an_adapter(script, small, tmp_path, capsys):
+    import peft
+    import transformers
+
+    out = tmp_path / "sums"
+    assert script.main(words(small, out, "--memory 1 --gradient-checkpointing")) == 0
+    said = capsys.readouterr().out
+    begin = said.index("memory of an update of GRPO")
+    assert begin < said.index("an update of GRPO, at") < said.index("before:")
+    assert said.index("before:") < said.index("after SFT:") < said.index("after GRPO:")
+    assert "peak" in said[begin:]
+    report = json.loads((out / "report.json").read_text())
+    assert list(report) == ["before", "after SFT", "after GRPO"]
+    assert all(0 <= row["greedy"] <= 1 for row in report.values())
+
+    tuned = load(out / "grpo")
+    base = transformers.AutoModelForCausalLM.from_pretrained(small)
+    theirs = peft.PeftModel.from_pretrained(base, out / "adapter").eval()
+    tokens = prompts_of([{"prompt": "Question: Ana has 3 eggs."}], tuned.tokenizer).tokens
+    torch.testing.assert_close(theirs(input_ids=tokens).logits, tuned.model(tokens), rtol=1e-4, atol=1e-4)
+
+    assert script.main(words(small, out)) == 2
+    assert "out must be a new folder, or resume it by --resume" in capsys.readouterr().err
+
+
+def test_resume_goes_on_where_a_run_was_stopped(script, small, tmp_path, capsys, monkeypatch):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+
+    def answer_is_right(prompts, completions, answer):  # a model that knows nothing is never right
+        return [float(len(text)) for text in completions]
+
+    monkeypatch.setattr(script, "answer_is_right", answer_is_right)
+    assert script.main(words(small, whole)) == 0
+    real = script.train
+
+    def stopped(stage=None, *given, **how):
+        if stage == "grpo":
+            real(stage, *given, **{**how, "updates": 1})
+            # As an interrupted run is: with the updates that were asked for, and fewer done.
+            raise KeyboardInterrupt
+        return real(stage, *given, **how)
+
+    monkeypatch.setattr(script, "train", stopped)
+    assert script.main(words(small, parts)) == 130
+    monkeypatch.setattr(script, "train", real)
+    capsys.readouterr()
+    assert script.main(["--resume", str(parts)]) == 0
+    said = capsys.readouterr().out
+    assert "sft: done before, 2 updates" in said
+    assert "grpo: resumed after 1 updates" in said
+    one, other = load(whole / "grpo"), load(parts / "grpo")
+    assert len(one.history) == len(other.history) == 2
+    assert one.history["grad_norm"].gt(0).all()
+    weights = other.model.state_dict()
+    assert all(torch.equal(x, weights[name]) for name, x in one.model.state_dict().items())
+    assert (parts / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_an_estimate_alone_and_data_of_gsm8k(script, small, tmp_path, capsys):
+    file = tmp_path / "train.jsonl"
+    rows = [{"question": f"Ana has {n} eggs. How many?", "answer": f"It is {n}.\n#### {n}"} for n in range(9)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = f"--data {file} --held-out 3 --tflops 1 --bandwidth 100"
+    assert script.main(shlex.split(f"--model {small} --estimate {more}")) == 0
+    said = capsys.readouterr().out
+    assert "at 1 trillion operations and 100 GB a second" in said
+    assert "before" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("", "model must be a folder or a name on the hub, got None"),
+        ("--model {small}", "out must be a new folder, got None"),
+        ("--model {small} --out {out} --batch-size 0", "batch_size must be an integer of at least 1, got 0"),
+        ("--model {small} --out {out} --lr fast", "lr must be a number, got 'fast'"),
+        ("--model {small} --out {out} --dtype float16", "dtype must be one of 'float32', 'bfloat16', got"),
+        ("--model {small} --out {out} --batchsize 8", "got '--batchsize'. Did you mean '--batch-size'"),
+        ("--model {small} --out {out} --lr", "--lr must have a value, got none"),
+        ("--model {small} --out {out} --memory 0.001", "memory must be at least 0.0"),
+        ("--model {small} --out {out} --held-out 3 --data {file}", "held_out must be less than the 2"),
+        ("--resume {out}", "resume must be a folder of this script's, got"),
+        ("--resume {out} --lr 1", "lr must be left out with resume, got '1'"),
+        ("--small {small}", "small must be a new folder, got"),
+        ("--model {out} --out {out}", "model must be a model of transformers, the folder of one"),
+    ],
+)
+def test_bad_options(script, small, tmp_path, capsys, line, sentence):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"question": "1?", "answer": "1"}\n{"question": "2?", "answer": "2"}\n')
+    line = line.format(small=small, out=tmp_path / "out", file=file)
+    assert script.main(shlex.split(line)) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+def test_the_page_names_options_and_files_that_there_are(script):
+    known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
+    commands = re.findall(r"^\$ python (\S+)(.*)$", PAGE, re.M)
+    assert len(commands) >= 4
+    for file, line in commands:
+        assert (ROOT / file).is_file()
+        assert {word for word in shlex.split(line, comments=True) if word.startswith("--")} <= known
+    assert set(re.findall(r"`(--[a-z-]+)", PAGE)) <= known
