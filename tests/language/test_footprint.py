@@ -1,13 +1,11 @@
 """The formula for memory and arithmetic, beside parameters, allocations and operations that are counted."""
 
-import json
 from dataclasses import replace
 
 import pytest
 import torch
 from language_footprint import run as measured
 
-import ppobook
 from ppobook.language.footprint import (
     Sizes,
     Work,
@@ -108,17 +106,6 @@ def test_sft_is_within_a_tenth(peft):
         assert found == pytest.approx(said["training"], rel=0.1)
 
 
-def test_a_table_that_was_recorded():
-    table = ppobook.results("language_footprint")
-    assert set(table["size"]) == set(measured.SIZES)
-    assert set(table["way"]) == set(measured.WAYS)
-    share = table["bytes"] / table["formula_bytes"]
-    assert share[table["phase"] == "fixed"].between(0.999, 1.001).all()
-    assert share[table["phase"] == "peak"].between(0.92, 1.1).all()
-    steps = table[table["formula_operations"] > 0]
-    assert (steps["operations"] / steps["formula_operations"]).between(0.99, 1.01).all()
-
-
 def test_what_a_setting_changes(transformers):
     sizes = Sizes.of(config_of("Qwen2.5-0.5B"))
     base = memory(sizes, HALF_A_BILLION)
@@ -172,10 +159,3 @@ def test_bad_arguments(call, sentence):
     sizes = Sizes(2, 8, 16, 2, 1, 4, 50, True)
     with pytest.raises((ValueError, TypeError), match=sentence):
         call(sizes)
-
-
-def test_facts_say_what_was_measured():
-    facts = json.loads(
-        (ppobook.experiments.results_folder() / "language_footprint" / "facts.json").read_text()
-    )
-    assert facts["versions"]["torch"]

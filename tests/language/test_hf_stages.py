@@ -278,7 +278,7 @@ def test_what_is_frozen_in_memory_stays_as_it_is(transformers, stage):
         trained(stage, net.requires_grad_(False), tokenizer=words())
 
 
-# --- memory: activations that are computed again, rows that are generated side by side -----------------------
+# --- memory: activations that are computed again, rows that are generated side by side
 
 
 @pytest.mark.parametrize("stage", PRESENT)
