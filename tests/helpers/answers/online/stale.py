@@ -206,10 +206,8 @@ WRONG["two-ratio-loss"] = {
     "the clip has no minimum": loss(surrogate=lambda r, c, a: c * a),
     "the weight is inside the clip": loss(inside=True),
     "a mean over all tokens": loss(mean=lambda x, m: x.sum() / m.sum()),
-    "a mean over the padded table": [
-        loss(mean=lambda x, m: x.mean()),
-        loss(mean=lambda x, m: x.sum() / len(m)),
-    ],
+    "a mean over the padded table": loss(mean=lambda x, m: x.mean()),
+    "the length is not divided by": loss(mean=lambda x, m: x.sum() / len(m)),
     "padding is read": [
         loss(clean=False),
         loss(clean=False, mean=lambda x, m: (x.where(m, torch.zeros_like(x)).sum(1) / m.sum(1)).mean()),

@@ -370,7 +370,7 @@ WRONG["beta-for"] = {
         search(turned=True),
         search(kl=lambda lp, n: (lp.exp() * lp).sum(1)),
     ],
-    "the price does not grow with the unit": [
+    "the price does not follow the unit": [
         search(unit=lambda r: 1e-3),
         search(prepare=lambda r: r / r.std(dim=1, correction=0, keepdim=True) / 2),
     ],

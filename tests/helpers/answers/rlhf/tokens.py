@@ -303,8 +303,9 @@ WRONG["token-rewards"] = {
     ],
     "the score of another text": [
         priced(place=lambda m, s: at_last(m, s.flip(0))),
-        priced(place=lambda m, s: at_last(m, s.mean().expand(len(s)))),
+        priced(place=lambda m, s: at_last(m, s[0].expand(len(s)))),
     ],
+    "every text gets the mean score": priced(place=lambda m, s: at_last(m, s.mean().expand(len(s)))),
     "the score is multiplied by beta": lambda o, r, m, s, beta: priced()(o, r, m, beta * s, beta),
     "nothing is paid": priced(place=lambda m, s: 0 * m * s[:, None]),
     "the two policies are exchanged": priced(ratio=lambda o, r: r - o),
@@ -383,6 +384,9 @@ WRONG["token-rewards"] = {
     ),
 }
 UNNAMED["token-rewards"] = [
+    priced(place=lambda m, s: at_last(m, s / 2)),
+    priced(place=lambda m, s: at_last(m, s.clamp(max=15))),
+    priced(ratio=lambda o, r: (o - r).clamp(-20, 20)),
     priced(kl=lambda x, m, beta, s: x.sum(1).clamp(min=0)),
     priced(price=lambda x, m, beta, o: -beta * x.clamp(-2, 2)),
     priced(place=lambda m, s: at_last(m, s.clamp(min=0))),

@@ -245,6 +245,7 @@ WRONG["text-gae"] = {
     ],
 }
 UNNAMED["text-gae"] = [
+    along(targets=lambda a, v, m, values: a + v.clamp(min=0)),
     along(back=lambda lam: min(lam, 0.9)),
     along(finish=lambda a, m: a.clamp(-5, 5)),
     along(back=lambda lam: lam if lam < 1 else 0.99),
@@ -393,10 +394,8 @@ WRONG["token-loss"] = {
         clipped(ratio=lambda lp, old: old / lp),
     ],
     "the logarithm of the ratio, not the ratio": clipped(ratio=lambda lp, old: lp - old),
-    "the probability, not the ratio": [
-        clipped(ratio=lambda lp, old: lp.exp()),
-        clipped(ratio=lambda lp, old: lp, combine=lambda a, b: a),
-    ],
+    "the probability, not the ratio": clipped(ratio=lambda lp, old: lp.exp()),
+    "the log-probability, not the ratio": clipped(ratio=lambda lp, old: lp, combine=lambda a, b: a),
     "the advantages are normalised once more": [
         clipped(advantage=lambda a: a - a.mean()),
         clipped(advantage=lambda a: a / (a.std(correction=0) + 1e-8)),

@@ -87,8 +87,9 @@ def best_worst_odds(answer: Answer) -> Findings:
     )
     yield Property(
         "two texts alone have the odds of Bradley and Terry",
-        close(ask(1.7, 0.2), 1.5),
-        f"with rewards 1.7 and 0.2 the log-odds are {numbers(ask(1.7, 0.2))}",
+        close([ask(1.7, 0.2), ask(-2000.3, -2000)], [1.5, -0.3], 1e-3),
+        f"with 1.7 and 0.2 the log-odds are {numbers(ask(1.7, 0.2))}, with −2000.3 and −2000 "
+        f"{numbers(ask(-2000.3, -2000))}",
     )
     yield Property(
         "equal rewards have even odds, in any company",

@@ -230,7 +230,7 @@ def hunt_shorter(answer: Answer) -> Findings:
         ref = -rng.exponential(1.5, size=shape)
         return {
             "scores": rng.choice([0.1, 1, 20]) * rng.normal(rng.choice([0, 3]), size=shape[0]),
-            "logp": litter(rng, ref + rng.choice([0.1, 1]) * rng.normal(size=shape), mask),
+            "logp": litter(rng, ref + rng.choice([0.1, 1, 30]) * rng.normal(size=shape), mask),
             "ref_logp": litter(rng, ref, mask),
             "mask": mask,
             "kl_coef": float(rng.choice([0, 0.05, 1])),

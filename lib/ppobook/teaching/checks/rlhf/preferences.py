@@ -241,7 +241,7 @@ def beta_for(answer: Answer) -> Findings:
     yield from recognise(
         unit,
         {
-            "the price does not grow with the unit": not close(larger / 1e6, unit, 0.05),
+            "the price does not follow the unit": not close(larger / 1e6, unit, 0.05),
             "a level changes the price": not close(moved, unit, 0.05),
             "the prompts' distances are added up": not close(double, unit, 0.05),
             "the prompts are thrown together": not close(levels, unit, 0.05),

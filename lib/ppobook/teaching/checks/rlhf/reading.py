@@ -133,7 +133,9 @@ def hunt_collate(answer: Answer) -> Findings:
         third=there[2],
     )
     yield Property(
-        "the ids stand where they belong", close(inputs, _slow(problem)[0]), f"you have {numbers(inputs)}"
+        "the ids of three texts stand where they belong",
+        close(inputs, _slow(problem)[0]),
+        f"you have {numbers(inputs)}",
     )
     yield _on_random(answer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -151,12 +152,15 @@ def token_logp(answer: Answer) -> Findings:
         back = answer(*own)
         return (back * weights).sum() if isinstance(back, Tensor) else back
 
-    yield agrees(
+    found = agrees(
         total,
         lambda p: float((_slow_logp(p) * p.weights).sum()),
         weighed,
         by=("logits",),
         what="a weighted sum of the log-probabilities",
+    )
+    yield replace(
+        found, words=f"its gradient agrees with small differences, on {len(weighed)} random problems"
     )
 
 
@@ -217,6 +221,7 @@ def token_rewards(answer: Answer) -> Findings:
     paid, _ = ask([10.0, 20.0, 60.0], 0.0)
     full, unscored = ask([10.0, 20.0, 60.0], 0.5)[0], ask([0.0, 0.0, 0.0], 0.5)[0]
     at = {t: np.eye(4)[t] for t in range(4)}
+    sent = paid[:2].sum(1)
     yield from recognise(
         paid,
         {
@@ -239,8 +244,10 @@ def token_rewards(answer: Answer) -> Findings:
                     [0.4629, 0.9258],
                 )
             ),
+            "every text gets the mean score": close(paid[:2], [30 * at[3], 30 * at[1]]),
             "the score of another text": close(paid[:2] != 0, [at[3], at[1]])
-            and not close(paid[:2].sum(1), [10, 20]),
+            and not close(sent, [10, 20])
+            and all(min(abs(x - one) for one in (10, 20, 60)) < 0.01 for x in sent),
             "the score is multiplied by beta": not paid.any() and not close(full, unscored),
             "nothing is paid": not paid.any(),
         },
@@ -323,7 +330,7 @@ def token_rewards(answer: Answer) -> Findings:
 def _draw_rewards(rng: np.random.Generator) -> dict[str, Any]:
     shape = int(rng.integers(1, 6)), int(rng.integers(1, 9))
     mask = masks(rng, shape)
-    old, moved = -rng.exponential(3, size=shape), rng.choice([0.01, 1, 5]) * rng.normal(size=shape)
+    old, moved = -rng.exponential(3, size=shape), rng.choice([0.01, 1, 5, 40]) * rng.normal(size=shape)
     score = rng.choice([0, 0.1, 10]) * rng.normal(rng.choice([-1, 0, 1]), size=shape[0])
     return {
         "old_logp": litter(rng, old, mask),

@@ -147,10 +147,15 @@ def text_gae(answer: Answer) -> Findings:
         seen = ask(np.where(MASK, 1.0, hole), np.where(_read(MASK, ENDED), 1.0, hole))
         finite = all(np.isfinite(one).all() for one in seen)
         yield from recognise(seen[0], {"padding gets through": not finite})
+    off, shown = not close(targets, advantages + here, 1e-3), targets[0]
+    for size, lam in ((-20.0, 0.0), (5.0, 1.0), (-0.1, 0.95)):
+        some, aims = ask(np.where(MASK, -size, 0.0), size * ramp, lam)
+        if not off and not close(aims, some + size * here, 1e-3):
+            off, shown = True, aims[0]
     yield Property(
         "the targets are the advantages and the values, added up",
-        close(targets, advantages + here, 1e-3),
-        f"in the first text they are {numbers(targets[0])}",
+        not off,
+        f"in the first text they are {numbers(shown)}",
     )
     problems = random_problems(_draw_texts, 40)
     for which, (name, slow) in enumerate(zip(NAMES, (_slow_advantages, _slow_targets), strict=True)):
@@ -253,9 +258,8 @@ def token_loss(answer: Answer) -> Findings:
                 -clipped(logp / old)[mask].mean(), -clipped(old / logp)[mask].mean()
             ),
             "the logarithm of the ratio, not the ratio": -clipped(np.log(ratio))[mask].mean(),
-            "the probability, not the ratio": either(
-                -clipped(np.exp(logp))[mask].mean(), -(logp * advantage)[mask].mean()
-            ),
+            "the probability, not the ratio": -clipped(np.exp(logp))[mask].mean(),
+            "the log-probability, not the ratio": -(logp * advantage)[mask].mean(),
         },
     )
     wide = ask(eps=0.4)[0]
@@ -296,12 +300,14 @@ def token_loss(answer: Answer) -> Findings:
         value,
         {"the mean of nothing": not np.isfinite(value) or not np.isfinite(slope).all()},
     )
+    values = [value]
     for hole in (np.nan, -np.inf, np.inf):
         full = np.full(mask.shape, hole)
         filled, (slope, *_) = ask(full, full, full, mask=nothing)
         touched = not np.isfinite(filled) or not np.isfinite(slope).all()
+        values.append(filled)
         yield from recognise(filled, {"an empty mask lets padding through": touched}, hole=hole)
-    yield Property("an empty mask is a loss of 0", value == 0, f"you have {value:.3g}")
+    yield Property("an empty mask is a loss of 0", not any(values), f"you have {numbers(values)}")
     yield agrees(
         answer,
         _slow_surrogate,
