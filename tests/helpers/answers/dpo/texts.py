@@ -183,6 +183,10 @@ WRONG["relatives"] = {
     "SimPO: a sum, not a mean": other_simpo(lambda c, r, b, g: -LS(b * (c - r) - g).sum()),
     "SimPO: the sign is turned round": other_simpo(lambda c, r, b, g: LS(b * (c - r) - g).mean()),
     "a gradient overflows": three(simpo=in_two_cases),
+    "SimPO: small chances are held at a floor": [
+        other_simpo(lambda c, r, b, g: -LS((b * (c - r) - g).clamp(-50, 50)).mean()),
+        other_simpo(lambda c, r, b, g: -S(b * (c - r) - g).log().clamp(min=-100).mean()),
+    ],
     "a loss overflows": other_simpo(lambda c, r, b, g: -S(b * (c - r) - g).log().mean()),
     "the reference is trained along": three(held=False),
 }
@@ -365,6 +369,7 @@ WRONG["hunt-pairs"] = {
     "cut off from autograd": whole(loss=lambda h, b: -LS(b * h).mean().detach()),
 }
 UNNAMED["hunt-pairs"] = [
+    whole(loss=lambda h, b: -0.01 * LS(b * h).mean()),
     whole(loss=lambda h, b: -LS(b * h).median()),
     whole(loss=lambda h, b: -LS(2 * b * h).mean()),
     whole(loss=lambda h, b: -LS(min(b, 0.5) * h).mean() if b < 1 else -LS(b * h).mean() * 0.9),

@@ -495,6 +495,9 @@ WRONG["hunt-groups"] = {
         p[:1].expand(len(p)), n, draw, reward
     ),
     "an answer stands beside another prompt": half_in_order,
+    "an answer comes twice": lambda p, n, draw, reward: batch()(
+        p, n, lambda rows: draw(p).repeat_interleave(n), reward
+    ),
     "other answers come back than were rewarded": drawn_twice,
     "one standard deviation for the whole batch": [
         lambda p, n, draw, reward: (

@@ -168,6 +168,7 @@ POLICY: dict[str, Any] = {
 RIGHT["grpo-token-loss"] = [loss(), row_by_row, flat_weights, cases]
 WRONG["grpo-token-loss"] = POLICY
 UNNAMED["grpo-token-loss"] = [
+    loss(objective=lambda r, a, eps: 1000 * clipped(r, a, eps)),
     loss(objective=lambda r, a, eps: torch.maximum(clipped(r, a, eps), -2 * a.abs())),
     loss(spread=lambda a: (a - a.mean() * (len(a) > 2))[:, None]),
     loss(objective=lambda r, a, eps: clipped(r, a, min(eps, 0.2))),

@@ -97,6 +97,7 @@ WRONG["pass-at-k"] = {
     "it is another number each time": by_dice,
 }
 UNNAMED["pass-at-k"] = [
+    lambda n, c, k: as_product(n, c, k) if n < 15 else min(1.0, c * k / n),
     lambda n, c, k: round(as_product(n, c, k), 1),
     lambda n, c, k: as_product(n, c, k) if n > 5 else 1 - (1 - c / n) ** k,
 ]

@@ -144,7 +144,15 @@ def relatives(answer: Answer) -> Findings:
     )
     steep = np.array([[-2000.0, -3], [-3, -2000]])
     far = ask(logp=steep, ref=np.full((2, 2), -5.0), beta=1.0)
-    yield from recognise(far[2], {"a loss overflows": not np.isfinite(far).all()}, all=np.array(far))
+    fine = close(simpo, chance(0.5 * d - 0.4), 1e-3)
+    yield from recognise(
+        far[2],
+        {
+            "a loss overflows": not np.isfinite(far).all(),
+            "SimPO: small chances are held at a floor": bool(fine and far[2] < 450),
+        },
+        all=np.array(far),
+    )
     calls = {name: one_of(answer, k, LOSSES) for k, name in enumerate(LOSSES)}
     for name in LOSSES:
         given = leaf(steep), leaf(np.full((2, 2), -5.0)), leaf(0.5)
@@ -335,7 +343,11 @@ def hunt_pairs(answer: Answer) -> Findings:
     )
     far = ask(200 * now, ref, beta=1.0)
     yield from recognise(
-        far, {"the loss overflows": not np.isfinite(far), "small chances are held at a floor": far < 100}
+        far,
+        {
+            "the loss overflows": not np.isfinite(far),
+            "small chances are held at a floor": bool(fine and far < 100),
+        },
     )
 
     leaves = [leaf(200 * now), leaf(ref)]

@@ -403,8 +403,10 @@ class _World:
         if counts != [self.size] * len(counts):
             raise Mistake("a prompt does not come G times", counts=counts, size=self.size)
         fit = [0 <= a < len(self.drawn) and self.drawn[a] == p for p, a in zip(rows, answers, strict=True)]
-        if not all(fit) or len(set(answers.tolist())) < n:
+        if not all(fit):
             raise Mistake("an answer stands beside another prompt", wrong=n - sum(fit))
+        if (different := len(set(answers.tolist()))) < n:
+            raise Mistake("an answer comes twice", different=different, n=n)
         if strange := set(answers.tolist()) - self.rewarded:
             raise Mistake("other answers come back than were rewarded", strange=len(strange), n=n)
         rewards = np.array([self._of(p, a) for p, a in zip(rows, answers, strict=True)])
