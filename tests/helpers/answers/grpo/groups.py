@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement, permutations, product
-from math import comb, exp, lgamma, log
+from math import comb, exp, factorial, lgamma, log
 from typing import Any
 
 import numpy as np
@@ -176,7 +176,16 @@ def clamped(rewards, group_size):
     return standard()(rewards, group_size).clamp(-1.5, 1.3)
 
 
-UNNAMED["group-advantages"] = [lambda r, n: standard()(r, n) * (n == 3), clamped]
+def short_variance(rewards, group_size):
+    """The mean of the squares less the square of the mean, which float32 cannot tell apart."""
+    g = rewards.detach().view(-1, group_size)
+    variance = ((g**2).mean(1, keepdim=True) - g.mean(1, keepdim=True) ** 2).clamp(min=0)
+    std = (variance * group_size / (group_size - 1)).sqrt()
+    worth = (g - g.mean(1, keepdim=True)) / (std + 1e-4)
+    return worth.masked_fill((g == g[:, :1]).all(1, keepdim=True), 0).view(-1)
+
+
+UNNAMED["group-advantages"] = [short_variance, lambda r, n: standard()(r, n) * (n == 3), clamped]
 
 
 # --- group-mean
@@ -251,6 +260,16 @@ def one_after_the_other(probs, rewards, group_size, baseline):
     return total.tolist()
 
 
+def by_members(probs, rewards, group_size, baseline):
+    """Each set of members once, times the number of its orders."""
+    total = np.zeros(len(probs))
+    for y in combinations_with_replacement(range(len(probs)), group_size):
+        orders = factorial(group_size) / np.prod([factorial(y.count(k)) for k in set(y)])
+        worth = rewards[list(y)] - baseline(rewards[list(y)])
+        total += orders * np.prod(probs[list(y)]) * worth @ (np.eye(len(probs)) - probs)[list(y)]
+    return total / group_size
+
+
 def sampled(probs, rewards, group_size, baseline, draws=3000):
     dice, total = np.random.default_rng(0), np.zeros(len(probs))
     for _ in range(draws):
@@ -290,6 +309,7 @@ WRONG["group-mean"] = {
         enumerated(base=lambda b, r: b(r).mean()),
     ],
     "one of each group stands for all": [one_of_each(0), one_of_each(-1)],
+    "one order stands for all of them": by_members,
     "groups are drawn, not listed": sampled,
 }
 UNNAMED["group-mean"] = [
@@ -344,17 +364,17 @@ def by_logs(p, group_size):
 
 
 def choices_of_64_bits(p, group_size):
-    factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1))])
+    table = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1))])
     c = np.arange(1, group_size)
-    choose = factorial[group_size] // (factorial[c] * factorial[group_size - c])
+    choose = table[group_size] // (table[c] * table[group_size - c])
     return weighed_by(choose.astype(float), p, group_size)
 
 
 def choices_in_single_precision(p, group_size):
     c = np.arange(1, group_size)
     with np.errstate(all="ignore"):
-        factorial = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1, dtype=np.float32))])
-        choose = factorial[group_size] / (factorial[c] * factorial[group_size - c])
+        table = np.concatenate([[1], np.cumprod(np.arange(1, group_size + 1, dtype=np.float32))])
+        choose = table[group_size] / (table[c] * table[group_size - c])
         return weighed_by(choose, p, group_size)
 
 
@@ -476,6 +496,11 @@ def drawn_twice(prompts, group_size, draw, reward):
     return rows, draw(rows), worth.view(-1)
 
 
+def biased_batch(prompts, group_size, draw, reward):
+    rows, answers, worth = batch()(prompts, group_size, draw, reward)
+    return rows, answers, worth * (group_size / (group_size - 1)) ** 0.5
+
+
 def one_spread(prompts, group_size, draw, reward):
     rows = prompts.repeat_interleave(group_size)
     answers = draw(rows)
@@ -495,6 +520,7 @@ WRONG["hunt-groups"] = {
         p[:1].expand(len(p)), n, draw, reward
     ),
     "an answer stands beside another prompt": half_in_order,
+    "the standard deviation divides by G": biased_batch,
     "an answer comes twice": lambda p, n, draw, reward: batch()(
         p, n, lambda rows: draw(p).repeat_interleave(n), reward
     ),

@@ -271,6 +271,7 @@ WRONG["kl-in-loss"] = KL | {
 }
 UNNAMED["kl-in-loss"] = [
     with_kl(lambda new, old, ref: k3((ref - new).clamp(-1, 1)), reduce=by_row),
+    with_kl(lambda new, old, ref: k3((ref - new).clamp(-2, 2)), reduce=by_row),
     with_kl(coef=lambda beta: min(beta, 2.0)),
 ]
 

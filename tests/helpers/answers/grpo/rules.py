@@ -185,7 +185,12 @@ WRONG["hunt-rule"] = {
         rule(behind=lambda words, right: len(words) == 1 and right in words[0]),
         rule(behind=lambda words, right: len(words) == 1 and words[0].startswith(right)),
     ],
-    "a number without the word answer is paid": rule(word=False),
+    "a number without the word answer is paid": [
+        rule(word=False),
+        lambda p, c, ended: rule()(p, c.lower(), ended),
+        lambda p, c, ended: rule()(p, c.replace(":", ""), ended),
+        lambda p, c, ended: float(ended and c.endswith(f"answer {sum(map(int, p.split(' + ')))}")),
+    ],
     "what follows the number is not read": rule(behind=lambda words, right: words[:1] == [right]),
     "the first answer counts, not the last": rule(last=False),
     "a text without an end is paid": rule(end=False),

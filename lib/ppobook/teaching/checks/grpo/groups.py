@@ -106,7 +106,7 @@ def group_advantages(answer: Answer) -> Findings:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         groups, size = int(rng.integers(1, 6)), int(rng.choice([2, 3, 5, 7, 8]))
-        rewards = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-2, 0, 2]), size=(groups, size))
+        rewards = rng.choice([0.01, 1, 100]) * rng.normal(rng.choice([-2, 0, 2, 500]), size=(groups, size))
         if rng.random() < 0.4:
             rewards = (rewards > 0).astype(float)
         equal = rng.random(groups) < 0.2
@@ -179,6 +179,12 @@ def group_mean(answer: Answer) -> Findings:
 
     plain, own, others = ask(counted), ask(mean_of_all), ask(mean_of_others, 3)
     best, so_far = ask(best_of_all), ask(mean_so_far)
+    # With that baseline the second of two counts for half of what it has more than the first.
+    sorted_pushes = sum(
+        (1 + (i != j)) * pi[i] * pi[j] * (r[j] - r[i]) / 4 * (np.eye(3)[j] - pi)
+        for i in range(3)
+        for j in range(i, 3)
+    )
     fits = close(plain, gradient) and close(own, gradient / 2) and close(others, gradient)
     yield from recognise(
         plain,
@@ -196,6 +202,7 @@ def group_mean(answer: Answer) -> Findings:
             "one baseline for the whole group": close(others, gradient * 2 / 3) and close(plain, gradient),
             "one of each group stands for all": fits
             and (close(so_far, np.zeros(3)) or close(so_far, gradient / 2)),
+            "one order stands for all of them": fits and close(so_far, sorted_pushes),
             # Nine groups: a right answer may ask more than once for each, not a hundred times.
             "groups are drawn, not listed": len(seen) > 100 and not close(plain, gradient),
         },
@@ -316,14 +323,17 @@ def prompt_weight(answer: Answer) -> Findings:
         half=got[1],
     )
     right = close(got, each(over_counts), 1e-3)
-    began = time.process_time()
-    ask(0.5, 18)
-    seconds = time.process_time() - began
-    yield from recognise(got, {"every group is looked at": right and seconds > 0.25}, seconds=seconds)
-    for size in (21, 34, 64):
-        heavy = ask(0.5, size, finite=False)
-        lost = right and not abs(heavy - over_counts(0.5, size)) < 0.01
-        yield from recognise(np.array(heavy), {"large numbers are too large": lost}, size=size)
+    clock = [time.process_time()]
+    for size in (9, 18):
+        ask(0.5, size)
+        clock.append(time.process_time())
+    small, seconds = np.diff(clock)
+    slow_down = right and seconds > max(0.25, 20 * small)
+    yield from recognise(got, {"every group is looked at": slow_down}, seconds=seconds)
+    for p, size in ((0.5, 21), (0.5, 34), (0.5, 64), (0.01, 64)):
+        heavy = ask(p, size, finite=False)
+        lost = right and not abs(heavy - over_counts(p, size)) < 0.01
+        yield from recognise(np.array(heavy), {"large numbers are too large": lost}, size=size, p=p)
     mirrored = [ask(p, 5) for p in (0.1, 0.9)]
     yield Property(
         "an easy prompt weighs what a hard one does",
@@ -439,6 +449,7 @@ def hunt_groups(answer: Answer) -> Findings:
             "another group's mean": one
             and (close(got, variant(True, False), 1e-3) or close(got, variant(True, True), 1e-3)),
             "not divided by the standard deviation": by_hand,
+            "the standard deviation divides by G": one and close(got, variant(False, False, 0), 1e-3),
             "one standard deviation for the whole batch": either(
                 *(by_hand / x.std(ddof=d) for x in (r, by_hand) for d in (0, 1))
             ),

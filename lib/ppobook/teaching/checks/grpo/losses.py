@@ -144,7 +144,7 @@ def _draw(rng: np.random.Generator, kl: bool) -> dict[str, Any]:
     drawn = {
         "logp": old + rng.choice([0.02, 0.3, 1]) * rng.normal(size=old.shape),
         "old_logp": old,
-        "ref_logp": old + rng.choice([0.02, 0.5]) * rng.normal(size=old.shape),
+        "ref_logp": old + rng.choice([0.02, 0.5, 3]) * rng.normal(size=old.shape),
     }
     drawn = {name: np.where(mask, x, hole) for name, x in drawn.items()}
     if not kl:

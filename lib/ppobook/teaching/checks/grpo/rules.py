@@ -126,6 +126,8 @@ def hunt_rule(answer: Answer) -> Findings:
     worked = [paid("3 + 4", text) for text in ("3 plus 4 is 7 so answer 7", "is it 8 ? no : answer 7")]
     second = paid("3 + 4", "answer 8 no wait answer 7")
     long = [paid(p, f"answer {s}") for p, s in (("12 + 5", 17), ("7 + 19", 26), ("250 + 31", 281))]
+    others = ("7", "it is 7", "answer is 7", "noanswer 7", "Answer 7", "answer: 7")
+    loose = [text for text in others if paid("3 + 4", text) > 0]
     all_of_them = " ".join(map(str, range(19)))
     yield from recognise(
         np.array(plain),
@@ -147,13 +149,7 @@ def hunt_rule(answer: Answer) -> Findings:
                 paid("3 + 4", f"answer {x}") for x in ("17", "70", "5777", "7.5", "7th")
             )
             > 0,
-            "a number without the word answer is paid": max(
-                paid("3 + 4", "7"),
-                paid("3 + 4", "it is 7"),
-                paid("3 + 4", "answer is 7"),
-                paid("3 + 4", "noanswer 7"),
-            )
-            > 0,
+            "a number without the word answer is paid": bool(loose),
             "what follows the number is not read": paid("3 + 4", "answer 7 or 8") > 0
             or paid("3 + 4", "answer 7 7") > 0,
             "the first answer counts, not the last": paid("3 + 4", "answer 7 no wait answer 8") > 0
@@ -164,6 +160,7 @@ def hunt_rule(answer: Answer) -> Findings:
         plain=plain,
         worked=worked,
         long=long,
+        loose=", ".join(f"“{text}”" for text in loose),
     )
     odd = {x: paid("3 + 4", f"answer {x}") for x in ("07", "+7", "7.0", "seven", "3+4", "0x7", "7_", "-7")}
     other = [x for x, reward in odd.items() if reward != 0]
