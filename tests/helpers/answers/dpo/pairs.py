@@ -278,6 +278,9 @@ WRONG["pair-rest"] = {
         at_rest(rest=lambda h, p, q, b: torch.logit(q, eps=1e-6) / b),
         at_rest(rest=lambda h, p, q, b: torch.logit(q.clamp(1e-4, 1 - 1e-4)) / b),
     ],
+    "certain choices do not push": at_rest(
+        lambda h, p, q, b: torch.where((q == 0) | (q == 1), torch.zeros_like(h), b * (q - S(b * h)))
+    ),
     "certain choices are no number": at_rest(
         rest=lambda h, p, q, b: torch.where((q == 0) | (q == 1), torch.nan, torch.logit(q)) / b
     ),

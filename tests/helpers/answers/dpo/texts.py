@@ -192,6 +192,7 @@ WRONG["relatives"] = {
 }
 UNNAMED["relatives"] = [
     other_ipo(lambda h, b: ((h - 0.5 / b) ** 2 * (h < 3.5)).mean()),
+    other_ipo(lambda h, b: ((h.clamp(-20, 20) - 0.5 / b) ** 2).mean()),
     other_kto(lambda r, z, b: (S(-2 * b * (r[:, 0] - z)) + S(2 * b * (r[:, 1] - z))).mean() / 2),
     other_simpo(lambda c, r, b, g: -LS(2 * b * (c - r) - g).mean()),
     other_kto(lambda r, z, b: right_kto(r.clamp(min=-4), 0, None, z, b)),
@@ -356,7 +357,10 @@ WRONG["hunt-pairs"] = {
         as_it_was(mask_less=0, mean=False, outside=False),
         whole(fill=lambda x, cells: x, after=False),
     ],
-    "what nothing should read gets into the gradient": whole(fill=lambda x, cells: x),
+    "what nothing should read gets into the gradient": [
+        whole(fill=lambda x, cells: x),
+        whole(fill=lambda x, cells: torch.where(x.isnan(), 0.0, x)),
+    ],
     "the reference is trained along": whole(ref=lambda x, now: x),
     "one side is held still": whole(margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()),
     "the gradient overflows": whole(

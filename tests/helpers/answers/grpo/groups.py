@@ -418,6 +418,7 @@ WRONG["prompt-weight"] = {
 UNNAMED["prompt-weight"] = [
     weighed(whole=lambda w, p, n: w / p),
     lambda p, n: (n - 1) / n**0.5,
+    lambda p, n: weighed()(p, n) if n < 20 else 1 / (p * (1 - p)) ** 0.5,
 ]
 
 

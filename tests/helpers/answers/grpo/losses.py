@@ -161,6 +161,7 @@ POLICY: dict[str, Any] = {
     "one ratio for the whole completion": [of_the_text(lambda n: 1 / n), of_the_text(lambda n: 1)],
     "padding is read": [
         loss(fill=False),
+        loss(fill=False, ratio=lambda new, old: torch.where((new - old).isnan(), 0.0, new - old).exp()),
         loss(fill=False, reduce=lambda x, mask: ((x * mask).sum(1) / mask.sum(1)).mean()),
     ],
 }

@@ -97,6 +97,32 @@ def graph_on_both(new, old, ref, worth, mask, eps, beta):
     return with_kl(policy=loss(detach_old=False))(new, old, ref, worth, mask, eps, beta)
 
 
+def of_a_token(x, mask):
+    return x.sum(1) / mask.sum(1)
+
+
+def kl_as_reward(total: Callable[..., Any]) -> Callable[..., Any]:
+    def function(logp_of, optimizer, ref_logp, rewards, mask, group_size, clip_eps, kl_coef, epochs):
+        away = torch.where(mask, logp_of().detach() - ref_logp, 0.0)
+        given = rewards - kl_coef * total(away, mask), mask, group_size, clip_eps, 0.0, epochs
+        return update()(logp_of, optimizer, ref_logp, *given)
+
+    return function
+
+
+def stops_when_it_rises(logp_of, optimizer, ref_logp, rewards, mask, group_size, clip_eps, kl_coef, epochs):
+    old, losses = logp_of().detach(), []
+    for _ in range(epochs):
+        value = WHOLE(logp_of(), old, ref_logp, STANDARD(rewards, group_size), mask, clip_eps, kl_coef)
+        losses.append(value.item())
+        if losses[-1] > min(losses):
+            continue
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    return losses
+
+
 def whole_batch(rewards, group_size):
     return (rewards - rewards.mean()) / (rewards.std() + 1e-4)
 
@@ -141,7 +167,9 @@ WRONG["grpo-update"] = {
     "the KL is exchanged": update(whole=PRICES["the KL is exchanged"]),
     "k1, which has no gradient on average": update(whole=PRICES["k1, which has no gradient on average"]),
     "k2, half the square": update(whole=PRICES["k2, half the square"][0]),
+    "the KL is in the reward": [kl_as_reward(lambda x, mask: x.sum(1)), kl_as_reward(of_a_token)],
     "kl_coef is not used": update(whole=PRICES["kl_coef is not used"]),
+    "a step is left out where the loss rises": stops_when_it_rises,
     "the gradient is clipped": [
         update(clip=lambda weights: torch.nn.utils.clip_grad_norm_(weights, 1.0)),
         update(clip=lambda weights: torch.nn.utils.clip_grad_norm_(weights, 10.0)),

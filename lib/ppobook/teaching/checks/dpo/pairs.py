@@ -280,13 +280,16 @@ def pair_rest(answer: Answer) -> Findings:
             )
         },
     )
-    ends = [ask([0.0, 0.0], [1.0, 0.0], 0.5, eps)[1] for eps in (0.0, 0.1)]
+    sure = ask([0.0, 0.0], [1.0, 0.0], 0.5)
+    ends = [sure[1], ask([0.0, 0.0], [1.0, 0.0], 0.5, 0.1)[1]]
     yield from recognise(
         ends[0],
         {
             "certain choices come to rest": bool(np.isfinite(ends[0]).any()),
+            "certain choices do not push": close(sure[0], [0, 0]) or bool(np.isnan(sure[0]).any()),
             "certain choices are no number": bool(np.isnan(ends[0]).any()),
         },
+        sure=sure[0],
     )
     far = ask([-2000.0, 2000.0, 90.0], [0.8, 0.2, 1.0], 1.0)[0]
     yield from recognise(far, {"the push overflows": not np.isfinite(far).all()})

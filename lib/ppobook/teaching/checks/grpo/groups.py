@@ -330,10 +330,15 @@ def prompt_weight(answer: Answer) -> Findings:
     small, seconds = np.diff(clock)
     slow_down = right and seconds > max(0.25, 20 * small)
     yield from recognise(got, {"every group is looked at": slow_down}, seconds=seconds)
+    off = []
     for p, size in ((0.5, 21), (0.5, 34), (0.5, 64), (0.01, 64)):
         heavy = ask(p, size, finite=False)
-        lost = right and not abs(heavy - over_counts(p, size)) < 0.01
+        meant = over_counts(p, size)
+        lost = right and not meant / 10 < heavy < 10 * meant
         yield from recognise(np.array(heavy), {"large numbers are too large": lost}, size=size, p=p)
+        if not close(heavy, meant, 1e-3):
+            off.append(f"at G = {size} and p = {p} the weight is {heavy:.4g}")
+    yield Property("groups of up to 64 are no trouble", not off, "; ".join(off[:1]))
     mirrored = [ask(p, 5) for p in (0.1, 0.9)]
     yield Property(
         "an easy prompt weighs what a hard one does",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -128,12 +129,12 @@ def either_close(got: np.ndarray, *rows: np.ndarray) -> bool:
 
 def _with_holes(call: Callable[[Tensor, Tensor, Tensor], Any]) -> Findings:
     """Padding that holds nan or infinity, which no sum and no gradient may notice."""
-    for hole in (np.nan, np.inf, -np.inf):
-        new, old = (leaf(np.where(MASK, -1.0, hole)) for _ in range(2))
+    for hole, other in itertools.product((np.nan, np.inf, -np.inf, -1.0), repeat=2):
+        new, old = (leaf(np.where(MASK, -1.0, x)) for x in (hole, other))
         back = call(new, old, torch.tensor(MASK))
         value = as_array(back, (), "your loss", finite=False)
         slope = gradients(torch.nan_to_num(back), new)[0] if np.isfinite(value) else np.full(1, np.nan)
-        yield from recognise(slope, {"padding is read": not np.isfinite(slope).all()}, hole=hole)
+        yield from recognise(slope, {"padding is read": not np.isfinite(slope).all()}, hole=hole, other=other)
 
 
 def _draw(rng: np.random.Generator, kl: bool) -> dict[str, Any]:

@@ -94,6 +94,13 @@ def _steps(batch: _Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
     return logits - batch.before
 
 
+def _standard(rewards: np.ndarray, size: int = 3) -> np.ndarray:
+    """The advantages of step 1."""
+    groups = np.asarray(rewards, dtype=np.float64).reshape(-1, size)
+    std = groups.std(1, ddof=1, keepdims=True)
+    return np.asarray((groups - groups.mean(1, keepdims=True)) / (std + 1e-4)).ravel()
+
+
 def _cut(moved: np.ndarray, wanted: np.ndarray) -> bool:
     """Is it the wanted step made shorter, or the wanted step with a bound on each entry?"""
     share, bound = float(np.linalg.norm(moved) / np.linalg.norm(wanted)), float(np.abs(moved).max())
@@ -117,7 +124,7 @@ def grpo_update(answer: Answer) -> Findings:
         yield Mistake("old_logp is not detached")
     losses = three.run(answer, rewards, size, 0.2, 0.0, 3)
     short.run(answer, rewards, size, 0.2, 0.0, 5)
-    worth = ((groups - groups.mean(1, keepdims=True)) / (groups.std(1, ddof=1, keepdims=True) + 1e-4)).ravel()
+    worth = _standard(rewards)
     rows = np.nonzero(mask)[0]
 
     def step(a: np.ndarray) -> np.ndarray:
@@ -174,15 +181,24 @@ def grpo_update(answer: Answer) -> Findings:
     )
     # And a reference that likes some tokens better and some less, with rewards that are all equal.
     likes = np.array([0.7, -0.4, 0.3])
-    away, twice, behind, heavy = (made(gap=likes) for _ in range(4))
+    away, twice, behind, heavy, mixed, dearer = (made(gap=likes) for _ in range(6))
     away.run(answer, np.ones(6), size, 0.2, 1.0, 1)
     twice.run(answer, np.ones(6), size, 0.2, 2.0, 1)
+    swing = made(10.0, likes)  # steps so long that the loss rises
+    rising = swing.run(answer, np.ones(6), size, 0.2, 1.0, 3)
     heavy.run(answer, np.ones(6), size, 0.2, 100.0, 1)
+    mixed.run(answer, rewards, size, 0.2, 0.3, 1)
+    dearer.run(answer, rewards, size, 0.2, 3.0, 1)
     behind.run(answer, rewards, size, 0.2, 0.0, 1)
 
     def priced(push: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         return _steps(made(gap=likes), lambda _, x: push(x), 0.2, 1)
 
+    def priced_as(price: np.ndarray) -> np.ndarray:
+        worth = _standard(-price)
+        return _steps(made(gap=likes), lambda *_: worth[rows], 0.2, 1)
+
+    kl = (-likes * mask).sum(1)
     toward = priced(lambda x: np.exp(x) - 1)
     to_reference = _steps(made(gap=likes), lambda _, x: clipped(-x, x), 0.2, 1)
     yield from recognise(
@@ -194,12 +210,16 @@ def grpo_update(answer: Answer) -> Findings:
             "the KL is exchanged": priced(lambda x: 1 - np.exp(-x)),
             "k1, which has no gradient on average": either(priced(np.ones_like), -priced(np.ones_like)),
             "k2, half the square": either(priced(lambda x: x), priced(lambda x: 2 * x)),
-            "kl_coef is not used": close(away.moved, twice.moved),
+            "the KL is in the reward": either(*(priced_as(x) for x in (kl, kl / mask.sum(1)))),
+            "kl_coef is not used": close(away.moved, twice.moved) and close(mixed.moved, dearer.moved),
+            "a step is left out where the loss rises": len(swing.optimizer.felt) != 3,
             # A gradient a hundred times as large, and a step that is not.
             "the gradient is clipped": close(away.moved, toward, 1e-3)
             and close(twice.moved, 2 * toward, 1e-3)
             and _cut(heavy.moved, 100 * toward),
         },
+        rising=rising,
+        steps=len(swing.optimizer.felt),
         length=float(np.linalg.norm(heavy.moved / 0.2)),
         whole=float(np.linalg.norm(toward / 0.2)) * 100,
     )
@@ -237,7 +257,7 @@ def grpo_update(answer: Answer) -> Findings:
             "clip_eps": float(rng.choice([0.1, 0.2, 0.5])),
             "kl_coef": beta,
             "epochs": int(rng.integers(1, 5)),
-            "rate": 0.05 if beta > 1 else float(rng.choice([0.1, 1.0])),
+            "rate": 0.05 if beta > 1 else float(rng.choice([0.1, 1.0, 4.0])),
         }
 
     def run(*given: Any) -> np.ndarray:
