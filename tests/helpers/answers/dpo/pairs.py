@@ -105,6 +105,15 @@ def one_by_one(chosen, rejected, ref_chosen, ref_rejected, beta, label_smoothing
     return total / len(chosen)
 
 
+def with_a_corner(z, eps):
+    """No large exponential, and the slopes of both pieces at 0 are 1 and 0."""
+
+    def surprise(x):
+        return (-x).clamp(min=0) + torch.log1p(torch.exp(-x.abs()))
+
+    return ((1 - eps) * surprise(z) + eps * surprise(-z)).mean()
+
+
 def two_cases(z, eps):
     """Each value from the formula that is safe for it, and both formulas on the way back."""
 
@@ -173,6 +182,7 @@ WRONG["dpo-loss"] = {
     "the gradient overflows": four(two_cases),
     "the reference is trained along": four(held=False),
     "one side is held still": four(margin=lambda c, r, rc, rr, b: b * ((c - rc) - (r.detach() - rr))),
+    "the slope is wrong at h = 0": four(with_a_corner),
     "the weight is held still": four(
         lambda z, e: -((1 - e) * LS(z) + e * LS(-z)).mean().detach() - (z - z.detach()).mean() / 2
     ),

@@ -158,13 +158,18 @@ def dpo_loss(answer: Answer) -> Findings:
         yield from recognise(steep, {"the gradient overflows": not np.isfinite(steep).all()})
     given = [leaf(x) for x in (CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED)]
     felt = gradients(answer(*given, 0.5, 0.0), *given, what="the loss")
+    slopes = -0.5 * sigmoid(-h / 2) / 3
     yield from recognise(
         felt[0],
         {
             "the reference is trained along": bool(np.abs(felt[2:]).max() > 1e-7),
             "one side is held still": not felt[0].any() or not felt[1].any(),
             "the weight is held still": bool(np.ptp(felt[0]) < 1e-6),
+            "the slope is wrong at h = 0": bool(
+                close(felt[0][[0, 2]], slopes[[0, 2]]) and not close(felt[0][1], slopes[1])
+            ),
         },
+        meant=slopes[1],
         reference=np.array(felt[2]),
         rejected=np.array(felt[1]),
     )
