@@ -289,7 +289,14 @@ def test_what_is_right_and_not_all_there_is_not_called_wrong(monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(3000.0, "3000"), (1234.56, "1235"), (-4500.0, "-4500"), (123.4, "123"), (0.12345, "0.123"), (7, "7")],
+    [
+        (3000.0, "3000"),
+        (1234.567, "1234.57"),
+        (-4500.0, "-4500"),
+        (123.4, "123"),
+        (0.12345, "0.123"),
+        (7, "7"),
+    ],
 )
 def test_a_number_is_shown_as_a_reader_would_write_it(value: float, shown: str) -> None:
     assert checks.numbers(value) == shown

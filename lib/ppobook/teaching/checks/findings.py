@@ -131,8 +131,7 @@ def numbers(values: Any, digits: int = 3) -> str:
         if array.dtype.kind in "iu":
             return str(int(array))
         number = float(array) + 0.0
-        whole = 10**digits <= abs(number) < 1e6
-        return f"{number:.0f}" if whole else f"{number:.{digits}g}"
+        return f"{number:.{6 if 10**digits <= abs(number) < 1e6 else digits}g}"
     shown = [numbers(value, digits) for value in array[:12]]
     return "[" + ", ".join(shown + ["…"] * (len(array) > 12)) + "]"
 

@@ -179,6 +179,11 @@ def of_text(now, begin, sampler, bound, eps, mask):
     return (begin - sampler).sum(1, keepdim=True).exp().clamp(max=bound)
 
 
+def of_mean_one(now, begin, sampler, bound, eps, mask, rows=False):
+    w = (begin - sampler).exp().clamp(max=bound)
+    return w / ((w * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True) if rows else w[mask].mean())
+
+
 RIGHT["two-ratio-loss"] = [loss(), by_rows, weighted_advantages, in_double]
 WRONG["two-ratio-loss"] = {
     "the sign is turned round": loss(sign=1.0),
@@ -204,6 +209,10 @@ WRONG["two-ratio-loss"] = {
     "the weight is the whole text's": loss(weight=of_text),
     "nothing is clipped": loss(surrogate=lambda r, c, a: r * a),
     "the clip has no minimum": loss(surrogate=lambda r, c, a: c * a),
+    "the weights are made to average one": [
+        loss(weight=lambda *given: of_mean_one(*given)),
+        loss(weight=lambda *given: of_mean_one(*given, rows=True)),
+    ],
     "the weight is inside the clip": loss(inside=True),
     "a mean over all tokens": loss(mean=lambda x, m: x.sum() / m.sum()),
     "a mean over the padded table": loss(mean=lambda x, m: x.mean()),
@@ -223,6 +232,7 @@ WRONG["two-ratio-loss"] = {
     "cut off from autograd": lambda *given: loss()(*given).detach(),
 }
 UNNAMED["two-ratio-loss"] = [
+    lambda lp, *rest: loss()(lp.clamp(-8.0, 0.5), *rest),
     # Where neither is cut, begin_logp's two gradients cancel.
     loss(held=False, weight=lambda n, b, s, bound, eps, m: (b - s.detach()).exp().clamp(max=bound)),
     loss(surrogate=lambda r, c, a: torch.min(r * a, c * a) + 0.1 * (r - 1).pow(2)),

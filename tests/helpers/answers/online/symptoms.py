@@ -172,6 +172,7 @@ WRONG["hunt-shorter"] = {
     "padding has a reward": rewards(clean=False, mask_out=False),
 }
 UNNAMED["hunt-shorter"] = [
+    lambda s, p, q, m, c: rewards()(s / 2, p, q, m, c),
     rewards(price=lambda p, q, m: (p - q).clamp(-10, 10)),
     lambda s, p, q, m, c: rewards()(s, p, q, m, 0.5),
     lambda s, p, q, m, c: rewards()(s.clamp(max=6.0), p, q, m, c),

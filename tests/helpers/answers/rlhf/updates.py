@@ -220,6 +220,12 @@ WRONG["text-gae"] = {
     ],
     "a truncation is taken for an end": along(follows=lambda last, ended: ~last),
     "the last column's value, not that after the last token": last_column,
+    "a text of full length is taken for ended": lambda r, v, m, e, lam: along()(
+        r, v, m, e | (m.sum(1) == m.shape[1]), lam
+    ),
+    "a short text is taken for ended": lambda r, v, m, e, lam: along()(
+        r, v, m, e | (m.sum(1) < m.shape[1]), lam
+    ),
     "the value after the end is scaled": along(
         after=lambda v: torch.cat([v[:, 1:-1], 0.5 * v[:, -1:]], 1),
     ),
@@ -425,5 +431,6 @@ WRONG["token-loss"] = {
 UNNAMED["token-loss"] = [
     clipped(advantage=lambda a: a.clamp(-5, 5)),
     clipped(ratio=lambda lp, old: (lp - old).clamp(-1, 1).exp()),
+    clipped(ratio=lambda lp, old: (lp - old).clamp(-5, 5).exp()),
     clipped(advantage=lambda a: a * (a.abs() < 15)),
 ]

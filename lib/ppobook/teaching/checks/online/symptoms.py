@@ -211,16 +211,16 @@ def hunt_shorter(answer: Answer) -> Findings:
         },
         row=np.nan_to_num(dirty[1]) if np.isfinite(dirty).all() else dirty[1],
     )
-    home = ask(np.zeros((2, 4)), 5.0)
+    home, free = ask(np.zeros((2, 4)), 5.0), ask(np.zeros((2, 4)), 0.0)
     yield Property(
         "at the reference no token costs anything",
-        close(home, paid),
-        f"with both policies equal and scores 6 and −2 the rewards are {numbers(home)}",
+        close(home, free),
+        f"with both policies equal the rewards are {numbers(free)} at a price of 0 and {numbers(home)} at 5",
     )
     more = ask(x, beta, scores=scores + 10).sum(1) - got.sum(1)
     yield Property(
         "a constant on all scores is the same for a long text and a short one",
-        close(more, [10, 10], 1e-3),
+        close(more[0], more[1], 1e-3),
         f"10 more on both scores are {numbers(more)} more for the texts",
     )
 

@@ -97,7 +97,10 @@ def text_gae(answer: Answer) -> Findings:
             "the value before the last token, not that after it": close(cut, [0, 0])
             and close([value[4, 2, 4], value[1, 3, 1]], [0, 0]),
             "a truncation is taken for an end": close(cut, [0, 0]),
-            "the last column's value, not that after the last token": bool(cut[0]) and not cut[1],
+            "the last column's value, not that after the last token": bool(cut[0] and beyond[5, 3, 1])
+            and not cut[1],
+            "a text of full length is taken for ended": close(cut, [0, 1]),
+            "a short text is taken for ended": close(cut, [1, 0]),
             "a discount is used": bool(0.9 < cut[0] < 0.9999),
             "padding is carried back into the text": close(cut, [1, 0.5]),
             "the value after the end is scaled": not close(cut, [1, 1]),
@@ -322,7 +325,7 @@ def _draw_loss(rng: np.random.Generator) -> dict[str, Any]:
     shape = int(rng.integers(1, 4)), int(rng.integers(1, 5))
     mask = masks(rng, shape) & (rng.random() < 0.9)  # sometimes padding only
     old = -rng.exponential(2, size=shape)
-    moved = rng.choice([0.02, 0.4, 2]) * rng.normal(size=shape)
+    moved = rng.choice([0.02, 0.4, 2, 8]) * rng.normal(size=shape)
     advantages = rng.choice([0.1, 1, 20]) * rng.normal(rng.choice([-1, 0, 1]), size=shape)
     return {
         "logp": litter(rng, old + moved, mask),
