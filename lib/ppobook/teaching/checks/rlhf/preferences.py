@@ -255,7 +255,8 @@ def beta_for(answer: Answer) -> Findings:
         double=double,
     )
 
-    ways = {way: distance(pair.numpy(), _price(answer, pair, way)) for way in (0.05, 0.1, 0.2, nats, 0.5)}
+    prices = {way: _price(answer, pair, way) for way in (0.01, 0.1, 0.5)}
+    ways = {way: distance(pair.numpy(), beta) for way, beta in ({0.02: wide, nats: unit} | prices).items()}
     off = {way: abs(came / way - 1) for way, came in ways.items()}
     worst = max(off, key=lambda way: off[way])
     yield from recognise(
@@ -289,6 +290,6 @@ def beta_for(answer: Answer) -> Findings:
     yield agrees(
         reached, lambda p: p.nats, problems, what="the KL of the optimum at your price", tolerance=1e-2
     )
-    seen = [f"{way} nats: {numbers(_price(answer, pair, way))}" for way in (0.01, 0.1, 0.5)]
-    prices = [_price(answer, pair, way) for way in (0.01, 0.1, 0.5)]
-    yield Property("a longer way is a lower price", prices == sorted(prices, reverse=True), ", ".join(seen))
+    seen = ", ".join(f"{way} nats: {numbers(beta)}" for way, beta in prices.items())
+    falling = sorted(prices.values(), reverse=True) == [*prices.values()]
+    yield Property("a longer way is a lower price", falling, seen)
