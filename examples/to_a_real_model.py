@@ -399,8 +399,8 @@ def rates_of(o: dict[str, Any], sizes: Sizes, work: Work) -> dict[str, float]:
 def make_small(folder: Path, o: dict[str, Any]) -> None:
     """A model of the kind of Qwen2.5 with a tokenizer of its own, and half-right knowledge of sums.
 
-    It stands for a model of the hub: it has read solutions, 15 % of whose results are wrong, and has not seen
-    the form in which an answer ends here.
+    It stands for a model of the hub: it has read solutions, 15 % of whose results are wrong, and has seen the
+    form in which an answer ends here now and then.
     """
     transformers, tokenizers = library(), library("tokenizers")
     transformers.logging.disable_progress_bar()
@@ -442,7 +442,11 @@ def make_small(folder: Path, o: dict[str, Any]) -> None:
     print(
         f"a new model of {sum(p.numel() for p in net.parameters()):,} weights reads {len(problems)} solutions"
     )
-    texts = [row | {"completion": row["completion"].partition(" ####")[0]} for row in problems]
+    # One in five ends in ####, so that the token is known; the others end without.
+    texts = [
+        row if i % 5 == 0 else row | {"completion": row["completion"].partition(" ####")[0]}
+        for i, row in enumerate(problems)
+    ]
     read = train(
         "sft",
         net,

@@ -1,11 +1,13 @@
 """The formula for memory and arithmetic, beside parameters, allocations and operations that are counted."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from language_footprint import run as measured
 
+import ppobook
 from ppobook.language.footprint import (
     Sizes,
     Work,
@@ -25,6 +27,8 @@ SHAPES = {
     "Qwen2.5-1.5B": ("qwen2", 1536, 8960, 28, 12, 2, 151936, True),
     "Qwen3-0.6B": ("qwen3", 1024, 3072, 28, 16, 8, 151936, True),
 }
+PHASES = ("training", "scoring", "generating")
+MEASURED = ("seconds", "operations")
 HALF_A_BILLION = Work(64, 200, 256, micro_rows=4, generation_rows=64, rank=16)
 
 
@@ -104,6 +108,44 @@ def test_sft_is_within_a_tenth(peft):
         said = memory(Sizes.of(net.config), work)
         assert said["generating"] == said["scoring"] == said["reference"] == 0
         assert found == pytest.approx(said["training"], rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return ppobook.results("language_footprint")
+
+
+def test_the_recorded_formula_is_this_one(transformers, table):
+    for (size, way), rows in table.groupby(["size", "way"]):
+        sizes = Sizes.of(measured.net_of(*measured.SIZES[size]).config)
+        work = Work(measured.ROWS, measured.PROMPT, measured.COMPLETION, **measured.WAYS[way])
+        said, counted = memory(sizes, work), arithmetic(sizes, work)
+        for row in rows[rows["phase"] != "fixed"].itertuples():
+            assert row.formula_bytes == pytest.approx(said[row.phase], rel=1e-5)
+            assert row.formula_operations == pytest.approx(counted.get(row.phase, 0), rel=1e-5)
+
+
+def test_the_page_has_the_recorded_ranges(table):
+    page = (Path(__file__).parents[2] / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
+    assert len(table.groupby(["size", "way"])) == len(measured.SIZES) * len(measured.WAYS) == 24
+    share = (table["bytes"] / table["formula_bytes"]).groupby(table["phase"])
+    assert share.min()["fixed"] == pytest.approx(1, abs=5e-4) == share.max()["fixed"]
+    for phase, line in {"peak": "bytes at the peak", **{name: f"… of {name}" for name in PHASES}}.items():
+        assert f"| {line} | {share.min()[phase]:.2f} to {share.max()[phase]:.2f} |" in page
+    steps = table[table["phase"].isin(PHASES)]
+    counted = steps["operations"] / steps["formula_operations"]
+    assert f"| operations, each phase | {counted.min():.3f} to {counted.max():.3f} |" in page
+    by = {name: steps.pivot(index=["way", "size"], columns="phase", values=name) for name in MEASURED}
+    seen, said = (by[name]["training"] / by[name]["scoring"] for name in MEASURED)
+    for way in measured.WAYS:
+        ratios = []
+        for x in (said[way], seen[way]):
+            low, high = f"{x.min():.1f}", f"{x.max():.1f}"
+            ratios.append(low if low == high else f"{low} to {high}")
+        assert f"| {way} | {ratios[0]} | {ratios[1]} |" in page
+    rate = by["operations"] / by["seconds"]
+    share_of_scoring = rate["generating"] / rate["scoring"]
+    assert f"{share_of_scoring.min():.0%} to {share_of_scoring.max():.0%}".replace("%", " %") in page
 
 
 def test_what_a_setting_changes(transformers):

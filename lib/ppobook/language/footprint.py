@@ -12,7 +12,7 @@
 
 For models of the kind of Llama: RMS norms, rotary positions, a gated MLP, grouped keys and values. The
 coefficients are read off the code that runs here: which tensors it keeps for the backward pass, and how many
-copies of the logits it has at once. `results/footprint` holds them against measurements.
+copies of the logits it has at once. `results/language_footprint` holds them against measurements.
 
 What the formula leaves out: the library's own code (a GPU's context, about half a gigabyte), fragments
 between the allocator's blocks, and what a kernel needs while it runs.
