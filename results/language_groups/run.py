@@ -3,6 +3,9 @@
 A group of one has no mean of its own, and is compared with the whole batch: a policy gradient without a
 critic and without groups. PPO has 64 prompts an update too (`results/language_critic`). The rate of each size
 is the one of three with most right at the end, on seeds 0 to 2 (`results/language_groups_rates`).
+
+A control has groups of 8 and is compared with the whole batch all the same, so that it differs from groups of
+one in its number of prompts only. It has both rates that were chosen for some size.
 """
 
 import sys
@@ -12,7 +15,8 @@ from ppobook.experiments import record, results
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other experiments are
 
-from language_groups_rates.run import SIZES, by_size
+from language_groups_rates.run import ALONE, SIZES
+from language_verifiable.run import curve
 
 
 def chosen(size: int) -> float:
@@ -21,11 +25,15 @@ def chosen(size: int) -> float:
     return float(tried[tried["group_size"] == size].groupby("lr")["right"].mean().idxmax())
 
 
-SETTINGS = [{"group_size": size, "lr": chosen(size)} for size in SIZES]
+SETTINGS = [
+    {"group_size": size, "lr": chosen(size), "baseline": "batch" if size == 1 else "group"} for size in SIZES
+]
+SETTINGS += [{"group_size": 8, "lr": lr, "baseline": "batch"} for lr in (3e-4, 1e-3)]
 
 
-def one(seed: int, group_size: int, lr: float) -> list[dict]:
-    return by_size(seed, group_size, lr)
+def one(seed: int, group_size: int, lr: float, baseline: str) -> list[dict]:
+    lines = ALONE if baseline == "batch" else {}
+    return curve(seed, "grpo", "last", group_size=group_size, lr=lr, **lines)
 
 
 if __name__ == "__main__":
