@@ -71,10 +71,13 @@ REPORT = "report.json"
 def main(words: list[str] | None = None) -> int:
     """Run the script; returns the exit code. Errors are one sentence."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    out = None
     try:
-        run(options(words))
-    except KeyboardInterrupt as stopped:
-        print(f"{stopped}" or "stopped by Ctrl-C", file=sys.stderr)
+        asked = options(words)
+        out = asked["out"]
+        run(asked)
+    except KeyboardInterrupt:
+        print(f"stopped; go on with --resume {out}" if out else "stopped", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:
         print(f"to_a_real_model: {error}", file=sys.stderr)
@@ -111,7 +114,7 @@ def options(words: list[str] | None) -> dict[str, Any]:
         file = Path(given["resume"], KEPT)
         if not file.is_file():
             raise ValueError(f"resume must be a folder of this script's, got {given['resume']!r}")
-        return checked(json.loads(file.read_text(encoding="utf-8")) | given)
+        return checked(json.loads(file.read_text(encoding="utf-8")) | given | {"out": given["resume"]})
     return checked({name: default for name, (default, _) in OPTIONS.items()} | given)
 
 

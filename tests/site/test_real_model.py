@@ -84,7 +84,7 @@ def test_resume_goes_on_where_a_run_was_stopped(script, small, tmp_path, capsys,
     monkeypatch.setattr(script, "train", stopped)
     assert script.main(words(small, parts)) == 130
     monkeypatch.setattr(script, "train", real)
-    capsys.readouterr()
+    assert f"stopped; go on with --resume {parts}" in capsys.readouterr().err
     assert script.main(["--resume", str(parts)]) == 0
     said = capsys.readouterr().out
     assert "sft: done before, 2 updates" in said
