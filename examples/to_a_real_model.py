@@ -169,7 +169,7 @@ def run(o: dict[str, Any]) -> None:
     model.to(o["device"])
     report.add("before", lambda: evaluated(model, tokenizer, **asking))
 
-    start: Any = o["model"]
+    start: Any = model  # what is frozen of it is in memory once, however many copies there are
     shared = {name: o[name] for name in ("micro_batch_size", "gradient_checkpointing")}
     if o["sft_updates"]:
         examples = [{name: row[name] for name in ("prompt", "completion")} for row in records]
@@ -179,6 +179,7 @@ def run(o: dict[str, Any]) -> None:
             o,
             start,
             examples,
+            tokenizer=tokenizer,
             updates=o["sft_updates"],
             batch_size=min(o["sft_batch_size"], len(examples)),
             lr=o["sft_lr"],
@@ -194,6 +195,7 @@ def run(o: dict[str, Any]) -> None:
         o,
         start,
         prompts,
+        tokenizer=tokenizer,
         reward=answer_is_right,
         updates=o["updates"],
         batch_size=o["batch_size"],
@@ -210,6 +212,8 @@ def run(o: dict[str, Any]) -> None:
     if not (out / "adapter").exists():
         save_pretrained(tuned, out / "adapter", merge=False)
     print(report.table())
+    if o["device"].startswith("cuda"):
+        print(f"most bytes that were allocated at once: {torch.cuda.max_memory_allocated() / 1e6:,.1f} MB")
     print(f"adapter, for peft.PeftModel.from_pretrained: {out / 'adapter'}")
     return None
 
@@ -224,9 +228,6 @@ def stage(name: str, folder: Path, o: dict[str, Any], model: Any, data: Any, **s
             return on_device(run, o)
         print(f"{name}: resumed after {len(run.history)} updates", flush=True)
         return on_device(train(resume=folder, data=data, updates=settings["updates"], **reward), o)
-    first = {} if hasattr(model, "model") else {"lora": {"r": o["rank"], "alpha": 2 * o["rank"]}}
-    if first:
-        first["dtype"] = o["dtype"]
     began = time.perf_counter()
     run = train(
         name,
@@ -236,7 +237,6 @@ def stage(name: str, folder: Path, o: dict[str, Any], model: Any, data: Any, **s
         out=folder,
         device=o["device"],
         num_threads=torch.get_num_threads(),
-        **first,
         **reward,
         **settings,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_pretrained import CHAT
 
 from ppobook.language import load, prompts_of
 
@@ -95,6 +96,19 @@ def test_resume_goes_on_where_a_run_was_stopped(script, small, tmp_path, capsys,
     weights = other.model.state_dict()
     assert all(torch.equal(x, weights[name]) for name, x in one.model.state_dict().items())
     assert (parts / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_conversations(script, small, tmp_path):
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(small)
+    tokenizer.chat_template = CHAT
+    transformers.AutoModelForCausalLM.from_pretrained(small).save_pretrained(tmp_path / "chatty")
+    tokenizer.save_pretrained(tmp_path / "chatty")
+    out = tmp_path / "sums"
+    more = "--chat --sft-updates 1 --updates 1 --dtype bfloat16 --held-out 2"
+    assert script.main(shlex.split(f"--model {tmp_path / 'chatty'} --out {out} {FEW} {more}")) == 0
+    assert list(json.loads((out / "report.json").read_text())) == ["before", "after SFT", "after GRPO"]
 
 
 def test_an_estimate_alone_and_data_of_gsm8k(script, small, tmp_path, capsys):
