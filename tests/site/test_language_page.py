@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -202,3 +203,36 @@ def test_what_is_called_otherwise_in_trl_is_a_setting_there_and_here():
     trl = pytest.importorskip("trl")
     theirs = {f.name for kind in (trl.GRPOConfig, trl.DPOConfig) for f in dataclasses.fields(kind)}
     assert {name for row in rows for name in codes(row[1])} <= theirs
+
+
+def test_trls_defaults_are_as_the_page_says():
+    trl = pytest.importorskip("trl")
+    for config, sets, _, _ in cells("TRL's defaults"):
+        config = getattr(trl, *codes(config))
+        for said in codes(sets):
+            (word,) = ast.parse(f"dict({said})", mode="eval").body.keywords
+            field = config.__dataclass_fields__[word.arg]
+            made = field.default_factory
+            default = field.default if made is dataclasses.MISSING else made()
+            assert default == ast.literal_eval(word.value), said
+
+
+def test_trl_prints_what_the_page_explains_and_the_columns_named_beside_it_are_ours():
+    rows = cells("TRL's log")
+    former = [row[0] for row in rows].index("In TRL's log")  # the second table, of a trainer that is gone
+    ours = {name for row in cells("What the numbers mean") for name in codes(row[0])}
+    named = [row[2] for row in rows if len(row) > 1 and row != rows[former]]  # a trainer's own row is short
+    assert {name for cell in named for name in codes(cell)} <= ours
+
+    trl = pytest.importorskip("trl")
+    trainers = []
+    for row in rows[:former]:
+        if row[0].startswith("**"):
+            trainers.append(*codes(row[0]))
+            source = inspect.getsource(inspect.getmodule(getattr(trl, trainers[-1])))
+            continue
+        for name in codes(row[0]):
+            name = name.removeprefix("eval_")
+            assert name == "loss" or f'"{name}"].append(' in source, f"{trainers[-1]} prints no {name}"
+    assert trainers == ["GRPOTrainer", "DPOTrainer", "RewardTrainer"]
+    assert not hasattr(trl, "PPOTrainer")
