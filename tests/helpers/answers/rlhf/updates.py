@@ -424,6 +424,7 @@ WRONG["token-loss"] = {
         clipped(total=lambda x: -x.mean()),
         rectangular(lambda x, m: (x * m).sum() / m.sum()),
     ],
+    "an empty mask has no way back": lambda *a: clipped()(*a) if a[3].any() else torch.tensor(0.0),
     "an empty mask lets padding through": [zero_of_padding, with_a_floor],
     "the logarithm of the ratio is clipped": log_clipped,
     "cut off from autograd": lambda lp, *rest: clipped()(lp.detach(), *rest),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import Answer, Findings, Property, as_array, close, either, numbers, recognise
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
 from ..probes import Problem, agrees, gradients, leaf, random_problems
 from . import CHAPTER, litter, masks, part, several
 
@@ -219,6 +219,8 @@ def token_loss(answer: Answer) -> Findings:
     ) -> tuple[float, list[np.ndarray]]:
         leaves = [leaf(x) for x in (logp, old, advantage)]
         loss = answer(*leaves, mask, eps)
+        if not mask.any() and isinstance(loss, Tensor) and not loss.requires_grad:
+            raise Mistake("an empty mask has no way back")
         found = float(as_array(loss, (), "the loss", finite=finite))
         if not np.isfinite(found):
             return found, [np.zeros(logp.shape)] * 3
