@@ -4,6 +4,7 @@
 `resumed.csv`, the history after two more updates.
 """
 
+import dataclasses
 import json
 import shutil
 import tarfile
@@ -16,6 +17,7 @@ import torch
 import ppobook
 import ppobook.language
 from ppobook.envs import make_env
+from ppobook.language.settings import SETTINGS
 from ppobook.rollouts import Collector
 from ppobook.run import old
 from ppobook.run.folder import checkpoints
@@ -105,6 +107,20 @@ def test_settings_have_their_new_names(folder):
     config = ppobook.language.load(folder("iterative-ppo")).config
     assert config["reward_model_batch_size"] == 4
     assert not {"steps", "cut", "judge_epochs", "judge_batch_size", "judge_lr"} & config.keys()
+
+
+def test_settings_of_language_models_that_came_later_have_the_value_of_before():
+    """They came without a new format, and only where stages have them."""
+    later = {"gradient_checkpointing", "generation_rows"}
+    for kind in SETTINGS.values():
+        new = {f.name: f.default for f in dataclasses.fields(kind) if f.name in later}
+        before = {f.name: 1 for f in dataclasses.fields(kind) if f.name not in later}
+        assert (
+            old.translated({"format": "ppobook.language.train 2", "config": before})["config"] == before | new
+        )
+    config = {"updates": 1, "truncation": "end", "gradient_checkpointing": True, "generation_rows": 4}
+    state = {"format": "ppobook.language.train 2", "config": config}
+    assert old.translated(state) == state
 
 
 def test_a_users_setting_by_an_old_name_keeps_it():

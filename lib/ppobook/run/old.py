@@ -22,20 +22,21 @@ _LANGUAGE_SETTINGS = {
 }
 # Settings that are new; earlier versions behaved as if they had these values.
 _NEW_SETTINGS = {"fast": True}
+# Those of language models that came without a new format, and a setting that all stages with them have.
+_ADDED_SETTINGS = {"gradient_checkpointing": (False, "updates"), "generation_rows": (None, "truncation")}
 # Parts of a language run, their kinds, and the entries of the config that name one of them.
 _PARTS = {"judge": "reward_model"}
 _NAME_PARTS = ("reward", "critic_from")
 
 
 def translated(state: Any) -> Any:
-    """The content of a checkpoint in today's format. What is in no old format is returned as it is."""
+    """The content of a checkpoint in today's format, with today's settings; anything else as it is."""
     found = state.get("format") if isinstance(state, dict) else None
     if not isinstance(found, int | str) or found not in _FORMATS:
-        return state
+        return _with_added_settings(state) if found == _FORMATS["language 1"] else state
     state = {**state, "format": _FORMATS[found]}
-    config = state.get("config")
+    config, language = state.get("config"), found == "language 1"
     if isinstance(config, dict):
-        language = found == "language 1"
         names = _LANGUAGE_SETTINGS if language else _PPO_SETTINGS if "kl_coef_target" in config else {}
         state["config"] = config = _NEW_SETTINGS | _renamed(config, names)
         config |= {name: _part(config[name]) for name in _NAME_PARTS if language and name in config}
@@ -46,7 +47,15 @@ def translated(state: Any) -> Any:
             _part(name): {**described, "kind": _part(described.get("kind"))}
             for name, described in state["architecture"].items()
         }
-    return state
+    return _with_added_settings(state) if language else state
+
+
+def _with_added_settings(state: dict[str, Any]) -> dict[str, Any]:
+    config = state.get("config")
+    if not isinstance(config, dict):
+        return state
+    added = {name: value for name, (value, beside) in _ADDED_SETTINGS.items() if beside in config}
+    return {**state, "config": added | config}
 
 
 def _renamed(mapping: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
