@@ -313,7 +313,7 @@ def test_an_environment_that_raises_costs_no_update(tmp_path, failing, baseline)
 def test_an_environment_that_raises_and_cannot_be_saved(tmp_path, failing):
     """The run is saved, and what is resumed repeats the updates after the last reset."""
     given = {**ENVIRONMENT, "env_kwargs": {"locked": True}}
-    straight = small(**given)
+    straight = small(**given, out=tmp_path / "straight")
     failing(100, raising(SystemExit))
     with pytest.raises(ValueError, match="raised SystemExit"):
         small(**given, out=tmp_path / "run")
@@ -457,7 +457,7 @@ def test_checkpoints_by_time_would_be_of_no_use_where_environments_cannot_be_sav
     given = {"env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}, "checkpoint_every": 4}
     run = small(**given, out=tmp_path / "run", checkpoint_minutes=1e-9)
     assert names(tmp_path / "run") == ["4", "7"]
-    same_run(run, small(**given))
+    same_run(run, small(**given, out=tmp_path / "by updates only"))
 
 
 def test_checkpoint_every_may_change(engine, tmp_path):
