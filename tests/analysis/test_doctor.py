@@ -280,8 +280,8 @@ class WrongSign(learner_class("ppo")):
 class OtherSteps(learner_class("ppo")):
     """The log-probabilities are those of other steps."""
 
-    def loss(self, batch):
-        return super().loss(dataclasses.replace(batch, old_logp=batch.old_logp.roll(1)))
+    def update(self, rollout):
+        return super().update(dataclasses.replace(rollout, logp=rollout.logp.roll(1, 0)))
 
 
 @pytest.mark.learning
