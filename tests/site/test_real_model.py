@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from language_real_model import run as recorded
 from small_pretrained import CHAT
 
+from ppobook.evaluation import aggregate
+from ppobook.experiments import facts, results
 from ppobook.language import load, prompts_of
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "to_a_real_model.py"
+STAGES = ("before", "after SFT", "after GRPO")
+NAMES = ("as made", "after SFT, 100 updates", "after GRPO, 100 updates")
 PAGE = (ROOT / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
 FEW = "--problems 40 --held-out 6 --max-new-tokens 8 --batch-size 8 --group-size 4 --rank 2 --largest 9"
 
@@ -158,3 +163,49 @@ def test_the_page_names_options_and_files_that_there_are(script):
         assert (ROOT / file).is_file()
         assert {word for word in shlex.split(line, comments=True) if word.startswith("--")} <= known
     assert set(re.findall(r"`(--[a-z-]+)", PAGE)) <= known
+
+
+def test_the_record_is_of_the_pages_commands(script, monkeypatch):
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    lines = [shlex.split(line) for _, line in re.findall(r"^\$ python (\S+)(.*)$", PAGE, re.M)]
+    folders = {"--small": "runs/small", "--model": "runs/small", "--out": "runs/sums"}
+    for i, options in (0, recorded.SMALL), (2, recorded.OPTIONS):
+        given = dict(zip(lines[i][::2], lines[i][1::2], strict=True))
+        own = shlex.split(options)
+        assert given.items() - folders.items() == dict(zip(own[::2], own[1::2], strict=True)).items()
+    assert facts("language_real_model")["settings"] == [{"updates": script.OPTIONS["updates"][0]}]
+
+    monkeypatch.setattr(recorded, "SMALL", "--small-updates 2 --largest 9")
+    monkeypatch.setattr(recorded, "OPTIONS", f"{FEW.replace('--held-out 6', '')} --sft-updates 1")
+    monkeypatch.setattr(recorded, "HELD_OUT", 4)
+    rows = recorded.one(seed=0, updates=1)
+    assert [row["stage"] for row in rows] == list(STAGES)
+    table = results("language_real_model")
+    assert {*table} == {"updates", "seed", *rows[0]}
+
+
+def test_the_page_has_the_recorded_shares():
+    table = results("language_real_model")
+    shares = {x: table.pivot(index="seed", columns="stage", values=x) * 100 for x in ("greedy", "sampled")}
+    assert list(shares["greedy"].index) == facts("language_real_model")["seeds"]
+
+    def row(name, of, sign=""):
+        cells = []
+        for x in shares.values():
+            mean, low, high = (f"{round(float(y)):{sign}d}".replace("-", "−") for y in aggregate(of(x)))
+            cells.append(f"{mean} ({low} to {high})")
+        return f"| {name} | {' | '.join(cells)} |"
+
+    lines = [
+        *(row(name, lambda x, stage=stage: x[stage]) for name, stage in zip(NAMES, STAGES, strict=True)),
+        row("what SFT changes", lambda x: x["after SFT"] - x["before"], "+"),
+        row("what GRPO changes", lambda x: x["after GRPO"] - x["after SFT"], "+"),
+    ]
+    assert "\n".join(lines) in PAGE
+    recorded_facts = facts("language_real_model")
+    minutes = recorded_facts["cpu_seconds"] / len(recorded_facts["seeds"]) / 60
+    assert f"A seed takes {minutes:.1f} minutes of one core" in PAGE
+    by_grpo = {name: x["after GRPO"] - x["after SFT"] for name, x in shares.items()}
+    assert by_grpo["sampled"].min() > 0  # "in all five seeds"
+    assert ((by_grpo["greedy"] > 0).sum(), (by_grpo["greedy"] < 0).sum()) == (3, 2)
