@@ -21,6 +21,7 @@ SCRIPT = ROOT / "examples" / "to_a_real_model.py"
 STAGES = ("before", "after SFT", "after GRPO")
 NAMES = ("as made", "after SFT, 100 updates", "after GRPO, 100 updates")
 PAGE = (ROOT / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^\$ python (\S+)(.*)$", PAGE.replace("\\\n", " "), re.M)
 FEW = "--problems 40 --held-out 6 --max-new-tokens 8 --batch-size 8 --group-size 4 --rank 2 --largest 9"
 
 
@@ -158,9 +159,8 @@ def test_bad_options(script, small, tmp_path, capsys, line, sentence):
 
 def test_the_page_names_options_and_files_that_there_are(script):
     known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
-    commands = re.findall(r"^\$ python (\S+)(.*)$", PAGE, re.M)
-    assert len(commands) >= 4
-    for file, line in commands:
+    assert len(COMMANDS) >= 4
+    for file, line in COMMANDS:
         assert (ROOT / file).is_file()
         assert {word for word in shlex.split(line, comments=True) if word.startswith("--")} <= known
     assert set(re.findall(r"`(--[a-z-]+)", PAGE)) <= known
@@ -169,7 +169,7 @@ def test_the_page_names_options_and_files_that_there_are(script):
 def test_the_record_is_of_the_pages_commands(script, monkeypatch):
     pytest.importorskip("transformers")
     pytest.importorskip("peft")
-    lines = [shlex.split(line) for _, line in re.findall(r"^\$ python (\S+)(.*)$", PAGE, re.M)]
+    lines = [shlex.split(line) for _, line in COMMANDS]
     folders = {"--small": "runs/small", "--model": "runs/small", "--out": "runs/sums"}
     for i, options in (0, recorded.SMALL), (2, recorded.OPTIONS):
         given = dict(zip(lines[i][::2], lines[i][1::2], strict=True))
