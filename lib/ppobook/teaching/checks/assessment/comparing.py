@@ -10,7 +10,7 @@ from .. import Answer, Findings, Property, as_array, close, either, numbers, rec
 from ..probes import Problem, agrees, random_problems
 from . import GRPO as CHAPTER
 
-QUANTILE = 2.5
+QUANTILE = 2.8
 
 
 @CHAPTER.check("final-compare", section="sec-grpo-measured")

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from .. import Answer, Findings, Property, Stop, as_array, close, either, recognise, words
+from .. import Answer, Findings, Property, Stop, as_array, close, either, numbers, recognise, words
 from . import CLIPPED as CHAPTER
 
 RATIOS = np.array([0.6, 1.1, 1.3, 0.6, 0.9, 1.4])
 WORTH = np.array([2.0, 1.0, 1.0, -1.0, -2.0, -3.0])
-KEYS = ("slopes", "clip_fraction", "flat_fraction", "plain", "clipped")
+ENTRIES = ("slopes", "clip_fraction", "flat_fraction", "plain", "clipped")
 
 
 @CHAPTER.check("final-by-hand", section="sec-four-cases")
 def final_by_hand(answer: Answer) -> Findings:
     given = answer()
-    if not isinstance(given, Mapping) or set(given) != set(KEYS):
-        raise Stop("returned", "wrong type", f"wanted a dict with {', '.join(KEYS)}, got {words(given)}.")
-    for key in KEYS:
-        entries = given[key] if isinstance(given[key], list | tuple) else [given[key]]
-        if any(entry is ... for entry in entries):
-            raise Stop("returned", "an entry is still empty", f"“{key}” still has an empty place.")
-    slopes = as_array(given["slopes"], (6,), "“slopes”")
-    clip, flat, plain, clipped = (float(as_array(given[key], (), f"“{key}”")) for key in KEYS[1:])
+    if not isinstance(given, list | tuple) or len(given) != len(ENTRIES):
+        raise Stop("returned", "wrong type", f"wanted {', '.join(ENTRIES)}, got {words(given)}.")
+    for name, entry in zip(ENTRIES, given, strict=True):
+        if any(part is ... for part in (entry if isinstance(entry, list | tuple) else [entry])):
+            raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty place.")
+    slopes = as_array(given[0], (6,), "“slopes”")
+    clip, flat, plain, clipped = (
+        float(as_array(entry, (), f"“{name}”")) for name, entry in zip(ENTRIES[1:], given[1:], strict=True)
+    )
     r, a, box = RATIOS, WORTH, RATIOS.clip(0.8, 1.2)
     done = ((a > 0) & (r > 1.2)) | ((a < 0) & (r < 0.8))
     outside = np.abs(r - 1) > 0.2
@@ -39,7 +38,8 @@ def final_by_hand(answer: Answer) -> Findings:
             "the slope is taken times the ratio": either(np.where(done, 0, r * a), r * a),
         },
     )
-    yield Property("the slopes of all six samples", close(slopes, np.where(done, 0, a), 1e-2))
+    right = close(slopes, np.where(done, 0, a), 1e-2)
+    yield Property("the slopes of all six samples", right, f"they are {numbers(slopes)}")
     yield from recognise(
         [clip, flat],
         {
@@ -51,7 +51,8 @@ def final_by_hand(answer: Answer) -> Findings:
         clip=clip,
         flat=flat,
     )
-    yield Property("the two fractions", close([clip, flat], [2 / 3, 1 / 3], 1e-2))
+    right = close([clip, flat], [2 / 3, 1 / 3], 1e-2)
+    yield Property("the two fractions", right, f"they are {numbers([clip, flat])}")
     least, most = np.minimum(r * a, box * a), np.maximum(r * a, box * a)
     yield from recognise(
         [plain, clipped],
@@ -68,4 +69,5 @@ def final_by_hand(answer: Answer) -> Findings:
         plain=plain,
         clipped=clipped,
     )
-    yield Property("both surrogates", close([plain, clipped], [(r * a).mean(), least.mean()], 1e-2))
+    right = close([plain, clipped], [(r * a).mean(), least.mean()], 1e-2)
+    yield Property("both surrogates", right, f"they are {numbers([plain, clipped])}")

@@ -76,14 +76,14 @@ def final_tune(answer: Answer) -> Findings:
             "all rates are measured": all(len(asked) == 6 for asked, _ in (peaks, wild, high, ill)),
             "a rate is measured twice": bool(twice),
             "it never goes up": 2 not in peaks[0],
-            "the largest KL is not looked at": wild[1] == 3 or 4 in wild[0],
             "it goes on after a step that gained nothing": 5 in peaks[0],
             "both directions are tried": 0 in peaks[0],
             "the last rate that was measured": peaks[1] == 4,
+            "the largest KL is not looked at": wild[1] == 3 or 4 in wild[0],
             "the rate with the smallest KL": peaks[1] == 1 and high[1] != 2,
             "it never goes down": 2 not in high[0],
-            "it stops at a start that does not count": 3 not in ill[0],
             "it stops going down too soon": 1 not in high[0],
+            "it stops at a start that does not count": 3 not in ill[0],
         },
         asked=[LADDER[at] for at in peaks[0]],
         wild=[LADDER[at] for at in wild[0]],
@@ -107,7 +107,7 @@ def final_tune(answer: Answer) -> Findings:
         return {
             "rates": np.sort(rng.choice([1e-5, *LADDER, 0.1], size=n, replace=False)),
             "start": int(rng.integers(n)),
-            "scores": rng.integers(-6, 7, size=n) * rng.choice([1, 40]),
+            "scores": rng.integers(-2, 4, size=n) * rng.choice([1, 40]),
             "kls": rng.choice([0.02, 0.5, 1.0, 1.5, 8.0], size=n),
         }
 
