@@ -16,7 +16,7 @@ ENTRIES = ("slopes", "clip_fraction", "flat_fraction", "plain", "clipped")
 def final_by_hand(answer: Answer) -> Findings:
     given = answer()
     if not isinstance(given, list | tuple) or len(given) != len(ENTRIES):
-        raise Stop("returned", "wrong type", f"wanted {', '.join(ENTRIES)}, got {words(given)}.")
+        raise Stop("returned", "wrong type", f"wanted the slopes and four numbers, got {words(given)}.")
     for name, entry in zip(ENTRIES, given, strict=True):
         if any(part is ... for part in (entry if isinstance(entry, list | tuple) else [entry])):
             raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty place.")
