@@ -99,7 +99,7 @@ def slides(chapter: Chapter, /, *, out: MaybeFile = None) -> None:
         chapter: its number or its name: 3, 03_the_clipped_surrogate
         out: the file; if left out, the chapter's name in this folder
     """
-    from ppobook.course import slides as make
+    import ppobook.course.slides as make
     from ppobook.run.files import atomic_write
     from ppobook.teaching.workspace import find_source
 
