@@ -28,7 +28,7 @@ from ppobook.teaching import minutes, tags
 
 # Minutes at the desk for each printed minute: the fastest reader, the plan's, the slowest.
 REREADING = (4 / 3, 3 / 2, 5 / 3)
-# Sections that look back, which nobody needs to be told that they may leave out.
+# Sections that look back. A plan need not say that it leaves them out.
 CLOSING = ("Summary", "What changed")
 # What a chapter's exercises may take where no plan names them.
 EXERCISE_MINUTES = 120
