@@ -26,9 +26,10 @@ from ppobook.teaching import tags
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "reference" / "instructors.md"
-COMMANDS = (
-    "new check release roster collect grade mark feedback grades report extend slides schedule appeal"
-).split()
+COMMANDS = {
+    *("new", "check", "release", "roster", "collect", "grade", "mark"),
+    *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal"),
+}
 PROSE = "A sentence of my own. "
 
 
@@ -55,7 +56,7 @@ def steps() -> list[Step]:
 
 def test_the_guide_shows_every_command() -> None:
     used = {shlex.split(step.command)[2] for step in steps() if step.command.startswith("ppobook course ")}
-    assert used == set(COMMANDS)
+    assert used == COMMANDS
     assert all(step.command.startswith(("ppobook course ", "cd ")) for step in steps() if step.command)
 
 
@@ -200,4 +201,4 @@ def test_every_command_of_the_guide_runs(tmp_path: Path) -> None:
 )
 def test_the_other_pages_name_no_command_that_there_is_not(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert set(re.findall(r"ppobook course (\w+)", text)) <= set(COMMANDS)
+    assert set(re.findall(r"ppobook course (\w+)", text)) <= COMMANDS

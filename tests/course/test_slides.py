@@ -69,7 +69,7 @@ def test_the_notes_hold_the_road_word_by_word() -> None:
     path = CHAPTERS[3]
     notes = words("".join(note for slide in slides.read_deck(path).slides for note in slide.notes))
     cells = [slides._as_written(cell) for cell in tags.read(path)["cells"]]
-    text, off, seen = Text(3, cells), 0, 0
+    text, off, seen = slides._Maker(path, cells).text, 0, 0
     for cell in cells:
         if cell["cell_type"] != "markdown":
             continue

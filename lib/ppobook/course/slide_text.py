@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,15 +61,21 @@ def mathml(formula: str, *, block: bool = False) -> str:
     return made.replace("<math ", f'<math aria-label="{html.escape(formula.strip())}" ', 1)
 
 
+def titles(text: str) -> dict[str, str]:
+    """The labelled headings of a text."""
+    return dict(re.findall(r"^\(([\w:-]+)\)=\n+#+ (.+)$", text, re.M))
+
+
 class Text:
     """The text of one chapter, with the numbers of its equations and figures and its sections' titles."""
 
-    def __init__(self, number: int, cells: list[Cell]) -> None:
+    def __init__(self, number: int, cells: list[Cell], others: Mapping[str, str] | None = None) -> None:
         written = "\n\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
         self.equations = _numbered(number, _LABELLED.findall(written))
         figures = [cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") for cell in cells]
         self.figures = _numbered(number, [name for name in figures if name])
-        self.sections = dict(re.findall(r"^\(([\w:-]+)\)=\n+#+ (.+)$", written, re.M))
+        # A section of another chapter is called by its title as well.
+        self.sections = {**(others or {}), **titles(written)}
         self._md = _parser(self._role)
 
     def _role(self, name: str, content: str) -> str:

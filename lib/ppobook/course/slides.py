@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from ppobook.course.slide_text import Text
+from ppobook.course.slide_text import Text, titles
 from ppobook.teaching import tags
 from ppobook.teaching.minutes import BESIDE, DEEPER, HIDDEN
 from ppobook.teaching.tags import Cell
@@ -92,7 +92,12 @@ class _Maker:
     def __init__(self, path: Path, cells: list[Cell]) -> None:
         self.path, self.cells = path, cells
         self.number = int(path.stem.partition("_")[0])
-        self.text = Text(self.number, cells)
+        others = "\n\n".join(
+            _as_written(cell)["source"]
+            for other in path.parent.glob("*.ipynb")
+            for cell in tags.read(other)["cells"]
+        )
+        self.text = Text(self.number, cells, titles(others))
         self.slides: list[Slide] = []
         self.heading, self.lead = "", ""
         self.off: int | None = None  # the level of the heading that led off the road
