@@ -554,10 +554,7 @@ class SharedTrunk(TRPO):
         (cg(tolerance=-1.0), "tolerance must be a number of at least 0, got -1"),
         (fisher(torch.ones(3)), r"v must have shape \(10,\), one entry a parameter, got \(3,\)"),
         (fisher(torch.full((10,), math.inf)), "v must be finite, got inf at index 0"),
-        (
-            fisher(torch.ones(10).double()),
-            "v must be of dtype torch.float32, that of the parameters, got .*64",
-        ),
+        (fisher(torch.ones(10).double()), "v must be of dtype .*32, that of the parameters, got .*64"),
         (fisher(np.ones(10)), "v must be a torch tensor, got ndarray"),
         (fisher(torch.ones(10), damping=-0.1), "damping must be a number of at least 0, got -0.1"),
         (fisher(torch.ones(0), trained=False), "policy must have a parameter with requires_grad, got none"),
@@ -572,10 +569,7 @@ class SharedTrunk(TRPO):
         (backtracking(gain=lambda x: 1.0), r"gain must return a pair \(gain, KL\), got float"),
         (backtracking(gain=3), "gain must be a function, got int"),
         (cg(matvec=torch.eye(2)), "matvec must be a function, got Tensor"),
-        (
-            fisher(torch.ones(10), policy="p"),
-            "policy must be a torch.nn.Module .*, got str",
-        ),
+        (fisher(torch.ones(10), policy="p"), "policy must be a torch.nn.Module .*, got str"),
         (fisher(torch.ones(10), states=0), r"observations must have at least one entry, got shape \(0, 4\)"),
         (backtracking(backtrack=1.5), "backtrack must be a number above 0 and at most 1, got 1.5"),
         (training(max_kl=0.0), "max_kl must be a number above 0, got 0"),
