@@ -53,7 +53,7 @@ $(VENV)/.lab: $(VENV)/.venv pyproject.toml constraints.txt
 
 $(VENV)/.all: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing everything, once: a few minutes."
-	$(PIP) $(TORCH_INDEX) --editable '.[lab,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser
+	$(PIP) $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser
 	@touch $(VENV)/.site $(VENV)/.lab $@
 
 setup: $(VENV)/.all
