@@ -1,4 +1,4 @@
-"""What a class made of an assignment: parts and mistakes, with numbers; no names unless they are asked for."""
+"""What a class made of an assignment: parts and mistakes, with numbers; no names unless asked for."""
 
 from __future__ import annotations
 
