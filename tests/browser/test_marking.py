@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
-from small_course import SHEET, graded_class, hand_in
+from made_up_class import SHEET, graded_class, hand_in
 
 from ppobook.course.gradebook import Book
 from ppobook.course.marking import Marking

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from small_course import DUE, MISTAKE, SHEET, grade_one
+from made_up_class import DUE, MISTAKE, SHEET, grade_one
 
 from ppobook.course import feedback
 from ppobook.course.feedback import Setting

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 from nbgrader.plugins.export import CsvExportPlugin
-from small_course import DUE, ROSTER, SHEET
+from made_up_class import DUE, ROSTER, SHEET
 
 from ppobook.course import trail
 from ppobook.course.gradebook import Book

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from small_course import DUE, ROSTER
+from made_up_class import DUE, ROSTER
 
 from ppobook.course import grades
 from ppobook.course.gradebook import PartScore, Score

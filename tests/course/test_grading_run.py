@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from small_course import CHECKS, ROSTER, SHEET, grade_one, hand_in, job, open_grader, open_nothing
+from made_up_class import CHECKS, ROSTER, SHEET, grade_one, hand_in, job, open_grader, open_nothing
 
 from ppobook.course import run, trail
 from ppobook.course.gradebook import Book
@@ -111,7 +111,7 @@ def test_one_part_for_all(course, monkeypatch):
     run.grade(job(course), handed, open_grader, shown=False)
     before = read_record(course, "week-03", "ada")
     # The check of one part was wrong, and so were all of these points.
-    monkeypatch.setattr("small_course.grade_one", lambda content, by: grade_one(b"{}", by))
+    monkeypatch.setattr("made_up_class.grade_one", lambda content, by: grade_one(b"{}", by))
     work = job(course, checks=dict.fromkeys(CHECKS, "check-2"))
     run.grade(work, handed, open_grader, part="clipped-loss", again=True, shown=False)
     after = read_record(course, "week-03", "ada")
@@ -141,7 +141,7 @@ def test_a_failure_does_not_lose_what_was_found(course, monkeypatch):
     def broken(content, by):
         raise MemoryError
 
-    monkeypatch.setattr("small_course.grade_one", broken)
+    monkeypatch.setattr("made_up_class.grade_one", broken)
     found = run.grade(job(course), handed, open_grader, again=True, shown=False)
     assert found.failed == {"ada": "MemoryError: "}
     assert scores(course) == {"ada": 7}
@@ -239,7 +239,7 @@ def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course,
 SCRIPT = """
 import sys
 from pathlib import Path
-from small_course import hand_in, open_grader
+from made_up_class import hand_in, open_grader
 from ppobook.course.processes import graded
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_course import SHEET, graded_class, hand_in
+from made_up_class import SHEET, graded_class, hand_in
 
 from ppobook.course import trail
 from ppobook.course.gradebook import Book

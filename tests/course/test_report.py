@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_course import DUE, SHEET, grade_one, hand_in
+from made_up_class import DUE, SHEET, grade_one, hand_in
 
 from ppobook.course import report
 from ppobook.course.gradebook import PartScore, Score
