@@ -342,6 +342,7 @@ class SideWriter(Writer):
 
     def __init__(self, side: Side, known: dict[int, int]) -> None:
         super().__init__(known, side._numbers.__next__)
+        self.names = side.sign > 0
         self._side = side
         self._fixing = 0
         self.fixed: set[int] = set()  # the numbers of what the other side must not change
@@ -364,6 +365,11 @@ class SideWriter(Writer):
         if self._fixing:
             self.fixed.add(number)
         return number
+
+    def tensor(self, value: torch.Tensor) -> Any:
+        if isinstance(value, torch.nn.Parameter):
+            return ["parameter", self.numbered(value), self._tensor(value), value.requires_grad]
+        return super().tensor(value)
 
     def other(self, value: Any) -> Any:
         return self._side.write_other(self, value)
@@ -396,6 +402,12 @@ class SideReader(Reader):
         super().put(value, content)
 
     def other(self, kind: str, rest: list[Any]) -> Any:
+        if kind == "parameter":
+            number, content, flag = rest
+            made = torch.nn.Parameter(self._tensor(*content), requires_grad=bool(flag))
+            if flag:
+                self.inputs[number] = made
+            return self.keep(number, made)
         return self._side.read_other(self, kind, rest)
 
     def tensor(self, number: Any, made: torch.Tensor, flag: Any) -> Any:

@@ -86,6 +86,8 @@ def load(data: bytes, *, limit: int = LIMIT) -> Any:
 class Writer:
     """Writes one message. `known` maps the id() of an object to the number that the receiver knows it by."""
 
+    names = False  # whether tuples with names keep them
+
     def __init__(self, known: Mapping[int, int] | None = None, numbers: Callable[[], int] | None = None) -> None:
         self._known, self._seen = known or {}, dict[int, int]()
         self._next = numbers or iter(range(1, 2**31)).__next__
@@ -166,7 +168,7 @@ class Writer:
                 if kind is np.ndarray and value.dtype.kind not in _KINDS and value.dtype != object:
                     return self.other(value)
                 return [name, self.numbered(value), self.content(value)]
-        if isinstance(value, tuple):
+        if type(value) is tuple or (isinstance(value, tuple) and not self.names):
             return ["tuple", [self.node(entry) for entry in tuple.__iter__(value)]]
         if isinstance(value, set | frozenset):
             name = "set" if isinstance(value, set) else "frozenset"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import collections.abc
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -117,6 +118,9 @@ class _Lent:
     def __repr__(self) -> str:
         return f"<{self._kind}>"
 
+    def __deepcopy__(self, memo: Any) -> _Lent:
+        return self
+
 
 class _LentFunction(_Lent):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -165,8 +169,6 @@ class Worker(Side):
     def write_other(self, writer: SideWriter, value: Any) -> Any:
         if isinstance(value, _Lent):
             return ["yours", value._number]
-        if isinstance(value, nn.Parameter):
-            return ["parameter", writer.numbered(value), writer._tensor(value), value.requires_grad]
         if isinstance(value, nn.Module):
             return self._module(writer, value)
         if callable(value):
@@ -237,13 +239,12 @@ class Worker(Side):
                 return _find(path)[name]
             case "class", (path,):
                 return _find(path)
+            case "named", (path, entries):
+                return _find(path)(*[reader.value(entry) for entry in entries])
+            case "partial", (function, args, kwargs):
+                return functools.partial(reader.value(function), *reader.value(args), **reader.value(kwargs))
             case "method", (owner, name):
                 return getattr(reader.value(owner), name)
-            case "parameter", (number, content, flag):
-                made = nn.Parameter(reader._tensor(*content), requires_grad=flag)
-                if flag:
-                    reader.inputs[number] = made
-                return reader.keep(number, made)
             case "built", (number, path, content):
                 found = _find(path)
                 made = reader.keep(number, found.__new__(found))

@@ -37,6 +37,8 @@ class Policy(nn.Module):
 class GradientDescent:
     """Writes down, at each step, the samples looked at, the weights, and their gradients."""
 
+    __travels__ = True  # see `checks.descent`
+
     def __init__(self, parameters: list[Tensor], seen: list[np.ndarray], rate: float) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
         self.defaults: dict[str, Any] = {"lr": rate}

@@ -19,6 +19,11 @@ class _Made:
     """A world whose tables are made up. It writes down what it was asked, and about which policy."""
 
     allowed = ""
+    # What can be asked of it where the reader's function runs in another process.
+    __lends__ = (
+        *("n_states", "n_actions", "gamma", "terminal"),
+        *("sample_episodes", "advantages", "state_occupancy", "objective"),
+    )
 
     def __init_subclass__(cls) -> None:
         cls.__name__ = "world"  # as a message calls it: “It was called with (a world, …)”
