@@ -92,7 +92,7 @@ class Side:
         self.proxies: dict[int, Any] = {}  # what stands for the other side's functions
         self.forgotten: list[int] = []
         self.deadline: float | None = None  # by time.monotonic()
-        self.spent = 0.0  # seconds spent waiting
+        self.budget = 2**63  # bytes that may come
 
     # --- frames
 
@@ -110,6 +110,9 @@ class Side:
         size = 12 + _LENGTH.unpack_from(first)[0]
         if not 12 <= size <= LIMIT:
             raise Ended("forged", f"a message of {size} bytes was announced")
+        self.budget -= size
+        if self.budget < 0:
+            raise Ended("forged", "too much was sent")
         return self._exactly(size, first)
 
     def _exactly(self, size: int, begun: bytes) -> bytes:
@@ -133,8 +136,10 @@ class Side:
 
     def _wait(self) -> None:
         """Until there is something to read."""
-        left = self._left()
-        if left is not None and not select.select([self._connection], [], [], left)[0]:
+        if self.deadline is None:
+            return
+        left = self.deadline - time.monotonic()
+        if left <= 0 or not select.select([self._connection], [], [], left)[0]:
             raise Ended("time", "it took too long")
 
     # --- asking

@@ -23,6 +23,7 @@ from ppobook.teaching import checks
 from ppobook.teaching.checks import Verdict
 
 from .channel import Ended
+from .needed import needed
 from .pack import Pack, TestedPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild
 from .remote import Grader
@@ -153,7 +154,7 @@ class _Run:
         result: Result,
     ) -> None:
         self.tested = {part.name: part for part in pack.tested}
-        self.rebuilt, self.server, self.seed = rebuilt, server, seed
+        self.cells, self.server, self.seed = needed(rebuilt.cells), server, seed
         self.limits, self.partial, self.result = limits, partial, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
@@ -178,7 +179,7 @@ class _Run:
 
     def _once(self, grader: Grader) -> bool:
         """Run the cells, and judge what isn't judged; whether the process lived to the end."""
-        for index, cell in enumerate(self.rebuilt.cells):
+        for index, cell in enumerate(self.cells):
             if index not in self.left_out and cell.source.strip() and not self._cell(grader, index, cell):
                 return False
             part = self.tested.get(cell.tests)

@@ -45,6 +45,9 @@ LENDS = {
 }
 
 
+BUDGET = 2**30  # bytes that one process may send in all
+
+
 class Remote:
     """Stands for a function of the student's."""
 
@@ -107,6 +110,7 @@ class Grader(Side):
     def __init__(self, sandbox: Any) -> None:
         super().__init__(sandbox.connection)
         self.sandbox = sandbox
+        self.budget = BUDGET
         self.given: dict[int, Any] = {}  # what the last call sent
         self._raised: dict[int, BaseException] = {}
         self._asking = 0

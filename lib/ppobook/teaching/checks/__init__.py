@@ -262,6 +262,7 @@ class Chapter:
 _registry: dict[str, _Entry] = {}
 
 
+@functools.cache
 def names() -> dict[str, str]:
     """Every check's name, with the module that holds it.
 

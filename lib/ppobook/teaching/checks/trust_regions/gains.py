@@ -235,7 +235,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
 
     def line(world: TabularMDP, old: np.ndarray, new: np.ndarray) -> float:
         """The line that touches J at the old policy: known from J alone, by finite differences."""
-        bit = 1e-5
+        bit = 1e-4  # a smaller one would leave rounding to whoever takes differences of this
         ends = [world.objective(old + sign * bit * (new - old)) for sign in (1, -1)]
         return world.objective(old) + (ends[0] - ends[1]) / (2 * bit)
 
