@@ -135,6 +135,19 @@ def test_parts_for_the_grader(tmp_path):
         pack.part("hunt-stal")
 
 
+def test_what_the_grader_gets(tmp_path):
+    course = write_course(tmp_path)
+    handout = packs.make(course, course.assignments[1])
+    pack = handout.pack({"hunt-stale": lambda function: function})
+    assert [(p.name, p.points, p.expression) for p in pack.tested] == [
+        ("clipped-loss", 4, "clipped_loss"),
+        ("hunt-stale", 4, "update"),
+    ]
+    assert [part.adapter is None for part in pack.tested] == [True, False]
+    assert [(part.name, part.points, bool(part.rubric)) for part in pack.manual] == [("pessimism", 5, True)]
+    assert pack.notebook == handout.notebook
+
+
 def test_a_set_of_the_courses_own(tmp_path):
     course = write_course(tmp_path)
     pack = packs.make(course, course.assignments[0])

@@ -10,7 +10,6 @@ bytes.
 
 from __future__ import annotations
 
-import ast
 import copy
 import hashlib
 import io
@@ -26,6 +25,7 @@ from typing import Any
 from ppobook.course import masters, references, refusals
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
+from ppobook.course.pack import Adapter, ManualPart, Pack, TestedPart, answers_of
 from ppobook.course.requirements import environment, requirements
 from ppobook.course.sets import ExerciseSet, open_set
 from ppobook.course.settings import Assignment, Course
@@ -44,7 +44,7 @@ _OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
 
 
 @dataclass(frozen=True)
-class PackPart:
+class HandoutPart:
     """A part that earns points: ``role`` is "test" or "manual".
 
     A tested part has the ``expression`` that the book's check is given, a manual one its ``question`` and
@@ -62,14 +62,14 @@ class PackPart:
 
 
 @dataclass(frozen=True)
-class Pack:
+class Handout:
     """What was handed out for an assignment, and what its grading needs."""
 
     assignment: str
     set: str
     file: str
     notebook: Notebook
-    parts: tuple[PackPart, ...]
+    parts: tuple[HandoutPart, ...]
 
     @property
     def points(self) -> float:
@@ -81,7 +81,7 @@ class Pack:
         """A digest of all of it: grades that were given for another pack are given again."""
         return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
 
-    def part(self, name: str) -> PackPart:
+    def part(self, name: str) -> HandoutPart:
         """The part of this name."""
         for one in self.parts:
             if one.name == name:
@@ -91,13 +91,30 @@ class Pack:
             f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
         )
 
+    def pack(self, adapters: Mapping[str, Adapter] | None = None) -> Pack:
+        """What the grader needs of it.
+
+        Parameters
+        ----------
+        adapters : mapping, optional
+            By the name of a part, what turns a variant's function into the form that the book's check calls.
+        """
+        tested, manual = [], []
+        for one in self.parts:
+            if one.role == "test":
+                adapter = (adapters or {}).get(one.name)
+                tested.append(TestedPart(one.name, one.points, one.expression, adapter=adapter))
+            else:
+                manual.append(ManualPart(one.name, one.points, one.rubric))
+        return Pack(self.assignment, self.notebook, tuple(tested), tuple(manual))
+
     def facts(self) -> dict[str, Any]:
         """The pack as JSON holds it."""
         facts = {name: getattr(self, name) for name in ("assignment", "set", "file", "notebook")}
         return {"format": FORMAT, **facts, "parts": [asdict(one) for one in self.parts]}
 
 
-def released(course: Course, name: str) -> Pack | None:
+def released(course: Course, name: str) -> Handout | None:
     """The pack of an assignment as it was handed out; None where it was not released.
 
     Raises
@@ -114,13 +131,13 @@ def released(course: Course, name: str) -> Pack | None:
         raise ValueError(f"{path} must be the manifest of a release, got a damaged file") from None
     if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
         raise ValueError(f"{path} must be the manifest of a release by this version")
-    return Pack(**{**facts, "parts": tuple(PackPart(**one) for one in facts["parts"])})
+    return Handout(**{**facts, "parts": tuple(HandoutPart(**one) for one in facts["parts"])})
 
 
 # --- making -------------------------------------------------------------------------------------------------
 
 
-def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pack:
+def make(course: Course, assignment: Assignment, book: Path | None = None) -> Handout:
     """The pack of an assignment.
 
     Raises
@@ -135,7 +152,7 @@ def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pa
         raise ValueError(f"assignment {assignment.name}: {error}") from None
 
 
-def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
+def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     found = open_set(assignment.set, course.folder, book)
     chosen = found.chosen(assignment.exercises)
     choice = choose(found, chosen)
@@ -164,10 +181,10 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
     ]
     for cell in notebook["cells"]:
         _for_nbgrader(cell, worth)
-    pack = Pack(assignment.name, found.name, f"{assignment.name}.ipynb", notebook, parts)
+    handout = Handout(assignment.name, found.name, f"{assignment.name}.ipynb", notebook, parts)
     refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, found)
     refusals.refuse_solutions(notebook, found)
-    return pack
+    return handout
 
 
 def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook: Notebook) -> Notebook:
@@ -177,7 +194,7 @@ def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook
 
 def _parts(
     master: Notebook, notebook: Notebook, rubrics: Mapping[str, str], assignment: Assignment
-) -> tuple[PackPart, ...]:
+) -> tuple[HandoutPart, ...]:
     """The parts, with the questions as students read them and the expressions of the master."""
     called = {p.name: master["cells"][p.index]["source"] for p in masters.parts(master) if p.role == "test"}
     made = []
@@ -192,9 +209,9 @@ def _parts(
             points = assignment.points.get(p.name, p.points)
             facts = (p.name, p.role, points, exercise.label, exercise.title)
             if p.role == "test":
-                made.append(PackPart(*facts, expression=_expression(called[p.name], p.name)))
+                made.append(HandoutPart(*facts, expression=_expression(called[p.name], p.name)))
             else:
-                made.append(PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
+                made.append(HandoutPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
     known = [one.name for one in made]
     for name in assignment.points:
         if name not in known:
@@ -206,12 +223,10 @@ def _parts(
 
 def _expression(source: str, name: str) -> str:
     """What the call of the check is given besides the part's name."""
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func) != "check" or len(node.args) != 2:
-            continue
-        if ast.unparse(node.args[0]) == repr(name):
-            return ast.unparse(node.args[1])
-    raise ValueError(f"the test of {name} must call check({name!r}, …) with one more argument")
+    answers = answers_of(source)
+    if name not in answers:
+        raise ValueError(f"the test of {name} must call check({name!r}, …) with one more argument")
+    return answers[name]
 
 
 def _from(found: ExerciseSet) -> str:
@@ -297,12 +312,12 @@ def _for_nbgrader(cell: Cell, worth: Mapping[str, float]) -> None:
 class Release:
     """A released pack: its zip, and "new", "unchanged" or "changed" beside what was there."""
 
-    pack: Pack
+    pack: Handout
     path: Path
     state: str
 
 
-def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
+def zipped(course: Course, pack: Handout, book: Path | None = None) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
     found = open_set(pack.set, course.folder, book)
