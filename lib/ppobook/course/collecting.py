@@ -111,11 +111,10 @@ def collect(
     base = course.folder / SUBMITTED / name
     for left in base.glob("*/.part-*") if not dry_run else ():
         shutil.rmtree(left, ignore_errors=True)
-    pending = handed_in.read(source, course, assignment, students)
+    pending, left_out = handed_in.read(source, course, assignment, students)
     if not pending:
         raise ValueError(f"source must hold submissions, got {str(source)!r} with no file in it")
-    # All come from one source, but for clones.
-    result = Collected(notes=[said for _, said in pending[-1].source.notes])
+    result = Collected(notes=left_out)
     with Progress(len(pending), 0, f"collecting {name}", "submission", progress) as bar:
         for count, one in enumerate(pending, 1):
             made = handed_in.opened(one, course, assignment, students)

@@ -79,10 +79,11 @@ def whose(group: Group, students: Sequence[Student], assignment: str) -> str | N
     ids = {one.student_id.lower(): one.student_id for one in students}
     named = _called(group.person or group.label, students)
     if group.kind == "moodle":
-        # The number is that of the submission; only where names are hidden, the platform's list has it.
-        numbered = {one.student_id for one in students if group.number == one.lms_id}
-        hidden = re.fullmatch(r"\w+ \d+", group.person) is not None
-        return _only(named) or _only(named & numbered) or (_only(numbered) if hidden else None)
+        # The number behind the name is that of the submission; "Participant 123" stands for a hidden name.
+        hidden = re.fullmatch(r"\w+ (\d+)", group.person)
+        return _only(named) or _only(
+            {one.student_id for one in students if hidden and hidden[1] == one.lms_id}
+        )
     if group.kind == "canvas":
         numbered = {one.student_id for one in students if group.number in (one.lms_id, one.student_id)}
         return _only(named & numbered) or _only(named | numbered)
@@ -113,8 +114,12 @@ def _only(found: set[str]) -> str | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def read(path: Path, course: Course, assignment: Assignment, students: Sequence[Student]) -> list[Pending]:
-    """The submissions of a source, not yet read: a folder, a zip of a platform, or one student's file.
+def read(
+    path: Path, course: Course, assignment: Assignment, students: Sequence[Student]
+) -> tuple[list[Pending], list[str]]:
+    """The submissions of a source, not yet read, and what was left out of it.
+
+    A source is a folder, a zip of a platform, or one student's file.
 
     Raises
     ------
@@ -147,7 +152,8 @@ def read(path: Path, course: Course, assignment: Assignment, students: Sequence[
         source.files = [File(one.parts[1:], one.time, one.read) for one in source.files]
         source.notes = [(parts[1:], said) for parts, said in source.notes]
         tops = {one.parts[0] for one in source.files}
-    return pending + [Pending(group, source, time) for group in _groups(source.files)]
+    pending += [Pending(group, source, time) for group in _groups(source.files)]
+    return pending, [said for _, said in source.notes]
 
 
 def _is_one(path: Path, students: Sequence[Student], assignment: Assignment) -> bool:

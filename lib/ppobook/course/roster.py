@@ -129,7 +129,7 @@ def read(path: Path) -> tuple[Student, ...]:
             continue
         student = _student(row, heading, columns)
         # Canvas has a row of points below the heading and a test student at the end.
-        if not student.student_id and _TEST_STUDENT.match(row[0].strip() or "student"):
+        if not student.student_id and _TEST_STUDENT.match(row[0]):
             continue
         where = f"{path.name}, line {number}"
         if not student.student_id:
