@@ -25,6 +25,8 @@ PARTIAL = ("so far", "property", "mistake")
 # A student's id is a folder's name on every system, and never begins like a hidden file or an option.
 STUDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
+_ADDRESS = r"https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?"
+_ADDRESS_FORM = "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG"
 _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
@@ -73,7 +75,7 @@ class Grading:
 
 @dataclass(frozen=True)
 class Course:
-    """A course: its folder, and what its course.yml says."""
+    """A course: its folder, and what its course.yml says. ``book`` is where students install it from."""
 
     folder: Path
     title: str
@@ -89,6 +91,7 @@ class Course:
     language: str = "en"
     grading: Grading = Grading()
     partial: Mapping[str, float] = field(default_factory=dict)
+    book: str = ""
 
     def assignment(self, name: str) -> Assignment:
         """The assignment of this name."""
@@ -148,7 +151,7 @@ def read(text: str, folder: Path) -> Course:
     """A course from the text of its course.yml."""
     known = ("title", "term", "timezone", "secret", "assignments", "late", "extensions", "groups", "ai_use")
     values = parse(text, FILE).mapping(
-        (*known, "feedback", "grading", "partial"), ("title", "term", "timezone", "secret")
+        (*known, "feedback", "grading", "partial", "book"), ("title", "term", "timezone", "secret")
     )
     zone = _zone(values["timezone"])
     term = values["term"].mapping(("begin", "end"), ("begin", "end"))
@@ -185,6 +188,7 @@ def read(text: str, folder: Path) -> Course:
         language=optional(feedback, "language", lambda value: value.choice(LANGUAGES), "en"),
         grading=_grading(values["grading"]) if "grading" in values else Grading(),
         partial=_partial(values["partial"]) if "partial" in values else {},
+        book=optional(values, "book", lambda value: value.matching(_ADDRESS, _ADDRESS_FORM), ""),
     )
 
 
