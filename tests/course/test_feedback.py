@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def page(setting: Setting = SETTING, *, name: str = "Ada Lovelace", late: int = 
     import json
 
     result = grade_one(json.dumps(answer).encode(), "ada")
-    result["errors"] = answer.get("errors", [])
+    result["errors"] = [
+        {"place": "cell 7", "type": "NameError", "message": message} for message in answer.get("errors", ())
+    ]
     record = Record("week-03", "ada", "ada", "sha", DUE.isoformat(), "pack-1", {}, "1", result=result)
     parts = {}
     for part in SHEET.parts:
@@ -129,6 +132,13 @@ def test_the_sentences_of_all_languages_are_the_same(language):
         assert set(same) <= {"points", "total", "decimal", "section", "comment"}, same
 
 
+@pytest.mark.parametrize("kind", [*feedback.KINDS, "new kind"])
+def test_every_verdict_has_its_sentence(kind):
+    verdict = (kind.replace("_", " "), "its name", "✗ Headline\n  A paragraph.")
+    said = unescape(text(page(verdicts={"clipped-loss": verdict})))
+    assert feedback.sentences()["en"].get(kind, "Not right yet.").partition("{")[0] in said
+
+
 def test_numbers_of_hidden_probes_are_not_shown():
     failed = (
         "property",
@@ -177,10 +187,10 @@ def test_markdown_and_formulas_are_rendered_and_links_are_text():
         "**Yes**, $a_1 < b_2$ and {ref}`ex-one`, see [here](http://x.example).\n\n$$\nx_i * y_i\n$$"
     )
     assert "<strong>Yes</strong>" in html
-    assert '<span class="math">\\(a_1 &lt; b_2\\)</span>' in html
+    assert '<span class="math">a_1 &lt; b_2</span>' in html
     assert "<code>ex-one</code>" in html
     assert "[here](http://x.example)" in html
-    assert "x_i * y_i" in html
+    assert '<span class="math display">x_i * y_i</span>' in html
     assert len(rendered("x" * 100_000)) < 21_000
     assert plain("<b>") == "&lt;b&gt;"
 

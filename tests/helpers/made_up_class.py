@@ -105,8 +105,8 @@ def grade_one(content: bytes, by: str) -> dict[str, Any]:
         "manual": {"hunt-minmax-why": {"text": answer.get("text", ""), "max": 3}},
         "notes": ["a cell was renamed"],
         "errors": [],
-        "cpu_seconds": 1.5,
-        "peak_memory_mb": 200.0,
+        "cpu": 1.5,
+        "peak_mb": 200.0,
     }
 
 

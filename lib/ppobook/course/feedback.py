@@ -20,6 +20,9 @@ from ppobook.course.records import Record, Sheet, SheetPart, Submission
 from ppobook.course.safe_text import plain, rendered
 
 _READ = re.compile(r"chapter (\d+), (.+), “(.+)” \((sec-[\w-]+)\)\.?")
+KINDS = tuple(
+    "right mistake property so_far not_yet raised returned slow missing unreadable ended".split()
+)
 _SECTIONS = ("Seen", "Think", "Read")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
 _EXCEPTION = 160
@@ -190,8 +193,7 @@ class _Page:
         kind, name = str(verdict.get("kind", "")), str(verdict.get("mistake") or "")
         said = paragraphs(str(verdict.get("message") or ""))
         key = kind.replace(" ", "_")
-        if key not in ("right", "mistake", "property", "so_far", "not_yet", "raised", "returned", "slow"):
-            key = "other"
+        key = key if key in KINDS else "other"
         what = said[0].text[:_EXCEPTION] if kind == "raised" and said else name
         mark = "✓" if kind == "right" else "✗"
         before, _, after = self.words[key].partition("{what}")
@@ -255,12 +257,10 @@ class _Page:
         if not found:
             return
         yield f'<h2>{plain(self.words["errors"])}</h2>\n<ul class="errors">'
-        yield from (f'<li lang="en">{plain(_line(error), _EXCEPTION)}</li>' for error in found)
+        for error in found:
+            line = f"{error['place']}: {error['type']}: {error['message']}".partition("\n")[0]
+            yield f'<li lang="en">{plain(line, _EXCEPTION)}</li>'
         yield "</ul>"
-
-
-def _line(error: Any) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def report(
         )
         mistakes += _mistakes(part.name, {s: graded[s] for s in answers.values()})
     due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions]
-    cpu = [float(graded[s].result.get("cpu_seconds") or 0) for s in answers.values()]
+    cpu = [float(graded[s].result.get("cpu") or 0) for s in answers.values()]
     return Report(
         assignment=sheet.assignment,
         graded=len(graded),

@@ -1,8 +1,8 @@
 """A student's text as HTML that can do nothing: no tag, no address and no picture of it comes alive.
 
 Markdown is rendered (emphasis, lists, tables, code), raw HTML is shown as it was typed, and so are links and
-images, which could call another machine. Formulas stay text, in a `<span class="math">` with the delimiters
-that the site's MathJax knows.
+images, which could call another machine. Formulas stay TeX, in `<span class="math">`, to which "display" is
+added for those on a line of their own.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def _markdown() -> MarkdownIt:
 
 
 def _math(content: str, options: dict[str, bool]) -> str:
-    left, right = (r"\[", r"\]") if options.get("display_mode") else (r"\(", r"\)")
-    return f'<span class="math">{left}{escape(content)}{right}</span>'
+    display = " display" if options.get("display_mode") else ""
+    return f'<span class="math{display}">{escape(content.strip())}</span>'

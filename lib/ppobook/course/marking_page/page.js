@@ -43,7 +43,7 @@ function listQuestions() {
   $("questions").replaceChildren(
     ...questions.map((q) => {
       const option = document.createElement("option");
-      option.textContent = `${q.assignment}: ${q.title} (${q.part}), ${q.marked} of ${q.answers} marked`;
+      option.textContent = `${q.assignment}, ${q.part}: ${q.marked} of ${q.answers} marked`;
       return option;
     }),
   );
@@ -57,6 +57,7 @@ async function openQuestion() {
   if (status !== 200) return nothing(said.error);
   question = said;
   $("help").hidden = false;
+  $("heading").textContent = said.title;
   $("rubric").innerHTML = said.rubric;
   $("question").innerHTML = said.question;
   typeset($("rubric"), $("question"));
@@ -293,16 +294,25 @@ function loadMathJax() {
   const script = document.createElement("script");
   script.src = "mathjax/tex-svg.js";
   script.addEventListener("load", () =>
-    MathJax.startup.promise.then(() => typeset($("answer"), $("rubric"), $("question"))),
+    MathJax.startup.promise.then(() => {
+      document.head.append(MathJax.svgStylesheet());
+      typeset($("answer"), $("rubric"), $("question"));
+    }),
   );
   document.head.append(script);
 }
 
+let setting = Promise.resolve(); // one formula after the other: they share MathJax's state
+
 function typeset(...elements) {
-  if (!window.MathJax?.typesetPromise) return;
-  const formulas = elements.flatMap((element) => [...element.querySelectorAll(".math")]);
-  MathJax.typesetClear?.();
-  MathJax.typesetPromise(formulas).catch((error) => console.warn(error));
+  if (!window.MathJax?.tex2svgPromise) return;
+  for (const formula of elements.flatMap((element) => [...element.querySelectorAll(".math")])) {
+    const display = formula.classList.contains("display");
+    setting = setting
+      .then(() => formula.isConnected && MathJax.tex2svgPromise(formula.textContent, { display }))
+      .then((set) => set && formula.replaceChildren(set))
+      .catch((error) => console.warn(error)); // it stays text
+  }
 }
 
 begin();
