@@ -31,13 +31,14 @@ class Value:
     """One value of the file: a text, a list of values, a mapping of values, or None where nothing stands.
 
     ``place`` is its name in messages, "assignments[0].due"; ``line`` counts from 1, and ``last`` is its last.
+    An option of a command is one without a file.
     """
 
     content: Any
     place: str
     line: int
     last: int
-    file: str
+    file: str = ""
 
     def wrong(self, expected: str, hint: str = "") -> ValueError:
         """The error that says what must stand here."""
@@ -45,7 +46,8 @@ class Value:
 
     def error(self, said: str) -> ValueError:
         """An error that begins with the file, the line and the key."""
-        return ValueError(f"{self.file}, line {self.line}: {self.place or 'it'} {said}")
+        where = f"{self.file}, line {self.line}: " if self.file else ""
+        return ValueError(f"{where}{self.place or 'it'} {said}")
 
     def shown(self) -> str:
         """What stands here, in a message."""
