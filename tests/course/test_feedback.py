@@ -90,7 +90,7 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "One day late: 0.55 points (10 %) are taken off." in said
     assert "2027-03-01 23:59 (Europe/Berlin)" in said
     assert "Not right yet. The mistake is a known one: old_logp is not detached" in said
-    assert "the old policy is the anchor. Who may move it?" in said
+    assert "The old policy is the anchor. Who may move it?" in said
     link = "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo"
     assert f'<a href="{link}">Chapter 3, The clipped surrogate, “PPO in fifty lines”</a>' in html
     assert "✓ Right." in said

@@ -58,7 +58,7 @@ def test_a_groups_submission_is_counted_once_and_the_most_frequent_mistake_is_fi
         "old_logp is not detached",
         ("eve", "mel"),
     )
-    assert first.think == "the old policy is the anchor. Who may move it?"
+    assert first.think == "The old policy is the anchor. Who may move it?"
     assert [(m.kind, m.name, m.count) for m in others] == [
         ("raised", "ValueError", 1),
         ("mistake", "old_logp is not detached", 1),
@@ -76,11 +76,11 @@ def test_in_the_terminal_without_names(found):
 
 
 def test_as_a_page_and_as_a_table(found):
-    page, rows = report.html(found), report.table(found)
+    page, rows = report.html([found]), report.table(found)
     assert "<script" not in page
     assert "old_logp is not detached" in page
     assert not any(name in page for name in ("bob", "eve", "mel<"))
-    assert "eve, mel" in report.html(found, names=True)
+    assert "eve, mel" in report.html([found], names=True)
     assert {len(row) for row in rows} == {8}
     assert rows[4][:6] == ["week-03", "clipped-loss", "mistake", "old_logp is not detached", "2", "0.667"]
     assert report.table(found, names=True)[4][-1] == "eve mel"
@@ -89,5 +89,5 @@ def test_as_a_page_and_as_a_table(found):
 def test_nobody_has_handed_in():
     found = report.report(SHEET, [], {}, {}, students=5)
     assert report.text(found).startswith("week-03: 0 of 5 students graded, 0 late")
-    assert "Nothing." in report.html(found)
+    assert "Nothing." in report.html([found])
     assert not found.unsolved

@@ -282,5 +282,7 @@ def paragraphs(message: str) -> list[Paragraph]:
     found = []
     for text in joined:
         head, _, rest = text.partition(": ")
-        found.append(Paragraph(head, rest) if head in _SECTIONS else Paragraph("", text))
+        # It follows a heading on the page, so it begins as a sentence does.
+        own = rest[:1].upper() + rest[1:] if head in ("Seen", "Think") else rest
+        found.append(Paragraph(head, own) if head in _SECTIONS else Paragraph("", text))
     return found

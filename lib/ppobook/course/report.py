@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,35 +206,39 @@ def table(found: Report, *, names: bool = False) -> list[list[str]]:
     return rows
 
 
-def html(found: Report, *, names: bool = False) -> str:
-    """The report as a page that needs nothing else."""
+def html(reports: Sequence[Report], *, names: bool = False) -> str:
+    """Reports as one page that needs nothing else."""
     style = Path(__file__).with_name("feedback.css").read_text(encoding="utf-8")
-    body = [f"<h1>{plain(found.assignment)}</h1>", f"<p>{plain(_summary(found))}</p>"]
-    if found.unsolved:
-        body.append(f'<p class="note">Nobody solved {plain(", ".join(found.unsolved))}.</p>')
-    head = '<th scope="col">Part</th><th scope="col">Answers</th><th scope="col">All points</th>'
-    body.append(f'<table>\n<thead><tr>{head}<th scope="col">Mean</th></tr></thead>\n<tbody>')
-    for part in found.parts:
-        cells = (str(part.answered), _full(part), f"{number(part.mean)} / {number(part.max)}")
-        row = "".join(f"<td>{plain(cell)}</td>" for cell in cells)
-        body.append(f'<tr><th scope="row">{plain(part.name)}</th>{row}</tr>')
-    body.append("</tbody>\n</table>\n<h2>What went wrong</h2>")
-    for mistake in found.mistakes:
-        body.append(f'<section class="none"><h3>{plain(mistake.part)} <span class="points">')
-        body.append(f"{mistake.count} ×</span></h3><p>{plain(_what(mistake))}</p>")
-        if mistake.think:
-            body.append(f"<p>{plain(mistake.think)}</p>")
-        if names:
-            body.append(f"<p>{plain(', '.join(mistake.students))}</p>")
-        body.append("</section>")
-    if not found.mistakes:
-        body.append("<p>Nothing.</p>")
+    body = "\n".join(line for one in reports for line in _section(one, names))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Report: {plain(found.assignment)}</title>\n<style>\n{style}</style>\n"
-        "</head>\n<body>\n<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+        f"<title>Report</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        f"{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _section(found: Report, names: bool) -> Iterator[str]:
+    yield f"<h1>{plain(found.assignment)}</h1>\n<p>{plain(_summary(found))}</p>"
+    if found.unsolved:
+        yield f'<p class="note">Nobody solved {plain(", ".join(found.unsolved))}.</p>'
+    head = "".join(f'<th scope="col">{word}</th>' for word in ("Part", "Answers", "All points", "Mean"))
+    yield f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>"
+    for part in found.parts:
+        cells = (str(part.answered), _full(part), f"{number(part.mean)} / {number(part.max)}")
+        row = "".join(f"<td>{plain(cell)}</td>" for cell in cells)
+        yield f'<tr><th scope="row">{plain(part.name)}</th>{row}</tr>'
+    yield "</tbody>\n</table>\n<h2>What went wrong</h2>"
+    for mistake in found.mistakes:
+        count = f'<span class="points">{mistake.count} ×</span>'
+        yield f'<section class="none"><h3>{plain(mistake.part)} {count}</h3>'
+        yield f"<p>{plain(_what(mistake))}</p>"
+        yield from (f"<p>{plain(line)}</p>" for line in [mistake.think] if line)
+        if names:
+            yield f"<p>{plain(', '.join(mistake.students))}</p>"
+        yield "</section>"
+    if not found.mistakes:
+        yield "<p>Nothing.</p>"
 
 
 def _summary(found: Report) -> str:

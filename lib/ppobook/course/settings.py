@@ -27,6 +27,8 @@ STUDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]"
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 _ADDRESS = r"https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?"
 _ADDRESS_FORM = "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG"
+_SITE = r"https?://[\w.-]+(:\d+)?(/[\w./~-]*)?"
+_SITE_FORM = "the address of the book's site, such as https://HOST/NAME/"
 _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
@@ -75,7 +77,10 @@ class Grading:
 
 @dataclass(frozen=True)
 class Course:
-    """A course: its folder, and what its course.yml says. ``book`` is where students install it from."""
+    """A course: its folder, and what its course.yml says.
+
+    ``book`` is where students install it from, ``site`` where they read it, for links in feedback.
+    """
 
     folder: Path
     title: str
@@ -92,6 +97,7 @@ class Course:
     grading: Grading = Grading()
     partial: Mapping[str, float] = field(default_factory=dict)
     book: str = ""
+    site: str = ""
 
     def assignment(self, name: str) -> Assignment:
         """The assignment of this name."""
@@ -151,7 +157,7 @@ def read(text: str, folder: Path) -> Course:
     """A course from the text of its course.yml."""
     known = ("title", "term", "timezone", "secret", "assignments", "late", "extensions", "groups", "ai_use")
     values = parse(text, FILE).mapping(
-        (*known, "feedback", "grading", "partial", "book"), ("title", "term", "timezone", "secret")
+        (*known, "feedback", "grading", "partial", "book", "site"), ("title", "term", "timezone", "secret")
     )
     zone = _zone(values["timezone"])
     term = values["term"].mapping(("begin", "end"), ("begin", "end"))
@@ -189,6 +195,7 @@ def read(text: str, folder: Path) -> Course:
         grading=_grading(values["grading"]) if "grading" in values else Grading(),
         partial=_partial(values["partial"]) if "partial" in values else {},
         book=optional(values, "book", lambda value: value.matching(_ADDRESS, _ADDRESS_FORM), ""),
+        site=optional(values, "site", lambda value: value.matching(_SITE, _SITE_FORM), ""),
     )
 
 
