@@ -31,6 +31,16 @@ def sources(pack, kind=None):
     return [cell["source"] for cell in pack.notebook["cells"] if kind in (None, cell["cell_type"])]
 
 
+def undefined(notebook):
+    """The names that a notebook's cells use and no cell above defines."""
+    defined, found = set(), set()
+    for cell in notebook["cells"]:
+        names = choosing.names(cell)
+        found |= names.used - defined
+        defined |= names.defined
+    return found
+
+
 # --- every set of the book ----------------------------------------------------------------------------------
 
 
@@ -43,6 +53,7 @@ def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path)
         pack = make(assigned(tmp_path, name, labels))
         assert {one.exercise for one in pack.parts} <= set(labels or [one.label for one in whole.exercises])
         assert pack.points == sum(p.points or 0 for one in whole.chosen(labels) for p in one.parts)
+        assert undefined(pack.notebook) <= undefined(whole.notebook)
         text = "\n".join(sources(pack, "markdown"))
         # Nothing that JupyterLab can't show, and no link that leads nowhere.
         assert not re.search(r"\{(cite|cite:t|ref|numref)\}`|\]\(\.\./", text)
@@ -77,11 +88,7 @@ def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
     assert "def pull(" in made
     assert "def with_penalty(" in made
     assert "in_numpy" not in made
-    defined: set[str] = set()
-    for cell in pack.notebook["cells"]:
-        found = choosing.names(cell)
-        assert found.used <= defined, found.used - defined
-        defined |= found.defined
+    assert undefined(pack.notebook) == set()
 
 
 def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
