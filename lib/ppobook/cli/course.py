@@ -1,0 +1,29 @@
+"""`ppobook course …`: what an instructor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ppobook.cli.main import run_command
+
+COMMANDS = {
+    "new": ("ppobook.cli.assigning:new", "make the folder of a course"),
+    "check": ("ppobook.cli.assigning:check", "say before the term what will fail"),
+    "release": ("ppobook.cli.assigning:release", "make the zip that students get"),
+    "roster": ("ppobook.cli.assigning:students", "show the students, or import a list"),
+    "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
+    "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
+}
+
+EXAMPLES = """\
+  ppobook course new ~/course --begin 2027-02-01 --weeks 14 --chapters 1,2,3
+  ppobook course roster students.csv --course ~/course
+  ppobook course check --course ~/course
+  ppobook course release week-03 --course ~/course
+  ppobook course collect week-03 submissions.zip --course ~/course
+  ppobook course extend ada week-03 --until "2027-03-05 23:59" --reason ill --course ~/course"""
+
+
+def run(words: Sequence[str], prog: str) -> None:
+    """Run the command that the first word names."""
+    run_command(words, prog, COMMANDS, EXAMPLES)
