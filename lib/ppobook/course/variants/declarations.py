@@ -88,7 +88,7 @@ def permutation(items: Sequence[str], number: int) -> tuple[str, ...]:
 
 def lettered(letters: str, number: int) -> dict[str, str]:
     """Another letter for each letter: the book's, and the course's. `number` says which of the ways."""
-    first, *others = letters
+    first, *others = list(letters)
     ring = [first, *permutation(others, number)]
     return dict(zip(ring, [*ring[1:], first], strict=True))
 

@@ -1,4 +1,4 @@
-"""A variant of one part: its statement, its starting code, its adapter, and the reference solution in its form."""
+"""A variant of one part: its statement, its starting code, its adapter, and the reference solution."""
 
 from __future__ import annotations
 
@@ -332,9 +332,8 @@ def renamed(source: str, names: Mapping[str, str]) -> str:
             inside = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
             arguments = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
             hidden = hidden | {n.id for n in inside} | set(arguments)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if node.id in names and node.id not in hidden:
-                found.append(node)
+        elif isinstance(node, ast.Name) and node.id in names and node.id not in hidden:
+            found.extend([node] if isinstance(node.ctx, ast.Load) else [])
         for child in ast.iter_child_nodes(node):
             visit(child, hidden)
 

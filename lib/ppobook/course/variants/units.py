@@ -1,7 +1,7 @@
 """Units: how a number, a tensor or a table is said in a course, and the way back to the book.
 
 A unit is named in text, as the declarations have it: "percent", "times:3" with a parameter, "bits each" for
-each entry of a list, "negated then percent" for one after the other. Both ways are kept as expressions, so
+each entry of a list, "square or none" where None may come, "negated then percent" for one after the other. Both ways are kept as expressions, so
 that what is computed and what a reference solution shows are the same.
 """
 
@@ -17,9 +17,8 @@ import numpy as np
 
 __all__ = ["expression", "said", "to_book", "to_course", "translate"]
 
-# Name: from the book's form to the course's, back, and what the statement says where a declaration says nothing.
+# Name: from the book's form to the course's, the way back, and what a statement says of it.
 UNITS: dict[str, tuple[str, str, str]] = {
-    "as": ("{x}", "{x}", ""),
     "negated": ("-{x}", "-{x}", "{name} has the opposite sign"),
     "times": ("{k} * {x}", "{x} / {k}", "{name} is {k} times as large"),
     "plus": ("{x} + {k}", "{x} - {k}", "{name} is larger by {k}"),
@@ -48,6 +47,11 @@ UNITS: dict[str, tuple[str, str, str]] = {
     "swapped": ("{x}.swapaxes(0, 1)", "{x}.swapaxes(0, 1)", "{name} has its first two axes exchanged"),
     "reversed": ("{x}[::-1]", "{x}[::-1]", "{name} is in the opposite order"),
     "axes": ("np.transpose({x}, ({k}))", "np.transpose({x}, np.argsort(({k})))", "{name} has other axes"),
+    "columns": (
+        "{x}[:, [{k}]]",
+        "{x}[:, [({k}).index(i) for i in range({x}.shape[1])]]",
+        "{name} has its columns in another order",
+    ),
     "turned": ("({x}[1], {x}[0])", "({x}[1], {x}[0])", "{name} is in the opposite order"),
     "middle": (
         "(({x}[0] + {x}[1]) / 2, ({x}[1] - {x}[0]) / 2)",
@@ -70,6 +74,12 @@ UNITS: dict[str, tuple[str, str, str]] = {
         "{(r, a / {k0}): tuple(v / ({k1} * {k0}) for v in row) for (r, a), row in {x}.items()}",
         "{name} has larger entries",
     ),
+    # A dictionary of lists whose entries stand in another order.
+    "places": (
+        "{key: [v[i] for i in ({k})] for key, v in {x}.items()}",
+        "{key: [v[({k}).index(i)] for i in range(len(v))] for key, v in {x}.items()}",
+        "The entries of {name} stand in another order",
+    ),
     "signed": ("2 * {x} - 1", "({x} + 1) / 2", "{name} runs from -1 to 1"),
     "moment": ("{x} + 1", "{x} - 1", "{name} is larger by one"),
 }
@@ -77,7 +87,7 @@ UNITS: dict[str, tuple[str, str, str]] = {
 
 def _split(unit: str) -> tuple[tuple[str, str, str], str, int]:
     """The expressions of one unit, its parameter, and how deep in lists it stands."""
-    name, _, depth = unit.partition(" ")
+    name, _, depth = unit.removesuffix(" or none").partition(" ")
     name, _, parameter = name.partition(":")
     if name not in UNITS or depth.replace("each", "").strip():
         raise ValueError(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
@@ -97,7 +107,7 @@ def expression(unit: str, x: str, *, back: bool) -> str:
         for level in range(depth):
             inside = x if level == depth - 1 else "x"
             text = f"[{text} for x in {inside}]"
-        x = text
+        x = f"(None if {x} is None else {text})" if step.endswith(" or none") else text
     return x
 
 
@@ -114,7 +124,7 @@ def said(unit: str, name: str) -> str:
 def _compiled(unit: str, back: bool) -> Callable[[Any], Any]:
     code = compile(f"lambda x: {expression(unit, 'x', back=back)}", f"<unit {unit}>", "eval")
     # Only the expressions above are evaluated, with the parameters of a declaration of the instructor's.
-    return eval(code, {"math": math, "np": np})  # type: ignore[no-any-return]
+    return eval(code, {"math": math, "np": np})
 
 
 def to_course(unit: str, value: Any) -> Any:
