@@ -13,9 +13,9 @@ A table for each part:
 An option gives units (`units.UNITS`) by argument, by result, or for "result", all that comes back. Besides it
 may hold `say`, its sentence for the statement in place of the units' own; `k`, numbers that make one option
 each, with {k} for the number and ⟨3⟩ for three times it; `keys`, the names of a dictionary's entries that
-change; `text`, pairs of old and new text for the cells of the exercise; `hints = "dropped"` where the hints
-would speak of something else. `letters` are the cases of a clinic, which are lettered in another way.
-`practice` says why a part does not vary.
+change; `text`, pairs of old and new text for the cells of the notebook; `bug`, what is wrong in a Hunt whose
+`text` plants another bug; `hints = "dropped"` where the hints would speak of something else. `letters` are
+the cases of a clinic, which are lettered in another way. `practice` says why a part does not vary.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .units import expression
 
 __all__ = ["Declaration", "Option", "beside", "declared", "lettered", "permutation"]
 
-_WORDS = ("say", "k", "keys", "text", "hints")
+_WORDS = ("say", "k", "keys", "text", "hints", "bug")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Option:
     keys: Mapping[str, str] = field(default_factory=dict)
     text: tuple[tuple[str, str], ...] = ()
     hints: bool = True
+    bug: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,7 @@ def _options(row: Mapping[str, Any], known: set[str]) -> Iterator[Option]:
             keys=row.get("keys", {}),
             text=tuple((old, _with(k, new)) for old, new in row.get("text", ())),
             hints=row.get("hints", "kept") != "dropped",
+            bug=row.get("bug", ""),
         )
         for unit in option.units.values():
             expression(unit, "x", back=True)

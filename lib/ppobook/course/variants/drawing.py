@@ -38,8 +38,8 @@ def draw(secret: str | bytes, assignment: str, part: str, declaration: Declarati
 
 
 def variant(declaration: Declaration, number: int) -> Variant:
-    """The variant of that number, from 0 to `declaration.count` - 1."""
-    places = []
+    """The variant of that number, from 0 to `declaration.count` - 1, as `draw` chooses one."""
+    places, drawn = [], number
     for count in declaration.counts:
         number, place = divmod(number, count)
         places.append(place)
@@ -64,18 +64,21 @@ def variant(declaration: Declaration, number: int) -> Variant:
     text = tuple(pair for option in options for pair in option.text)
     call = f'lettered("{declaration.letters}", {letters})'
     text += tuple((old, new.replace("{letters}", call)) for old, new in declaration.letters_text)
-    return Variant(declaration, form, tuple(options), text, call if declaration.letters else "")
+    letters_call = call if declaration.letters else ""
+    return Variant(declaration, drawn, form, tuple(options), text, letters_call)
 
 
 @dataclass(frozen=True)
 class Variant:
     """One part of an assignment in a course's own form.
 
-    `form` is how its function differs from the book's, `options` are what was chosen, `text` are the changes
-    of the exercise's cells, old text and new, and `letters` is the call that letters the cases of a clinic.
+    `number` says which of the declaration's variants it is, `form` how its function differs from the book's.
+    `options` are what was chosen, `text` are the changes of the exercise's cells, old text and new, and
+    `letters` is the call that letters the cases of a clinic.
     """
 
     declaration: Declaration
+    number: int
     form: Form
     options: tuple[Option, ...] = ()
     text: tuple[tuple[str, str], ...] = ()
@@ -101,9 +104,8 @@ class Variant:
     def message(self, text: str) -> str:
         """A check's message on an answer that is not right, made true for this form."""
         if self.declaration.letters:
-            cases = (
-                rf"(?<=\bcase )([{self.declaration.letters}])\b|\b([{self.declaration.letters}])(?=[✓✗–:])"
-            )
+            one = f"[{self.declaration.letters}]"
+            cases = rf"(?<=\bcase ){one}\b|\b{one}(?=[✓✗–:])"
             text = re.sub(cases, lambda found: self.form.keys[found[0]], text)
         return f"{text}\n  {self.note}" if self.note else text
 
@@ -133,7 +135,7 @@ class Variant:
         name, form = self.declaration.function, self.form
         if form.order != form.parameters:
             yield f"In this course `{name}` takes its arguments in the order `({', '.join(form.order)})`."
-        elif self._calls and not self.letters:
+        elif form.parameters or form.returned != form.outputs:
             yield f"In this course `{name}` has a form of its own."
         if form.returned != form.outputs:
             yield f"It returns `({', '.join(form.returned)})`, in this order."
@@ -170,8 +172,10 @@ class Variant:
             raise ValueError(f"notebook must have the part {self.declaration.part!r}, got none of that name.")
         around = next((e for e in exercises(changed) if e.start <= where < e.stop), None)
         for i, cell in enumerate(cells):
-            for old, new in self.text:
-                cell["source"] = cell["source"].replace(old, new)
+            p = part(cell)
+            if p is None or p.role != "solution" or i == where:
+                for old, new in self.text:
+                    cell["source"] = cell["source"].replace(old, new)
             hints = all(option.hints for option in self.options)
             if not hints and around and around.start <= i < where and cell["cell_type"] == "markdown":
                 cell["source"] = _HINT.sub("", cell["source"]).rstrip()
@@ -181,9 +185,7 @@ class Variant:
             self._rename_calls(cells[where + 1 :])
             cells.insert(where + 1, _cell("code", f"form-{self.declaration.part}", self._bridge()))
         if self.statement:
-            text = f"**In this course.** {self.statement.removeprefix('In this course ')}"
-            if self.statement.startswith("In this course "):
-                text = f"**In this course** {self.statement.removeprefix('In this course ')}"
+            text = re.sub("^In this course", "**In this course**", self.statement)
             cells.insert(where, _cell("markdown", f"variant-{self.declaration.part}", text))
         return changed
 
@@ -221,7 +223,7 @@ class Variant:
             if value:
                 lines.append(f"    {word}={dict(value)!r},")
         if form.keys:
-            lines.append(f"    keys={self.letters or dict(form.keys)!r},")
+            lines.append(f"    keys={self.letters or repr(dict(form.keys))},")
         inner = "\n".join(lines)
         used = "book_form, lettered" if self.letters else "book_form"
         return (
@@ -329,10 +331,18 @@ def renamed(source: str, names: Mapping[str, str]) -> str:
 
     def visit(node: ast.AST, hidden: frozenset[str]) -> None:
         if isinstance(node, ast.FunctionDef | ast.Lambda):
-            inside = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            arguments = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
-            hidden = hidden | {n.id for n in inside} | set(arguments)
-        elif isinstance(node, ast.Name) and node.id in names and node.id not in hidden:
+            for default in (
+                *node.args.defaults,
+                *node.args.kw_defaults,
+                *getattr(node, "decorator_list", ()),
+            ):
+                if default is not None:
+                    visit(default, hidden)
+            body: list[ast.AST] = [*node.body] if isinstance(node.body, list) else [node.body]
+            for inner in body:
+                visit(inner, hidden | _own(node))
+            return
+        if isinstance(node, ast.Name) and node.id in names and node.id not in hidden:
             found.extend([node] if isinstance(node.ctx, ast.Load) else [])
         for child in ast.iter_child_nodes(node):
             visit(child, hidden)
@@ -343,3 +353,11 @@ def renamed(source: str, names: Mapping[str, str]) -> str:
         line, end = lines[node.lineno - 1], node.col_offset + len(node.id.encode())
         lines[node.lineno - 1] = line[: node.col_offset] + names[node.id].encode() + line[end:]
     return b"\n".join(lines).decode()
+
+
+def _own(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The names that a function gives to something of its own: arguments, variables, functions inside it."""
+    inside = [node for node in ast.walk(function) if node is not function]
+    names = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    return names | {node.name for node in inside if isinstance(node, ast.FunctionDef)}

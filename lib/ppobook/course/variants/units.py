@@ -1,13 +1,12 @@
 """Units: how a number, a tensor or a table is said in a course, and the way back to the book.
 
 A unit is named in text, as the declarations have it: "percent", "times:3" with a parameter, "bits each" for
-each entry of a list, "square or none" where None may come, "negated then percent" for one after the other. Both ways are kept as expressions, so
-that what is computed and what a reference solution shows are the same.
+each entry of a list, "square or none" where None may come, "negated then percent" for one after the other.
+Both ways are kept as expressions, so that what is computed and what a reference solution shows are the same.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Callable
@@ -139,7 +138,7 @@ def to_book(unit: str, value: Any) -> Any:
     try:
         return _compiled(unit, True)(value)
     except (TypeError, AttributeError, ValueError, IndexError, ArithmeticError, RuntimeError):
-        return copy.copy(value)
+        return value
 
 
 def translate(value: Any, mapping: dict[Any, Any]) -> Any:
