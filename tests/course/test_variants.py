@@ -334,10 +334,14 @@ def test_a_unit_has_a_way_back(unit: str) -> None:
         "middle": ("", (1.0, 2.0)),
         "width": ("", (1.0, 2.0)),
         "table": (":0:3", {1: (1.0, 2.0)}),
+        "costs": ("", torch.sin),
+        "by-feature": ("", torch.sin),
         "slopes": (":3:-1", {(0.5, 1): (1.0, 0.0)}),
     }.get(unit, ("", 0.3))
     there = units.to_course(unit + parameter, value)
     back = units.to_book(unit + parameter, there)
+    if callable(value):
+        back, value = back(torch.eye(2)), value(torch.eye(2))
     if isinstance(value, dict):
         assert back == value
     else:
@@ -396,7 +400,9 @@ def test_a_stumble_is_shown_with_the_students_line() -> None:
 
     verdict = checks.run("pg-loss", one.adapter(stumbling))
     assert "len(args) + undefined_name" in verdict.message
-    assert one.message(verdict.message).endswith("(logp, advantages, mask), in the book's units.)")
+    told = one.message(verdict.message)
+    assert told.startswith(verdict.message)
+    assert "the book's form, pg_loss(logp, advantages, mask). It returns the objective to *climb*" in told
 
 
 def test_a_clinic_is_lettered_in_another_way_and_so_are_its_messages() -> None:

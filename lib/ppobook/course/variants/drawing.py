@@ -115,7 +115,8 @@ class Variant:
         if not self._calls or self.letters:
             return ""
         name, arguments = self.declaration.function, ", ".join(self.form.parameters + self.form.optional)
-        return f"(This message speaks of the book's form, {name}({arguments}), in the book's units.)"
+        own = " ".join(option.say for option in self.options if option.say)
+        return f"(This message speaks of the book's form, {name}({arguments}). {own}".rstrip() + ")"
 
     # --- for the student
 

@@ -79,6 +79,17 @@ UNITS: dict[str, tuple[str, str, str]] = {
         "{key: [v[({k}).index(i)] for i in range(len(v))] for key, v in {x}.items()}",
         "The entries of {name} stand in another order",
     ),
+    # A function that comes back.
+    "costs": (
+        "lambda *given, f={x}: -f(*given)",
+        "lambda *given, f={x}: -f(*given)",
+        "{name} gives the opposite sign",
+    ),
+    "by-feature": (
+        "lambda rows, f={x}: f(rows.swapaxes(0, 1))",
+        "lambda rows, f={x}: f(rows.swapaxes(0, 1))",
+        "{name} takes its argument with the first two axes exchanged",
+    ),
     "signed": ("2 * {x} - 1", "({x} + 1) / 2", "{name} runs from -1 to 1"),
     "moment": ("{x} + 1", "{x} - 1", "{name} is larger by one"),
 }
