@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
 
 from ppobook.teaching import figures
 
@@ -45,13 +46,34 @@ class FigureRenderer:
         """A block with the figure's state, or None where the output is none of ours."""
         if data.mime_type != figures.MIME or inline:
             return None
-        content = data.content if isinstance(data.content, dict) else json.loads(data.content)
-        # Inside a script element only "</" could end the text too early.
-        state = json.dumps({"module": content["module"], "state": content["state"]}).replace("</", "<\\/")
-        block = nodes.container(classes=[_CLASS], ppobook_alt=content["alt"])
-        if content.get("plain"):
-            block += nodes.raw("", f'<div class="ppobook-still">{content["plain"]}</div>', format="html")
-        block += nodes.raw("", f'<script type="application/json">{state}</script>', format="html")
+        return [_block(data.content if isinstance(data.content, dict) else json.loads(data.content))]
+
+
+def _block(content: dict[str, Any]) -> nodes.container:
+    """The block of a page that holds a figure: its plain form, and its state for the script."""
+    # Inside a script element only "</" could end the text too early.
+    state = json.dumps({"module": content["module"], "state": content["state"]}).replace("</", "<\\/")
+    block = nodes.container(classes=[_CLASS], ppobook_alt=content["alt"])
+    if content.get("plain"):
+        block += nodes.raw("", f'<div class="ppobook-still">{content["plain"]}</div>', format="html")
+    block += nodes.raw("", f'<script type="application/json">{state}</script>', format="html")
+    return block
+
+
+class Quiz(SphinxDirective):
+    """`{quiz} NAME`: an entry quiz on a page that is no notebook."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Make the block that a notebook's quiz would become."""
+        from ppobook.teaching.questions import load_quiz
+
+        loaded = load_quiz(self.arguments[0])
+        self.env.note_dependency(str(Path(__file__).parent / "quizzes" / f"{self.arguments[0]}.yml"))
+        alt = f"Entry quiz.\n{loaded.to_text()}"
+        block = _block({"module": "quiz", "state": loaded.state(), "plain": loaded.to_html(), "alt": alt})
+        block["ppobook_alone"] = True
         return [block]
 
 
@@ -67,6 +89,8 @@ class StillPicture(SphinxPostTransform):
     def run(self, **kwargs: Any) -> None:
         """Give each figure's block a copy of the picture beside it."""
         for block in list(self.document.findall(_is_figure)):
+            if block.get("ppobook_alone"):  # a quiz on a page of text
+                continue
             bundle = block.parent.parent
             for picture in list(bundle.findall(nodes.image)):
                 picture["alt"] = block["ppobook_alt"]
@@ -107,6 +131,7 @@ def _write_assets(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
+    app.add_directive("quiz", Quiz)
     app.add_post_transform(StillPicture)
     app.connect("builder-inited", _write_assets)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

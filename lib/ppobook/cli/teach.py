@@ -1,0 +1,110 @@
+"""`ppobook course slides` and `ppobook course schedule`: what an instructor teaches from."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from ppobook import validation
+from ppobook.cli.options import command
+
+Chapter = Annotated[str, tyro.conf.arg(metavar="CHAPTER")]
+Weeks = Annotated[Any, tyro.conf.arg(metavar="N")]
+Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
+Several = Annotated[Any, tyro.conf.arg(metavar="N,N")]
+Labels = Annotated[str | None, tyro.conf.arg(metavar="LABEL,LABEL")]
+Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
+MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+
+
+@command
+def schedule(
+    *,
+    weeks: Weeks = 10,
+    chapters: Several = None,
+    exercises: Labels = None,
+    begin: Day = None,
+    course: Folder = ".",
+    out: MaybeFile = None,
+) -> None:
+    """Plan a term: what is read, done and met about in each week, and the hours it takes at home.
+
+    Without --chapters it is one of the book's own plans, of 6, 10 or 14 weeks, and names what is left out.
+    With --chapters these are dealt out as evenly as can be.
+
+    Args:
+        weeks: how many weeks
+        chapters: the chapters to read, 3,4,5
+        exercises: the exercises of these chapters to assign, by their labels
+        begin: the first day of the first week, 2027-02-01; if left out, that of course.yml
+        course: the course's folder
+        out: write it to this file: .txt, .md, .csv or .ics
+    """
+    from ppobook.course import schedule as plans
+    from ppobook.run.files import atomic_write
+    from ppobook.teaching.workspace import find_source
+
+    if out is not None:
+        validation.choice("--out ends in", Path(out).suffix, plans.FORMATS)
+    book = plans.read_book(find_source())
+    weeks = validation.count("--weeks", weeks)
+    if chapters is None:
+        if exercises is not None:
+            raise ValueError("--exercises needs --chapters: the book's own plans have theirs")
+        plan = plans.ready(book, weeks)
+    else:
+        chosen = (
+            [chapters]
+            if isinstance(chapters, int)
+            else list(validation.counts("--chapters", chapters, low=0))
+        )
+        labels = None if exercises is None else [label.strip() for label in exercises.split(",")]
+        plan = plans.divided(book, weeks, chosen, labels)
+    first, due = _term(Path(course), begin)
+    if first is not None:
+        plan = plans.dated(plan, first, due)
+    if out is None:
+        print(plans.as_text(plan, book), end="")
+        return
+    atomic_write(Path(out), plans.FORMATS[Path(out).suffix](plan, book).encode())
+    print(f"{out}: {plan.title}")
+
+
+def _term(folder: Path, begin: str | None) -> tuple[date | None, list[tuple[str, datetime]]]:
+    """The term's first day, and the assignments of course.yml with the moments at which they are due."""
+    first = None
+    if begin is not None:
+        try:
+            first = date.fromisoformat(begin)
+        except ValueError:
+            raise ValueError(f"--begin must be a date, 2027-02-01, got {begin!r}") from None
+    if not (folder / "course.yml").exists():
+        return first, []
+    from ppobook.course import settings
+
+    course = settings.load(folder)
+    return first or course.begin, [(one.name, one.due) for one in course.assignments]
+
+
+@command
+def slides(chapter: Chapter, /, *, out: MaybeFile = None) -> None:
+    """Make slides of a chapter: one HTML file that needs nothing else, with the sections' text as notes.
+
+    In the browser: arrows to move, o for an overview, n for the notes, f for the full screen, p to print.
+
+    Args:
+        chapter: its number or its name: 3, 03_the_clipped_surrogate
+        out: the file; if left out, the chapter's name in this folder
+    """
+    import ppobook.course.slides as make
+    from ppobook.run.files import atomic_write
+    from ppobook.teaching.workspace import find_source
+
+    path = make.chapter_at(find_source(), chapter)
+    deck = make.read_deck(path)
+    file = Path(out or f"{path.stem}.html")
+    atomic_write(file, make.as_html(deck).encode())
+    print(f"{file}: {len(deck.slides)} slides")

@@ -1,0 +1,204 @@
+"""A chapter's text for its slides: MyST in blocks, sentences, and HTML with formulas as MathML.
+
+MathML is what browsers show without a library, so that a file of slides needs no network.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from latex2mathml.converter import convert
+from markdown_it import MarkdownIt
+from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.colon_fence import colon_fence_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
+from mdit_py_plugins.myst_role import myst_role_plugin
+
+from ppobook.teaching.tags import Cell
+
+_KINDS = {
+    "heading_open": "heading",
+    "paragraph_open": "paragraph",
+    "bullet_list_open": "list",
+    "ordered_list_open": "list",
+    "table_open": "table",
+    "math_block": "math",
+    "math_block_label": "math",
+    "amsmath": "math",
+    "fence": "code",
+    "colon_fence": "box",
+    "myst_target": "target",
+    "myst_block_break": "target",
+    "myst_line_comment": "target",
+}
+# Behind a sentence's last mark, and behind the brackets and the emphasis that close after it.
+_END = r"(?:(?<=[.!?:])|(?<=[.!?:][”\")*])|(?<=[.!?:]\*\*)|(?<=[.!?:]\)\*\*))"
+# "**Verdict.**", "**Measured: the variance.**"
+_LABEL = re.compile(r"\*\*[^*]{2,45}[.:!?]\*\*")
+_LABELLED = re.compile(r"\$\$[ \t]*\(([\w:-]+)\)[ \t]*$", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a text cell: of which kind it is, and how it was written."""
+
+    kind: str
+    source: str
+
+
+def mathml(formula: str, *, block: bool = False) -> str:
+    """A formula of LaTeX as MathML, which keeps the formula as its label."""
+    # The converter knows the environments that stand alone, and not those that stand inside a formula.
+    written = re.sub(r"(begin|end)\{(?:aligned|split|align)\}", r"\1{align*}", formula.strip())
+    written = re.sub(r"(begin|end)\{gathered\}", r"\1{matrix}", written)
+    written = re.sub(r"(\\\\)\[[\d.]+\w+\]", r"\1", written)
+    made = convert(written, display="block" if block else "inline")
+    return made.replace("<math ", f'<math aria-label="{html.escape(formula.strip())}" ', 1)
+
+
+class Text:
+    """The text of one chapter, with the numbers of its equations and figures and its sections' titles."""
+
+    def __init__(self, number: int, cells: list[Cell]) -> None:
+        written = "\n\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+        self.equations = _numbered(number, _LABELLED.findall(written))
+        figures = [cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") for cell in cells]
+        self.figures = _numbered(number, [name for name in figures if name])
+        self.sections = dict(re.findall(r"^\(([\w:-]+)\)=\n+#+ (.+)$", written, re.M))
+        self._md = _parser(self._role)
+
+    def _role(self, name: str, content: str) -> str:
+        """A role as HTML."""
+        if name == "math":
+            return mathml(content)
+        titled = re.fullmatch(r"(.*?)\s*<(.+)>", content, re.S)
+        said, target = (titled[1], titled[2]) if titled else ("", content)
+        if name == "cite" or name.startswith("cite:"):
+            return ""
+        if name == "eq":
+            return self.equations.get(target, "the equation")
+        if name == "numref":
+            return f"Figure {self.figures[target].strip('()')}" if target in self.figures else "the figure"
+        if name == "ref":
+            title = said or self.sections.get(target, "")
+            return f"“{self.html(title)}”" if title and not said else html.escape(said) or "another section"
+        return f"<code>{html.escape(said or target.rpartition('.')[2] or target)}</code>"
+
+    def blocks(self, source: str) -> Iterator[Block]:
+        """The blocks of a text cell, in order."""
+        lines = source.splitlines()
+        for token in self._md.parse(source):
+            if token.level == 0 and token.map and token.nesting >= 0:
+                text = "\n".join(lines[token.map[0] : token.map[1]])
+                kind = _KINDS.get(token.type, "box")
+                if kind == "box" and ":class: sitting" in text:
+                    kind = "sitting"
+                elif kind == "box" and "In this chapter" in text.split("\n")[0]:
+                    kind = "overview"
+                yield Block(kind, text)
+
+    def render(self, source: str) -> str:
+        """A block as HTML."""
+        return str(self._md.render(source))
+
+    def html(self, source: str) -> str:
+        """A sentence as HTML."""
+        return str(self._md.renderInline(source)).strip()
+
+    def plain(self, text: str) -> str:
+        """What is left of a text or of HTML without its mark-up."""
+        text = re.sub(r"<annotation.*?</annotation>|<[^>]+>", "", text, flags=re.S)
+        return html.unescape(re.sub(r"[*`{}$]", "", text)).strip()
+
+    def sentences(self, source: str) -> list[str]:
+        """The sentences of a paragraph; what stands in formulas and code ends none."""
+        text = re.sub(r"\s*\{cite[\w:]*\}`[^`]*`", "", " ".join(source.split()))
+        kept: list[str] = []
+
+        def away(found: re.Match[str]) -> str:
+            kept.append(found[0])
+            return f"\x00{len(kept) - 1}\x00"
+
+        hidden = re.sub(r"\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]+\$|\]\([^)]*\)", away, text)
+        # Opening brackets and emphasis may begin a sentence, and closing ones end it.
+        pieces = re.split(rf"{_END}\s+(?=[“\"(*\[]*[A-Z\x00])", hidden)
+        merged: list[str] = []
+        for piece in pieces:
+            # An emphasis that is not closed goes on in the next sentence; so does a bracket, and a "colon:".
+            whole = not merged or not (
+                merged[-1].count("**") % 2
+                or _LABEL.fullmatch(merged[-1])
+                or merged[-1].count("(") > merged[-1].count(")")
+                or merged[-1].endswith((":", "vs.", "e.g.", "i.e."))
+            )
+            if whole:
+                merged.append(piece)
+            else:
+                merged[-1] += f" {piece}"
+        return [re.sub("\x00(\\d+)\x00", lambda found: kept[int(found[1])], piece) for piece in merged]
+
+    def is_strong(self, sentence: str) -> bool:
+        """Whether a sentence begins with a label in bold, or has words in bold that are more than a term."""
+        return bool(_LABEL.match(sentence)) or any(
+            len(words.split()) >= 3 for words in re.findall(r"\*\*(.+?)\*\*", sentence)
+        )
+
+    def items(self, source: str) -> list[str]:
+        """The items of a list, each as one paragraph."""
+        parts = re.split(r"^(?:[-*+]|\d+[.)])\s+", source, flags=re.M)
+        return [" ".join(part.split()) for part in parts if part.strip()]
+
+    def implements(self, source: str) -> bool:
+        """Whether a comment in some code names one of the chapter's equations."""
+        named = {word for comment in re.findall(r"#(.*)$", source, re.M) for word in comment.split()}
+        return bool(named & set(self.equations))
+
+
+def _numbered(chapter: int, names: list[str]) -> dict[str, str]:
+    return {name: f"({chapter}.{number})" for number, name in enumerate(names, 1)}
+
+
+def _parser(role: Callable[[str, str], str]) -> MarkdownIt:
+    md = MarkdownIt("commonmark", {"html": False}).enable("table")
+    md.use(dollarmath_plugin, allow_labels=True).use(amsmath_plugin)
+    md.use(colon_fence_plugin).use(myst_block_plugin).use(myst_role_plugin)
+
+    def rule(render: Callable[[Any], str]) -> Callable[..., str]:
+        # markdown-it calls a rule with itself, the tokens, the place among them, and more.
+        return lambda self, tokens, at, *rest: render(tokens[at])
+
+    def fence(token: Any) -> str:
+        if token.info.strip().startswith("{math}"):
+            return mathml(token.content, block=True)
+        return f"<pre><code>{html.escape(token.content)}</code></pre>"
+
+    def box(token: Any) -> str:
+        title = re.sub(r"^\{[\w-]+\}\s*", "", token.info.strip())
+        body = re.sub(r"^:[\w-]+:.*\n?", "", token.content, flags=re.M)
+        return f"<div class='box'><strong>{md.renderInline(title)}</strong>{md.render(body)}</div>"
+
+    rules: dict[str, Callable[[Any], str]] = {
+        "math_inline": lambda token: mathml(token.content),
+        "math_inline_double": lambda token: mathml(token.content, block=True),
+        "math_block": lambda token: mathml(token.content, block=True),
+        "math_block_label": lambda token: mathml(token.content, block=True),
+        "amsmath": lambda token: mathml(token.content, block=True),
+        "myst_role": lambda token: role(token.meta["name"], token.content),
+        "fence": fence,
+        "colon_fence": box,
+        "myst_target": lambda token: "",
+        "myst_block_break": lambda token: "",
+        "myst_line_comment": lambda token: "",
+        # A link leads to a page of the book, which a file of slides is not beside.
+        "link_open": lambda token: "",
+        "link_close": lambda token: "",
+        "image": lambda token: f"<em>{html.escape(token.content)}</em>",
+    }
+    for name, render in rules.items():
+        md.add_render_rule(name, rule(render))
+    return md

@@ -1,0 +1,95 @@
+"""Slides of a chapter in a browser: nothing overflows, the keys work, and it prints a slide a page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from ppobook.course import slides
+
+from .conftest import ROOT, OpenPage
+
+# How far a slide may be made smaller, so that it can still be read from the last row.
+LEAST = 0.55
+OVERFLOWS = """() => [...document.querySelectorAll(".slide")].filter((slide) => {
+  const box = slide.getBoundingClientRect();
+  return [...slide.querySelectorAll(".body *, h1, h2")].some((part) => {
+    if (part.closest("math") && part.tagName.toLowerCase() !== "math") return false;
+    const own = part.getBoundingClientRect();
+    return own.width && (own.right > box.right + 1 || own.bottom > box.bottom + 1 ||
+      own.left < box.left - 1 || own.top < box.top - 1);
+  });
+}).map((slide) => slide.id)"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    deck = slides.read_deck(next((ROOT / "chapters").glob("03_*.ipynb")))
+    file: Path = tmp_path_factory.mktemp("slides") / "slides.html"
+    file.write_text(slides.as_html(deck), encoding="utf-8")
+    return file.as_uri()
+
+
+def opened(page: Page, address: str, width: int = 1280, height: int = 720) -> Page:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]")
+    return page
+
+
+def here(page: Page) -> str:
+    return str(page.evaluate("document.querySelector('.slide.here').id"))
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 768)])
+def test_nothing_overflows_and_nothing_is_tiny(page: Page, address: str, size: tuple[int, int]) -> None:
+    opened(page, address, *size)
+    assert page.evaluate(OVERFLOWS) == []
+    zooms = page.evaluate("[...document.querySelectorAll('.slide')].map(s => [s.id, +s.dataset.zoom])")
+    assert {slide: zoom for slide, zoom in zooms if zoom < LEAST} == {}
+
+
+def test_the_keys(page: Page, address: str) -> None:
+    opened(page, address)
+    assert here(page) == "s1"
+    for key in ("ArrowRight", " ", "ArrowLeft", "PageDown"):
+        page.keyboard.press(key)
+    assert here(page) == "s3"
+    assert page.url.endswith("#s3")
+    page.keyboard.press("End")
+    last = here(page)
+    page.keyboard.press("ArrowRight")
+    assert here(page) == last
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    assert page.locator(".notes.here").is_visible()
+    page.keyboard.press("n")
+    assert not page.locator(".notes.here").is_visible()
+    page.keyboard.press("o")
+    page.locator("#s5").click()
+    assert here(page) == "s5"
+    assert "overview" not in page.evaluate("document.body.className")
+
+
+def test_a_phone_shows_all_slides_one_below_the_other(open_page: OpenPage, address: str) -> None:
+    page = opened(open_page(phone=True), address, 390, 844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tops = page.evaluate("[...document.querySelectorAll('.slide')].map(s => s.getBoundingClientRect().top)")
+    assert tops == sorted(tops)
+    assert len(set(tops)) == len(tops)
+
+
+def test_it_prints_a_slide_a_page(page: Page, address: str) -> None:
+    opened(page, address)
+    count = page.locator(".slide").count()
+    pdf = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == count
+
+
+def test_dark_slides_are_dark(open_page: OpenPage, address: str) -> None:
+    page = opened(open_page(dark=True), address)
+    colour = page.evaluate("getComputedStyle(document.querySelector('.slide')).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", colour)[:3])) < 60
