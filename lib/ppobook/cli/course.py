@@ -12,6 +12,12 @@ COMMANDS = {
     "release": ("ppobook.cli.assigning:release", "make the zip that students get"),
     "roster": ("ppobook.cli.assigning:students", "show the students, or import a list"),
     "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
+    "grade": ("ppobook.cli.course_grading:grade", "grade what counts, each submission in a sandbox"),
+    "mark": ("ppobook.cli.course_grading:mark", "open the page for questions that a person marks"),
+    "feedback": ("ppobook.cli.course_grading:feedback", "write a page for each student"),
+    "grades": ("ppobook.cli.course_grading:grades", "write grades for Canvas, Moodle, Gradescope"),
+    "report": ("ppobook.cli.course_grading:report", "say which mistakes the class made"),
+    "appeal": ("ppobook.cli.course_grading:appeal", "set a part's points after an appeal"),
     "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
 }
 
@@ -21,6 +27,12 @@ EXAMPLES = """\
   ppobook course check --course ~/course
   ppobook course release week-03 --course ~/course
   ppobook course collect week-03 submissions.zip --course ~/course
+  ppobook course grade week-03 --course ~/course
+  ppobook course mark week-03 --course ~/course
+  ppobook course feedback week-03 --course ~/course
+  ppobook course grades --form canvas --template export.csv --course ~/course
+  ppobook course report week-03 --course ~/course
+  ppobook course appeal ada week-03 clipped-loss --points 3 --reason "read again" --course ~/course
   ppobook course extend ada week-03 --until "2027-03-05 23:59" --reason ill --course ~/course"""
 
 
