@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
 from made_up_class import SHEET, graded_class, hand_in
+from playwright.sync_api import Page, expect
 
 from ppobook.course.gradebook import Book
 from ppobook.course.marking import Marking

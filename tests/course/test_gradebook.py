@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_up_class import DUE, ROSTER, SHEET
 from nbgrader.api import Gradebook
 from nbgrader.plugins.export import CsvExportPlugin
-from made_up_class import DUE, ROSTER, SHEET
 
 from ppobook.course import trail
 from ppobook.course.gradebook import Book

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -64,7 +63,7 @@ def grade(
         return
     if todo and (why := sandbox.available()) is not None:
         raise ValueError(
-            f"grading must have a sandbox, for a student's code could read this folder and change grades: {why}"
+            f"grading must have a sandbox, or a student's code could read and change this folder: {why}"
         )
     with Book(opened.folder) as book:
         work.enrol(opened, book)
@@ -90,7 +89,7 @@ def mark(
     *,
     with_names: bool = False,
     port: Number = 0,
-    browser: bool = True,
+    no_browser: bool = False,
     course: Folder = ".",
 ) -> None:
     """Open the page for questions that a person marks, until Ctrl-C.
@@ -99,7 +98,7 @@ def mark(
         names: the assignments; all that were released if left out
         with_names: show whose an answer is
         port: the page's port on this machine; 0 takes a free one
-        browser: open the browser
+        no_browser: only print its address
         course: the course's folder
     """
     import webbrowser
@@ -116,7 +115,7 @@ def mark(
     marking = Marking(opened.folder, opened.secret, sheets, shown)
     with MarkingServer(marking, port, find_mathjax()) as server:
         print(f"{server.address}\nCtrl-C ends it; everything is saved as you go.", flush=True)
-        if browser:
+        if not no_browser:
             webbrowser.open(server.address)
         try:
             server.serve_forever()
@@ -312,6 +311,8 @@ def _say_unfinished(state: State) -> None:
     name = state.sheet.assignment
     todo, _ = run.due(state.job, state.submissions)
     if todo:
-        print(f"! {name}: {validation.counted(len(todo), 'submission')} to grade: ppobook course grade {name}")
+        print(
+            f"! {name}: {validation.counted(len(todo), 'submission')} to grade: ppobook course grade {name}"
+        )
     if waiting := _waiting(state):
         print(f"! {name}: {validation.counted(waiting, 'answer')} to mark: ppobook course mark {name}")

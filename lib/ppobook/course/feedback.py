@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from ppobook.course.gradebook import PartScore, Score
@@ -20,9 +19,9 @@ from ppobook.course.records import Record, Sheet, SheetPart, Submission
 from ppobook.course.safe_text import plain, rendered
 
 _READ = re.compile(r"chapter (\d+), (.+), “(.+)” \((sec-[\w-]+)\)\.?")
-KINDS = tuple(
-    "right mistake property so_far not_yet raised returned slow missing unreadable ended".split()
-)
+# The verdicts that have a sentence of their own.
+KINDS = ("right", "mistake", "property", "so_far", "not_yet", "raised", "returned", "slow", "missing")
+KINDS += ("unreadable", "ended")
 _SECTIONS = ("Seen", "Think", "Read")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
 _EXCEPTION = 160

@@ -86,7 +86,8 @@ def check_digest(name: str) -> str:
     if module is None:
         return ""
     spec = importlib.util.find_spec(module)
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     file = Path(spec.origin)
     folder = Path(checks.__file__).parent
     shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
