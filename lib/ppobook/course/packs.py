@@ -16,19 +16,20 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import masters, references, refusals
+from ppobook.course import masters, references, refusals, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
 from ppobook.course.pack import Adapter, ManualPart, Pack, TestedPart, answers_of
 from ppobook.course.requirements import environment, requirements
 from ppobook.course.sets import ExerciseSet, open_set
 from ppobook.course.settings import Assignment, Course
+from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
@@ -189,7 +190,28 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
 
 def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook: Notebook) -> Notebook:
     """The notebook with the private variant of each part that has one."""
+    for one in drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)]).values():
+        notebook = one.apply(notebook)
     return notebook
+
+
+def adapters(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Adapter]:
+    """By part, what turns the function of its private variant into the form that the book's check calls."""
+    names = [one.name for one in handout.parts if one.role == "test"]
+    found = open_set(handout.set, course.folder, book)
+    return {name: one.adapter for name, one in drawn(course, handout.assignment, found, names).items()}
+
+
+def drawn(course: Course, assignment: str, found: ExerciseSet, parts: Collection[str]) -> dict[str, Variant]:
+    """The private variants of an assignment's parts, by part; those for practice have none."""
+    if not variants.beside(found.path).exists():
+        return {}
+    declared = variants.declared(found.path)
+    return {
+        name: variants.draw(course.secret, assignment, name, declared[name])
+        for name in dict.fromkeys(parts)
+        if name in declared and not declared[name].practice
+    }
 
 
 def _parts(

@@ -112,7 +112,7 @@ def open_grader(folder: Path, name: str) -> Iterator[Grade]:
     course = load(folder)
     handout = packs.released(course, name)
     assert handout is not None
-    pack, limits = handout.pack(), Limits(**asdict(course.grading))
+    pack, limits = handout.pack(packs.adapters(course, handout)), Limits(**asdict(course.grading))
     with Server() as server:
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
