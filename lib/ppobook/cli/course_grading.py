@@ -61,9 +61,10 @@ def grade(
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
         print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
         return
-    if todo and (why := sandbox.available()) is not None:
+    missing = sandbox.available() if todo else None
+    if missing is not None:
         raise ValueError(
-            f"grading must have a sandbox, or a student's code could read and change this folder: {why}"
+            f"grading must have a sandbox, or a student's code could read and change this folder: {missing}"
         )
     with Book(opened.folder) as book:
         work.enrol(opened, book)

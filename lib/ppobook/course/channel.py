@@ -199,7 +199,6 @@ class Side:
 
     def answer(self, reader: SideReader) -> None:
         """Do what was asked, and send what came of it."""
-        writer = None
         try:
             try:
                 _, verb, args, kwargs, grad, chance, gone = reader.header
@@ -216,18 +215,18 @@ class Side:
             with torch.set_grad_enabled(bool(grad)):
                 try:
                     found = self.do(verb, given, named, reader)
-                except Ended:
+                except (Ended, Malformed):
                     raise
                 except BaseException as raised:
                     error = raised
             changed = [n for n, value in reader.read.items() if self._mark(value, reader.read) != before[n]]
             try:
-                writer = self._reply(reader, found, error, changed)
-            except TooLarge as large:
-                writer = self._reply(reader, None, large, [])
+                reply = self._reply(reader, found, error, changed)
+            except Exception as unwritten:  # too large, or not to be looked at
+                reply = self._reply(reader, None, unwritten, [])
         except Malformed as malformed:
             raise Ended("forged", f"{malformed}") from None
-        self.send(writer)
+        self.send(reply)
 
     def do(self, verb: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], reader: SideReader) -> Any:
         """Do what a request asks for."""

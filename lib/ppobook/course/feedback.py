@@ -20,8 +20,10 @@ from ppobook.course.safe_text import plain, rendered
 
 _READ = re.compile(r"chapter (\d+), (.+), “(.+)” \((sec-[\w-]+)\)\.?")
 # The verdicts that have a sentence of their own.
-KINDS = ("right", "mistake", "property", "so_far", "not_yet", "raised", "returned", "slow", "missing")
-KINDS += ("unreadable", "ended")
+KINDS = (
+    *("right", "so_far", "not_yet", "mistake", "property"),
+    *("raised", "returned", "slow", "missing", "unreadable", "ended"),
+)
 _SECTIONS = ("Seen", "Think", "Read")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
 _EXCEPTION = 160

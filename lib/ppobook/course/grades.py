@@ -158,9 +158,9 @@ class _Fill:
             if cells.get("Student", "").strip() == "Points Possible":
                 rows.append([*first, *(number(column.max) for column in self.columns)])
                 continue
-            student = self.known(cells, ("SIS User ID", "SIS Login ID", "Integration ID"))
-            if student is not None:
-                points = (self.final(column, student) for column in self.columns)
+            who = self.known(cells, ("SIS User ID", "SIS Login ID", "Integration ID"))
+            if who is not None:
+                points = (self.final(column, who) for column in self.columns)
                 rows.append([*first, *points])
             elif not cells.get("ID", "").strip():  # "Manual Posting", below the head
                 rows.append([*first, *(cells.get(title, "") for title in titles)])
@@ -188,12 +188,12 @@ class _Fill:
         rows = [list(head)]
         for line in template[1:]:
             cells = dict(zip(head, line, strict=False))
-            student = self.known(cells, ("ID number", "Email address", "Username"))
-            points = self.final(column, student) if student is not None else ""
-            if student is not None and points:
+            who = self.known(cells, ("ID number", "Email address", "Username"))
+            points = self.final(column, who) if who is not None else ""
+            if who is not None and points:
                 cells["Grade"] = points
                 if "Feedback comments" in head:
-                    cells["Feedback comments"] = column.comments.get(student, "")
+                    cells["Feedback comments"] = column.comments.get(who, "")
             rows.append([cells.get(name, "") for name in head])
         return rows
 

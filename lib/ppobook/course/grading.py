@@ -235,6 +235,9 @@ class _Run:
             return checks.run(part.judged_by, adapted, self.seed(part.name))
         except checks.UnknownCheck as error:
             return Verdict("returned", "no function", f"✗ Not right: {error}")
+        except Exception as error:
+            words = f"the check cannot read what came back ({type(error).__name__})"
+            return Verdict("returned", words, f"✗ Not right: {words}.")
 
     def _put(self, part: TestedPart, verdict: Verdict, seconds: float) -> None:
         share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))

@@ -94,6 +94,7 @@ class Writer:
         self._buffers: list[bytes | memoryview] = []
         self._size = self._nodes = self._depth = 0
         self.sent: dict[int, Any] = {}  # what has got a number in this message
+        self._alive: list[Any] = []
         self.graphs: list[int] = []  # the numbers of tensors that carry a graph
 
     def finish(self, header: Any) -> bytes:
@@ -162,6 +163,10 @@ class Writer:
 
     def _structure(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
+            if type(value) not in (torch.Tensor, torch.nn.Parameter):
+                with torch._C.DisableTorchFunctionSubclass():
+                    self._alive.append(value)
+                    return self.tensor(value.as_subclass(torch.Tensor))
             return self.tensor(value)
         for kind, name in ((np.ndarray, "array"), (list, "list"), (dict, "dict")):
             if isinstance(value, kind):
@@ -217,10 +222,9 @@ class Writer:
         size = math.prod(value.shape) * value.element_size()  # before a view of a few bytes is written out
         if self._size + size > LIMIT - _HEADER:
             raise TooLarge(f"a tensor of shape {list(value.shape)}")
-        with torch._C.DisableTorchFunctionSubclass():
-            plain = value.detach().resolve_conj().resolve_neg().contiguous()
-            raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
-            data = raw.numpy().tobytes()
+        plain = value.detach().resolve_conj().resolve_neg().contiguous()
+        raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
+        data = raw.numpy().tobytes()
         return [str(value.dtype).removeprefix("torch."), list(value.shape), self.buffer(data)]
 
     def _array(self, value: np.ndarray) -> Any:
@@ -396,7 +400,7 @@ class Reader:
         if not len(data):
             return torch.zeros(size, dtype=dtype)
         made = torch.frombuffer(bytearray(data), dtype=torch.uint8 if dtype == torch.bool else dtype)
-        return (made != 0 if dtype == torch.bool else made).view(size)
+        return torch.empty(size, dtype=dtype).copy_((made != 0 if dtype == torch.bool else made).view(size))
 
     def _array(self, name: Any, shape: Any, index: Any) -> np.ndarray:
         size = self._shape(shape)
@@ -410,5 +414,5 @@ class Reader:
         dtype, data = self._dtype(name), self.buffer(index)
         if math.prod(size) * dtype.itemsize != len(data):
             raise Malformed("an array must have as many bytes as its shape says")
-        made = np.frombuffer(bytearray(data), dtype=np.uint8 if dtype.kind == "b" else dtype)
-        return (made != 0 if dtype.kind == "b" else made).reshape(size)
+        made = np.frombuffer(data, dtype=np.uint8 if dtype.kind == "b" else dtype)
+        return (made != 0 if dtype.kind == "b" else made).reshape(size).copy()

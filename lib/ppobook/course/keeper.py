@@ -137,7 +137,7 @@ class _Child:
     def __init__(self, limits: dict[str, int], channel: int, control: socket.socket) -> None:
         self.limits, self.control, self.why = limits, control, ""
         self.memory = limits["memory_mb"] * 2**20
-        self.peak, self.until = 0, time.monotonic() + _LONGEST
+        self.peak, self.used, self.until = 0, 0.0, time.monotonic() + _LONGEST
         self.wrap: subprocess.Popen[bytes] | None = None
         self.inside = self.entered = 0
         self.channel = channel
@@ -226,7 +226,8 @@ class _Child:
         if total > self.memory:  # forked processes share; a slower look counts that once
             total = sum(_shared_memory(pid, size) for size, pid in used)
         self.peak = max(self.peak, total)
-        if total > self.memory:
+        self._count()
+        if total > self.memory and not self.why:
             self.kill("memory")
         elif time.monotonic() > self.until:
             self.kill("time")
@@ -235,30 +236,34 @@ class _Child:
         found, left = [], [self.inside, self.entered]
         while left:
             pid = left.pop()
-            for task in _tasks(pid):
-                with contextlib.suppress(OSError, ValueError):
-                    left += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            left += _children(pid)
             if pid not in (self.inside, self.entered):
                 found.append(pid)
         return found
 
     def kill(self, why: str) -> None:
         self.why = self.why or why
+        self._count()
         with contextlib.suppress(OSError):
             if self.inside:
                 os.kill(self.inside, signal.SIGKILL)
-        if self.wrap is not None:
-            self.wrap.kill()
+            elif self.wrap is not None:
+                self.wrap.kill()
+
+    def _count(self) -> None:
+        """The seconds used so far, where nobody outside waits for the worker and is told when it ends."""
+        if self.inside and not self.entered:
+            self.used = max(self.used, sum(map(_seconds, self._processes())))
 
     def end(self) -> dict[str, Any]:
         """When the worker has ended: end the rest, and say what was used."""
-        self.kill("ended")
-        used = 0.0
+        if not self.why:
+            self.kill("ended")
+        used = self.used
         for pid in filter(None, (self.entered, self.wrap.pid if self.wrap else 0)):
             with contextlib.suppress(ChildProcessError):
                 usage = os.wait4(pid, 0)[2]
                 used += usage.ru_utime + usage.ru_stime
-                self.peak = max(self.peak, 0)
         if self.wrap is not None:
             self.wrap.returncode = 0  # it has been waited for
             assert self.wrap.stderr is not None
@@ -303,10 +308,19 @@ def _read_until(descriptor: int, mark: bytes, seconds: float = 20.0) -> bytes:
     return said
 
 
-def _tasks(pid: int) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
-    return []
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError, ValueError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return found
+
+
+def _seconds(pid: int) -> float:
+    with contextlib.suppress(OSError, ValueError):
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _memory(pid: int) -> int:

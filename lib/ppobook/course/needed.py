@@ -29,9 +29,10 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 def needed(cells: list[RunCell]) -> list[RunCell]:
     """The cells with what nobody needs left out of the pack's; line numbers stay."""
-    wanted = {word for cell in cells if cell.kind != "pack" for word in _WORD.findall(cell.source)}
-    if wanted & _REACHING:
+    theirs = [cell.source for cell in cells if cell.kind != "pack"]
+    if any(_REACHING.intersection(_WORD.findall(source)) for source in theirs):
         return cells
+    wanted = set().union(*map(_used, theirs))
     statements: list[tuple[int, ast.stmt]] = []
     whole: set[int] = set()
     imported: set[str] = set()
@@ -72,6 +73,14 @@ def needed(cells: list[RunCell]) -> list[RunCell]:
         cell if cell.kind != "pack" or index in whole else replace(cell, source=_only(cell.source, lines.get(index, set())))
         for index, cell in enumerate(cells)
     ]
+
+
+def _used(source: str) -> set[str]:
+    """The names in a student's cell; every word of it, where it's no Python."""
+    try:
+        return {name for statement in ast.parse(source).body for name in _names(statement)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(_WORD.findall(source))
 
 
 def _only(source: str, lines: set[int]) -> str:

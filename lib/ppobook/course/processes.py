@@ -44,8 +44,9 @@ def graded(
             pipe, process = _start(open_grader)
             workers[pipe] = process, None
         while workers:
-            for pipe in wait(list(workers)):
-                assert isinstance(pipe, Connection)
+            for ready in wait(list(workers)):
+                assert isinstance(ready, Connection)
+                pipe = ready
                 process, submission = workers.pop(pipe)
                 try:
                     result, error = pipe.recv()

@@ -82,11 +82,12 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
     taken = {own.index for own in chosen.values()}
     anchor = -1
     behind: dict[int, list[_Own]] = {}
+    handed_out = {cell["source"].strip() for cell in notebook["cells"]}  # a copy of such a cell says nothing
     stands_for = {own.index: index for index, own in chosen.items()}
     for own in cells:
         if own.index in taken:
             anchor = stands_for[own.index]
-        elif own.source.strip():
+        elif own.source.strip() and own.source.strip() not in handed_out:
             behind.setdefault(anchor, []).append(own)
     for own in behind.get(-1, []):
         _add_own(result, own)
