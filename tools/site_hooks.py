@@ -29,8 +29,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
-from notebook_builder import references
-from ppobook.course import masters
+from ppobook.course import masters, references
 
 log = logging.getLogger(__name__)
 

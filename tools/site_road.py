@@ -21,7 +21,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import minutes
-from notebook_builder import references
+from ppobook.course import references
 from ppobook.teaching import tags
 
 log = logging.getLogger(__name__)

@@ -234,6 +234,7 @@ def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) ->
 
     def product(v: Tensor) -> Tensor:
         validation.shape("v", validation.tensor("v", v), slope.shape, "one entry a parameter")
+        validation.dtype("v", v, slope.dtype, "that of the parameters")
         validation.finite("v", v)
         curved = torch.autograd.grad(slope @ v, parameters, retain_graph=True, materialize_grads=True)
         return _row(curved) + damping * v
@@ -293,6 +294,7 @@ def conjugate_gradient(
             break
         product = validation.tensor("matvec(v)", matvec(p)).detach()
         validation.shape("matvec(v)", product, b.shape, "the shape of b")
+        validation.dtype("matvec(v)", product, b.dtype, "that of b")
         validation.finite("matvec(v)", product)
         curvature = p @ product
         rounding = torch.finfo(b.dtype).eps ** 0.5 * p.norm() * product.norm()

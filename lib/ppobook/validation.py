@@ -181,6 +181,12 @@ def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:
         raise ValueError(f"{name} must have shape {tuple(expected)}, {why}, got {tuple(x.shape)}")
 
 
+def dtype(name: str, x: torch.Tensor, expected: torch.dtype, why: str) -> None:
+    """Refuse a tensor of another dtype than one that it is to be multiplied with."""
+    if x.dtype != expected:
+        raise TypeError(f"{name} must be of dtype {expected}, {why}, got {x.dtype}")
+
+
 def broadcasts(name: str, x: Any, expected: Sequence[int], why: str) -> None:
     """Check that x broadcasts to the expected shape without enlarging it."""
     try:

@@ -520,6 +520,9 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert run.history["mine"].tolist() == [1.0, 1.0]
     text = said(capsys, "train", "own_stages:Mine", "--resume", "run", "--updates", 3, "--quiet")
     assert "3 updates" in text
+    assert "needs MODULE:CLASS, as in own_stages:Mine" in refused(capsys, "train", "--resume", "run")
+    text = said(capsys, "train", f"--resume={runs / 'base'}", "--quiet")  # a stage of the library
+    assert text.startswith("nothing to do: ")
     again = ["--config", "run/config.json", "--out", "again", "--quiet"]
     said(capsys, "train", "own_stages:Mine", runs / "base", *again)
     assert language.load("again").config == run.config | {"updates": 3}
@@ -529,7 +532,7 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     for words, sentence in (
         ([], "needs MODULE:CLASS"),
         (["sft"], "use ppobook language sft"),
-        (["Mine"], "as in my_module:MyPPO, got 'Mine'"),
+        (["Mine"], "as in my_module:MyStage, got 'Mine'"),
         (["own_stages:number"], "must be a class, got 'own_stages:number', of type int"),
         (["own_stages:Other"], "must be a subclass of ppobook.language.stage.Stage"),
         (["own_stages:Mine", runs / "base", "again"], "unexpected argument 'again'"),

@@ -7,13 +7,14 @@ import re
 
 import pytest
 
-from ppobook.cli import language
+from ppobook.cli import course, language
 from ppobook.cli.main import COMMANDS, main
 from ppobook.settings import SETTINGS as ALGORITHMS
 
 VALUES = ["", "nan", "-1", "()"]
 # By option: the values that it accepts.
-LEGAL = {"hidden": ["()"], "out": ["nan", "-1", "()"], "folder": ["nan", "-1", "()"]}
+TEXT = ["nan", "-1", "()"]
+LEGAL = {"hidden": ["()"], "out": TEXT, "folder": TEXT, "title": TEXT, "reason": ["", *TEXT]}
 # The rest of a line that runs.
 POLICY = "--env CartPole-v1 --num-envs 2 --num-steps 16 --hidden 4 --total-steps 32 --quiet"
 STAGE = "base --updates 1 --quiet --batch-size 8"
@@ -35,12 +36,19 @@ LINES = {
     "language best_of_n": "base --n 1 --max-new-tokens 2",
     "language ladder": "reward_model",
     "language export": "base exported",
+    "course new": "another",
+    "course check": "--course term",
+    "course release": "week-14 --course term",
+    "course roster": "--course term",
+    "course collect": "week-14 term --course term",
+    "course extend": "ada week-14 --until 2099-01-01 --course term",
 }
 MADE = [
     f"train ppo {POLICY} --out run",
     "language sft --world nouns=2,places=2,verbs=1,adjectives=1 --layers 1 --width 8 --heads 2 --examples 8 "
     "--eval-examples 0 --batch-size 4 --updates 1 --quiet --out base",
     "language reward base --pairs 8 --eval-pairs 0 --batch-size 4 --updates 1 --quiet --out reward_model",
+    "course new term --begin 2099-01-05 --chapters 1",
 ]
 SCRIPT = """
 from ppobook.experiments import record
@@ -57,8 +65,9 @@ if __name__ == "__main__":
 
 def test_each_command_is_here():
     own = {f"language {name}" for name in language.COMMANDS if name != "train"}
+    own |= {f"course {name}" for name in course.COMMANDS}
     assert {line.partition(" ")[0] for line in LINES} == COMMANDS.keys()
-    assert {line for line in LINES if line.startswith("language")} == own
+    assert {line for line in LINES if line.startswith(("language", "course"))} == own
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,12 @@ def test_a_table_has_a_row_for_every_setting_seed_and_measurement(tmp_path):
     assert sorted(p.name for p in path.parent.iterdir()) == ["facts.json", "table.csv"]
 
 
+def test_settings_stand_in_the_table_in_full(tmp_path):
+    slopes = [0.1, 0.9999999, 0.99999999, 1.0]
+    path = experiments.record("toy", toy, [{"slope": x} for x in slopes], [1], folder=tmp_path, workers=0)
+    assert pd.read_csv(path)["slope"].unique().tolist() == slopes
+
+
 def test_nothing_recorded_names_this_machine(tmp_path):
     import getpass
     import socket

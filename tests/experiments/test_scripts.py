@@ -46,6 +46,20 @@ def test_a_script_of_ones_own(script, capsys, options):
     assert str(folder) not in sys.path
 
 
+@pytest.mark.parametrize("command", [[], ["-m", "ppobook", "record"]])
+def test_a_script_without_a_guard_is_refused_before_it_starts_workers(script, command):
+    """Each worker would import it, and ask for workers of its own."""
+    text = script.read_text().replace('if __name__ == "__main__":', "if True:")
+    script.write_text(text.replace("workers=0", "workers=2"))
+    words = [sys.executable, *command, str(script)]
+    ended = subprocess.run(words, capture_output=True, text=True, cwd=script.parent)
+    assert ended.returncode
+    said = 'record must be called below `if __name__ == "__main__":` where there are workers, which import'
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith(("ValueError: ", "ppobook: "))]
+    assert said in line
+    assert "got a call in line 11 of run.py. workers=0 runs it in this process" in line
+
+
 def test_a_folder_stands_for_its_script(script, tmp_path):
     assert scripts.run_script(tmp_path, folder=tmp_path / "out") == [tmp_path / "out" / "mine" / "table.csv"]
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from notebook_builder import references
-from notebook_builder.targets import ROOT, BuildError, targets
-from ppobook.course import masters
+from notebook_builder.targets import ROOT, targets
+from ppobook.course import masters, references
 from ppobook.teaching.tags import Cell
 
 SOURCE = ROOT / "chapters" / "02_trust_regions.md"
@@ -67,7 +66,7 @@ def test_a_figure_is_above_or_below() -> None:
     [("{cite}`nobody1900`", "no entry 'nobody1900'"), ("{ref}`sec-nowhere`", "labelled 'sec-nowhere'")],
 )
 def test_what_refers_to_nothing_is_refused(source: str, problem: str) -> None:
-    with pytest.raises(BuildError, match=problem):
+    with pytest.raises(references.UnknownReferenceError, match=problem):
         text(source)
 
 

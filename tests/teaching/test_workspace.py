@@ -10,9 +10,10 @@ import pytest
 from tiny_book import replace, write_book
 
 import notebooks
-from notebook_builder.draft import METADATA, draft
+from notebook_builder.draft import draft
 from notebook_builder.targets import targets
 from ppobook.course import masters
+from ppobook.course.masters import METADATA
 from ppobook.teaching import workspace
 
 EXERCISES = "exercises/01_tiny.ipynb"

@@ -8,25 +8,9 @@ from typing import Any
 import yaml
 
 import minutes
-from notebook_builder import references
-from notebook_builder.digests import digest
 from notebook_builder.targets import BuildError, Target
-from ppobook.course import masters
-from ppobook.teaching.tags import Cell, Notebook
-
-# What the kernel says of itself holds its Python's version, which would differ from machine to machine.
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {
-        "codemirror_mode": {"name": "ipython", "version": 3},
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "nbconvert_exporter": "python",
-        "pygments_lexer": "ipython3",
-    },
-}
-
+from ppobook.course import masters, references
+from ppobook.teaching.tags import Notebook
 
 DEEPER = "The Deeper boxes are for a second reading: about {} minutes more."
 
@@ -39,9 +23,7 @@ def draft(target: Target) -> Notebook:
             raise BuildError(f"{target.source.name}: its first cell has to be its title, '# TITLE'.")
         box = opening_box(target, minutes.count(cells))
         cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": box})
-    _fold_code(cells)
-    notebook: Notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": dict(METADATA), "cells": cells}
-    _give_ids(cells)
+    notebook = masters.notebook(cells)
     if target.kind != "chapter":
         try:
             masters.validate(notebook, outcomes=_outcomes(target))
@@ -50,26 +32,11 @@ def draft(target: Target) -> Notebook:
             raise BuildError("\n".join(f"{relative}: {line}" for line in str(error).splitlines())) from None
         if target.kind == "reader":
             notebook = masters.reader(notebook)
-    references.as_text(notebook["cells"], target.source, target.root)
+    try:
+        references.as_text(notebook["cells"], target.source, target.root)
+    except references.UnknownReferenceError as error:
+        raise BuildError(str(error)) from None
     return notebook
-
-
-def _fold_code(cells: list[Cell]) -> None:
-    # The tag speaks to the site; this is what JupyterLab listens to.
-    for cell in cells:
-        if "hide-input" in masters.tags(cell):
-            cell["metadata"]["jupyter"] = {"source_hidden": True}
-
-
-def _give_ids(cells: list[Cell]) -> None:
-    # jupytext draws ids at random. A part of an exercise is called by its name, so that a reader's answer can
-    # be found again after the text around it has changed; any other cell by a hash of what it says.
-    used: dict[str, int] = {}
-    for cell in cells:
-        part = masters.part(cell)
-        stem = f"{part.role}-{part.name}" if part else digest(cell["cell_type"], cell["source"])[:12]
-        used[stem] = used.get(stem, 0) + 1
-        cell["id"] = stem if used[stem] == 1 else f"{stem}-{used[stem]}"
 
 
 def _book(root: Path) -> dict[str, Any]:

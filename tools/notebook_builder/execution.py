@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from notebook_builder.digests import outputs_digest, record
-from notebook_builder.draft import METADATA
 from notebook_builder.refusals import WIDGETS
 from notebook_builder.targets import ROOT, BuildError
 from ppobook.course import masters
@@ -95,7 +94,7 @@ def execute(notebook: Notebook, root: Path = ROOT) -> Ran:
     asked = running.cells.pop()
     answer = json.loads("".join(o.get("text", "") for o in asked.outputs).partition(_SIGN)[2])
     result: Notebook = json.loads(json.dumps(running))
-    result["metadata"] = dict(METADATA)
+    result["metadata"] = dict(masters.METADATA)
     for cell in result["cells"]:
         for output in cell.get("outputs", []):
             for mime in WIDGETS:

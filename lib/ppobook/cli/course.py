@@ -7,14 +7,34 @@ from collections.abc import Sequence
 from ppobook.cli.main import run_command
 
 COMMANDS = {
+    "new": ("ppobook.cli.assigning:new", "make the folder of a course"),
+    "check": ("ppobook.cli.assigning:check", "say before the term what will fail"),
+    "release": ("ppobook.cli.assigning:release", "make the zip that students get"),
+    "roster": ("ppobook.cli.assigning:students", "show the students, or import a list"),
+    "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
+    "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
+    "grade": ("ppobook.cli.course_grading:grade", "grade what counts, in a sandbox"),
+    "mark": ("ppobook.cli.course_grading:mark", "open the page for the questions that a person marks"),
+    "feedback": ("ppobook.cli.course_grading:feedback", "write a page for each student"),
+    "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),
+    "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
+    "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, in one HTML file"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
 
 EXAMPLES = """\
+  ppobook course new ~/course --begin 2027-02-01 --weeks 14 --chapters 1,2,3
+  ppobook course roster students.csv --course ~/course
+  ppobook course check --course ~/course
+  ppobook course release week-03 --course ~/course
+  ppobook course collect week-03 submissions.zip --course ~/course
+  ppobook course extend ada week-03 --until "2027-03-05 23:59" --reason ill --course ~/course
+  ppobook course grade week-03 --course ~/course
+  ppobook course mark week-03 --course ~/course
+  ppobook course grades week-03 --course ~/course
   ppobook course slides 3 --out clipped.html
-  ppobook course schedule --weeks 10
-  ppobook course schedule --weeks 5 --chapters 3,4,5 --begin 2027-02-01 --out plan.ics"""
+  ppobook course schedule --weeks 10"""
 
 
 def run(words: Sequence[str], prog: str) -> None:

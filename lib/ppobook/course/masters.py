@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ __all__ = [
     "blank",
     "exercises",
     "fill",
+    "notebook",
     "part",
     "parts",
     "problems",
@@ -58,6 +60,19 @@ __all__ = [
     "tags",
     "validate",
 ]
+
+# What the kernel says of itself holds its Python's version, which would differ from machine to machine.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
 
 KINDS = ("Prove", "Build", "Hunt", "Reflect")
 ROLES = ("solution", "test", "manual")
@@ -297,6 +312,28 @@ def _exercise_problems(master: Notebook, outcomes: Collection[str] | None) -> It
                 f"cell {p.index + 1} ({p.role}:{p.name}): it belongs to no exercise; begin one above it, "
                 "by a text cell with ':::{exercise} TITLE'."
             )
+
+
+# --- ids ----------------------------------------------------------------------------------------------------
+
+
+def notebook(cells: list[Cell]) -> Notebook:
+    """A notebook of these cells, which get their ids.
+
+    jupytext draws ids at random. A part of an exercise is called by its name, so that a reader's answer can
+    be found again after the text around it has changed; any other cell by a hash of what it says.
+    """
+    used: dict[str, int] = {}
+    for cell in cells:
+        found = part(cell)
+        said = "\0".join((cell["cell_type"], cell["source"])).encode()
+        stem = f"{found.role}-{found.name}" if found else hashlib.sha256(said).hexdigest()[:12]
+        used[stem] = used.get(stem, 0) + 1
+        cell["id"] = stem if used[stem] == 1 else f"{stem}-{used[stem]}"
+        if "hide-input" in tags(cell):
+            # The tag speaks to the site; this is what JupyterLab listens to.
+            cell["metadata"]["jupyter"] = {"source_hidden": True}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": dict(METADATA), "cells": cells}
 
 
 # --- from the master to the reader, and back ----------------------------------------------------------------

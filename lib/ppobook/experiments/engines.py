@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import logging
@@ -69,6 +70,27 @@ def here(fn: Function, tasks: list[Task], workers: int) -> Generator[tuple[Task,
             os.environ.pop("OMP_NUM_THREADS")
         else:
             os.environ["OMP_NUM_THREADS"] = threads
+
+
+def refuse_unguarded() -> None:
+    """Raise where the script that asks for workers would ask again in each of them, which import it."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__") != "__main__":
+        frame = frame.f_back
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    script, spec = frame.f_globals.get("__file__") or "", frame.f_globals.get("__spec__")
+    of_package = getattr(spec, "name", "").endswith("__main__")  # python -m PACKAGE
+    if of_package or frame.f_globals.get("__name__") != "__main__" or not Path(script).is_file():
+        return  # workers import no notebook, no interpreter and no package's __main__
+    for statement in ast.parse(Path(script).read_bytes()).body:
+        within = statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0)
+        if within and not (isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)):
+            raise ValueError(
+                'record must be called below `if __name__ == "__main__":` where there are workers, which '
+                f"import the script, got a call in line {frame.f_lineno} of {Path(script).name}. workers=0 "
+                "runs it in this process"
+            )
 
 
 def on_ray(fn: Function, tasks: list[Task], address: str) -> Generator[tuple[Task, Measured]]:

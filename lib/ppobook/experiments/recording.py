@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import validation
-from ppobook.experiments.engines import Function, Row, Task, here, on_ray, versions
+from ppobook.experiments.engines import Function, Row, Task, here, on_ray, refuse_unguarded, versions
 from ppobook.experiments.tables import results_folder
 from ppobook.run.files import atomic_write
 from ppobook.run.progress import Progress
@@ -66,7 +66,7 @@ def record(
     folder : path, optional
         Parent of the experiment's folder. Default: the checkout's `results/`.
     digits : int
-        Significant digits of floats in the table.
+        Significant digits of the floats that `fn` returns. Those of settings are written in full.
     note : str
         A sentence for the facts: what was fixed before the run, what is being compared.
     progress : bool, optional
@@ -107,6 +107,8 @@ def record(
     tasks = [(setting, seed) for setting in settings for seed in seeds]
     if len({_key(task) for task in tasks}) < len(tasks):
         raise ValueError("settings and seeds must be distinct, got the same pair twice")
+    if workers and ray is None:
+        refuse_unguarded()
     where = (results_folder() if folder is None else validation.path("folder", folder)) / name
     where.mkdir(parents=True, exist_ok=True)
     partial = where / "partial.jsonl"
@@ -157,7 +159,7 @@ def record(
     }
     atomic_write(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     path = where / "table.csv"
-    atomic_write(path, _as_csv(table, digits))
+    atomic_write(path, _as_csv(table, digits, in_full={key for setting in settings for key in setting}))
     partial.unlink()
     if given is not None:
         given.setdefault("written", []).append(path)
@@ -247,19 +249,20 @@ def _read_partial(path: Path, code: str) -> dict[str, dict[str, Any]]:
     return done
 
 
-def _as_csv(rows: list[Row], digits: int) -> str:
+def _as_csv(rows: list[Row], digits: int, in_full: set[str]) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow([_cell(row.get(column), digits) for column in columns])
+        writer.writerow([_cell(row.get(c), None if c in in_full else digits) for c in columns])
     return text.getvalue()
 
 
-def _cell(value: Any, digits: int) -> Any:
+def _cell(value: Any, digits: int | None) -> Any:
     if isinstance(value, float):
-        return "" if value != value else f"{value:.{digits}g}"
+        short = "" if value != value else f"{value:.{digits or 6}g}"
+        return repr(value) if digits is None and short and float(short) != value else short
     if isinstance(value, list | tuple | dict):
         return json.dumps(value)
     return value

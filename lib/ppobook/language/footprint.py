@@ -2,13 +2,16 @@
 
     P weights, A of them trained (with LoRA the adapters, else all)      w, a: bytes of a number
     fixed         w P + 4 A adapters + 4 A gradients + 8 A moments of Adam + 4 A reference
-    generating    g rows:   keys and values 2 a L k (X + Y) g            + 28 V g
-    scoring       m rows:   12 V Y m
+    generating    g rows:   keys and values 2 a L k (X + Y) g            + 28 V g, or the prompts at once
+    scoring       m rows:   12 V Y m, or a pass of which nothing is kept
     training      m rows:   activations of L layers, (X + Y) m tokens    + 20 V Y m
     peak          fixed + the largest of the three
 
     L layers, width h, inner width f, queries of width q, keys of width k, V words in the vocabulary;
-    X tokens of a prompt, Y of a completion; with bfloat16, 18 for the 20 and 10 for the 12
+    X tokens of a prompt, Y of a completion; with bfloat16, 18 for the 20, 10 for the 12 and 30 for the 28;
+    with gradient checkpointing, one layer or the logits, whichever is larger, beside the layers' inputs
+
+The page "To a real model" prints the whole of it.
 
 For models of the kind of Llama: RMS norms, rotary positions, a gated MLP, grouped keys and values. The
 coefficients are read off the code that runs here: which tensors it keeps for the backward pass, and how many

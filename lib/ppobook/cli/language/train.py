@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -96,20 +97,35 @@ def own(words: Sequence[str], prog: str) -> None:
     """Run `ppobook language train MODULE:CLASS`."""
     stage, words = first_word(arguments, words)
     if stage is None and not {"-h", "--help"} & {*words}:
-        raise ValueError(f"{prog} needs MODULE:CLASS, as in my_module:MyPPO")
+        if (known := _stage_of_run(words)) not in STAGES:
+            raise ValueError(f"{prog} needs MODULE:CLASS, as in {known or 'my_module:MyStage'}")
+        _stage(known, words, prog)
+        return
     if stage is None:
         read(arguments, words, f"{prog} MODULE:CLASS")
         return
     if ":" not in stage:
         raise ValueError(
-            f"the stage must be MODULE:CLASS, as in my_module:MyPPO, got {stage!r}{used_elsewhere(stage)}"
+            f"the stage must be MODULE:CLASS, as in my_module:MyStage, got {stage!r}{used_elsewhere(stage)}"
         )
-    kind = imported_class(stage, "the stage", "MyPPO")
+    kind = imported_class(stage, "the stage", "MyStage")
     from ppobook.language.stage import Stage
 
     if not issubclass(kind, Stage):
         raise ValueError(f"the stage must be a subclass of ppobook.language.stage.Stage, got {stage!r}")
     _train(stage, settings_class_of(kind), kind, words, f"{prog} {stage}", [])
+
+
+def _stage_of_run(words: Sequence[str]) -> str:
+    """The stage of the run that --resume names; nothing where there is none, or where it can't be read."""
+    for word, following in itertools.pairwise([*words, ""]):
+        option, _, value = word.partition("=")
+        if option == "--resume":
+            try:
+                return str(json.loads(Path(value or following, "config.json").read_text())["stage"])
+            except (OSError, ValueError, KeyError, TypeError):
+                break
+    return ""
 
 
 def _train(

@@ -41,6 +41,7 @@ import numpy as np
 from ppobook import _reads
 
 from .findings import (
+    DRAWN_FROM,
     Findings,
     Mistake,
     Property,
@@ -152,14 +153,18 @@ class Answer:
                 raise Mistake("an argument is overwritten", position=position)
         return result
 
+    def beside(self, companion: Callable[..., Any], *args: Any) -> Any:
+        """What `companion(answer, *args)` gives, in the process where the reader's function runs.
+
+        For what can be seen there only, such as which optimizers take steps. In a notebook that is this
+        process; when a submission is graded it is another one.
+        """
+        far = getattr(self._function, "beside", None)
+        return companion(self, *args) if far is None else far(self._name, companion, *args)
+
     def _raised(self, error: BaseException, call: str) -> Stop:
-        own = _file_of(self._function)
-        frames = traceback.extract_tb(error.__traceback__)
-        mine = [frame for frame in frames if frame.filename == own]
-        where = ""
-        if mine:
-            line = (mine[-1].line or linecache.getline(mine[-1].filename, mine[-1].lineno or 0)).strip()
-            where = f"It happened in line {mine[-1].lineno} of your cell:\n    {line}"
+        found = line_of(error, self._function)
+        where = f"It happened in line {found[0]} of your cell:\n    {found[1]}" if found else ""
         what = f"{type(error).__name__}: {error}".rstrip(": ")
         lines = what.splitlines()
         if len(lines) > 10:  # a tensor, row by row
@@ -169,7 +174,19 @@ class Answer:
         )
 
 
-def _file_of(function: Callable[..., Any]) -> str | None:
+def line_of(error: BaseException, function: Callable[..., Any]) -> tuple[int, str] | None:
+    """The line of the function's file (in a notebook, of the cell) in which an exception was raised."""
+    if hasattr(error, "in_cell"):  # noted where the function ran
+        return error.in_cell
+    own = file_of(function)
+    mine = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    if not mine:
+        return None
+    number = mine[-1].lineno or 0
+    return number, (mine[-1].line or linecache.getline(mine[-1].filename, number)).strip()
+
+
+def file_of(function: Callable[..., Any]) -> str | None:
     """The file (in a notebook, the cell) of a function, a partial, a bound method or a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -245,6 +262,7 @@ class Chapter:
 _registry: dict[str, _Entry] = {}
 
 
+@functools.cache
 def names() -> dict[str, str]:
     """Every check's name, with the module that holds it.
 
@@ -287,8 +305,11 @@ def check(name: str, answer: Callable[..., Any]) -> None:
     print(verdict.message)
 
 
-def run(name: str, answer: Callable[..., Any]) -> Verdict:
+def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
     """What `check` finds, as a `Verdict`: nothing is printed, and a wrong answer raises nothing.
+
+    The random problems are drawn from `seed`. With 0 they are those of the notebook; a grader takes another
+    number, so that nobody has seen them before.
 
     The global random generators (Python's, NumPy's, torch's) are seeded for the length of the check, so
     that it finds the same twice, and stand afterwards where they stood before.
@@ -299,11 +320,11 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
             f"check({name!r}, …) needs your function itself, and got {words(answer)}: "
             "write the function's name, without calling it."
         )
-    seconds = SECONDS if entry.seconds is None else entry.seconds
+    seconds = seconds_of(name)
     held: list[Property] = []
     mistake: Mistake | None = None
     try:
-        with _fixed_seeds(), _time_limit(seconds):
+        with _fixed_seeds(seed), _time_limit(seconds):
             for finding in entry.function(Answer(name, answer)):
                 if isinstance(finding, Mistake):
                     mistake = finding
@@ -337,6 +358,11 @@ def run(name: str, answer: Callable[..., Any]) -> Verdict:
                 lines.append(f"{'✗' if said in fails else '✓'} {said}{seen}")
         return _verdict("property", failed[0].words, *lines, f"Read: {entry.chapter.where(entry.section)}.")
     return _verdict("right", name, *(f"✓ {said}" for said in dict.fromkeys(f.words for f in held)))
+
+
+def seconds_of(name: str) -> float:
+    """How long a check may take."""
+    return _entry(name).seconds or SECONDS
 
 
 def _entry(name: str) -> _Entry:
@@ -402,16 +428,18 @@ def _same(old: Any, new: Any) -> bool:
 
 
 @contextmanager
-def _fixed_seeds() -> Iterator[None]:
+def _fixed_seeds(seed: int) -> Iterator[None]:
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
     if torch:
-        torch.manual_seed(0)
+        torch.manual_seed(seed % 2**63)
+    drawn_from = DRAWN_FROM.set(seed)
     try:
         yield
     finally:
+        DRAWN_FROM.reset(drawn_from)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
         if torch:

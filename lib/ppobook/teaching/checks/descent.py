@@ -26,6 +26,8 @@ class Moving:
 class GradientDescent:
     """Gradient descent, with what a reader asks of an optimizer. Torch's own takes seconds to be loaded."""
 
+    __travels__ = True  # made anew where the reader's function runs; what became of it comes back
+
     def __init__(self, parameter: Tensor, rate: float) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": [parameter], "lr": rate}]
         self.defaults: dict[str, Any] = {"lr": rate}

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+# Where the random problems of a check come from. A notebook's are 0, so that it finds the same twice; a grader
+# takes another number, that nobody knows.
+DRAWN_FROM: ContextVar[int] = ContextVar("DRAWN_FROM", default=0)
 
 
 class Mistake(Exception):  # noqa: N818

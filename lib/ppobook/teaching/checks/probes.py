@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .findings import Mistake, Property, Stop, as_array, numbers, words
+from .findings import DRAWN_FROM, Mistake, Property, Stop, as_array, numbers, words
 
 
 class Problem(SimpleNamespace):
@@ -39,10 +39,13 @@ def _plain(value: Any) -> str:
 
 
 def random_problems(
-    draw: Callable[[np.random.Generator], dict[str, Any]], count: int = 20, seed: int = 0
+    draw: Callable[[np.random.Generator], dict[str, Any]], count: int = 20, seed: int | None = None
 ) -> list[Problem]:
-    """`count` problems from one generator; let some be small, because the smallest that fails is shown."""
-    rng = np.random.default_rng(seed)
+    """`count` problems from one generator; let some be small, because the smallest that fails is shown.
+
+    Without a `seed` they come from that of the check: see `run`.
+    """
+    rng = np.random.default_rng(DRAWN_FROM.get() if seed is None else seed)
     return [Problem(**draw(rng)) for _ in range(count)]
 
 

@@ -92,6 +92,17 @@ class Tape(gym.Env):
     def _look(self) -> np.ndarray:
         return self.rng.normal(size=self.observation_space.shape).astype(np.float32)
 
+    def written(self) -> tuple[Any, ...]:
+        """What it has written down, as plain values, from which `played` makes it again."""
+        return self.steps, self.resets, self.seeds
+
+    @classmethod
+    def played(cls, steps: Any, resets: Any, seeds: Any) -> Tape:
+        """A tape that holds what another one has written."""
+        tape = cls()
+        tape.steps, tape.resets, tape.seeds = steps, resets, seeds
+        return tape
+
     @property
     def returns(self) -> list[float]:
         """The undiscounted returns of the episodes that were played to their end, in their order."""

@@ -39,17 +39,25 @@ class Keen(nn.Module):
         return torch.cat([-first.sign(), first.sign()], -1) * 20
 
 
+def evaluate_on_tapes(
+    answer: Answer, policy: nn.Module, episodes: int, seed: int
+) -> tuple[Any, list[tuple[Any, ...]]]:
+    """What comes back and what the tapes say, in the process where the reader's function runs."""
+    with Tapes() as tapes:
+        came = answer(policy, Tapes.ID, episodes, seed)
+    return came, [tape.written() for tape in tapes if tape.resets]
+
+
 class Evaluated:
     """One evaluation on tapes: the returns that came back, and the tapes."""
 
     def __init__(self, answer: Answer, episodes: int, seed: int, noise: int, policy: nn.Module) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
-        with Tapes() as tapes:
-            came = answer(policy, Tapes.ID, episodes, seed)
+        came, tapes = answer.beside(evaluate_on_tapes, policy, episodes, seed)
         if isinstance(came, list | tuple | Tensor):
             raise Stop("returned", "no NumPy array", f"a NumPy array must come back, got {words(came)}.")
         self.returns = as_array(came, (episodes,), "the returns")
-        self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
+        self.tapes: list[Tape] = [Tape.played(*written) for written in tapes]
         self.true = np.array([total for tape in self.tapes for total in tape.returns])
         self.actions = [step[1] for tape in self.tapes for step in tape.steps]
         self.seeds = [seed for tape in self.tapes for seed in tape.seeds]

@@ -22,11 +22,10 @@ class Steps:
     """Every optimizer that took a step while it is watched, and how often; and what networks were shown."""
 
     def __init__(self) -> None:
-        self.optimizers: list[Any] = []
+        self.optimizers: list[tuple[str, float, list[Tensor]]] = []  # each one's kind, eps and parameters
         self.rates: list[float] = []
-        self.first: dict[
-            int, tuple[Tensor, Tensor]
-        ] = {}  # each parameter and its gradient, at the first step
+        # Each parameter, its value and its gradient, at the first step.
+        self.first: list[tuple[Tensor, Tensor, Tensor]] = []
         self.chance: list[bytes] = []  # torch's generator at each step
         self.count = 0
         self.stale = False
@@ -44,15 +43,17 @@ class Steps:
                     if given[0].shape[-1:] == first.shape:
                         self.stale |= bool((given[0].detach() == first).all(-1).any())
 
+        seen: list[Any] = []
+
         def note(optimizer: Any, *_: Any) -> None:
             self.count += 1
             self.chance.append(torch.get_rng_state().numpy().tobytes())
             for group in optimizer.param_groups if self.count == 1 else ():
                 for p in group["params"]:
                     slope = torch.zeros_like(p) if p.grad is None else p.grad.clone()
-                    self.first[id(p)] = p.detach().clone(), slope
-            if all(optimizer is not one for one in self.optimizers):
-                self.optimizers.append(optimizer)
+                    self.first.append((p, p.detach().clone(), slope))
+            if all(optimizer is not one for one in seen):
+                seen.append(optimizer)
                 self.rates.append(float(optimizer.param_groups[0]["lr"]))
 
         hooks = register_optimizer_step_pre_hook(note), register_module_forward_pre_hook(look)
@@ -61,10 +62,28 @@ class Steps:
         finally:
             for hook in hooks:
                 hook.remove()
+            for optimizer in seen:
+                groups = optimizer.param_groups
+                parameters = [parameter for group in groups for parameter in group["params"]]
+                eps = float(groups[0].get("eps", 0))
+                self.optimizers.append((type(optimizer).__name__, eps, parameters))
 
     def parameters(self) -> set[int]:
-        groups = (group for optimizer in self.optimizers for group in optimizer.param_groups)
-        return {id(parameter) for group in groups for parameter in group["params"]}
+        return {id(parameter) for _, _, parameters in self.optimizers for parameter in parameters}
+
+    def at_first(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
+        """The value and the gradient that a parameter had at the first step."""
+        return next((value, slope) for p, value, slope in self.first if p is parameter)
+
+
+def train_on_tapes(
+    answer: Answer, seed: int, total: int, settings: dict[str, Any]
+) -> tuple[Any, dict[str, Any], list[tuple[Any, ...]]]:
+    """What comes back, and what was seen of it, in the process where the reader's function runs."""
+    steps = Steps()
+    with Tapes() as tapes, steps.watch(tapes):
+        came = answer(Tapes.ID, seed, total, **settings)
+    return came, vars(steps), [tape.written() for tape in tapes if tape.resets]
 
 
 def networks_of(given: Any, least: int) -> tuple[nn.Module, nn.Module]:
@@ -88,13 +107,13 @@ class Trained:
     def __init__(self, answer: Answer, seed: int, noise: int, total: int = TOTAL, **more: float) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
         np.random.seed(noise)  # noqa: NPY002
+        settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
+        came, steps, tapes = answer.beside(train_on_tapes, seed, total, settings | {"lr": RATE} | more)
         self.steps = Steps()
-        with Tapes() as tapes, self.steps.watch(tapes):
-            settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
-            came = answer(Tapes.ID, seed, total, **settings | {"lr": RATE} | more)
+        vars(self.steps).update(steps)
         self.policy, self.critic = networks_of(came, 3)
         self.history = came[2]
-        self.tapes: list[Tape] = [tape for tape in tapes if tape.resets]
+        self.tapes: list[Tape] = [Tape.played(*written) for written in tapes]
 
     @property
     def played(self) -> int:
@@ -118,9 +137,9 @@ class Trained:
         found, values = [], torch.zeros(0)
         for net in (self.critic, self.policy):
             weights = {
-                name: self.steps.first[id(p)][0].requires_grad_() for name, p in net.named_parameters()
+                name: self.steps.at_first(p)[0].requires_grad_() for name, p in net.named_parameters()
             }
-            slope = torch.cat([self.steps.first[id(p)][1].flatten() for p in net.parameters()])
+            slope = torch.cat([self.steps.at_first(p)[1].flatten() for p in net.parameters()])
             out = torch.func.functional_call(net, weights, (seen,))
             if net is self.critic:
                 values = out[:, 0].detach()
@@ -157,7 +176,7 @@ def capstone_loop(answer: Answer) -> Findings:
     due = UPDATES * EPOCHS * MINIBATCHES
     kind, eps = "", 0.0
     for optimizer in run.steps.optimizers[:1]:
-        kind, eps = type(optimizer).__name__, float(optimizer.param_groups[0].get("eps", 0))
+        kind, eps, _ = optimizer
     yield from recognise(
         float(run.played),
         {

@@ -37,6 +37,8 @@ class Policy(nn.Module):
 class GradientDescent:
     """Writes down, at each step, the samples looked at, the weights, and their gradients."""
 
+    __travels__ = True  # see `checks.descent`
+
     def __init__(self, parameters: list[Tensor], seen: list[np.ndarray], rate: float) -> None:
         self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
         self.defaults: dict[str, Any] = {"lr": rate}
@@ -323,14 +325,15 @@ def capstone_update(answer: Answer) -> Findings:
     passes = list(zip(common.optimizer.samples, before, [*before[1:], final], strict=True))
     each = np.array([[common.kls(table)[rows].mean() for table in tables] for rows, *tables in passes])
     right = common.kls(final).mean()
-    yield from recognise(
-        kl,
-        {
-            "approx_kl is that of the last minibatch": either(*each[-1]),
-            "approx_kl is a mean over minibatches": either(*each.mean(0), *each[4:].mean(0)),
-        },
-        right=right,
-    )
+    if not close(kl, right, 1e-6):  # chance can bring the others as near as they're looked at
+        yield from recognise(
+            kl,
+            {
+                "approx_kl is that of the last minibatch": either(*each[-1]),
+                "approx_kl is a mean over minibatches": either(*each.mean(0), *each[4:].mean(0)),
+            },
+            right=right,
+        )
     if not close(kl, right, 2e-3):
         kls = f"with a policy of the same logits everywhere it is {kl:.4g}, and at the end {right:.4g}"
     rng = np.random.default_rng(0)

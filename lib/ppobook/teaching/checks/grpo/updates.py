@@ -21,6 +21,8 @@ class _Batch:
     The log-probabilities are nan in the padding.
     """
 
+    __travels__ = True  # with the optimizer, which moves its logits: see `checks.descent`
+
     def __init__(
         self, logits: np.ndarray, tokens: np.ndarray, mask: np.ndarray, gap: np.ndarray, rate: float
     ) -> None:

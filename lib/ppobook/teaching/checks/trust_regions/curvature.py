@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,13 @@ class _Watch(TorchDispatchMode):
         return out
 
 
-def _watched(answer: Answer, *arguments: Tensor) -> _Watch:
+def _watched(answer: Answer, *arguments: Tensor) -> SimpleNamespace:
+    """What one call does: `count` operations, `largest` tensor, and whether it asks for `derivatives`."""
+    return SimpleNamespace(**answer.beside(watch_a_call, *arguments))
+
+
+def watch_a_call(answer: Answer, *arguments: Tensor) -> dict[str, Any]:
+    """`_watched`, in the process where the reader's function runs."""
     watch = _Watch()
 
     def seen(kept: Any) -> Any:
@@ -46,7 +53,7 @@ def _watched(answer: Answer, *arguments: Tensor) -> _Watch:
             answer(*arguments)
     except Stop as stop:  # torch.func says that it can't be watched
         watch.derivatives = any("saved tensor hooks" in text for text in stop.paragraphs)
-    return watch
+    return {"count": watch.count, "largest": watch.largest, "derivatives": watch.derivatives}
 
 
 @CHAPTER.check("fisher-softmax", section="sec-natural-gradient")

@@ -19,6 +19,11 @@ class _Made:
     """A world whose tables are made up. It writes down what it was asked, and about which policy."""
 
     allowed = ""
+    # What can be asked of it where the reader's function runs in another process.
+    __lends__ = (
+        *("n_states", "n_actions", "gamma", "terminal"),
+        *("sample_episodes", "advantages", "state_occupancy", "objective"),
+    )
 
     def __init_subclass__(cls) -> None:
         cls.__name__ = "world"  # as a message calls it: “It was called with (a world, …)”
@@ -230,7 +235,7 @@ def surrogate_gradient(answer: Answer) -> Findings:
 
     def line(world: TabularMDP, old: np.ndarray, new: np.ndarray) -> float:
         """The line that touches J at the old policy: known from J alone, by finite differences."""
-        bit = 1e-5
+        bit = 1e-4  # a smaller one would leave rounding to whoever takes differences of this
         ends = [world.objective(old + sign * bit * (new - old)) for sign in (1, -1)]
         return world.objective(old) + (ends[0] - ends[1]) / (2 * bit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -171,6 +171,29 @@ class _Policy(nn.Module):
 _Policy.__name__ = "policy"  # as a message calls it: “It was called with (a policy, …)”
 
 
+# What a policy can make of a change of its parameters. They have names, so that another process finds them.
+
+
+def far_beyond(share: float, d: Tensor) -> Tensor:
+    """Up to this share of 0.2 it follows, and above it goes much too far."""
+    return torch.where(d.abs() > 0.2 * share, 1e3 * d, d)
+
+
+def steeper(d: Tensor) -> Tensor:
+    return d + 400 * d**3
+
+
+def back_and_forth(d: Tensor) -> Tensor:
+    """It stays near and turns round: the whole step loses."""
+    turn = 0.2 / (1.5 * np.pi)
+    return turn * torch.sin(d / turn)
+
+
+def over_the_edge(d: Tensor) -> Tensor:
+    """Any change at all is too much."""
+    return d + 1e3 * torch.sign(d).detach()
+
+
 class _Step:
     """What the reader's step did to a policy, on a batch of observations, or of states that are one-hot."""
 
@@ -300,11 +323,9 @@ def trust_step(answer: Answer) -> Findings:
 
     def sound_up_to(share: float) -> _Step:
         """Of the step, a share up to this is as it was forecast, and all above goes much too far."""
-        return try_on(lambda d: torch.where(d.abs() > 0.2 * share, 1e3 * d, d))
+        return try_on(partial(far_beyond, share))
 
-    steep, turn = try_on(lambda d: d + 400 * d**3), 0.2 / (1.5 * np.pi)
-    wavy = try_on(lambda d: turn * torch.sin(d / turn))  # it stays near and turns round: the whole step loses
-    cliff = try_on(lambda d: d + 1e3 * torch.sign(d).detach())  # any change at all is too much
+    steep, wavy, cliff = try_on(steeper), try_on(back_and_forth), try_on(over_the_edge)
     # In a single state the mean and the largest KL are one, so the first length that is tried shows.
     single = _Step(answer, table[:1], tuple(x[6:] for x in batch), 0.01, 1e-6)
     tried = float(single.judge(single.moved_to(single.first.ravel()))[1].max())

@@ -14,10 +14,14 @@ from .. import Answer, Findings, Mistake, Property, as_array, close, numbers, re
 from . import CHAPTER
 
 UPDATES, BATCH, RATE = 60, 64, 2.0
+# What can be asked of a world where the reader's function runs in another process.
+SHOWN = ("n_states", "n_actions", "gamma", "sample_episodes")
 
 
 class _Curtain:
     """A small MDP that shows what a learner may see, with arbitrary rewards in the padding."""
+
+    __lends__ = SHOWN
 
     def __init__(self, world: TabularMDP, padding: float) -> None:
         self.n_states, self.n_actions, self.gamma = world.n_states, world.n_actions, world.gamma
@@ -44,6 +48,8 @@ class _Curtain:
 
 class _Script:
     """A world that plays the same eight episodes to everybody, each through the states 0, 1 and 2."""
+
+    __lends__ = SHOWN
 
     n_states, n_actions = 4, 2
 
@@ -98,6 +104,8 @@ def _deal() -> list[Episodes]:
 
 class _Deck:
     """A world that plays the same two batches to everybody. Nobody gets to its fifth state."""
+
+    __lends__ = SHOWN
 
     n_states, n_actions, gamma = 5, 3, 1.0
 

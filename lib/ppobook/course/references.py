@@ -7,15 +7,12 @@ keeps the text with its roles beside it, in the cell's metadata, for the site.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pybtex.database import parse_file
-
-from notebook_builder.targets import BuildError
 from ppobook.teaching.tags import Cell
 
 # Where a cell keeps its text with roles.
@@ -26,9 +23,40 @@ _LABEL = re.compile(r"^\(([\w-]+)\)=$|^ *:?(?:label|name): *([\w-]+)$|\$\$ *\(([
 _EXERCISE = re.compile(r"^:{3,}\{exercise\} (.+)$")
 
 
-def as_text(cells: list[Cell], source: Path, root: Path) -> None:
-    """Put text in the place of citations and references, cell by cell."""
-    places = _places(root)
+class UnknownReferenceError(ValueError):
+    """A text refers to something that is not there."""
+
+
+def as_text(
+    cells: list[Cell],
+    source: Path,
+    root: Path,
+    *,
+    held: Collection[str] | None = None,
+    elsewhere: Callable[[Path, str], str] | None = None,
+) -> None:
+    """Put text in the place of citations and references, cell by cell.
+
+    Parameters
+    ----------
+    cells : list of cells
+    source : path
+        The text that they come from.
+    root : path
+        The book's folder.
+    held : collection of str, optional
+        The labels that the notebook holds; all of its source if left out.
+    elsewhere : callable, optional
+        What a reference to another notebook becomes, from the path of its text and the title. If left out, a
+        link between folders of the book.
+
+    Raises
+    ------
+    UnknownReferenceError
+        There is no such label, or no such entry in the bibliography.
+    """
+    places = {**_places(root), **_places_in(source)}
+    elsewhere = elsewhere or _link
     figures = {
         cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"): i for i, cell in enumerate(cells)
     }
@@ -42,21 +70,22 @@ def as_text(cells: list[Cell], source: Path, root: Path) -> None:
             begins = found.string[: found.start()].rstrip().endswith((".", "!", "?")) or not found.start()
             return f"{'The' if begins else 'the'} figure {'above' if figures[label] < here else 'below'}"
         if label not in places:
-            raise BuildError(f"{source.name}: no section, exercise or equation is labelled {label!r}.")
+            raise UnknownReferenceError(
+                f"{source.name}: no section, exercise or equation is labelled {label!r}."
+            )
         path, heading = places[label]
-        if path == source and kind == "eq":
+        inside = path == source if held is None else label in held
+        if inside and kind == "eq":
             return found[0]  # JupyterLab numbers the equations of a notebook itself
         if not title:
             title = f"the equation in “{heading}”" if kind == "eq" else f"“{heading}”"
-        if path == source:  # a link, since JupyterLab resolves a role only once its target was on the screen
+        if inside:  # a link, since JupyterLab resolves a role only once its target was on the screen
             return f"[{title}](#{label})"
-        return (
-            f"[{title}](../{'exercises' if path.parent.name == 'masters' else 'chapters'}/{path.stem}.ipynb)"
-        )
+        return elsewhere(path, title)
 
     for i, cell in enumerate(cells):
         if cell["cell_type"] == "markdown":
-            text = _ROLE.sub(lambda found, i=i: words(found, i), cell["source"])
+            text = _ROLE.sub(functools.partial(words, here=i), cell["source"])
             if text != cell["source"]:
                 cell["metadata"][PAGE] = cell["source"]
                 cell["source"] = text
@@ -70,18 +99,27 @@ def as_roles(notebook: dict[str, Any]) -> None:
             cell["source"] = text
 
 
-@cache
+def _link(path: Path, title: str) -> str:
+    return f"[{title}](../{'exercises' if path.parent.name == 'masters' else 'chapters'}/{path.stem}.ipynb)"
+
+
+@functools.cache
 def _places(root: Path) -> Mapping[str, tuple[Path, str]]:
     """Of each label, its file and the title of its section or exercise."""
-    found = {}
+    found: dict[str, tuple[Path, str]] = {}
     for path in [*root.glob("chapters/*.md"), *root.glob("exercises/masters/*.md")]:
-        for label, title in _labels(path.read_text(encoding="utf-8").splitlines()):
-            found[label] = path, title
+        found.update(_places_in(path))
     return found
 
 
-def _labels(lines: list[str]) -> Iterator[tuple[str, str]]:
-    title, waiting, fenced = "", [], False
+def _places_in(path: Path) -> Mapping[str, tuple[Path, str]]:
+    return {label: (path, title) for label, title in labels(path.read_text(encoding="utf-8").splitlines())}
+
+
+def labels(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Each label in the lines of a text, with the title of its section or exercise."""
+    waiting: list[str] = []
+    title, fenced = "", False
     for line in lines:
         if line.startswith("```"):
             fenced = not fenced
@@ -101,16 +139,18 @@ def _citation(kind: str, keys: str, root: Path) -> str:
     found = []
     for key in keys.split(","):
         if key.strip() not in _entries(root):
-            raise BuildError(f"references.bib has no entry {key.strip()!r}.")
+            raise UnknownReferenceError(f"references.bib has no entry {key.strip()!r}.")
         authors, year, url = _entries(root)[key.strip()]
         text = f"{authors} ({year})" if kind == "cite:t" else f"{authors}, {year}"
         found.append(f"[{text}]({url})" if url else text)
     return " and ".join(found) if kind == "cite:t" else f"({'; '.join(found)})"
 
 
-@cache
+@functools.cache
 def _entries(root: Path) -> Mapping[str, tuple[str, str, str]]:
     """Of each key in references.bib, the authors' names, the year, and the address if there is one."""
+    from pybtex.database import parse_file
+
     entries = {}
     for key, entry in parse_file(str(root / "references.bib")).entries.items():
         people = [[*p.rich_prelast_names, *p.rich_last_names] for p in entry.persons["author"]]

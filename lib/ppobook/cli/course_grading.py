@@ -1,0 +1,319 @@
+"""`ppobook course grade`, `mark`, `feedback`, `grades`, `report` and `appeal`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from ppobook import validation
+from ppobook.cli.options import command
+
+if TYPE_CHECKING:
+    from ppobook.course.work import State
+
+Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
+Name = Annotated[str, tyro.conf.arg(metavar="ASSIGNMENT")]
+Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ASSIGNMENT …")]
+StudentId = Annotated[str, tyro.conf.arg(metavar="STUDENT")]
+MaybeStudent = Annotated[str | None, tyro.conf.arg(metavar="STUDENT")]
+Part = Annotated[str, tyro.conf.arg(metavar="PART")]
+MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
+MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
+Number = Annotated[Any, tyro.conf.arg(metavar="N")]
+
+
+@command
+def grade(
+    name: Name,
+    /,
+    *,
+    part: MaybePart = None,
+    again: bool = False,
+    processes: Number = 2,
+    dry_run: bool = False,
+    course: Folder = ".",
+) -> None:
+    """Grade every submission that counts, once, each in a sandbox. It goes on where it was stopped.
+
+    Args:
+        name: the assignment
+        part: grade this part only, of all submissions
+        again: grade also what is graded already
+        processes: how many submissions are graded at a time
+        dry_run: say what would be graded and why, and grade nothing
+        course: the course's folder
+    """
+    from ppobook.course import run, sandbox, settings, trail, work
+    from ppobook.course.gradebook import Book
+
+    validation.count("processes", processes)
+    opened = settings.load(course)
+    job, counting = work.job(opened, name), work.submissions(opened, name)
+    if part is not None:
+        job.sheet.part(part)
+    todo, kept = run.due(job, counting, part=part, again=again)
+    if dry_run:
+        for why, count in Counter(why for _, why in todo).most_common():
+            print(f"{validation.counted(count, 'submission')} to grade: {why}")
+        print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
+        return
+    missing = sandbox.available() if todo else None
+    if missing is not None:
+        raise ValueError(
+            f"grading must have a sandbox, or a student's code could read and change this folder: {missing}"
+        )
+    with Book(opened.folder) as book:
+        work.enrol(opened, book)
+    if part is not None and todo:
+        trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+    opener = partial(work.open_grader, opened.folder, name)
+    found = run.grade(job, counting, opener, processes=processes, part=part, again=again)
+    for by, why in found.failed.items():
+        print(f"! {by}: {why}")
+    failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
+    print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
+    state = work.state(opened, name)
+    if waiting := _waiting(state):
+        print(f"{validation.counted(waiting, 'answer')} to mark: ppobook course mark {name}")
+    if found.failed:
+        raise SystemExit(1)
+
+
+@command
+def mark(
+    names: Names = (),
+    /,
+    *,
+    with_names: bool = False,
+    port: Number = 0,
+    no_browser: bool = False,
+    course: Folder = ".",
+) -> None:
+    """Open the page for questions that a person marks, until Ctrl-C.
+
+    Args:
+        names: the assignments; all that were released if left out
+        with_names: show whose an answer is
+        port: the page's port on this machine; 0 takes a free one
+        no_browser: only print its address
+        course: the course's folder
+    """
+    import webbrowser
+
+    from ppobook.course import roster, settings, work
+    from ppobook.course.marking import Marking
+    from ppobook.course.marking_server import MarkingServer, find_mathjax
+
+    validation.count("port", port, low=0)
+    opened = settings.load(course)
+    states = {name: work.state(opened, name) for name in work.released(opened, names)}
+    shown = {one.student_id: one.name for one in roster.load(opened.folder)} if with_names else {}
+    sheets = {name: (state.sheet, state.submissions) for name, state in states.items()}
+    marking = Marking(opened.folder, opened.secret, sheets, shown)
+    with MarkingServer(marking, port, find_mathjax()) as server:
+        print(f"{server.address}\nCtrl-C ends it; everything is saved as you go.", flush=True)
+        if not no_browser:
+            webbrowser.open(server.address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+@command
+def feedback(
+    names: Names = (), /, *, student: MaybeStudent = None, dry_run: bool = False, course: Folder = "."
+) -> None:
+    """Write a page for each student and assignment: feedback/STUDENT/ASSIGNMENT.html.
+
+    Args:
+        names: the assignments; all that were released if left out
+        student: for this student only
+        dry_run: say how many would be written, and write nothing
+        course: the course's folder
+    """
+    from ppobook.course import feedback, roster, settings, work
+    from ppobook.run.files import atomic_write
+    from ppobook.run.progress import Progress
+
+    opened = settings.load(course)
+    students = {one.student_id: one.name for one in roster.load(opened.folder)}
+    if student is not None:
+        roster.find(roster.load(opened.folder), student)
+    setting = work.setting(opened)
+    for name in work.released(opened, names):
+        state = work.state(opened, name)
+        graded = [(who, one) for who, one in state.graded() if student in (None, who)]
+        written = 0
+        with Progress(len(graded), 0, name, "page", None) as progress:
+            for count, (who, submission) in enumerate(graded, start=1):
+                page = feedback.page(
+                    setting, state.sheet, submission, state.records[who], state.scores[who], students[who]
+                )
+                path = opened.folder / "feedback" / who / f"{name}.html"
+                if not path.exists() or path.read_bytes() != page.encode():
+                    written += 1
+                    if not dry_run:
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        atomic_write(path, page, sync=False)
+                progress.show(count, {})
+        would = "would be " if dry_run else ""
+        same = f", {len(graded) - written} as they were" if written < len(graded) else ""
+        print(f"{name}: {validation.counted(written, 'page')} {would}written{same}")
+        _say_unfinished(state)
+
+
+@command
+def grades(
+    names: Names = (),
+    /,
+    *,
+    form: Form = "plain",
+    template: MaybeFile = None,
+    zeros: bool = False,
+    unfinished: bool = False,
+    dry_run: bool = False,
+    course: Folder = ".",
+) -> None:
+    """Write grades as a table, grades/FORM.csv.
+
+    Args:
+        names: the assignments; all that were released if left out
+        form: plain, canvas, moodle or gradescope
+        template: what Canvas or Moodle exported, with its own numbers of students and assignments
+        zeros: write 0, and not nothing, where nothing was handed in
+        unfinished: write points also where some answers are not marked yet
+        dry_run: print the table, and write nothing
+        course: the course's folder
+    """
+    from ppobook.course import grades, roster, settings, work
+    from ppobook.course.grades import Column
+    from ppobook.run.files import atomic_write
+
+    opened = settings.load(course)
+    given = None
+    if template is not None:
+        path = validation.path("template", template, "a CSV file")
+        if not path.is_file():
+            raise FileNotFoundError(f"template must be a CSV file, got {template!r}, which is not there")
+        given = grades.read(path)
+    chosen = work.released(opened, names)
+    states = [work.state(opened, name) for name in chosen]
+    columns = []
+    for state in states:
+        late = {student: one.late_days for one in state.submissions for student in one.students}
+        comments = {
+            student: "\n".join(f"{name}: {p.comment}" for name, p in score.parts.items() if p.comment)
+            for student, score in state.scores.items()
+        }
+        graded = {student: state.scores[student] for student, _ in state.graded()}
+        columns.append(Column(state.sheet.assignment, state.sheet.max, graded, late, comments))
+    students = [
+        {key: getattr(one, key) for key in ("student_id", "last_name", "first_name", "email", "group")}
+        for one in roster.load(opened.folder)
+    ]
+    table = grades.table(form, students, columns, given, zeros=zeros, unfinished=unfinished)
+    if dry_run:
+        print(grades.written(table), end="")
+        return
+    file = opened.folder / "grades" / f"{'-'.join([form, *(chosen if names else ())])}.csv"
+    file.parent.mkdir(exist_ok=True)
+    atomic_write(file, grades.written(table))
+    print(f"{file}: {validation.counted(len(columns), 'assignment')}")
+    for state in states:
+        _say_unfinished(state)
+
+
+@command
+def report(
+    names: Names = (),
+    /,
+    *,
+    with_names: bool = False,
+    html: MaybeFile = None,
+    csv: MaybeFile = None,
+    course: Folder = ".",
+) -> None:
+    """Say which mistakes the class made, in which exercise, with numbers.
+
+    Args:
+        names: the assignments; all that were released if left out
+        with_names: say who made each mistake
+        html: write it as a page as well
+        csv: write it as a table as well
+        course: the course's folder
+    """
+    from ppobook.course import grades, report, roster, settings, work
+    from ppobook.run.files import atomic_write
+
+    opened = settings.load(course)
+    count = len(roster.load(opened.folder))
+    found = []
+    for name in work.released(opened, names):
+        state = work.state(opened, name)
+        graded = dict(state.graded())
+        records = {student: state.records[student] for student in graded}
+        found.append(report.report(state.sheet, state.submissions, records, state.scores, count))
+    print("\n\n".join(report.text(one, names=with_names) for one in found))
+    if html is not None:
+        atomic_write(validation.path("html", html, "a file"), report.html(found, names=with_names))
+    if csv is not None:
+        rows = [row for one in found for row in report.table(one, names=with_names)[found.index(one) > 0 :]]
+        atomic_write(validation.path("csv", csv, "a file"), grades.written(rows))
+
+
+@command
+def appeal(
+    student: StudentId,
+    name: Name,
+    part: Part,
+    /,
+    *,
+    points: Number,
+    reason: str,
+    course: Folder = ".",
+) -> None:
+    """Set the points of a part after an appeal. It stands in the trail and survives every regrade.
+
+    Args:
+        student: the student's id; for a group, that of any of them
+        name: the assignment
+        part: the part
+        points: its points from now on
+        reason: why, which the student can read
+        course: the course's folder
+    """
+    from ppobook.course import settings, work
+
+    if isinstance(points, bool) or not isinstance(points, int | float):
+        raise ValueError(f"points must be a number, got {points!r}")
+    opened = settings.load(course)
+    changed = work.appeal(opened, student, name, part, float(points), reason)
+    if not changed:
+        print(f"{part} of {student} has {points:g} points already, for that reason")
+    for one in changed:
+        print(f"{one}: {part} has {points:g} points from now on")
+
+
+def _waiting(state: State) -> int:
+    """How many answers a person has still to mark."""
+    graded = {submission.by for _, submission in state.graded()}
+    return sum(len(state.scores[by].waiting) for by in graded if by in state.scores)
+
+
+def _say_unfinished(state: State) -> None:
+    """Say what keeps an assignment's grades from being final."""
+    from ppobook.course import run
+
+    name = state.sheet.assignment
+    todo, _ = run.due(state.job, state.submissions)
+    if todo:
+        print(
+            f"! {name}: {validation.counted(len(todo), 'submission')} to grade: ppobook course grade {name}"
+        )
+    if waiting := _waiting(state):
+        print(f"! {name}: {validation.counted(waiting, 'answer')} to mark: ppobook course mark {name}")

@@ -1,0 +1,187 @@
+"""`ppobook course check`: what will fail in the term, said before it begins."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ppobook.course import packs, roster
+from ppobook.course.sets import open_set
+from ppobook.course.settings import Assignment, Course
+from ppobook.validation import counted
+
+# Free space that a course should have: for a class's submissions and the sandboxes of some.
+SPACE = 2 * 2**30
+PYTHON = (3, 11), (3, 13)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. ``level`` is "fails", "note" or "ok"."""
+
+    level: str
+    said: str
+
+
+def check(course: Course, *, now: datetime | None = None, book: Path | None = None) -> Iterator[Finding]:
+    """Look at everything, and say what fails, what to know and what is well.
+
+    Parameters
+    ----------
+    course : Course
+    now : datetime, optional
+        The time that dates are compared with.
+    book : path, optional
+        The book's folder.
+    """
+    yield from _machine(course)
+    yield from _dates(course, now or datetime.now(UTC))
+    yield from _students(course)
+    for assignment in course.assignments:
+        yield from _assignment(course, assignment, book)
+    if not course.assignments:
+        yield Finding("fails", "assignments must be at least one, got none")
+    if not course.book:
+        yield Finding(
+            "note",
+            "`book` is not given: packs then say to install the library from the book's folder by hand",
+        )
+
+
+def _machine(course: Course) -> Iterator[Finding]:
+    version = sys.version_info[:2]
+    if not PYTHON[0] <= version <= PYTHON[1]:
+        yield Finding("fails", f"Python must be 3.11, 3.12 or 3.13, got {sys.version.split()[0]}")
+    missing = [one for one in ("nbgrader", "jupytext", "IPython") if importlib.util.find_spec(one) is None]
+    if missing:
+        yield Finding(
+            "fails",
+            f"{', '.join(missing)} must be installed, as pip install 'ppobook[course]' does",
+        )
+    else:
+        yield Finding("ok", f"Python {sys.version.split()[0]}, nbgrader and jupytext are there")
+    if why := sandbox_problem():
+        yield Finding("fails", f"grading needs bubblewrap: {why}")
+    else:
+        yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
+    free = shutil.disk_usage(course.folder).free
+    level = "ok" if free >= SPACE else "fails"
+    need = "" if free >= SPACE else f", and a course needs {SPACE >> 30} GB"
+    yield Finding(level, f"{free / 2**30:.1f} GB are free on the disk of the course{need}")
+
+
+def sandbox_problem() -> str | None:
+    """Why bubblewrap can't be used here; None where it can."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return "bwrap is not installed (Debian, Ubuntu: apt install bubblewrap)"
+    words = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap can't be run ({type(error).__name__})"
+    said = " ".join(done.stderr.split())[:200]
+    return f"bwrap is not allowed to make namespaces here ({said})" if done.returncode else None
+
+
+def _dates(course: Course, now: datetime) -> Iterator[Finding]:
+    today = now.astimezone(course.timezone)
+    if course.end < today.date():
+        yield Finding("fails", f"term.end must not be in the past, got {course.end}")
+    before: Assignment | None = None
+    for one in course.assignments:
+        if not course.begin <= one.due.date() <= course.end:
+            yield Finding(
+                "fails",
+                f"{one.name}: due must be in the term, {course.begin} to {course.end}, got {one.due.date()}",
+            )
+        elif one.due < now:
+            yield Finding("note", f"{one.name}: due is in the past, {one.due:%Y-%m-%d %H:%M}")
+        if before is not None and one.due < before.due:
+            yield Finding("note", f"{one.name} is due before {before.name}, which stands above it")
+        before = one
+    for extension in course.extensions:
+        due = course.assignment(extension.assignment).due
+        if extension.until <= due:
+            yield Finding(
+                "fails",
+                f"the extension of {extension.student} for {extension.assignment} must be after it is due, "
+                f"{due:%Y-%m-%d %H:%M}, got {extension.until:%Y-%m-%d %H:%M}",
+            )
+        elif extension.until > due + timedelta(days=60):
+            yield Finding("note", f"the extension of {extension.student} is of more than 60 days")
+
+
+def _students(course: Course) -> Iterator[Finding]:
+    try:
+        students = roster.load(course.folder)
+    except ValueError as error:
+        yield Finding("fails", str(error))
+        return
+    if not students:
+        yield Finding(
+            "fails", f"{roster.FILE} must hold the students, got none; `ppobook course roster FILE`"
+        )
+        return
+    yield Finding("ok", f"{counted(len(students), 'student')} in {roster.FILE}")
+    ids = {one.student_id for one in students}
+    seen: dict[str, str] = {}
+    for one in students:
+        for what, value in (("e-mail address", one.email.lower()), ("platform's number", one.lms_id)):
+            other = seen.setdefault(f"{what} {value}", one.student_id) if value else one.student_id
+            if other != one.student_id:
+                yield Finding("fails", f"{one.student_id} and {other} have the same {what}, {value}")
+    for name, groups in course.groups.items():
+        for group in groups:
+            for student in group:
+                if student not in ids:
+                    yield Finding("fails", f"groups.{name}: {student!r} must be in {roster.FILE}, and is not")
+    for extension in course.extensions:
+        if extension.student not in ids:
+            yield Finding("fails", f"extensions: {extension.student!r} must be in {roster.FILE}, and is not")
+
+
+def _assignment(course: Course, assignment: Assignment, book: Path | None) -> Iterator[Finding]:
+    try:
+        handout = packs.make(course, assignment, book)
+        packs.zipped(course, handout, book)
+        before = packs.released(course, assignment.name)
+    except ValueError as error:
+        yield Finding("fails", str(error).removeprefix("assignment "))
+        return
+    parts = counted(len(handout.parts), "part")
+    yield Finding("ok", f"{assignment.name}: {assignment.set}, {parts}, {handout.points:g} points")
+    if assignment.total is not None and abs(assignment.total - handout.points) > 1e-9:
+        yield Finding(
+            "fails",
+            f"{assignment.name}: the points must add up to total, {assignment.total:g}, and add up to "
+            f"{handout.points:g}",
+        )
+    found = open_set(assignment.set, course.folder, book)
+    public = [one.name for one in handout.parts if one.role == "test" and not _varies(found.path, one.name)]
+    if public and not found.own:
+        yield Finding(
+            "note",
+            f"{assignment.name}: without a private variant, with public solutions, so for practice: "
+            f"{', '.join(public)}",
+        )
+    if before is not None and before.digest != handout.digest:
+        yield Finding(
+            "note", f"{assignment.name}: it was released, and course.yml or the book has changed since"
+        )
+
+
+def _varies(master: Path, part: str) -> bool:
+    """Whether the file beside a master declares a variant of a part."""
+    path = master.with_suffix(".variants.toml")
+    if not path.exists():
+        return False
+    declared = tomllib.loads(path.read_text(encoding="utf-8")).get(part)
+    return isinstance(declared, dict) and "practice" not in declared

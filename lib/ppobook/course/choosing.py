@@ -1,0 +1,106 @@
+"""Which cells of a master a pack of some of its exercises needs: what the chosen ones use stays with them."""
+
+from __future__ import annotations
+
+import builtins
+import symtable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ppobook.course.sets import ExerciseSet
+from ppobook.teaching.tags import Cell, Exercise, part
+
+_ALWAYS = frozenset(dir(builtins)) | {"display", "get_ipython", "In", "Out", "__file__"}
+
+
+class Names(NamedTuple):
+    """The names that a cell defines at its top level, and those that it takes from elsewhere."""
+
+    defined: frozenset[str]
+    used: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cells to keep, by index, and what is missing: (exercise, name, the exercise that makes it)."""
+
+    cells: tuple[int, ...]
+    missing: tuple[tuple[str, str, str], ...]
+
+
+def names(cell: Cell) -> Names:
+    """What a cell defines and uses; nothing for text, and for code that is not plain Python."""
+    if cell["cell_type"] != "code":
+        return Names(frozenset(), frozenset())
+    try:
+        top = symtable.symtable(cell["source"], "cell", "exec")
+    except (SyntaxError, ValueError):  # a magic
+        return Names(frozenset(), frozenset())
+    defined = {
+        symbol.get_name()
+        for symbol in top.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    }
+    used, waiting = set(), [top]
+    while waiting:
+        table = waiting.pop()
+        waiting += table.get_children()
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (table is top or symbol.is_global()):
+                used.add(symbol.get_name())
+    return Names(frozenset(defined), frozenset(used - defined - _ALWAYS))
+
+
+def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> Choice:
+    """The introduction, the chosen exercises, and the given cells elsewhere that these need."""
+    cells = exercise_set.notebook["cells"]
+    owner = {i: one for one in exercise_set.exercises for i in range(one.start, one.stop)}
+    first = min(owner, default=len(cells))
+    labels = {one.label for one in chosen}
+    everything = len(labels) == len(exercise_set.exercises)
+    kept = {
+        i for i in range(len(cells)) if everything or i < first or (i in owner and owner[i].label in labels)
+    }
+    kept |= {
+        i for run in _sections(cells, owner, first) for i in run if _introduces(run, owner, labels, cells)
+    }
+    found = [names(cell) for cell in cells]
+    missing: dict[tuple[str, str, str], None] = {}
+    # Each with the exercise for whose sake it is looked at.
+    waiting = [(i, owner[i].label if i in owner else "") for i in sorted(kept)]
+    while waiting:
+        i, sake = waiting.pop()
+        for name in sorted(found[i].used):
+            made = next((j for j in range(i - 1, -1, -1) if name in found[j].defined), None)
+            if made is None or made in kept:
+                continue
+            other = owner.get(made)
+            if other is not None and part(cells[made]) is not None:
+                missing[sake, name, other.label] = None
+                continue
+            # Alone out of another exercise; with its text where it stands in a section between exercises.
+            run = [made] if other else next(r for r in _sections(cells, owner, first) if made in r)
+            waiting += [(j, sake) for j in run if j not in kept]
+            kept.update(run)
+    return Choice(tuple(sorted(kept)), tuple(missing))
+
+
+def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> list[list[int]]:
+    """The runs of cells between exercises that belong to none."""
+    runs: list[list[int]] = []
+    for i in range(first, len(cells)):
+        if i not in owner:
+            if runs and runs[-1][-1] == i - 1:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+    return runs
+
+
+def _introduces(
+    run: Sequence[int], owner: dict[int, Exercise], labels: set[str], cells: Sequence[Cell]
+) -> bool:
+    """Whether a section is text alone, and a chosen exercise follows."""
+    after = owner.get(run[-1] + 1)
+    return after is not None and after.label in labels and all(cells[i]["cell_type"] != "code" for i in run)

@@ -1,0 +1,252 @@
+"""One submission: rebuilt, run in a sandbox, and judged from outside of it.
+
+    with Server() as server:
+        result = grade_submission(pack, path.read_bytes(), server=server, seed=part_seeds(secret, "ada"))
+        result.points, result.parts["clipped-loss"].kind
+
+The student's cells are run in order. At each test cell of the pack the book's check judges what the cell hands
+over, in this process, with problems drawn from a number that nobody knows. A cell or a function that ends its
+process, or never ends, loses what it was asked for and nothing else: the notebook is run again without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ppobook.teaching import checks
+from ppobook.teaching.checks import Verdict
+
+from .channel import Ended
+from .needed import needed
+from .pack import Pack, TestedPart
+from .rebuild import Rebuilt, RunCell, Unreadable, rebuild
+from .remote import Grader
+from .sandbox import Limits, Sandbox, Server
+
+__all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds"]
+
+RESTARTS = 4  # how often a notebook is run again because its process ended
+_GRACE = 3.0  # seconds that a cell has to end after its clock has rung
+
+# What is said where a check couldn't come to a verdict, by the reason.
+_ENDED = {
+    "time": ("slow", "it was still running when the time was up"),
+    "memory": ("ended", "it needed more memory than it may have"),
+    "ended": ("ended", "it ended the process that it ran in"),
+    "forged": ("ended", "it wrote to the grader's channel by itself"),
+}
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """The verdict on one part. kind and mistake are those of the check, or "missing", "unreadable" or "ended"."""
+
+    points: float
+    max: float
+    kind: str
+    mistake: str
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CellError:
+    """What a cell of the submission raised."""
+
+    place: str
+    type: str
+    message: str
+
+
+@dataclass
+class Result:
+    """What there is to say of a submission."""
+
+    assignment: str
+    parts: dict[str, PartResult] = field(default_factory=dict)
+    manual: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    errors: list[CellError] = field(default_factory=list)
+    cpu: float = 0.0
+    peak_mb: float = 0.0
+
+    @property
+    def points(self) -> float:
+        """Of the parts that were tested."""
+        return sum(part.points for part in self.parts.values())
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        content = json.loads(text)
+        content["parts"] = {name: PartResult(**part) for name, part in content["parts"].items()}
+        content["errors"] = [CellError(**error) for error in content["errors"]]
+        return cls(**content)
+
+
+def part_seeds(secret: str, student: str) -> Callable[[str], int]:
+    """The number from which a part's random problems are drawn: another for each student and each part."""
+
+    def seed(part: str) -> int:
+        what = f"probes/{student}/{part}".encode()
+        return int.from_bytes(hmac.new(secret.encode(), what, hashlib.sha256).digest()[:8], "big") | 1
+
+    return seed
+
+
+def grade_submission(
+    pack: Pack,
+    submission: bytes,
+    *,
+    server: Server,
+    seed: Callable[[str], int] = lambda part: 0,
+    limits: Limits | None = None,
+    partial: Mapping[str, float] | None = None,
+) -> Result:
+    """Judge one submission.
+
+    Parameters
+    ----------
+    pack : what was handed out
+    submission : the bytes of the notebook that was handed in
+    server : makes the sandboxes
+    seed : function
+        Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
+    limits : Limits, optional
+    partial : mapping, optional
+        The share of the points that a verdict of some kind earns, such as ``{"so far": 0.5}``.
+    """
+    result = Result(pack.assignment)
+    try:
+        rebuilt = rebuild(pack.notebook, submission)
+    except Unreadable as error:
+        result.notes.append(str(error))
+        for part in pack.tested:
+            result.parts[part.name] = PartResult(0.0, part.points, "unreadable", "", str(error), 0.0)
+        result.manual = {part.name: {"text": "", "max": part.points} for part in pack.manual}
+        return result
+    result.notes += rebuilt.notes
+    result.manual = {part.name: {"text": rebuilt.texts.get(part.name, ""), "max": part.points} for part in pack.manual}
+    _Run(pack, rebuilt, server, seed, limits or Limits(), partial or {}, result).all()
+    result.parts = {part.name: result.parts[part.name] for part in pack.tested}
+    return result
+
+
+class _Run:
+    """A notebook that is run, with its parts being judged on the way."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        rebuilt: Rebuilt,
+        server: Server,
+        seed: Callable[[str], int],
+        limits: Limits,
+        partial: Mapping[str, float],
+        result: Result,
+    ) -> None:
+        self.tested = {part.name: part for part in pack.tested}
+        self.cells, self.server, self.seed = needed(rebuilt.cells), server, seed
+        self.limits, self.partial, self.result = limits, partial, result
+        self.left_out: set[int] = set()
+        self.failed: set[int] = set()
+        self.later: list[TestedPart] = []  # what was not there yet when its test came
+
+    def all(self) -> None:
+        for _ in range(RESTARTS + 1):
+            with self.server.start(self.limits) as sandbox:
+                done = self._once(Grader(sandbox))
+            self._account(sandbox)
+            if done:
+                break
+        for part in self.tested.values():
+            if part.name not in self.result.parts:
+                words = "The submission's process ended again and again, so this part was not reached."
+                self._put(part, Verdict("ended", "it was not reached", words), 0.0)
+
+    def _account(self, sandbox: Sandbox) -> None:
+        used = sandbox.close()
+        self.result.cpu += used.cpu
+        self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
+
+    def _once(self, grader: Grader) -> bool:
+        """Run the cells, and judge what isn't judged; whether the process lived to the end."""
+        for index, cell in enumerate(self.cells):
+            if index not in self.left_out and cell.source.strip() and not self._cell(grader, index, cell):
+                return False
+            part = self.tested.get(cell.tests)
+            if part is not None and part.name not in self.result.parts and not self._judge(grader, part, last=False):
+                return False
+        return all(
+            self._judge(grader, part, last=True)
+            for part in self.tested.values()
+            if part.name not in self.result.parts
+        )
+
+    def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
+        grader.deadline = time.monotonic() + self.limits.cell_seconds + _GRACE
+        try:
+            error = grader.cell(cell.source, self.limits.cell_seconds)
+        except Ended as ended:
+            self.left_out.add(index)
+            self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
+            return False
+        if error is not None and cell.kind != "pack":
+            self._error(index, cell, str(error.get("type"))[:100], str(error.get("message"))[:2000])
+        return True
+
+    def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
+        if index not in self.failed:
+            self.failed.add(index)
+            self.result.errors.append(CellError(cell.place, kind.removeprefix("_"), message))
+
+    def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
+        """Judge a part; whether the process lives."""
+        began = time.monotonic()
+        grader.deadline = began + max(self.limits.seconds, checks.seconds_of(part.judged_by)) + _GRACE
+        try:
+            try:
+                answer = grader.name(part.expression)
+            except Exception as error:
+                if last:
+                    self._put(part, _missing(part, error), time.monotonic() - began)
+                return True
+            self._put(part, self._verdict(part, answer), time.monotonic() - began)
+            if grader.ended is None:
+                return True
+            ended = grader.ended  # the check's own clock rang
+        except Ended as error:
+            ended = error
+            kind, name = _ENDED[ended.reason]
+            self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
+        return False
+
+    def _verdict(self, part: TestedPart, answer: Any) -> Verdict:
+        try:
+            adapted = answer if part.adapter is None else part.adapter(answer)
+            return checks.run(part.judged_by, adapted, self.seed(part.name))
+        except checks.UnknownCheck as error:
+            return Verdict("returned", "no function", f"✗ Not right: {error}")
+        except Exception as error:
+            words = f"the check cannot read what came back ({type(error).__name__})"
+            return Verdict("returned", words, f"✗ Not right: {words}.")
+
+    def _put(self, part: TestedPart, verdict: Verdict, seconds: float) -> None:
+        share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))
+        self.result.parts[part.name] = PartResult(
+            part.points * share, part.points, verdict.kind, verdict.name, verdict.message, round(seconds, 3)
+        )
+
+
+def _missing(part: TestedPart, error: Exception) -> Verdict:
+    what = f"{type(error).__name__}: {error}"
+    words = f"✗ There is no {part.expression} to check.\n  {what}\n  Was its cell deleted, or does it stop with an error?"
+    return Verdict("missing", f"{part.expression} is not there", words)

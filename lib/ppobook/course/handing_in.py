@@ -1,0 +1,98 @@
+"""What a student reads beside the exercises: the first cell of a pack, and the page on how to hand in."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ppobook.course.settings import Assignment, Course, Late
+from ppobook.teaching.tags import Cell, Exercise
+
+# Not by strftime, whose names depend on the machine's language.
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+           "November", "December")  # fmt: skip
+
+
+def date_in_words(moment: datetime) -> str:
+    """Monday, 1 March 2027, 23:59 (Europe/Berlin)."""
+    day = f"{_DAYS[moment.weekday()]}, {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+    return f"{day}, {moment:%H:%M} ({moment.tzinfo})"
+
+
+def late_in_words(late: Late) -> str:
+    """The late policy, in one or two sentences."""
+    grace = f"Up to {_span(late.grace)} after that nothing is lost. " if late.grace else ""
+    if not late.days:
+        return f"{grace}What comes later does not count."
+    days = f"{late.days} day{'s' if late.days > 1 else ''}"
+    lost = f"{late.per_day:g} per cent of the points are lost" if late.per_day else "nothing is lost"
+    return f"{grace}For each day begun, {lost}; after {days} nothing counts."
+
+
+def _span(span: timedelta) -> str:
+    minutes = int(span.total_seconds()) // 60
+    for size, name in ((1440, "day"), (60, "hour")):
+        if minutes % size == 0:
+            return f"{minutes // size} {name}{'s' if minutes // size > 1 else ''}"
+    return f"{minutes} minute{'s' if minutes > 1 else ''}"
+
+
+def in_points(points: float) -> str:
+    """1 point, 2.5 points."""
+    return f"{points:g} point{'' if points == 1 else 's'}"
+
+
+def front_cell(
+    course: Course, assignment: Assignment, origin: str, rows: list[tuple[Exercise, float]]
+) -> Cell:
+    """The first cell of a pack: what it is worth and until when, what is in it, and the text on AI use."""
+    total = in_points(sum(points for _, points in rows))
+    intro = f"{course.title}. The exercises come from {origin}." if origin else f"{course.title}."
+    table = ["| exercise | kind | minutes | points |", "|---|---|---|---|"]
+    table += [f"| {one.title} | {one.kind} | {one.minutes} | {points:g} |" for one, points in rows]
+    lines = [
+        f"# {assignment.name}",
+        "",
+        intro,
+        "",
+        f"**{total}** in total, due **{date_in_words(assignment.due)}**. {late_in_words(course.late)}",
+        "",
+        *table,
+        "",
+        "Fill in what says “not yet”, and write your answers where “Your answer” stands. You may add cells. "
+        "How to hand in is said in HOW_TO_HAND_IN.md, beside this notebook.",
+    ]
+    if course.ai_use:
+        lines += ["", f"**On using AI.** {course.ai_use}"]
+    return {"cell_type": "markdown", "id": "assignment", "metadata": {}, "source": "\n".join(lines)}
+
+
+def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: float) -> str:
+    """The page on how to hand in, Markdown."""
+    install = (
+        "`pip install -r requirements.txt`, or `conda env create -f environment.yml` and "
+        "`conda activate course`; then `jupyter lab`."
+        if course.book
+        else "Use the environment that the book's README describes (`make lab`), or install requirements.txt "
+        "and the book's library as it says; then `jupyter lab`."
+    )
+    text = f"""\
+# How to hand in {assignment.name}
+
+{course.title}: {in_points(points)}, due {date_in_words(assignment.due)}.
+
+1. Install the course's environment once. {install}
+2. Open `{file}` in JupyterLab and work in it. Save often.
+3. Before you hand in, choose *Kernel, Restart Kernel and Run All Cells*. A check that says “not yet” or “not
+   right” does not stop the others.
+4. Hand in that one file, `{file}`, under this name, where your course collects its work. A zip with this file
+   in it will do. Nothing else is read: no other notebook, no module of your own.
+
+You may hand in as often as you like. What counts is the last one in time; handing in once more when it is too
+late loses nothing. {late_in_words(course.late)}
+
+Your functions are graded by running your notebook from top to bottom in a fresh kernel, without a network and
+within {course.grading.cell_seconds} seconds a cell. The given cells are put back as they were handed out, so
+keep your changes in the cells that are yours. Cells that you add stay where they are.
+"""
+    return f"{text}\n## On using AI\n\n{course.ai_use}\n" if course.ai_use else text

@@ -1,0 +1,127 @@
+"""What of a pack's own code has to be run, so that what a student wrote can be tested.
+
+A notebook also shows things: it trains with the reader's function, prints a table, draws. Nobody looks at this
+when a submission is graded, and it is most of the cost. So of the pack's cells only those statements are run
+that make a name which the student's cells, the tests, or other such statements use. The student's own cells are
+run whole; where they could reach for names that can't be seen in them, everything is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .rebuild import RunCell
+
+__all__ = ["needed"]
+
+# With these, code can use names that don't stand in it.
+_REACHING = {
+    *("globals", "locals", "vars", "dir", "eval", "exec", "get_ipython", "__import__", "importlib", "inspect"),
+    *("gc", "sys", "__main__", "__builtins__", "builtins", "__dict__", "__globals__"),
+}
+# A call of a module that begins like this changes how others behave.
+_SETTING = ("set_", "seed", "manual_seed", "register", "use", "simplefilter", "filterwarnings", "update")
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def needed(cells: list[RunCell]) -> list[RunCell]:
+    """The cells with what nobody needs left out of the pack's; line numbers stay."""
+    theirs = [cell.source for cell in cells if cell.kind != "pack"]
+    if any(_REACHING.intersection(_WORD.findall(source)) for source in theirs):
+        return cells
+    wanted = set().union(*map(_used, theirs))
+    statements: list[tuple[int, ast.stmt]] = []
+    whole: set[int] = set()
+    imported: set[str] = set()
+    for index, cell in enumerate(cells):
+        if cell.kind != "pack":
+            continue
+        try:
+            body = ast.parse(cell.source).body
+        except SyntaxError:  # such as a magic
+            whole.add(index)
+            wanted |= set(_WORD.findall(cell.source))
+            continue
+        for statement in body:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                imported |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+            if _is_check(statement):
+                wanted |= _names(statement)
+            else:
+                statements.append((index, statement))
+    kept: set[int] = set()
+    while True:
+        more = {
+            number
+            for number, (_, statement) in enumerate(statements)
+            if number not in kept and wanted & set(_made(statement, imported))
+        }
+        if not more:
+            break
+        kept |= more
+        for number in more:
+            wanted |= _names(statements[number][1])
+    lines: dict[int, set[int]] = {}
+    for number in kept:
+        index, statement = statements[number]
+        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+        lines.setdefault(index, set()).update(range(first, (statement.end_lineno or first) + 1))
+    return [
+        cell if cell.kind != "pack" or index in whole else replace(cell, source=_only(cell.source, lines.get(index, set())))
+        for index, cell in enumerate(cells)
+    ]
+
+
+def _used(source: str) -> set[str]:
+    """The names in a student's cell; every word of it, where it's no Python."""
+    try:
+        return {name for statement in ast.parse(source).body for name in _names(statement)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(_WORD.findall(source))
+
+
+def _only(source: str, lines: set[int]) -> str:
+    found = (line if number in lines else "" for number, line in enumerate(source.split("\n"), start=1))
+    return "\n".join(found).rstrip()
+
+
+def _is_check(statement: ast.stmt) -> bool:
+    """Whether it is a call of `check`, which is made from outside."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and ast.unparse(call.func) == "check"
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+
+
+def _made(statement: ast.stmt, imported: set[str]) -> Iterator[str]:
+    """The names that a statement makes, or whose objects it may change."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+        return
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield from _base(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            for base in _base(node.func):
+                if base not in imported or node.func.attr.startswith(_SETTING):
+                    yield base
+
+
+def _base(node: ast.expr) -> Iterator[str]:
+    """The name that `a.b[c].d` begins with."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id

@@ -1,0 +1,184 @@
+"""What passes between grading, the gradebook and what is given back: sheets, submissions, results.
+
+A *sheet* says what an assignment asks for and what it is worth. A *submission* is what counts of one student
+or group. A *record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading that submission, with
+the digests of everything it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ppobook.run.files import atomic_write
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SheetPart:
+    """One part that earns points: ``role`` is "test" or "manual".
+
+    ``question`` and ``rubric`` are Markdown, for manual parts.
+    """
+
+    name: str
+    role: str
+    max: float
+    exercise: str = ""
+    title: str = ""
+    question: str = ""
+    rubric: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What an assignment asks for; ``pack`` is the digest of what was handed out."""
+
+    assignment: str
+    notebook: str
+    due: datetime
+    parts: tuple[SheetPart, ...]
+    pack: str = ""
+
+    @property
+    def max(self) -> float:
+        return sum(part.max for part in self.parts)
+
+    def part(self, name: str) -> SheetPart:
+        """The part of that name.
+
+        Raises
+        ------
+        ValueError
+            The assignment has no such part.
+        """
+        for part in self.parts:
+            if part.name == name:
+                return part
+        names = ", ".join(part.name for part in self.parts)
+        raise ValueError(f"the part must be one of {names}, got {name!r}")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The submission that counts for `students`: one, or all of a group.
+
+    Attributes
+    ----------
+    students : tuple of str
+    by : str
+        Who handed it in.
+    path : Path
+        The notebook's file.
+    received : datetime
+        With its time zone.
+    late_days : int
+        Days begun after the due date, extensions and grace considered.
+    share : float
+        The share of the points that still counts after these.
+    """
+
+    students: tuple[str, ...]
+    by: str
+    path: Path
+    received: datetime
+    late_days: int = 0
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What grading depends on besides the submissions.
+
+    Attributes
+    ----------
+    folder : Path
+        The course's folder.
+    sheet : Sheet
+    checks : mapping from part to str
+        A digest of each tested part's check.
+    grader : str
+        The grader's version, for the record.
+    """
+
+    folder: Path
+    sheet: Sheet
+    checks: Mapping[str, str] = field(default_factory=dict)
+    grader: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What grading found, as it is kept on the disk. ``failed`` says why there is no result."""
+
+    assignment: str
+    student: str
+    by: str
+    submission: str
+    received: str
+    pack: str
+    checks: Mapping[str, str]
+    grader: str
+    failed: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Mapping[str, Mapping[str, Any]]:
+        """The tested parts: points, max, kind, mistake, message, seconds."""
+        return self.result.get("parts", {})
+
+    @property
+    def manual(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parts that a person reads: text, max."""
+        return self.result.get("manual", {})
+
+    def text(self, part: str) -> str:
+        """A student's text for a manual part; empty if there is none."""
+        return str(self.manual.get(part, {}).get("text") or "")
+
+
+def graded_file(folder: Path, assignment: str, student: str) -> Path:
+    """Where a record is kept. A student's id is from the roster, so it is a file's name on every system."""
+    return folder / "graded" / assignment / f"{student}.json"
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Write a record in one step: whoever reads it sees the old one or the new one."""
+    path = graded_file(folder, record.assignment, record.student)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"format": FORMAT, **asdict(record)}, ensure_ascii=False, indent=1, allow_nan=False)
+    atomic_write(path, f"{text}\n")
+
+
+def read_record(folder: Path, assignment: str, student: str) -> Record | None:
+    """The record of a student; None where there is none, or none that can be read."""
+    path = graded_file(folder, assignment, student)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("format") != FORMAT:
+            return None
+        return Record(**found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def read_records(folder: Path, assignment: str, students: Iterable[str]) -> dict[str, Record]:
+    """The records of some students, by student."""
+    found = {student: read_record(folder, assignment, student) for student in students}
+    return {student: record for student, record in found.items() if record is not None}
+
+
+def digest(content: bytes) -> str:
+    """SHA-256, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """What identifies a student's text, whatever its white space."""
+    return digest(" ".join(text.split()).encode())[:16]

@@ -1,0 +1,52 @@
+"""The environment in which a pack opens: the book's library with JupyterLab, in the book's exact versions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from ppobook.course.settings import Course
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+CPU = "https://download.pytorch.org/whl/cpu"
+
+
+def _pins(book: Path) -> list[str]:
+    """What the library and JupyterLab need directly, each in the version of constraints.txt."""
+    project = tomllib.loads((book / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    versions = {}
+    for line in (book / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        name, exact, version = line.partition("==")
+        if exact and not name.startswith("#"):
+            versions[_plain(name)] = version.split()[0]
+    names = [found[0] for one in needed if (found := _NAME.match(one))]
+    return [f"{name}=={versions[_plain(name)]}" for name in sorted(names) if _plain(name) in versions]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def _library(course: Course) -> str:
+    if course.book:
+        return f"ppobook[lab] @ git+{course.book}"
+    return ""
+
+
+_BY_HAND = "The book's library comes from its folder: pip install --editable FOLDER-OF-THE-BOOK"
+
+
+def requirements(course: Course, book: Path) -> str:
+    """The text of requirements.txt."""
+    library = _library(course) or f"# {_BY_HAND}"
+    return "\n".join([f"--extra-index-url {CPU}", *_pins(book), library, ""])
+
+
+def environment(course: Course, book: Path) -> str:
+    """The text of environment.yml, for conda."""
+    library = f"      - {_library(course)}" if course.book else f"      # {_BY_HAND}"
+    pins = [f"      - {pin}" for pin in _pins(book)]
+    head = ["name: course", "channels:", "  - conda-forge", "dependencies:", "  - python=3.12", "  - pip"]
+    return "\n".join([*head, "  - pip:", f"      - --extra-index-url {CPU}", *pins, library, ""])

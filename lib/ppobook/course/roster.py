@@ -1,0 +1,261 @@
+"""The students of a course: roster.csv, and lists as learning platforms export them.
+
+A list may be Canvas's gradebook, Moodle's participants or grades, or any table with a column of ids. Its
+encoding and its separator are found out. Importing shows what changes and drops nobody: a student who is
+missing in a new list and has handed something in stays.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from ppobook import validation
+from ppobook.course.settings import student_id
+from ppobook.run.files import atomic_write
+
+FILE = "roster.csv"
+SUBMITTED = "submitted"
+# A list of this many bytes is none of students.
+LARGEST = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class Student:
+    """One student; ``lms_id`` is the number that a learning platform puts into the names of files."""
+
+    student_id: str
+    last_name: str = ""
+    first_name: str = ""
+    email: str = ""
+    group: str = ""
+    lms_id: str = ""
+
+    @property
+    def name(self) -> str:
+        """First and last name; the id where there are none."""
+        return f"{self.first_name} {self.last_name}".strip() or self.student_id
+
+
+COLUMNS = tuple(field.name for field in fields(Student))
+
+# What platforms call a column, in small letters, in the languages of this course's feedback. Of the names for
+# an id, the first that a list has is taken.
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "student_id": (
+        "student_id", "sis login id", "sis user id", "login id", "username", "user name", "benutzername",
+        "anmeldename", "nom d'utilisateur", "nombre de usuario", "id number", "id-nummer", "matrikelnummer",
+        "numéro d'identification", "número de id", "student id", "studentid", "student number", "login", "id",
+    ),
+    "last_name": ("last_name", "last name", "surname", "nachname", "nom de famille", "nom", "apellido(s)",
+                  "apellidos", "family name"),
+    "first_name": ("first_name", "first name", "vorname", "prénom", "nombre", "given name"),
+    "email": ("email", "email address", "e-mail", "e-mail-adresse", "adresse de courriel", "courriel", "mail",
+              "dirección de correo", "correo electrónico"),
+    "group": ("group", "groups", "section", "gruppe", "gruppen", "groupe", "groupes", "grupo", "grupos"),
+    "lms_id": ("lms_id", "id", "identifier", "user id", "userid"),
+}  # fmt: skip
+_FULL_NAME = ("student", "full name", "name", "vollständiger name", "nom complet", "nombre completo")
+_TEST_STUDENT = re.compile(r"(student|points possible)[, ]*(test)?", re.I)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an import does: the roster after it, and who is new, changed, dropped, or kept though missing."""
+
+    after: tuple[Student, ...]
+    added: tuple[Student, ...]
+    changed: tuple[tuple[Student, Student], ...]
+    dropped: tuple[Student, ...]
+    kept: tuple[Student, ...]
+
+    def lines(self) -> list[str]:
+        """A line for each change."""
+        said = [f"+ {one.student_id}  {one.name}" for one in self.added]
+        for old, new in self.changed:
+            differs = [
+                f"{name} {getattr(old, name)!r} → {getattr(new, name)!r}"
+                for name in COLUMNS
+                if getattr(old, name) != getattr(new, name)
+            ]
+            said.append(f"~ {new.student_id}  {', '.join(differs)}")
+        said += [f"- {one.student_id}  {one.name}" for one in self.dropped]
+        return said + [
+            f"! {one.student_id}  {one.name}: not in the list any more, kept, for there are submissions"
+            for one in self.kept
+        ]
+
+
+def load(folder: Path) -> tuple[Student, ...]:
+    """The students of a course, in the order of roster.csv; none where there is no such file yet.
+
+    Raises
+    ------
+    ValueError
+        The roster can't be read.
+    """
+    path = folder / FILE
+    return read(path) if path.exists() else ()
+
+
+def read(path: Path) -> tuple[Student, ...]:
+    """The students of a list, as this course's roster or a platform has them.
+
+    Raises
+    ------
+    ValueError
+        It is no list of students: the message names the line.
+    """
+    text = _decoded(path)
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text)))
+    rows = [[cell.strip() for cell in row] for row in rows]
+    start = next((i for i, row in enumerate(rows) if any(row)), None)
+    if start is None:
+        raise ValueError(f"{path.name} must be a list of students, got an empty file")
+    heading = [cell.lower().rstrip(":") for cell in rows[start]]
+    columns = _columns(heading)
+    if "student_id" not in columns and "email" not in columns:
+        raise ValueError(
+            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, got "
+            f"{', '.join(cell for cell in rows[start][:8])}"
+        )
+    students: dict[str, tuple[int, Student]] = {}
+    for number, row in enumerate(rows[start + 1 :], start + 2):
+        if not any(row):
+            continue
+        student = _student(row, heading, columns)
+        # Canvas has a row of points below the heading and a test student at the end.
+        if not student.student_id and _TEST_STUDENT.match(row[0]):
+            continue
+        where = f"{path.name}, line {number}"
+        if not student.student_id:
+            raise ValueError(f"{where}: {student.name or 'a student'} must have an id, got none")
+        if why := student_id(student.student_id):
+            raise ValueError(f"{where}: an id must have {why}, got {student.student_id!r}")
+        # On some systems the names of folders don't differ by capitals alone.
+        before = students.get(student.student_id.lower())
+        if before:
+            raise ValueError(
+                f"{where}: {student.student_id!r} must stand once, and is in line {before[0]} too"
+            )
+        students[student.student_id.lower()] = number, student
+    return tuple(student for _, student in students.values())
+
+
+def _decoded(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"{path.name} must be a list of students, got a file of more than 8 MB")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"the list of students must be a CSV file, got {str(path)!r}, which is not there"
+        ) from None
+    except IsADirectoryError:
+        raise ValueError(f"the list of students must be a CSV file, got the folder {str(path)!r}") from None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", errors="replace")
+    if content.startswith(b"PK"):
+        raise ValueError(f"{path.name} must be a CSV file, got a spreadsheet; save it as CSV")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _separator(text: str) -> str:
+    heading = next((line for line in text.splitlines() if line.strip()), "")
+    return max(",;\t", key=heading.count)
+
+
+def _columns(heading: Sequence[str]) -> dict[str, int]:
+    columns: dict[str, int] = {}
+    for column, known in _NAMES.items():
+        at = next((heading.index(name) for name in known if name in heading), None)
+        # An id that already is the student's is not the platform's as well.
+        if at is not None and at not in columns.values():
+            columns[column] = at
+    return columns
+
+
+def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, int]) -> Student:
+    values = {name: row[at] if at < len(row) else "" for name, at in columns.items()}
+    full = next((i for i, name in enumerate(heading) if name in _FULL_NAME), None)
+    if full is not None and not values.get("last_name") and full < len(row):
+        # "Lovelace, Ada", or "Ada Lovelace".
+        last, comma, first = row[full].partition(",")
+        if not comma:
+            first, _, last = row[full].rpartition(" ")
+        values |= {"last_name": last.strip(), "first_name": first.strip()}
+    if "student_id" not in columns:  # the name of the mailbox
+        values["student_id"] = values["email"].partition("@")[0]
+    if found := re.fullmatch(r"\D*(\d+)", values.get("lms_id", "")):  # Moodle's "Participant 123"
+        values["lms_id"] = found[1]
+    return Student(**values)
+
+
+# --- importing ----------------------------------------------------------------------------------------------
+
+
+def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Changes:
+    """What a new list changes in a course's roster. What the list does not say, such as a group, stays.
+
+    Parameters
+    ----------
+    folder : path
+        The course's folder.
+    new : sequence of Student
+    drop : bool
+        Drop who is missing and has submissions, too.
+    """
+    before = {one.student_id: one for one in load(folder)}
+    after, added, changed = [], [], []
+    for student in new:
+        old = before.get(student.student_id)
+        if old is None:
+            added.append(student)
+            after.append(student)
+            continue
+        merged = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
+        after.append(merged)
+        if merged != old:
+            changed.append((old, merged))
+    listed = {one.student_id for one in new}
+    missing = [one for one in before.values() if one.student_id not in listed]
+    busy = [one for one in missing if not drop and has_submissions(folder, one.student_id)]
+    dropped = [one for one in missing if one not in busy]
+    return Changes(tuple(after + busy), tuple(added), tuple(changed), tuple(dropped), tuple(busy))
+
+
+def has_submissions(folder: Path, student: str) -> bool:
+    """Whether a student handed anything in, for any assignment."""
+    return any(path.is_dir() for path in (folder / SUBMITTED).glob(f"*/{student}"))
+
+
+def write(folder: Path, students: Sequence[Student]) -> None:
+    """Write roster.csv in one step."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(one) for one in students)
+    atomic_write(folder / FILE, text.getvalue())
+
+
+def find(students: Sequence[Student], identifier: str) -> Student:
+    """The student of this id.
+
+    Raises
+    ------
+    ValueError
+        Nobody has it.
+    """
+    for one in students:
+        if one.student_id == identifier:
+            return one
+    known = [one.student_id for one in students]
+    hint = validation.did_you_mean(identifier, known)
+    raise ValueError(f"the student must be in {FILE}, got {identifier!r}{hint}")

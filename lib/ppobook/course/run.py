@@ -1,0 +1,244 @@
+"""`ppobook course grade`: every submission that counts, graded once, whatever happens on the way.
+
+The truth about grading is the records, `graded/ASSIGNMENT/STUDENT.json`, each written in one step. A record
+names what it depends on: the submission, the pack, the check of each part. One that still holds is not made
+again. The gradebook follows the records, and `settle` makes it follow after an interruption; so a process
+that is killed at any moment loses at most the submissions that it was grading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ppobook.course import trail
+from ppobook.course.gradebook import Book, Score
+from ppobook.course.processes import OpenGrader, graded
+from ppobook.course.records import (
+    Job,
+    Record,
+    Submission,
+    digest,
+    read_records,
+    text_digest,
+    write_record,
+)
+from ppobook.run.progress import Progress
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one run did: submissions by what became of them, and why those that failed did."""
+
+    graded: int
+    kept: int
+    failed: Mapping[str, str]
+
+
+def reasons(
+    job: Job,
+    submission: Submission,
+    records: Mapping[str, Record],
+    content: str,
+    part: str | None,
+    again: bool,
+) -> str:
+    """Why a submission has to be graded; empty if its records hold.
+
+    Parameters
+    ----------
+    job, submission
+    records : mapping from student to Record
+    content : str
+        The digest of the submission's bytes.
+    part : str or None
+        Only this part is asked for.
+    again : bool
+        Whether to grade what is graded.
+    """
+    mine = [records.get(student) for student in submission.students]
+    if any(record is None for record in mine):
+        return "new"
+    for record in mine:
+        assert record is not None
+        if record.failed:
+            return "failed before"
+        if record.submission != content or record.by != submission.by:
+            return "another submission"
+        if record.pack != job.sheet.pack:
+            return "another pack"
+        if any(record.checks.get(name) != job.checks[name] for name in job.checks if part in (None, name)):
+            return "another check"
+    return "again" if again else ""
+
+
+def grade(
+    job: Job,
+    submissions: Sequence[Submission],
+    open_grader: OpenGrader,
+    *,
+    processes: int = 2,
+    part: str | None = None,
+    again: bool = False,
+    shown: bool | None = None,
+) -> Summary:
+    """Grade what has to be graded, and bring the gradebook up to date.
+
+    Parameters
+    ----------
+    job : Job
+    submissions : sequence of Submission
+        Those that count, one for each student or group.
+    open_grader : callable
+        Called in each process: a context manager that yields the function which grades one submission. It is
+        sent to the processes, so it has to be a function of a module, or a partial of one.
+    processes : int
+    part : str, optional
+        Grade this part only; the others keep what they have.
+    again : bool
+        Grade what is graded already.
+    shown : bool, optional
+        Whether progress is shown, see `Progress`.
+
+    Raises
+    ------
+    ValueError
+        Another process grades this assignment, or the part is unknown.
+    """
+    if part is not None:
+        job.sheet.part(part)
+    name = job.sheet.assignment
+    (job.folder / "graded" / name).mkdir(parents=True, exist_ok=True)
+    busy = f"{name} must be graded by one process at a time, got one that is grading it now"
+    with trail.locked(job.folder / "graded" / name / ".lock", busy), Book(job.folder) as book:
+        book.declare(job.sheet)
+        todo, kept = due(job, submissions, part=part, again=again)
+        settle(job, book, submissions)
+        failed: dict[str, str] = {}
+        count = 0
+        with Progress(len(todo), 0, name, "submission", shown) as progress:
+            for submission, result, error in graded([one for one, _ in todo], open_grader, processes):
+                for record in _records(job, submission, result, error, part):
+                    write_record(job.folder, record)
+                    if not record.failed:
+                        _enter(job, book, submission, record, marks(job.folder, name))
+                if error:
+                    failed[submission.by] = error
+                count += 1
+                progress.show(count, {"failed": len(failed)} if failed else {})
+    return Summary(count - len(failed), kept, failed)
+
+
+def due(
+    job: Job, submissions: Sequence[Submission], *, part: str | None = None, again: bool = False
+) -> tuple[list[tuple[Submission, str]], int]:
+    """The submissions that have to be graded, each with the reason, and the number of those that needn't."""
+    students = [student for submission in submissions for student in submission.students]
+    records = read_records(job.folder, job.sheet.assignment, students)
+    todo = []
+    for submission in submissions:
+        why = reasons(job, submission, records, digest(submission.path.read_bytes()), part, again)
+        if why:
+            todo.append((submission, why))
+    return todo, len(submissions) - len(todo)
+
+
+def settle(job: Job, book: Book, submissions: Sequence[Submission]) -> None:
+    """Bring the gradebook to what the records say: points, late days, and marks of another text.
+
+    A student whose submission that counts is not graded yet stands in the book with what was graded last.
+    """
+    name = job.sheet.assignment
+    in_book, marked = book.scores(name), marks(job.folder, name)
+    for submission in submissions:
+        for student, record in read_records(job.folder, name, submission.students).items():
+            if not record.failed:
+                _enter(job, book, submission, record, marked, in_book.get(student))
+
+
+def _enter(
+    job: Job,
+    book: Book,
+    submission: Submission,
+    record: Record,
+    marked: Mapping[tuple[str, str], str],
+    score: Score | None = None,
+) -> None:
+    """Enter one record in the book, unless the score there says the same."""
+    tested = {part.name for part in job.sheet.parts} & set(record.parts)
+    auto: dict[str, float | None] = {name: float(record.parts[name]["points"]) for name in tested}
+    stale = set()
+    for part in (part.name for part in job.sheet.parts if part.role == "manual"):
+        # Where nothing was written, nobody has to read it.
+        auto[part] = None if record.text(part).strip() else 0.0
+        if marked.get((record.student, part), "") not in ("", text_digest(record.text(part))):
+            stale.add(part)
+    if score is not None:
+        same = (
+            score.received == submission.received
+            and all(name in score.parts and score.parts[name].auto == auto[name] for name in auto)
+            and all(score.parts[name].manual is None for name in stale)
+            and abs(score.penalty - score.points * (1 - submission.share)) < 1e-5
+        )
+        if same:
+            return
+    book.record(
+        record.assignment,
+        record.student,
+        received=submission.received,
+        auto=auto,
+        stale=stale,
+        share=submission.share,
+    )
+
+
+def marks(folder: Path, assignment: str) -> dict[tuple[str, str], str]:
+    """For each student and part that a person marked last: the digest of the text that was marked.
+
+    An appeal is about a student and not about a text, so a part with one is left out.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for entry in trail.read(folder):
+        if entry.get("assignment") != assignment:
+            continue
+        key = (str(entry.get("student")), str(entry.get("part")))
+        if entry["what"] == "mark":
+            found[key] = str(entry.get("text"))
+        elif entry["what"] == "appeal":
+            found.pop(key, None)
+    return found
+
+
+def _records(
+    job: Job, submission: Submission, result: Mapping[str, Any], error: str, part: str | None
+) -> Iterator[Record]:
+    content = digest(submission.path.read_bytes())
+    old = read_records(job.folder, job.sheet.assignment, submission.students)
+    for student in submission.students:
+        before = old.get(student)
+        holds = before is not None and not before.failed and before.submission == content
+        if error and holds:  # what was found earlier is better than nothing
+            continue
+        new = Record(
+            assignment=job.sheet.assignment,
+            student=student,
+            by=submission.by,
+            submission=content,
+            received=submission.received.isoformat(),
+            pack=job.sheet.pack,
+            checks=dict(job.checks),
+            grader=job.grader,
+            failed=error,
+            result=result,
+        )
+        if part is None or before is None or not holds or before.pack != new.pack:
+            yield new
+        else:
+            results = dict(before.result)
+            for kind in ("parts", "manual"):
+                fresh = {name: value for name, value in result.get(kind, {}).items() if name == part}
+                results[kind] = {**results.get(kind, {}), **fresh}
+            checks = {**before.checks, **{name: job.checks[name] for name in job.checks if name == part}}
+            yield replace(before, result=results, checks=checks, grader=job.grader)

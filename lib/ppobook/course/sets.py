@@ -1,0 +1,121 @@
+"""Exercise sets: the book's, in reading order, and those in the `exercises` folder of a course.
+
+A set is a master, `exercises/masters/NN_name.md` in the book, `exercises/NN_name.md` in a course. Its
+exercises are called by their labels. Nothing here knows a chapter by its name: a new master is there once its
+file is.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from ppobook import validation
+from ppobook.course import masters
+from ppobook.run.spellings import did_you_mean
+from ppobook.teaching.tags import Exercise, Notebook
+from ppobook.teaching.workspace import find_source
+
+
+@dataclass(frozen=True)
+class ExerciseSet:
+    """A set: its name, its text, whether it is the course's own, the book, and its master with ids."""
+
+    name: str
+    path: Path
+    own: bool
+    book: Path
+    notebook: Notebook
+
+    @property
+    def title(self) -> str:
+        """What its first heading says, without "Exercises: "."""
+        found = re.search(r"^# (?:Exercises: )?(.+)$", self.notebook["cells"][0]["source"], re.M)
+        return found[1].strip() if found else self.name
+
+    @functools.cached_property
+    def exercises(self) -> tuple[Exercise, ...]:
+        """Its exercises, in order."""
+        return tuple(masters.exercises(self.notebook))
+
+    def chosen(self, labels: tuple[str, ...]) -> tuple[Exercise, ...]:
+        """The exercises with these labels, in the set's order; all of them where there are no labels.
+
+        Raises
+        ------
+        ValueError
+            The set has no such exercise.
+        """
+        known = [one.label for one in self.exercises]
+        for label in labels:
+            if label not in known:
+                raise ValueError(
+                    f"exercises must be of the set {self.name}, which has {', '.join(known)}, "
+                    f"got {label!r}{did_you_mean(label, known)}"
+                )
+        return tuple(one for one in self.exercises if not labels or one.label in labels)
+
+
+def names(course: Path | None = None, book: Path | None = None) -> dict[str, Path]:
+    """The sets that there are and their texts: the book's in reading order, then the course's own.
+
+    Raises
+    ------
+    ValueError
+        A set of the course has the name of one of the book.
+    """
+    book = book or find_source()
+    texts = {path.stem: path for path in sorted((book / "exercises" / "masters").glob("*.md"))}
+    order = [file.rpartition("/")[2] for files in by_chapter(book).values() for file in files]
+    found = {name: texts[name] for name in order if name in texts}
+    found.update(texts)
+    for path in sorted((course / "exercises").glob("*.md")) if course else ():
+        if path.stem in found:
+            raise ValueError(
+                f"exercises/{path.name} must have a name of its own, got that of a set of the book"
+            )
+        found[path.stem] = path
+    return found
+
+
+def by_chapter(book: Path | None = None) -> dict[str, tuple[str, ...]]:
+    """The exercise sets of each chapter, in reading order, from book.yml."""
+    book = book or find_source()
+    spine = yaml.safe_load((book / "book.yml").read_text(encoding="utf-8")) or {}
+    chapters = [chapter for part in spine.get("parts", ()) for chapter in part.get("chapters", ())]
+    return {
+        chapter["file"]: tuple(section["file"] for section in chapter.get("sections", ()))
+        for chapter in chapters
+        if chapter["file"].startswith("chapters/")
+    }
+
+
+def open_set(name: str, course: Path | None = None, book: Path | None = None) -> ExerciseSet:
+    """The set of this name.
+
+    Raises
+    ------
+    ValueError
+        There is none, or the course's own breaks the rules of a master.
+    """
+    book = book or find_source()
+    found = names(course, book)
+    if name not in found:
+        known = list(found)
+        raise ValueError(f"set must be {validation.one_of(known)}, got {name!r}{did_you_mean(name, known)}")
+    path = found[name]
+    own = path.parent != book / "exercises" / "masters"
+    return _read(name, path, own, book, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _read(name: str, path: Path, own: bool, book: Path, _changed: int) -> ExerciseSet:
+    notebook = masters.notebook(masters.read(path)["cells"])
+    if own and (said := masters.problems(notebook)):
+        more = f" ({len(said) - 1} more)" if len(said) > 1 else ""
+        raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}{more}")
+    return ExerciseSet(name, path, own, book, notebook)

@@ -1,0 +1,207 @@
+"""An assignment as it stands: what was handed out, what counts, what is graded, what the gradebook holds.
+
+Here the course's files meet grading and the gradebook; the modules below this one know nothing of course.yml.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import ppobook
+from ppobook.course import collecting, packs, roster, run, trail
+from ppobook.course.feedback import Setting
+from ppobook.course.gradebook import Book, Score
+from ppobook.course.processes import Grade
+from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
+from ppobook.course.settings import Course, load
+from ppobook.teaching import checks
+from ppobook.teaching.workspace import find_source
+
+
+@dataclass(frozen=True)
+class State:
+    """An assignment as it stands.
+
+    Attributes
+    ----------
+    job : Job
+    submissions : list of Submission
+        Those that count.
+    records : mapping from student to Record
+    scores : mapping from student to Score
+    """
+
+    job: Job
+    submissions: list[Submission]
+    records: Mapping[str, Record]
+    scores: Mapping[str, Score]
+
+    @property
+    def sheet(self) -> Sheet:
+        return self.job.sheet
+
+    def graded(self) -> Iterator[tuple[str, Submission]]:
+        """The students with a result that is in the book, each with the submission that counts."""
+        for submission in self.submissions:
+            for student in submission.students:
+                record = self.records.get(student)
+                if record is not None and not record.failed and student in self.scores:
+                    yield student, submission
+
+
+def sheet(course: Course, name: str) -> Sheet:
+    """What an assignment asks for, as it was handed out.
+
+    Raises
+    ------
+    ValueError
+        There is no such assignment, or it was not released.
+    """
+    assignment, handout = course.assignment(name), packs.released(course, name)
+    if handout is None:
+        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    parts = tuple(
+        SheetPart(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric)
+        for one in handout.parts
+    )
+    return Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest)
+
+
+def job(course: Course, name: str) -> Job:
+    """What grading of an assignment depends on."""
+    made = sheet(course, name)
+    tested = [part.name for part in made.parts if part.role == "test"]
+    return Job(course.folder, made, {name: check_digest(name) for name in tested}, ppobook.__version__)
+
+
+def check_digest(name: str) -> str:
+    """What identifies a check: the files that it is written in; empty for a check that is not the book's."""
+    module = checks.names().get(name)
+    if module is None:
+        return ""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    file = Path(spec.origin)
+    folder = Path(checks.__file__).parent
+    shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
+    mine = [file, file.with_suffix(".toml"), file.with_name("__init__.py")]
+    return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
+
+
+def submissions(course: Course, name: str) -> list[Submission]:
+    """The submissions that count, by course.yml as it is now."""
+    return [
+        Submission(one.students, one.by, one.path, one.received, one.late_days, 1 - one.percent / 100)
+        for one in collecting.counting(course, name)
+    ]
+
+
+@contextmanager
+def open_grader(folder: Path, name: str) -> Iterator[Grade]:
+    """What grades an assignment's submissions, in this process."""
+    from ppobook.course.grading import grade_submission, part_seeds
+    from ppobook.course.sandbox import Limits, Server
+
+    course = load(folder)
+    handout = packs.released(course, name)
+    assert handout is not None
+    pack, limits = handout.pack(packs.adapters(course, handout)), Limits(**asdict(course.grading))
+    with Server() as server:
+
+        def grade(content: bytes, by: str) -> Mapping[str, Any]:
+            seed = part_seeds(course.secret, by)
+            return asdict(
+                grade_submission(
+                    pack, content, server=server, seed=seed, limits=limits, partial=course.partial
+                )
+            )
+
+        yield grade
+
+
+def enrol(course: Course, book: Book) -> None:
+    """Bring the roster into the gradebook."""
+    book.enrol([asdict(student) for student in roster.load(course.folder)])
+
+
+def state(course: Course, name: str) -> State:
+    """An assignment as it stands; the gradebook is brought up to date first."""
+    work, counting = job(course, name), submissions(course, name)
+    with Book(course.folder) as book:
+        enrol(course, book)
+        book.declare(work.sheet)
+        run.settle(work, book, counting)
+        scores = book.scores(name)
+    students = [student for one in counting for student in one.students]
+    return State(work, counting, read_records(course.folder, name, students), scores)
+
+
+def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
+    """These assignments, or all that were released.
+
+    Raises
+    ------
+    ValueError
+        There is no such assignment.
+    """
+    if names:
+        return [course.assignment(name).name for name in names]
+    found = [one.name for one in course.assignments if packs.released(course, one.name) is not None]
+    if not found:
+        raise ValueError("an assignment must be released first, got none: ppobook course release ASSIGNMENT")
+    return found
+
+
+def setting(course: Course) -> Setting:
+    """What all feedback pages of a course share."""
+    try:
+        chapters = sorted((find_source() / "chapters").glob("[0-9]*.md"))
+    except FileNotFoundError:  # installed without the book
+        chapters = []
+    pages = {}
+    for path in chapters:
+        if number := re.match(r"\d+", path.stem):
+            pages[int(number[0])] = f"chapters/{path.stem}.html"
+    return Setting(course.title, course.language, course.timezone, course.site, pages)
+
+
+def appeal(course: Course, student: str, name: str, part: str, points: float, reason: str) -> list[str]:
+    """Set the points of a part after an appeal, for a student and the group that handed in with them.
+
+    It is written into the trail and into the part's comment, and no regrade changes it.
+
+    Returns
+    -------
+    list of str
+        For whom the points were set; empty where an equal appeal was granted already.
+    """
+    found = state(course, name)
+    asked = found.sheet.part(part)
+    who = roster.find(roster.load(course.folder), student).student_id
+    if not 0 <= points <= asked.max:
+        raise ValueError(f"points must be from 0 to {asked.max:g}, got {points:g}")
+    if not reason.strip():
+        raise ValueError("reason must be a sentence, got nothing")
+    submission = next((one for graded, one in found.graded() if graded == who), None)
+    if submission is None:
+        raise ValueError(f"student {who} must have a graded submission for {name}, got none")
+    changed = []
+    with Book(course.folder) as book:
+        for member in submission.students:
+            score = found.scores[member].parts[part]
+            said = f"Appeal: {points:g} points. {reason.strip()}"
+            if score.manual == points and said in score.comment:
+                continue
+            facts = {"assignment": name, "student": member, "part": part, "points": points}
+            trail.note(course.folder, "appeal", **facts, before=score.points, reason=reason.strip())
+            comment = f"{score.comment}\n\n{said}".strip()
+            book.mark(name, member, part, points, comment, share=submission.share)
+            changed.append(member)
+    return changed

@@ -1,0 +1,270 @@
+"""`ppobook course …`: from an empty folder to collected submissions, and what is refused on the way."""
+
+import json
+import re
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+from small_course import SECRET, write_course
+
+from ppobook.cli import main
+from ppobook.course import checking, collecting, packs, settings, trail
+
+
+def run(*words):
+    try:
+        return main(["course", *map(str, words)])
+    except SystemExit as ended:
+        return ended.code
+
+
+def refused(capsys, *words):
+    """The one sentence on stderr, with exit code 2."""
+    assert run(*words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_course(tmp_path / "course").folder
+
+
+# --- new ----------------------------------------------------------------------------------------------------
+
+
+def test_new_makes_a_course_that_can_be_assigned(tmp_path, capsys):
+    folder = tmp_path / "term"
+    words = ("--begin", "2027-02-01", "--weeks", "6", "--chapters", "1,8", "--timezone", "Europe/Paris")
+    assert run("new", folder, *words, "--title", "Learning: by gradients") == 0
+    assert "ppobook course check" in capsys.readouterr().out
+    course = settings.load(folder)
+    assert course.title == "Learning: by gradients"
+    assert (str(course.begin), str(course.end)) == ("2027-02-01", "2027-03-14")
+    assert course.timezone.key == "Europe/Paris"
+    assert [(one.name, f"{one.due:%m-%d %H:%M}") for one in course.assignments] == [
+        ("week-03", "02-21 23:59"),
+        ("week-06", "03-14 23:59"),
+    ]
+    assert run("new", tmp_path / "other", "--chapters", "1") == 0
+    assert course.secret not in (SECRET, settings.load(tmp_path / "other").secret)
+    for one in course.assignments:
+        assert 1 < len(one.exercises) < 10
+        assert packs.make(course, one).points > 0
+    assert (folder / "course.yml").stat().st_mode & 0o077 == 0
+    assert (folder / "roster.csv").read_text().startswith("student_id,")
+    capsys.readouterr()
+    assert "which has one" in refused(capsys, "new", folder)
+
+
+def test_new_spreads_every_chapter_with_exercises(tmp_path, capsys):
+    assert run("new", tmp_path / "term", "--weeks", "6", "--begin", "2027-02-01", "--dry-run") == 0
+    course = settings.read(capsys.readouterr().out, tmp_path)
+    names = [one.name for one in course.assignments]
+    assert len(set(names)) == len(names) >= 10
+    assert names[-1].startswith("week-06")
+    assert not (tmp_path / "term").exists()
+
+
+def test_new_refuses(tmp_path, capsys):
+    book = collecting.packs.open_set("08_grpo").book
+    assert "outside of the book's" in refused(capsys, "new", book / "term")
+    assert "chapters must be of those with exercises" in refused(
+        capsys, "new", tmp_path / "a", "--chapters", "0"
+    )
+    assert "begin must be a date" in refused(capsys, "new", tmp_path / "a", "--begin", "monday")
+    assert "Did you mean 'Europe/Berlin'" in refused(
+        capsys, "new", tmp_path / "a", "--timezone", "europe/berlin"
+    )
+    assert not (tmp_path / "a").exists()
+
+
+# --- check --------------------------------------------------------------------------------------------------
+
+NOW = datetime(2027, 2, 1, tzinfo=UTC)
+
+
+def fails(course, **options):
+    return [one.said for one in checking.check(course, now=NOW, **options) if one.level == "fails"]
+
+
+def test_a_course_in_which_nothing_fails(folder, capsys):
+    assert fails(settings.load(folder)) == []
+    assert run("check", "--course", folder) == 0
+    said = capsys.readouterr().out
+    assert "✓ 4 students in roster.csv" in said
+    assert "✓ week-02: 03_the_clipped_surrogate, 3 parts, 13 points" in said
+    assert said.endswith("Nothing will fail.\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("total: 13", "total: 20", "week-02: the points must add up to total, 20, and add up to 13"),
+        ("hunt-stale", "hunt-stael", "Did you mean 'hunt-stale'"),
+        ("set: 90_doubling", "set: 90_trebling", "week-01: set must be one of"),
+        ("[[eve, mel]]", "[[eve, zoe]]", "groups.week-01: 'zoe' must be in roster.csv, and is not"),
+        ("student: ada", "student: zoe", "extensions: 'zoe' must be in roster.csv"),
+        (
+            "until: 2027-03-05",
+            "until: 2027-02-05",
+            "the extension of ada for week-01 must be after it is due",
+        ),
+        ("due: 2027-03-08", "due: 2027-06-08", "week-02: due must be in the term"),
+        ("{clipped-loss: 4}", "{cliped-loss: 4}", "Did you mean 'clipped-loss'"),
+    ],
+)
+def test_what_will_fail(tmp_path, old, new, said):
+    (found,) = fails(write_course(tmp_path, (old, new)))
+    assert said in found
+
+
+def test_dates_of_the_past_and_out_of_order_are_said(tmp_path):
+    course = write_course(tmp_path, ("due: 2027-03-08", "due: 2027-02-20"))
+    later = list(checking.check(course, now=datetime(2027, 2, 25, tzinfo=UTC)))
+    assert any("week-02: due is in the past, 2027-02-20 23:59" in one.said for one in later)
+    assert any("week-02 is due before week-01, which stands above it" in one.said for one in later)
+    over = [one.said for one in checking.check(course, now=datetime(2028, 1, 1, tzinfo=UTC))]
+    assert "term.end must not be in the past, got 2027-05-14" in over
+
+
+def test_students_with_the_same_address(folder):
+    roster = folder / "roster.csv"
+    roster.write_text(roster.read_text().replace("bob@", "ada@"))
+    assert fails(settings.load(folder)) == ["bob and ada have the same e-mail address, ada@uni.example"]
+    roster.write_text(roster.read_text() + "ada,x,y,,,\n")
+    assert "'ada' must stand once" in fails(settings.load(folder))[0]
+
+
+def test_a_machine_without_a_sandbox_or_space(folder, monkeypatch, capsys):
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
+    monkeypatch.setattr(checking, "SPACE", 2**80)
+    monkeypatch.setattr(checking.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(checking, "PYTHON", ((4, 0), (4, 1)))
+    said = "\n".join(fails(settings.load(folder)))
+    assert "grading needs bubblewrap: bwrap is not installed" in said
+    assert "GB are free on the disk of the course, and a course needs" in said
+    assert "nbgrader, jupytext, IPython must be installed" in said
+    assert "Python must be 3.11, 3.12 or 3.13" in said
+    assert run("check", "--course", folder) == 1
+    assert "4 things to put right." in capsys.readouterr().out
+
+
+def test_a_sandbox_that_the_system_refuses(monkeypatch, tmp_path):
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho no namespaces >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert checking.sandbox_problem() == "bwrap is not allowed to make namespaces here (no namespaces)"
+
+
+# --- release, roster, collect, extend -----------------------------------------------------------------------
+
+
+def test_a_walk(folder, tmp_path, capsys):
+    assert run("release", "week-01", "--course", folder, "--dry-run") == 0
+    assert "would be 3.5 points in 2 parts" in capsys.readouterr().out
+    assert not (folder / "release").exists()
+    assert run("release", "week-01", "--course", folder) == 0
+    assert "double: 2 points, checked" in capsys.readouterr().out
+    assert run("release", "week-01", "--course", folder) == 0
+    assert "as it was released" in capsys.readouterr().out
+
+    (tmp_path / "new.csv").write_text("student_id,first_name\nada,Ada\nbob,Bob\nzoe,Zoe\n")
+    assert run("roster", tmp_path / "new.csv", "--course", folder, "--dry-run") == 0
+    assert "3 students: 1 new, 0 changed, 2 dropped; nothing was written" in capsys.readouterr().out
+    assert run("roster", "--course", folder) == 0
+    assert "eve  Eve Maria Åström  B" in capsys.readouterr().out
+
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "mel.ipynb").write_text(json.dumps({"cells": []}))
+    (source / "stranger.ipynb").write_text("{}")
+    (source / "bob.zip").write_text("no zip")
+    assert run("collect", "week-01", source, "--course", folder) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^\+ mel  20\d\d-", said, re.M)
+    assert "! bob: no notebook that can be read" in said
+    assert "? stranger: nobody in the roster" in said
+    assert "Nothing yet from: ada\n" in said
+    assert "2 new submissions, 0 already kept" in said
+    assert run("collect", "week-01", source, "--course", folder) == 0
+    assert "0 new submissions, 3 already kept" in capsys.readouterr().out
+
+    assert run("roster", tmp_path / "new.csv", "--course", folder) == 0
+    assert "! mel  Mel O'Neill: not in the list any more, kept" in capsys.readouterr().out
+    assert run("roster", tmp_path / "new.csv", "--drop", "--course", folder) == 0
+    assert "- mel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n", ""),
+        ("extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n", ""),
+        (
+            "extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n",
+            "extensions: []  # none yet\n",
+        ),
+        (
+            "  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n",
+            "- student: ada\n  assignment: week-01\n  until: 2027-03-05\n# a comment\n",
+        ),
+    ],
+)
+def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsys, old, new):
+    folder = write_course(tmp_path, *([(old, new)] if old else [])).folder
+    before = (folder / "course.yml").read_text()
+    words = ("extend", "bob", "week-01", "--until", "2027-03-06 12:00", "--course", folder)
+    assert run(*words, "--reason", 'ill: "flu"', "--dry-run") == 0
+    assert (folder / "course.yml").read_text() == before
+    assert run(*words, "--reason", 'ill: "flu"') == 0
+    given = {one.student: one for one in settings.load(folder).extensions}
+    assert given["bob"].reason == 'ill: "flu"'
+    assert f"{given['bob'].until:%m-%d %H:%M}" == "03-06 12:00"
+    assert ("ada" in given) == ("ada" in (new or before if old else before).split("groups")[0])
+    # Longer still: the line gives way to another.
+    assert run("extend", "bob", "week-01", "--until", "2027-03-07 12:00", "--course", folder) == 0
+    (again,) = [one for one in settings.load(folder).extensions if one.student == "bob"]
+    assert f"{again.until:%m-%d}" == "03-07"
+    assert [(one["what"], one["student"], one["before"][:10]) for one in trail.read(folder)] == [
+        ("extension", "bob", "2027-03-01"),
+        ("extension", "bob", "2027-03-06"),
+    ]
+    if "# a comment" in new:
+        assert "# a comment" in (folder / "course.yml").read_text()
+
+
+def test_what_no_extension_is(folder, capsys):
+    line = ("extend", "ada", "week-01", "--course", folder, "--until")
+    assert "until must be after 2027-03-05 23:59" in refused(capsys, *line, "2027-03-05 12:00")
+    assert "until must be a date and time" in refused(capsys, *line, "tomorrow")
+    words = ("--course", folder, "--until", "2027-03-09")
+    assert "the student must be in roster.csv, got 'adda'" in refused(
+        capsys, "extend", "adda", "week-01", *words
+    )
+    assert "Did you mean 'week-01'" in refused(capsys, "extend", "ada", "week-1", *words)
+    text = (folder / "course.yml").read_text()
+    listed = text.replace("extensions:\n  - {", "extensions: [{").replace("reason: ill}", "reason: ill}]")
+    (folder / "course.yml").write_text(listed)
+    assert "course.yml: write it by hand" in refused(capsys, "extend", "bob", "week-01", *words)
+
+
+def test_one_sentence_on_bad_input(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "`ppobook course new FOLDER` makes one" in refused(capsys, "check")
+    assert "Did you mean 'week-01'" in refused(capsys, "release", "week-1", "--course", folder)
+    assert "must be a CSV file" in refused(capsys, "roster", "nowhere.csv", "--course", folder)
+    assert "times must be a CSV file" in refused(
+        capsys, "collect", "week-01", folder, "--times", "x", "--course", folder
+    )
+    assert "the command must be one of 'new'" in refused(capsys, "relase")
+    (folder / "course.yml").write_text("title: x\ntile: y\n")
+    assert "line 2: there is no key 'tile'. Did you mean 'title'" in refused(
+        capsys, "check", "--course", folder
+    )

@@ -1,0 +1,188 @@
+"""From what was handed in to grades, by the commands that an instructor types, with the real grader."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import threading
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_course import write_course
+
+from ppobook.cli import main
+from ppobook.course import marking_server, masters, packs, sandbox, settings, trail, work
+from ppobook.course import run as grading_run
+from ppobook.course.gradebook import Book
+from ppobook.course.records import read_record
+from ppobook.teaching.workspace import find_source
+
+IN_TIME = 1804500000  # 2027-03-08, in the afternoon
+LATE = IN_TIME + 86_400
+WRONG = """\
+def clipped_loss(logp, old_logp, advantages, eps=0.2):
+    ratio = (logp - old_logp).exp()
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - eps, 1 + eps) * advantages).mean()
+"""
+
+
+def hand_in(folder: Path, course: settings.Course, student: str, time: int, **answers: str) -> None:
+    """A notebook of one student; what is left out is the master's solution."""
+    handout = packs.released(course, "week-02")
+    assert handout is not None
+    given = masters.solutions(find_source() / "exercises" / "masters" / "03_the_clipped_surrogate.md")
+    asked = {p.name for p in masters.parts(handout.notebook) if p.role in ("solution", "manual")}
+    filled = masters.fill(handout.notebook, {name: given[name] for name in asked} | answers)
+    path = folder / f"{student}.ipynb"
+    path.write_text(json.dumps(filled), encoding="utf-8")
+    os.utime(path, (time, time))
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A course, two of whose students handed in week-02; graded."""
+    folder = tmp_path_factory.mktemp("course")
+    course = write_course(folder, ("timezone:", "site: https://book.example/\ntimezone:"))
+    assert main(["course", "release", "week-02", "--course", str(folder)]) == 0
+    source = tmp_path_factory.mktemp("handed_in")
+    hand_in(source, course, "ada", IN_TIME)
+    wrong = {"clipped-loss": WRONG, "pessimism": "<script>alert(1)</script> It depends."}
+    hand_in(source, course, "bob", LATE, **wrong)
+    assert main(["course", "collect", "week-02", str(source), "--course", str(folder)]) == 0
+    assert main(["course", "grade", "week-02", "--processes", "1", "--course", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(graded: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def run(*words: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert main(["course", *words, "--course", str(graded)]) == code
+        said = capsys.readouterr()
+        return said.err if code else said.out
+
+    return run
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_what_was_graded(graded, run):
+    with Book(graded) as book:
+        scores = book.scores("week-02")
+    assert set(scores) == {"ada", "bob"}
+    assert scores["ada"].parts["clipped-loss"].points == 4
+    assert scores["bob"].parts["clipped-loss"].points == 0
+    assert "pessimism" in scores["ada"].waiting
+    assert scores["bob"].penalty == pytest.approx(scores["bob"].points / 10)
+    assert "2 submissions graded already; nothing was written" in run("grade", "week-02", "--dry-run")
+    assert "2 submissions to grade: again" in run("grade", "week-02", "--dry-run", "--again")
+    assert "0 submissions graded, 2 graded already" in run("grade", "week-02")
+
+
+def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
+    monkeypatch.setattr(sandbox, "available", lambda: "bubblewrap is missing.")
+    said = run("grade", "week-02", "--again", code=2)
+    assert "grading must have a sandbox" in said
+    assert "bubblewrap is missing." in said
+
+
+def test_feedback(graded, run):
+    assert "2 pages would be written" in run("feedback", "week-02", "--dry-run")
+    assert not (graded / "feedback").exists()
+    said = run("feedback")
+    assert "week-02: 2 pages written" in said
+    assert "answers to mark: ppobook course mark week-02" in said
+    page = (graded / "feedback" / "bob" / "week-02.html").read_text()
+    assert "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script" not in page
+    assert "Lovelace" not in page
+    assert "0 pages written, 2 as they were" in run("feedback")
+    assert "0 pages would be written, 1 as they were" in run("feedback", "--student", "ada", "--dry-run")
+
+
+def test_grades(graded, run):
+    rows = {row["student_id"]: row for row in table(run("grades", "week-02", "--dry-run"))}
+    assert rows["ada"]["week-02 status"] == "not marked yet"
+    assert rows["ada"]["week-02 points"] == ""
+    assert rows["eve"]["week-02 status"] == "nothing graded"
+    run("grades", "week-02", "--form", "canvas", "--unfinished")
+    rows = table((graded / "grades" / "canvas-week-02.csv").read_text())
+    assert rows[0]["Student"].strip() == "Points Possible"
+    assert float(rows[1]["week-02"]) >= 4
+    assert "form must be one of" in run("grades", "--form", "excel", code=2)
+    assert "which is not there" in run("grades", "--form", "canvas", "--template", "no.csv", code=2)
+
+
+def test_report(graded, run):
+    said = run("report", "--html", str(graded / "report.html"), "--csv", str(graded / "report.csv"))
+    assert "1 × clipped-loss: old_logp is not detached" in said
+    assert "bob" not in said
+    assert "old_logp is not detached" in (graded / "report.html").read_text()
+    assert table((graded / "report.csv").read_text())[0]["part"] == "clipped-loss"
+    assert "(bob)" in run("report", "week-02", "--with-names")
+
+
+def test_an_appeal_leaves_a_trace_and_survives_a_regrade(graded, run, monkeypatch):
+    words = ("appeal", "bob", "week-02", "clipped-loss")
+    options = ("--points", "3", "--reason", "the detach was asked for nowhere")
+    assert "bob: clipped-loss has 3 points from now on" in run(*words, *options)
+    assert "has 3 points already" in run(*words, *options)
+    found = {one: read_record(graded, "week-02", one).result for one in ("ada", "bob")}
+    monkeypatch.setattr(
+        grading_run, "graded", lambda handed, *_: ((one, found[one.by], "") for one in handed)
+    )
+    said = run("grade", "week-02", "--part", "clipped-loss", "--again")
+    assert "2 submissions graded, 0 graded already" in said
+    with Book(graded) as book:
+        part = book.scores("week-02")["bob"].parts["clipped-loss"]
+    assert (part.points, part.auto) == (3, 0)
+    assert part.comment == "Appeal: 3 points. the detach was asked for nowhere"
+    entries = [e for e in trail.read(graded) if e["what"] in ("appeal", "regrade")]
+    assert [(e["what"], e["part"]) for e in entries] == [
+        ("appeal", "clipped-loss"),
+        ("regrade", "clipped-loss"),
+    ]
+    assert entries[0]["before"] == 0
+    assert "points must be from 0 to 4, got 5" in run(*words, "--points", "5", "--reason", "x", code=2)
+    assert "points must be a number" in run(*words, "--points", "all", "--reason", "x", code=2)
+    assert "reason must be a sentence" in run(*words, "--points", "1", "--reason", " ", code=2)
+    nobody = ("appeal", "bib", "week-02", "clipped-loss", "--points", "1", "--reason", "x")
+    assert "the student must be in roster.csv, got 'bib'" in run(*nobody, code=2)
+
+
+def test_the_page_for_marking(graded, run, monkeypatch):
+    seen = {}
+
+    def serve(server: marking_server.MarkingServer) -> None:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        seen["questions"] = json.load(urllib.request.urlopen(f"{server.address}api/questions"))["questions"]
+        thread.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(marking_server.MarkingServer, "serve_forever", serve)
+    said = run("mark", "week-02", "--no-browser")
+    assert re.match(r"http://127\.0\.0\.1:\d+/\S{32}/\n", said)
+    assert "pessimism" in {question["part"] for question in seen["questions"]}
+    assert {question["answers"] for question in seen["questions"]} == {2}
+
+
+def test_what_can_not_be_done_is_said_in_a_sentence(run):
+    assert "assignment week-01 must be released first" in run("grade", "week-01", code=2)
+    assert "the assignment must be one of" in run("grade", "week-9", code=2)
+    assert "the part must be one of" in run("grade", "week-02", "--part", "clip", code=2)
+    assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
+
+
+def test_the_digest_of_a_check_follows_its_files(monkeypatch):
+    assert re.fullmatch(r"[0-9a-f]{16}", work.check_digest("clipped-loss"))
+    assert work.check_digest("clipped-loss") != work.check_digest("reward-to-go")
+    assert work.check_digest("no-such-check") == ""

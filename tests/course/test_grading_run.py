@@ -1,0 +1,271 @@
+"""Grading a class: once each, whatever fails and whenever the process is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from made_up_class import CHECKS, ROSTER, SHEET, grade_one, hand_in, job, open_grader, open_nothing
+
+from ppobook.course import run, trail
+from ppobook.course.gradebook import Book
+from ppobook.course.records import graded_file, read_record, text_digest
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    with Book(tmp_path) as book:
+        book.enrol(ROSTER)
+    return tmp_path
+
+
+def here(monkeypatch):
+    """Grade in this process: most tests are not about processes."""
+
+    def graded(submissions, opener, processes):
+        with opener() as grade:
+            for submission in submissions:
+                try:
+                    yield submission, grade(submission.path.read_bytes(), submission.by), ""
+                except Exception as error:
+                    yield submission, {}, f"{type(error).__name__}: {error}"
+
+    monkeypatch.setattr(run, "graded", graded)
+
+
+def graded_by(log: Path) -> list[str]:
+    return sorted(log.read_text().split()) if log.exists() else []
+
+
+def scores(folder: Path) -> dict[str, float]:
+    with Book(folder) as book:
+        return {student: score.final for student, score in book.scores("week-03").items()}
+
+
+def test_in_two_processes_one_that_dies_and_one_that_raises_stop_nobody(course, capfd):
+    handed = [
+        hand_in(course, "ada"),
+        hand_in(course, "bob", dies=True),
+        hand_in(course, "eve", raises="<script>"),
+        hand_in(course, "mel", **{"clipped-loss": 0}),
+        hand_in(course, "zoe", late=1),
+    ]
+    found = run.grade(job(course), handed, open_grader, shown=False)
+    assert (found.graded, found.kept) == (3, 0)
+    assert found.failed == {
+        "bob": "the process that graded it ended by SIGKILL",
+        "eve": "RuntimeError: <script>",
+    }
+    assert scores(course) == {"ada": 7, "mel": 3, "zoe": pytest.approx(6.3)}
+    assert "RuntimeError: <script>" in capfd.readouterr().err
+    # What failed is tried again, the others are not.
+    todo, kept = run.due(job(course), handed)
+    assert ([(one.by, why) for one, why in todo], kept) == (
+        [("bob", "failed before"), ("eve", "failed before")],
+        3,
+    )
+
+
+def test_a_grader_that_does_not_start_is_said_once(course, capfd):
+    with pytest.raises(ChildProcessError, match="could not be started: its process ended with exit code 1"):
+        run.grade(job(course), [hand_in(course, "ada"), hand_in(course, "bob")], open_nothing, shown=False)
+    assert "no sandbox" in capfd.readouterr().err
+
+
+def test_what_is_graded_is_graded_again_only_if_something_changed(course, monkeypatch):
+    here(monkeypatch)
+    log = course / "log.txt"
+    opener = partial(open_grader, log)
+    handed = [hand_in(course, "ada"), hand_in(course, "bob")]
+
+    def go(work=None, **options):
+        log.unlink(missing_ok=True)
+        found = run.grade(work or job(course), handed, opener, shown=False, **options)
+        assert found.graded + found.kept == len(handed)
+        return graded_by(log)
+
+    assert go() == ["ada", "bob"]
+    assert go() == []
+    assert go(again=True) == ["ada", "bob"]
+    handed[0] = hand_in(course, "ada", text="more")
+    assert go() == ["ada"]
+    assert go(job(course, sheet=replace(SHEET, pack="pack-2"))) == ["ada", "bob"]
+    work = job(course, sheet=replace(SHEET, pack="pack-2"), checks={**CHECKS, "hunt-minmax": "check-2"})
+    assert go(work) == ["ada", "bob"]
+    assert go(work) == []
+    graded_file(course, "week-03", "bob").write_text('{"format": 1, ')
+    assert go(work) == ["bob"]
+
+
+def test_one_part_for_all(course, monkeypatch):
+    here(monkeypatch)
+    handed = [hand_in(course, "ada", **{"clipped-loss": 0, "hunt-minmax": 0})]
+    run.grade(job(course), handed, open_grader, shown=False)
+    before = read_record(course, "week-03", "ada")
+    # The check of one part was wrong, and so were all of these points.
+    monkeypatch.setattr("made_up_class.grade_one", lambda content, by: grade_one(b"{}", by))
+    work = job(course, checks=dict.fromkeys(CHECKS, "check-2"))
+    run.grade(work, handed, open_grader, part="clipped-loss", again=True, shown=False)
+    after = read_record(course, "week-03", "ada")
+    assert after.parts["clipped-loss"]["points"] == 4
+    assert after.parts["hunt-minmax"] == before.parts["hunt-minmax"]
+    assert after.checks == {"clipped-loss": "check-2", "hunt-minmax": "check-1"}
+    assert scores(course) == {"ada": 4}
+    with pytest.raises(ValueError, match=r"part must be one of clipped-loss, .*, got 'clip'"):
+        run.grade(work, handed, open_grader, part="clip", shown=False)
+
+
+def test_a_group_is_graded_once(course, monkeypatch):
+    here(monkeypatch)
+    log = course / "log.txt"
+    handed = [hand_in(course, "bob", "ada", late=2), hand_in(course, "eve")]
+    run.grade(job(course), handed, partial(open_grader, log), shown=False)
+    assert graded_by(log) == ["bob", "eve"]
+    assert scores(course) == pytest.approx({"ada": 5.6, "bob": 5.6, "eve": 7})
+    assert read_record(course, "week-03", "ada").by == "bob"
+
+
+def test_a_failure_does_not_lose_what_was_found(course, monkeypatch):
+    here(monkeypatch)
+    handed = [hand_in(course, "ada")]
+    run.grade(job(course), handed, open_grader, shown=False)
+
+    def broken(content, by):
+        raise MemoryError
+
+    monkeypatch.setattr("made_up_class.grade_one", broken)
+    found = run.grade(job(course), handed, open_grader, again=True, shown=False)
+    assert found.failed == {"ada": "MemoryError: "}
+    assert scores(course) == {"ada": 7}
+    assert not read_record(course, "week-03", "ada").failed
+
+
+def test_an_extension_after_grading_needs_no_grading(course, monkeypatch):
+    here(monkeypatch)
+    handed = [hand_in(course, "ada", late=2)]
+    run.grade(job(course), handed, open_grader, shown=False)
+    assert scores(course) == {"ada": pytest.approx(5.6)}
+    with Book(course) as book:
+        run.settle(job(course), book, [replace(handed[0], late_days=0, share=1.0)])
+    assert scores(course) == {"ada": 7}
+
+
+def test_marks_stay_with_the_text_that_was_marked(course, monkeypatch):
+    here(monkeypatch)
+    run.grade(job(course), [hand_in(course, "ada", text="It is min.")], open_grader, shown=False)
+    part = {"assignment": "week-03", "student": "ada", "part": "hunt-minmax-why"}
+    trail.note(course, "mark", **part, points=3, text=text_digest("It is min."))
+    with Book(course) as book:
+        assert book.scores("week-03")["ada"].waiting
+        book.mark("week-03", "ada", "hunt-minmax-why", 3)
+    run.grade(job(course), [hand_in(course, "ada", text="It  is min.\n")], open_grader, shown=False)
+    assert scores(course) == {"ada": 10}
+    run.grade(job(course), [hand_in(course, "ada", text="It is max.")], open_grader, shown=False)
+    assert scores(course) == {"ada": 7}
+    with Book(course) as book:
+        assert book.scores("week-03")["ada"].waiting
+        book.mark("week-03", "ada", "hunt-minmax-why", 2)
+    trail.note(course, "appeal", **part, points=2, reason="read again")
+    run.grade(job(course), [hand_in(course, "ada", text="")], open_grader, shown=False)
+    assert scores(course) == {"ada": 9}
+
+
+def test_nothing_written_waits_for_nobody(course, monkeypatch):
+    here(monkeypatch)
+    run.grade(job(course), [hand_in(course, "ada", text=" \n")], open_grader, shown=False)
+    with Book(course) as book:
+        assert not book.scores("week-03")["ada"].waiting
+
+
+def test_one_process_at_a_time_grades_an_assignment(course):
+    (course / "graded" / "week-03").mkdir(parents=True)
+    with (
+        trail.locked(course / "graded" / "week-03" / ".lock"),
+        pytest.raises(ValueError, match="one process at a time"),
+    ):
+        run.grade(job(course), [], open_grader, shown=False)
+
+
+# --- kill -9 ------------------------------------------------------------------------------------------------
+
+
+def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course, monkeypatch):
+    here(monkeypatch)
+    students = [row["student_id"] for row in ROSTER]
+    handed = [hand_in(course, student, seconds=0.01, late=1) for student in students]
+
+    def work() -> None:
+        run.grade(job(course), handed, open_grader, shown=False)
+
+    draw = random.Random(18)
+    records: dict[str, bytes] = {}
+    kills = 0
+    while kills < 20:
+        child = multiprocessing.get_context("fork").Process(target=work)
+        child.start()
+        child.join(draw.uniform(0.0, 0.4))
+        if child.exitcode is None:
+            kills += 1
+            child.kill()
+            child.join()
+        found = {path.stem: path.read_bytes() for path in (course / "graded" / "week-03").glob("*.json")}
+        # A record that stood before stands after it, to the byte: nothing was graded twice.
+        assert {student: found.get(student) for student in records} == records
+        records = found
+        # The book holds what the records hold; of the last one perhaps nothing yet.
+        points = scores(course) if (course / "gradebook.db").exists() else {}
+        assert points == pytest.approx(dict.fromkeys(points, 6.3))
+        assert set(points) <= set(records)
+        if len(records) == len(students):  # begin over, in the middle
+            for student in draw.sample(students, 3):
+                graded_file(course, "week-03", student).unlink()
+                del records[student]
+            (course / "gradebook.db").unlink()
+            with Book(course) as book:
+                book.enrol(ROSTER)
+    work()
+    assert scores(course) == pytest.approx(dict.fromkeys(students, 6.3))
+    assert len(list((course / "graded" / "week-03").glob("*.json"))) == len(students)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from made_up_class import hand_in, open_grader
+from ppobook.course.processes import graded
+
+if __name__ == "__main__":
+    handed = [hand_in(Path(sys.argv[1]), student, seconds=600) for student in ("ada", "bob")]
+    list(graded(handed, open_grader, 2))
+"""
+
+
+def children(process: int) -> list[int]:
+    found = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def test_the_processes_end_with_their_parent(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment)
+    try:
+        until = time.monotonic() + 60
+        while len(workers := children(parent.pid)) < 3 and time.monotonic() < until:  # one tracks resources
+            time.sleep(0.05)
+        assert len(workers) == 3
+    finally:
+        parent.kill()
+        parent.wait()
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]

@@ -1,0 +1,90 @@
+"""Late days, grace, extensions, groups, and which submission counts."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ppobook.course.lateness import Lateness, counts, deadline, lateness
+from ppobook.course.settings import Assignment, Course, Extension, Late
+
+BERLIN = ZoneInfo("Europe/Berlin")
+DUE = datetime(2027, 3, 1, 23, 59, tzinfo=BERLIN)
+LATE = Late(timedelta(minutes=15), 10, 3)
+
+
+def after(**delay):
+    return (DUE + timedelta(**delay)).astimezone(UTC)
+
+
+@pytest.mark.parametrize(
+    ("delay", "days", "share"),
+    [
+        ({"days": -3}, 0, 1),
+        ({"seconds": 59}, 0, 1),
+        ({"minutes": 15, "seconds": 59}, 0, 1),  # the grace
+        ({"minutes": 16}, 1, 0.9),
+        ({"days": 1}, 1, 0.9),
+        ({"days": 1, "seconds": 59}, 1, 0.9),
+        ({"days": 1, "minutes": 1}, 2, 0.8),
+        ({"days": 3}, 3, 0.7),
+        ({"days": 3, "minutes": 1}, 4, 0),
+        ({"days": 300}, 300, 0),
+    ],
+)
+def test_days_and_what_they_cost(delay, days, share):
+    assert lateness(after(**delay), DUE, LATE) == Lateness(days, pytest.approx(share))
+
+
+def test_no_policy_means_nothing_late_counts():
+    assert lateness(after(minutes=2), DUE, Late()) == Lateness(1, 0)
+    assert lateness(after(days=9), DUE, Late(per_day=50, days=10)).share == 0
+
+
+@pytest.mark.parametrize(("day", "hours"), [((2027, 3, 27), 23), ((2027, 10, 30), 25)])
+def test_a_day_is_the_clocks(day, hours):
+    due = datetime(*day, 23, 59, tzinfo=BERLIN)
+    evening = (due.astimezone(UTC) + timedelta(hours=hours)).astimezone(BERLIN)
+    assert (evening.hour, evening.minute) == (23, 59)
+    assert lateness(evening, due, LATE).days == 1
+    assert lateness(evening.astimezone(UTC) + timedelta(minutes=1), due, LATE).days == 2
+
+
+def test_an_hour_that_comes_twice_is_no_hour_less():
+    due = datetime(2027, 10, 31, 2, 10, tzinfo=BERLIN, fold=1)  # the second 2:10
+    first = datetime(2027, 10, 31, 2, 50, tzinfo=BERLIN, fold=0)  # twenty minutes before it
+    assert lateness(first, due, LATE).days == 0
+    assert lateness(first + timedelta(days=1), due, LATE).days == 2
+
+
+def test_extensions_hold_for_the_group():
+    until = DUE + timedelta(days=4)
+    week = Assignment("week", "set", DUE)
+    course = Course(
+        Path(), "t", date(2027, 2, 1), date(2027, 5, 1), BERLIN, "0" * 64,
+        (week, replace(week, name="other")),
+        extensions=(Extension("ada", "week", until), Extension("eve", "week", DUE - timedelta(days=1))),
+        groups={"week": (("ada", "bob"),)},
+    )  # fmt: skip
+    assert deadline(course, week, "ada") == deadline(course, week, "bob") == until
+    assert deadline(course, week, "mel") == DUE
+    assert deadline(course, week, "eve") == DUE  # no extension takes time away
+    assert deadline(course, course.assignments[1], "ada") == DUE
+
+
+@pytest.mark.parametrize(
+    ("delays", "which"),
+    [
+        ([], None),
+        ([-3, -1, -2], 1),
+        ([-1, 0.5], 0),  # the latest in time
+        ([0.5, 0.9], 1),
+        ([0.5, 1.5, 0.6], 2),
+        ([2.5, 2.9, 8], 1),
+        ([5, 7, 6], 1),  # none counts
+    ],
+)
+def test_the_latest_in_time_counts(delays, which):
+    assert counts([after(days=one) for one in delays], DUE, LATE) == which

@@ -1,0 +1,276 @@
+"""The page for marking, as a server: what is saved, who may ask, and two tabs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_class import SHEET, graded_class, hand_in
+
+from ppobook.course import trail
+from ppobook.course.gradebook import Book
+from ppobook.course.marking import Conflict, Marking
+from ppobook.course.marking_server import MarkingServer
+
+PART = "hunt-minmax-why"
+QUERY = f"assignment=week-03&part={PART}"
+
+
+@pytest.fixture
+def marking(tmp_path: Path) -> Marking:
+    handed = [
+        hand_in(tmp_path, "ada", text="It is **min**, and $a < b$."),
+        hand_in(tmp_path, "bob", "eve", late=1, text="It is max."),
+        hand_in(tmp_path, "mel", text="It is\nmax."),
+        hand_in(tmp_path, "zoe", text=" "),
+    ]
+    graded_class(tmp_path, *handed)
+    return Marking(tmp_path, "secret", {"week-03": (SHEET, handed)})
+
+
+def answer(marking: Marking, text: str, **options: Any) -> dict[str, Any]:
+    (entry,) = [e for e in marking.question("week-03", PART, **options)["entries"] if text in e["html"]]
+    return entry
+
+
+def scores(marking: Marking) -> dict[str, Any]:
+    with Book(marking.folder) as book:
+        return book.scores("week-03")
+
+
+# --- the rules ----------------------------------------------------------------------------------------------
+
+
+def test_a_question_its_rubric_and_its_answers_without_names(marking):
+    assert marking.questions() == [
+        {
+            "assignment": "week-03",
+            "part": PART,
+            "title": "Quick, and then gone",
+            "max": 3,
+            "answers": 3,
+            "marked": 0,
+        }
+    ]
+    found = marking.question("week-03", PART)
+    assert "It never comes back." in found["rubric"]
+    assert "Which line is wrong?" in found["question"]
+    assert [entry["count"] for entry in found["entries"]].count(2) == 1
+    assert found["empty"] == 1
+    assert "<strong>min</strong>" in answer(marking, "min")["html"]
+    assert not any(name in json.dumps(found) for name in ("ada", "bob", "mel", "Lovelace"))
+    named = replace(marking, names={"ada": "Ada Lovelace"})
+    assert answer(named, "min")["names"] == ["Ada Lovelace"]
+
+
+def test_equal_answers_and_groups_get_the_same_points(marking):
+    entry = answer(marking, "max")
+    now = marking.mark("week-03", PART, entry["seen"], 2.5, "Look at it again.")
+    assert (now["points"], now["comment"], now["marked"], now["count"]) == (2.5, "Look at it again.", True, 2)
+    found = scores(marking)
+    assert {s: found[s].parts[PART].points for s in ("ada", "bob", "eve", "mel")} == {
+        "ada": 0,
+        "bob": 2.5,
+        "eve": 2.5,
+        "mel": 2.5,
+    }
+    assert found["eve"].final == pytest.approx(0.9 * 9.5)
+    assert not found["eve"].waiting
+    assert found["ada"].waiting
+    assert [q["marked"] for q in marking.questions()] == [2]
+    entries = trail.read(marking.folder)
+    assert sorted(e["student"] for e in entries) == ["bob", "eve", "mel"]
+    assert {(e["what"], e["part"], e["points"], e["before"]) for e in entries} == {("mark", PART, 2.5, None)}
+
+
+def test_equal_answers_one_by_one(marking):
+    entries = marking.question("week-03", PART, grouped=False)["entries"]
+    assert [entry["count"] for entry in entries] == [1, 1, 1]
+    one = next(entry for entry in entries if "max" in entry["html"])
+    marking.mark("week-03", PART, one["seen"], 1, "")
+    # Marked differently, they are no longer one entry.
+    assert [e["count"] for e in marking.question("week-03", PART)["entries"]] == [1, 1, 1]
+
+
+def test_points_can_be_taken_back(marking):
+    now = marking.mark("week-03", PART, answer(marking, "min")["seen"], 3, "")
+    now = marking.mark("week-03", PART, now["seen"], None, "Later.")
+    assert (now["points"], now["marked"], now["comment"]) == (None, False, "Later.")
+    assert scores(marking)["ada"].waiting
+
+
+def test_of_two_tabs_the_later_one_overwrites_nothing_unseen(marking):
+    seen = answer(marking, "min")["seen"]
+    marking.mark("week-03", PART, seen, 3, "Good.")
+    with pytest.raises(Conflict) as caught:
+        marking.mark("week-03", PART, seen, 1, "Bad.")
+    assert (caught.value.entry["points"], caught.value.entry["comment"]) == (3, "Good.")
+    assert scores(marking)["ada"].parts[PART].points == 3
+    now = marking.mark("week-03", PART, caught.value.entry["seen"], 1, "Bad.")
+    assert now["points"] == 1
+
+
+def test_an_answer_that_changed_meanwhile_is_a_conflict(marking):
+    seen = answer(marking, "min")["seen"]
+    handed = hand_in(marking.folder, "ada", text="It is something else.")
+    graded_class(marking.folder, handed)
+    with pytest.raises(Conflict):
+        marking.mark("week-03", PART, seen, 3, "")
+
+
+def test_the_points_of_an_earlier_text_are_shown(marking):
+    marking.mark("week-03", PART, answer(marking, "min")["seen"], 3, "")
+    graded_class(marking.folder, hand_in(marking.folder, "ada", text="It is something else."))
+    entry = answer(marking, "something else")
+    assert (entry["points"], entry["earlier"], entry["marked"]) == (None, 3, False)
+
+
+@pytest.mark.parametrize("points", [-1, 3.5, float("nan"), float("inf"), True, "2", [1]])
+def test_points_that_are_none_are_refused(marking, points):
+    seen = answer(marking, "min")["seen"]
+    with pytest.raises(ValueError, match="points must be from 0 to 3, got"):
+        marking.mark("week-03", PART, seen, points, "")
+
+
+def test_what_is_unknown_is_refused(marking):
+    with pytest.raises(ValueError, match="assignment must be one of week-03, got 'week-99'"):
+        marking.question("week-99", PART)
+    with pytest.raises(ValueError, match=r"part must be one of .*, got 'x'"):
+        marking.question("week-03", "x")
+    with pytest.raises(ValueError, match="load the page again"):
+        marking.mark("week-03", PART, {"0123": "x"}, 1, "")
+    with pytest.raises(ValueError, match="comment must be a text of at most 5000"):
+        marking.mark("week-03", PART, answer(marking, "min")["seen"], 1, "x" * 5001)
+
+
+# --- the server ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(marking: Marking, tmp_path: Path) -> Iterator[MarkingServer]:
+    formulas = tmp_path / "mathjax"
+    formulas.mkdir()
+    (formulas / "tex-svg.js").write_text("1")
+    with MarkingServer(marking, mathjax=formulas) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(
+    server: MarkingServer,
+    path: str,
+    body: Any = None,
+    headers: dict[str, str | None] | None = None,
+    token: str | None = None,
+) -> tuple[int, Any, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    sent = {"Host": f"127.0.0.1:{server.server_port}"}
+    if content is not None:
+        sent |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    sent = {key: value for key, value in (sent | (headers or {})).items() if value is not None}
+    method = "GET" if content is None else "POST"
+    connection.putrequest(method, f"/{token or server.token}/{path}", skip_host=True)
+    for key, value in sent.items():
+        connection.putheader(key, value)
+    connection.endheaders(content)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    is_json = response.headers.get_content_type() == "application/json"
+    return response.status, json.loads(text) if is_json else text, response.headers
+
+
+def test_it_listens_on_this_machine_only(server):
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.address.startswith(f"http://127.0.0.1:{server.server_port}/{server.token}/")
+    assert len(server.token) >= 32
+
+
+def test_the_page_and_its_files(server):
+    for path, kind in (("", "text/html"), ("page.js", "text/javascript"), ("page.css", "text/css")):
+        status, _, headers = ask(server, path)
+        assert (status, headers.get_content_type()) == (200, kind)
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe-inline'; script" not in headers["Content-Security-Policy"]
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Server"] == "ppobook"
+
+
+def test_a_mark_is_saved_and_a_conflict_says_what_stands_there(server):
+    status, said, _ = ask(server, f"api/question?{QUERY}")
+    assert status == 200
+    entry = next(entry for entry in said["entries"] if "min" in entry["html"])
+    body = {"assignment": "week-03", "part": PART, "seen": entry["seen"], "points": 2, "comment": "ü"}
+    status, now, _ = ask(server, "api/mark", body)
+    assert (status, now["points"], now["comment"]) == (200, 2, "ü")
+    status, said, _ = ask(server, "api/mark", {**body, "points": 3})
+    assert (status, said["entry"]["points"]) == (409, 2)
+    status, said, _ = ask(server, "api/mark", {**body, "points": 9})
+    assert (status, said["error"]) == (400, "points must be from 0 to 3, got 9")
+    assert ask(server, "api/questions")[1]["questions"][0]["marked"] == 1
+
+
+@pytest.mark.parametrize("token", ["x", "undefined", "%00", "é"])
+def test_without_the_token_there_is_nothing(server, token):
+    path = "api/questions"
+    assert ask(server, path, token=token.encode("ascii", "replace").decode())[0] == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "", None])
+def test_another_host_is_refused(server, host):
+    assert ask(server, "", headers={"Host": host})[0] == 403
+    assert ask(server, "api/mark", {}, headers={"Host": host})[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Length": "999999999"}, 413),
+        ({"Content-Length": "-1"}, 413),
+    ],
+)
+def test_another_site_changes_nothing(server, headers, status):
+    assert ask(server, "api/mark", {"points": 3}, headers)[0] == status
+    assert not trail.read(server.marking.folder)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"seen": 1}', b"\xff", b"null"])
+def test_what_is_no_mark_is_refused(server, body):
+    status, said, _ = ask(server, "api/mark", body)
+    assert status == 400
+    assert said["error"].startswith("the content must name")
+
+
+@pytest.mark.parametrize(
+    "path", ["x", "../page.css", "mathjax/../../gradebook.db", "mathjax/..%2f..%2fcourse.yml", "mathjax/x.js"]
+)
+def test_other_files_are_not_served(server, path):
+    assert ask(server, path)[0] == 404
+    assert ask(server, "mathjax/tex-svg.js")[:2] == (200, "1")
+
+
+def test_a_fault_is_said_and_the_server_goes_on(server, monkeypatch, capsys):
+    def broken(self):
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(Marking, "questions", broken)
+    assert ask(server, "api/questions")[:2] == (500, {"error": "RuntimeError: the disk is full"})
+    assert "the disk is full" in capsys.readouterr().err
+    assert ask(server, "")[0] == 200

@@ -1,0 +1,301 @@
+"""Packs: what is in them, what is not, and that the same course gives the same bytes."""
+
+import ast
+import io
+import json
+import re
+import zipfile
+
+import pytest
+from small_course import SECRET, write_course
+from tiny_book import MASTER, replace
+
+from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course.refusals import LeakError
+from ppobook.teaching.tags import part
+
+SETS = list(sets.names())
+
+
+def assigned(tmp_path, name, labels=(), more=""):
+    """A course with one assignment of this set."""
+    text = f"set: {name}, exercises: [{', '.join(labels)}]{more}"
+    return write_course(tmp_path, ("set: 90_doubling", text))
+
+
+def make(course):
+    return packs.make(course, course.assignments[0])
+
+
+def sources(pack, kind=None):
+    return [cell["source"] for cell in pack.notebook["cells"] if kind in (None, cell["cell_type"])]
+
+
+def undefined(notebook):
+    """The names that a notebook's cells use and no cell above defines."""
+    defined, found = set(), set()
+    for cell in notebook["cells"]:
+        names = choosing.names(cell)
+        found |= names.used - defined
+        defined |= names.defined
+    return found
+
+
+# --- every set of the book ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path):
+    whole = sets.open_set(name)
+    chosen = [()] + [(one.label,) for one in whole.exercises if not choosing.choose(whole, [one]).missing]
+    assert len(chosen) > len(whole.exercises) / 4
+    for labels in chosen:
+        pack = make(assigned(tmp_path, name, labels))
+        assert {one.exercise for one in pack.parts} <= set(labels or [one.label for one in whole.exercises])
+        assert pack.points == sum(p.points or 0 for one in whole.chosen(labels) for p in one.parts)
+        assert undefined(pack.notebook) <= undefined(whole.notebook)
+        text = "\n".join(sources(pack, "markdown"))
+        # Nothing that JupyterLab can't show, and no link that leads nowhere.
+        assert not re.search(r"\{(cite|cite:t|ref|numref)\}`|\]\(\.\./", text)
+        for label in re.findall(r"\]\(#([\w-]+)\)", text):
+            assert re.search(rf"^\({label}\)=|^ *:?(label|name): *{label}$", text, re.M), label
+        for label in re.findall(r"\{eq\}`([\w-]+)`", text):
+            assert re.search(rf"\({label}\)|label: *{label}", text), label
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_solution_hidden_line_or_model_answer_of_the_book(name, tmp_path):
+    master, pack = sets.open_set(name).notebook, make(assigned(tmp_path, name))
+    text = json.dumps(pack.notebook, ensure_ascii=False)
+    public = json.dumps(masters.reader(master), ensure_ascii=False)
+    for solution in masters.solutions(master).values():
+        if solution.kind == "text":
+            for paragraph in solution.source.split("\n\n"):
+                assert len(paragraph) < 40 or json.dumps(paragraph, ensure_ascii=False)[1:-1] not in text
+        else:
+            body = json.dumps(solution.source, ensure_ascii=False)[1:-1]
+            assert body not in text or body in public
+    for marker in ("# solution", "# hidden", "<!-- solution -->", SECRET, "/home/", str(tmp_path)):
+        assert marker not in text
+    assert all(not cell.get("outputs") for cell in pack.notebook["cells"])
+
+
+def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
+    pack = make(assigned(tmp_path, "03_the_clipped_surrogate", ["adaptive-beta"]))
+    code = sources(pack, "code")
+    made = "\n".join(code)
+    # The world of the learners from a section between exercises, a function from another exercise.
+    assert "def pull(" in made
+    assert "def with_penalty(" in made
+    assert "in_numpy" not in made
+    assert undefined(pack.notebook) == set()
+
+
+def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
+    with pytest.raises(ValueError, match="must hold 'kl-in-loss' as well, for 'hunt-three' uses grpo_loss"):
+        make(assigned(tmp_path, "08_grpo", ["hunt-three"]))
+    pack = make(assigned(tmp_path, "08_grpo", ["hunt-three", "kl-in-loss", "grpo-token-loss"]))
+    # In the set's order.
+    assert [p.name for p in pack.parts if p.role == "test"] == ["grpo-token-loss", "kl-in-loss", "hunt-three"]
+
+
+def test_names_of_a_cell():
+    cell = {
+        "cell_type": "code",
+        "source": "import os.path as p\nx = [a for a in b]\ndef f(u):\n    return u + g + x",
+    }
+    assert choosing.names(cell) == ({"p", "x", "f"}, {"b", "g"})
+    assert choosing.names({"cell_type": "code", "source": "%timeit x"}) == (set(), set())
+    assert choosing.names({"cell_type": "markdown", "source": "x"}) == (set(), set())
+
+
+# --- what a student reads -----------------------------------------------------------------------------------
+
+
+def test_the_front_says_points_date_policy_and_ai_use(tmp_path):
+    course = write_course(tmp_path)
+    pack = packs.make(course, course.assignments[1])
+    front = sources(pack)[0]
+    assert "# week-02" in front
+    assert "chapter 3 of the book" in front
+    assert "**13 points** in total, due **Monday, 8 March 2027, 23:59 (Europe/Berlin)**" in front
+    assert "Up to 15 minutes after that nothing is lost. For each day begun, 10 per cent" in front
+    assert "| The clipped loss | Build | 15 | 4 |" in front
+    assert "Say what you asked" in front
+    introduction = sources(pack)[1]
+    assert "There are four kinds" in introduction
+    assert "Eighteen exercises" not in introduction
+    assert "solution" not in introduction
+    assert "model answer" not in introduction
+
+
+def test_parts_for_the_grader(tmp_path):
+    course = write_course(tmp_path)
+    pack = packs.make(course, course.assignments[1])
+    tested, manual = pack.part("clipped-loss"), pack.part("pessimism")
+    assert (tested.points, tested.expression, tested.role) == (4, "clipped_loss", "test")
+    assert manual.role == "manual"
+    assert manual.rubric
+    assert ":::{exercise}" in manual.question
+    assert "{ref}" not in manual.rubric + manual.question
+    with pytest.raises(ValueError, match="Did you mean 'hunt-stale'"):
+        pack.part("hunt-stal")
+
+
+def test_what_the_grader_gets(tmp_path):
+    course = write_course(tmp_path)
+    handout = packs.make(course, course.assignments[1])
+    pack = handout.pack({"hunt-stale": lambda function: function})
+    assert [(p.name, p.points, p.expression) for p in pack.tested] == [
+        ("clipped-loss", 4, "clipped_loss"),
+        ("hunt-stale", 4, "update"),
+    ]
+    assert [part.adapter is None for part in pack.tested] == [True, False]
+    assert [(part.name, part.points, bool(part.rubric)) for part in pack.manual] == [("pessimism", 5, True)]
+    assert pack.notebook == handout.notebook
+
+
+def test_a_set_of_the_courses_own(tmp_path):
+    course = write_course(tmp_path)
+    pack = packs.make(course, course.assignments[0])
+    assert [(one.name, one.points) for one in pack.parts] == [("double", 2), ("why", 1.5)]
+    assert "the secret" not in json.dumps(pack.notebook)
+    assert pack.part("why").rubric == "The model answer: addition."
+    assert "of the book" not in sources(pack)[0]
+
+
+def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
+    write_course(tmp_path)
+    see = "Double it, as in {ref}`sec-clip-learns` and {ref}`ex-why`; see {cite}`schulman2017`."
+    replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", see)
+    text = "\n".join(sources(make(settings.load(tmp_path))))
+    assert "“Clip, price, constraint” (chapter 3 of the book) and [“Why”](#ex-why)" in text
+    assert "([Schulman et al., 2017](" in text
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "more", "said"),
+    [
+        ("90_dubling", [], "", "set must be .* got '90_dubling'. Did you mean '90_doubling'"),
+        ("90_doubling", ["doubel"], "", "has double, why, got 'doubel'. Did you mean 'double'"),
+        ("90_doubling", ["double"], ", points: {why: 3}", "points must be given for double, got 'why'"),
+    ],
+)
+def test_what_does_not_exist(tmp_path, name, labels, more, said):
+    with pytest.raises(ValueError, match=f"^assignment week-01: .*{said}"):
+        make(assigned(tmp_path, name, labels, more))
+
+
+def test_an_own_set_that_breaks_the_rules_or_has_a_name_of_the_books(tmp_path):
+    course = write_course(tmp_path)
+    own = tmp_path / "exercises" / "90_doubling.md"
+    replace(own, "# solution", "# slution")
+    with pytest.raises(
+        ValueError, match=r"exercises/90_doubling.md, cell 4 \(solution:double\): it has 0 lines"
+    ):
+        make(course)
+    (own.parent / f"{SETS[0]}.md").write_text(MASTER)
+    with pytest.raises(ValueError, match="must have a name of its own"):
+        make(course)
+
+
+@pytest.mark.parametrize(
+    ("leak", "said"),
+    [
+        ("def f():\n    return x + x  # the secret", "the solution of double"),
+        ("assert double(7) == 14  # twice", "hidden lines of double"),
+        ("The model answer: addition.", "the model answer of why"),
+        ("x\n# solution\ny", "the line '# solution'"),
+        ("see [here](../exercises/01_tiny.ipynb)", "must not link"),
+    ],
+)
+def test_a_leak_is_refused(tmp_path, leak, said):
+    course = write_course(tmp_path)
+    replace(tmp_path / "exercises" / "90_doubling.md", "double(7) == 14", "double(7) == 14  # twice")
+    pack, found = make(course), sets.open_set("90_doubling", tmp_path)
+    refusals.refuse_solutions(pack.notebook, found)
+    pack.notebook["cells"].append({"cell_type": "markdown", "id": "x", "metadata": {}, "source": leak})
+    with pytest.raises(LeakError, match=said):
+        refusals.refuse_solutions(pack.notebook, found)
+
+
+@pytest.mark.parametrize("leak", [SECRET, "/home/me/course", "C:\\Users\\me", "COURSE/x"])
+def test_a_secret_or_a_path_is_refused(tmp_path, leak):
+    course = write_course(tmp_path, ("Say what", leak.replace("COURSE", str(tmp_path))))
+    with pytest.raises(ValueError, match=r"must not hold (the course's secret|a path of a machine)"):
+        make(course)
+
+
+# --- the zip ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
+    course = write_course(tmp_path)
+    first = packs.release(course, "week-02")
+    content = first.path.read_bytes()
+    assert first.state == "new"
+    assert packs.release(course, "week-02").state == "unchanged"
+    first.path.unlink()
+    assert packs.release(course, "week-02").path.read_bytes() == content
+    again = write_course(tmp_path / "elsewhere")
+    assert packs.zipped(again, packs.make(again, again.assignments[1])) == content
+    assert packs.released(course, "week-02") == first.pack
+    assert packs.released(course, "week-01") is None
+
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        assert names == [
+            f"week-02/{name}"
+            for name in ("week-02.ipynb", "HOW_TO_HAND_IN.md", "requirements.txt", "environment.yml")
+        ]
+        assert all(entry.date_time == (1980, 1, 1, 0, 0, 0) for entry in archive.infolist())
+        how = archive.read(names[1]).decode()
+        notebook = json.loads(archive.read(names[0]))
+    assert "Hand in that one file, `week-02.ipynb`" in how
+    assert "Say what you asked" in how
+
+    import nbformat
+    from nbgrader.nbgraderformat import MetadataValidator
+
+    nbformat.validate(notebook)
+    read = nbformat.from_dict(notebook)
+    MetadataValidator().validate_nb(read)
+    ids = [cell["metadata"]["nbgrader"]["grade_id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    for cell in notebook["cells"]:
+        p, facts = part(cell), cell["metadata"]["nbgrader"]
+        assert facts["grade"] == (p is not None and p.points is not None)
+        assert facts.get("points") == (p.points if p else None)
+        assert facts["locked"] != facts["solution"]
+        if cell["cell_type"] == "code":
+            ast.parse(cell["source"])
+
+
+def test_what_was_handed_out_changes_only_when_asked(tmp_path):
+    course = write_course(tmp_path)
+    assert packs.release(course, "week-01", dry_run=True).state == "new"
+    assert not (tmp_path / "release").exists()
+    packs.release(course, "week-01")
+    replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", "Double it twice.")
+    with pytest.raises(ValueError, match="--replace releases it anew"):
+        packs.release(course, "week-01")
+    assert packs.release(course, "week-01", replace=True).state == "changed"
+    assert packs.release(course, "week-01").state == "unchanged"
+    (tmp_path / "release" / "week-01.json").write_text("{")
+    with pytest.raises(ValueError, match=r"week-01.json must be the manifest"):
+        packs.released(course, "week-01")
+
+
+def test_where_the_environment_comes_from(tmp_path):
+    from ppobook.course.requirements import environment, requirements
+
+    book = sets.open_set(SETS[0]).book
+    plain = requirements(write_course(tmp_path), book)
+    assert re.search(r"^torch==\d", plain, re.M)
+    assert "pip install --editable" in plain
+    course = write_course(tmp_path, ("title:", "book: https://git.example/me/book@v1\ntitle:"))
+    assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
+    assert "      - ppobook[lab] @ git+https://git.example/me/book@v1" in environment(course, book)

@@ -1,0 +1,220 @@
+"""A submission in the form of its pack: whatever was done to its cells, only the student's own code is new."""
+
+import copy
+import json
+
+import pytest
+
+from ppobook.course.needed import needed
+from ppobook.course.pack import Pack, answers_of
+from ppobook.course.rebuild import RunCell, Unreadable, rebuild
+
+
+def cell(name, source, *tags, kind="code"):
+    made = {"cell_type": kind, "id": name, "metadata": {"tags": list(tags)}, "source": source}
+    return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+
+
+BLANK = 'def twice(x):\n    raise NotImplementedError("not yet: twice")'
+PACK = {
+    "cells": [
+        cell("title", "# Week 1", kind="markdown"),
+        cell("imports", "import math"),
+        cell("blank", BLANK, "solution:twice"),
+        cell("test", 'check("twice", twice)', "test:twice:2"),
+        cell("essay", "*Your answer*", "manual:why:3", kind="markdown"),
+        cell("show", "print(twice(3))"),
+    ],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+ANSWER = "def twice(x):\n    return 2 * x"
+
+
+def submitted(change=lambda cells: cells, answer=ANSWER, **top):
+    """A notebook in which the answer was written, and then this was done to its cells."""
+    notebook = copy.deepcopy(PACK)
+    notebook["cells"][2]["source"] = answer
+    notebook["cells"] = change(notebook["cells"])
+    return json.dumps(notebook | top).encode()
+
+
+def ran(data):
+    return [(c.kind, c.source) for c in rebuild(PACK, data).cells]
+
+
+WANTED = [
+    ("pack", "import math"),
+    ("solution", ANSWER),
+    ("pack", 'check("twice", twice)'),
+    ("pack", "print(twice(3))"),
+]
+
+
+def test_a_submission_as_it_should_be():
+    found = rebuild(PACK, submitted())
+    assert [(c.kind, c.source) for c in found.cells] == WANTED
+    assert found.cells[2].tests == "twice"
+    assert not found.notes
+    assert found.texts == {"why": ""}
+    assert found.unchanged == {"why"}
+    assert rebuild(PACK, json.dumps(PACK).encode()).unchanged == {"twice", "why"}
+
+
+def without(*names):
+    return lambda cells: [c for c in cells if c["id"] not in names]
+
+
+def renamed(cells):
+    return [c | {"id": f"new-{c['id']}"} for c in cells]
+
+
+def no_tags(cells):
+    return [c | {"metadata": {"tags": ["test:twice:99"], "deletable": False}} for c in cells]
+
+
+CHANGES = {
+    "test deleted": without("test", "imports", "title", "show"),
+    "moved": lambda cells: [*cells[3:], *cells[:3]],
+    "ids renamed": renamed,
+    "ids and tags gone": lambda cells: [c | {"metadata": {}, "id": None} for c in cells],
+    "tags edited": no_tags,
+    "no metadata": lambda cells: [{k: v for k, v in c.items() if k != "metadata"} for c in cells],
+    "sources as lists": lambda cells: [c | {"source": c["source"].splitlines(True)} for c in cells],
+    "blank doubled": lambda cells: [cells[0], PACK["cells"][2], *cells[1:]],
+    "odd things between": lambda cells: [7, None, [], *cells, {"cell_type": 3, "source": {"a": 1}}],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_is_done_to_cells_makes_no_difference(change):
+    assert ran(submitted(change)) == WANTED
+
+
+def test_a_solution_cell_that_was_deleted_is_the_blank_again():
+    found = rebuild(PACK, submitted(without("blank")))
+    assert found.cells[1].source == BLANK
+    assert "The solution cell of twice is not there." in found.notes
+
+
+def test_a_test_that_was_edited_is_as_it_was_and_the_edit_runs_behind_it():
+    def change(cells):
+        return [c | {"source": "check = print\nmine = 1"} if c["id"] == "test" else c for c in cells]
+
+    assert ran(submitted(change))[2:4] == [WANTED[2], ("own", "check = print\nmine = 1")]
+
+
+def test_own_cells_stay_in_their_places():
+    def change(cells):
+        helper = cell("mine", "def helper(): pass")
+        words = cell("words", "And more.", kind="markdown")
+        return [helper, *cells[:2], helper | {"id": "b", "source": "y = 1"}, *cells[2:5], words, cells[5]]
+
+    found = rebuild(PACK, submitted(change))
+    assert [c.source for c in found.cells if c.kind == "own"] == ["def helper(): pass", "y = 1"]
+    assert found.cells[0].source == "def helper(): pass"
+    assert found.cells[2].source == "y = 1"
+    assert found.texts["why"].endswith("And more.")
+
+
+def test_the_text_that_was_written_is_read():
+    def change(cells):
+        return [c | {"source": "Because."} if c["id"] == "essay" else c for c in cells]
+
+    assert rebuild(PACK, submitted(change)).texts == {"why": "Because."}
+
+
+def test_a_function_in_another_cell_is_found():
+    def change(cells):
+        return [c for c in cells if c["id"] != "blank"] + [cell("other", ANSWER)]
+
+    found = rebuild(PACK, submitted(change))
+    assert found.cells[1].source == ANSWER
+    assert "it defines what was asked for" in found.notes[0]
+
+
+def test_an_older_notebook_is_read():
+    old = {"nbformat": 3, "worksheets": [{"cells": []}]}
+    for c in json.loads(submitted())["cells"]:
+        key = "input" if c["cell_type"] == "code" else "source"
+        old["worksheets"][0]["cells"].append({"cell_type": c["cell_type"], key: c["source"]})
+    found = rebuild(PACK, json.dumps(old).encode())
+    assert [(c.kind, c.source) for c in found.cells] == WANTED
+    assert "version 3" in found.notes[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_other_encodings_are_read(encoding):
+    data = submitted(answer=ANSWER + "  # é")
+    text = json.dumps(json.loads(data), ensure_ascii=False)
+    assert ran(text.encode(encoding))[1] == ("solution", ANSWER + "  # é")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "empty"),
+        (submitted()[:400], "cut short"),
+        (b"\x00\x01\x02\x89PNG", "no notebook"),
+        (b"[1, 2]", "JSON and no notebook"),
+        (b"{}", "no cells"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b" " * (20 * 2**20 + 1), "20"),
+        (b'{"nbformat": 4, "cells": [' + b",".join([b"1"] * 3000) + b"]}", "3000 cells"),
+    ],
+    ids=["empty", "cut", "picture", "list", "no cells", "deep", "large", "many"],
+)
+def test_what_is_no_notebook_is_refused_in_a_sentence(data, said):
+    with pytest.raises(Unreadable, match=said):
+        rebuild(PACK, data)
+
+
+def test_what_a_test_hands_over_is_read_from_its_cell():
+    source = 'x = 1\ncheck("a", f)\ncheck("b", lambda x: g(x, 2))'
+    assert answers_of(source) == {"a": "f", "b": "lambda x: g(x, 2)"}
+    pack = Pack.of("week-1", PACK, points={"why": 5}, rubrics={"why": "Half for…"})
+    assert [(p.name, p.points, p.expression) for p in pack.tested] == [("twice", 2.0, "twice")]
+    assert [(p.name, p.points, p.rubric) for p in pack.manual] == [("why", 5.0, "Half for…")]
+
+
+# --- what of the pack's code is run
+
+GIVEN = """import math
+import numpy as np
+
+def helper(x):
+    return table[x] + math.pi
+
+table = {1: 2}
+table.update(a=3)
+shown = [helper(i) for i in range(10**9)]
+print(shown)
+np.random.seed(0)"""
+
+
+def kept(*cells):
+    return [c.source.split("\n") for c in needed(list(cells))]
+
+
+def test_only_what_somebody_needs_is_run():
+    (given, *_) = kept(RunCell("pack", GIVEN), RunCell("solution", "def f(x): return helper(x) + np.pi"))
+    assert "shown = [helper(i) for i in range(10**9)]" not in given
+    assert "print(shown)" not in given
+    assert {"import math", "def helper(x):", "table = {1: 2}", "table.update(a=3)"} <= set(given)
+    assert "np.random.seed(0)" in given
+    assert given.index("def helper(x):") == GIVEN.split("\n").index("def helper(x):")
+
+
+def test_what_a_test_hands_over_is_needed():
+    given = RunCell("pack", "def f(x): return x\ndef g(x): return x")
+    assert kept(given, RunCell("pack", 'check("a", lambda x: g(x))'))[0] == ["", "def g(x): return x"]
+
+
+@pytest.mark.parametrize("source", ["globals()['shown']", "eval('shown')", "%time shown", "shown ="])
+def test_where_names_cannot_be_seen_more_is_run(source):
+    assert "shown = [helper(i) for i in range(10**9)]" in kept(RunCell("pack", GIVEN), RunCell("own", source))[0]
+
+
+def test_a_word_in_a_comment_is_no_name():
+    assert kept(RunCell("pack", "a = 1"), RunCell("own", "b = 2  # a"))[0] == [""]

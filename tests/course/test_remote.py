@@ -1,0 +1,268 @@
+"""A function in another process that is called like any other: values, gradients, exceptions, and forgeries."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ppobook.course.channel import Ended
+from ppobook.course.inert import Opaque
+from ppobook.envs import chain
+from ppobook.teaching import checks
+from ppobook.teaching.checks.descent import GradientDescent
+
+IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
+
+
+def test_values_go_there_and_come_back(open_grader):
+    grader = open_grader("def swap(a, b=1, **more): return {'a': b, 'b': [a, (b,)], **more}")
+    swap = grader.name("swap")
+    assert swap(np.float64(2.0), b="x", c=None) == {"a": "x", "b": [2.0, ("x",)], "c": None}
+
+
+def test_gradients_come_across(open_grader):
+    f = open_grader("def f(x, y, n): return (x * y.detach() ** 2).sum(), n * x").name("f")
+    x, y = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
+    total, scaled = f(2 * x, y, 3)
+    assert total.requires_grad
+    slopes = torch.autograd.grad(total + scaled.sum(), (x, y), allow_unused=True, retain_graph=True)
+    assert slopes[0].tolist() == [24.0, 38.0]
+    assert slopes[1] is None or not slopes[1].any()
+    assert not f(x.detach(), y.detach(), 3)[0].requires_grad
+
+
+def test_gradients_reach_a_networks_parameters(open_grader):
+    f = open_grader("def f(net, x): return net(x).square().mean()").name("f")
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.Tanh()), torch.randn(4, 2)
+    found = torch.autograd.grad(f(net, x), list(net.parameters()))
+    wanted = torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other)
+
+
+def test_a_function_of_the_graders_can_be_differentiated_there(open_grader):
+    cell = "def f(logp, x):\n    x = x.clone().requires_grad_()\n    logp(x).backward()\n    return x.grad"
+    weights = torch.tensor([2.0, 5.0])
+    found = open_grader(cell).name("f")(lambda x: (weights * x**2).sum(), torch.ones(2))
+    assert found.tolist() == [4.0, 10.0]
+
+
+def test_arguments_that_are_changed_in_place_are_changed(open_grader):
+    cell = """
+def f(x, a, rows, table, noise):
+    x.add_(1); a[0] = 7; rows.append(3); table['new'] = a; noise.random()
+"""
+    x, a, rows, table = torch.zeros(2), np.zeros(2), [1], {"old": 1}
+    noise = np.random.default_rng(0)
+    open_grader(cell).name("f")(x, a, rows, table, noise)
+    assert x.tolist() == [1, 1]
+    assert a.tolist() == [7, 0]
+    assert rows == [1, 3]
+    assert table["new"] is a
+    assert noise.random() == np.random.default_rng(0).random(2)[1]
+
+
+def test_an_argument_that_is_detached_in_place_is_detached(open_grader):
+    x = torch.ones(2, requires_grad=True)
+    open_grader("def f(x): x.detach_()").name("f")(x)
+    assert not x.requires_grad
+
+
+def test_an_optimizer_moves_the_graders_parameter(open_grader):
+    cell = """
+def f(logits, optimizer):
+    for _ in range(2):
+        optimizer.zero_grad(); logits.square().sum().backward(); optimizer.step()
+"""
+    logits = torch.ones(2, requires_grad=True)
+    optimizer = GradientDescent(logits, 0.25)
+    open_grader(cell).name("f")(logits, optimizer)
+    assert logits.tolist() == [0.25, 0.25]
+    assert optimizer.felt == [2.0, 1.0]
+    assert optimizer.param_groups[0]["params"][0] is logits
+
+
+def test_a_world_is_not_changed_by_who_plays_in_it(open_grader):
+    world = chain(2)
+    before = world.R.copy()
+    cell = "def f(world):\n    world.R = world.R.copy(); world.R[:] = 0\n    return world.n_states"
+    assert open_grader(cell).name("f")(world) == world.n_states
+    assert (world.R == before).all()
+
+
+def test_chance_goes_on_from_one_side_to_the_other(open_grader):
+    f = open_grader(IMPORTS + "def f(): return torch.rand(1).item(), np.random.rand()").name("f")
+    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
+    found = [f(), f()]
+    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
+    assert found == [(torch.rand(1).item(), np.random.rand()) for _ in range(2)]  # noqa: NPY002
+
+
+def test_functions_and_networks_come_back(open_grader):
+    cell = (
+        IMPORTS
+        + """
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__(); self.body = nn.Linear(2, 1)
+    def forward(self, x): return self.body(x) * 2
+def make(scale):
+    return lambda x: scale * x, nn.Sequential(nn.Linear(2, 2), nn.ReLU()), Own()
+"""
+    )
+    scale = torch.tensor(2.0)
+    function, net, own = open_grader(cell).name("make")(scale)
+    assert function(torch.tensor(3.0)) == 6.0
+    scale.fill_(5.0)  # what it holds on to
+    assert function(torch.tensor(3.0)) == 15.0
+    assert type(net) is nn.Sequential
+    x = torch.ones(3, 2)
+    with torch.no_grad():
+        own.body.weight.fill_(1.0)
+        own.body.bias.zero_()
+    assert own(x).flatten().tolist() == [4.0, 4.0, 4.0]
+    (slope,) = torch.autograd.grad(own(x).sum(), own.body.bias)
+    assert slope.tolist() == [6.0]
+
+
+def test_exceptions_keep_their_name_their_message_and_their_line(open_grader):
+    cell = "class Odd(KeyError): pass\ndef f(x):\n    raise Odd('what')\ndef g(): raise SystemExit(3)"
+    grader = open_grader(cell)
+    with pytest.raises(KeyError) as caught:
+        grader.name("f")(1)
+    assert type(caught.value).__name__ == "Odd"
+    assert caught.value.in_cell == (3, "raise Odd('what')")
+    with pytest.raises(Exception, match="3") as caught:
+        grader.name("g")()
+    assert type(caught.value).__name__ == "SystemExit"
+    assert grader.name("f") is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "raise checks.Stop('right', 'clipped-loss')",
+        "raise checks.Stop('so far', 'clipped-loss')",
+        "e = checks.Stop('raised', 'x'); e.kind = 'right'; raise e",
+        "checks.run = checks.check = checks._verdict = lambda *a, **k: checks.Verdict('right', '', ''); return 1",
+    ],
+)
+def test_a_verdict_cannot_be_raised_or_patched(open_grader, said):
+    f = open_grader(f"from ppobook.teaching import checks\ndef f(*a, **k): {said}").name("f")
+    try:
+        verdict = checks.run("clipped-loss", f)
+    except Ended as ended:
+        assert ended.reason == "forged"
+    else:
+        assert verdict.kind in ("raised", "returned", "property", "mistake")
+
+
+HOSTILE_VALUES = {
+    "equal to everything": "type('E', (), {'__eq__': lambda s, o: True, '__float__': lambda s: 1 / 0})()",
+    "pickled": "type('R', (), {'__reduce__': lambda s: (print, ('x',))})()",
+    "an array of its own": "type('A', (), {'__array__': lambda s, *a, **k: np.full((2, 2), np.nan)})()",
+    "lazy": "type('L', (), {'__getattr__': lambda s, n: s, '__call__': lambda s, *a: s, 'shape': ()})()",
+    "10 GB": "torch.zeros(1).as_strided((2500000000,), (0,))",
+    "a tensor of a class": "torch.ones(2).as_subclass(type('T', (torch.Tensor,), {'__torch_function__': classmethod(lambda c, f, t, a=(), k=None: 1)}))",
+    "text": "'1' * 10**7",
+    "levels": "__import__('functools').reduce(lambda a, _: [a], range(10**5), [])",
+}
+
+
+@pytest.mark.parametrize("value", HOSTILE_VALUES.values(), ids=HOSTILE_VALUES)
+def test_a_value_of_any_kind_is_wrong_and_no_more(open_grader, value):
+    grader = open_grader(IMPORTS + f"value = {value}\ndef f(*a, **k): return value")
+    verdict = checks.run("clipped-loss", grader.name("f"))
+    assert verdict.kind in ("raised", "returned", "mistake", "property")
+    assert grader.cell("1 + 1", 5.0) is None
+
+
+def test_what_cannot_be_sent_is_only_a_name(open_grader):
+    found = open_grader("class Thing: pass\ndef f(): return [Thing()]").name("f")()
+    assert isinstance(found[0], Opaque)
+    assert type(found[0]).__name__ == "Thing"
+
+
+# --- what the worker may ask of the grader
+
+REACH = """
+import gc
+from ppobook.course.worker import Worker
+side = next(o for o in gc.get_objects() if isinstance(o, Worker))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        ("['get', world._number, '__class__']", AttributeError),
+        ("['get', world._number, '_world']", AttributeError),
+        ("['get', 999, 'x']", Ended),
+        ("['call', 12345]", Ended),
+        ("['cell', 'import os', 1]", Ended),
+        ("['name', '__import__(\"os\").getpid()']", Ended),
+        ("['beside', 1, 'os:getpid', 'x']", Ended),
+        ("'call'", Ended),
+        ("['gradients', 4, 5]", KeyError),
+    ],
+)
+def test_only_what_was_lent_can_be_asked_for(open_grader, ask, what):
+    class World:
+        __lends__ = ("size",)
+        size = 3
+        _world = "hidden"
+
+    grader = open_grader(f"{REACH}\ndef f(world):\n    assert world.size == 3\n    return side.ask({ask})")
+    with pytest.raises(what):
+        grader.name("f")(World())
+
+
+FRAMES = {
+    "half a frame": "b'\\x10'",
+    "2^60 bytes": "struct.pack('<QI', 2**60, 3) + b'abc'",
+    "no JSON": "struct.pack('<QI', 3, 3) + b'abc'",
+    "an answer": """message(['value', True, None, [], None])""",
+    "an answer to nothing": """message(['value', ['ref', 77], None, [], None])""",
+    "a change of what isn't there": """message(['value', 1, None, [[1, 2, 3, 4]], None])""",
+    "an endless chance": """message(['value', 1, None, [], ['00', ['MT19937', '00', 700], [3, [], 0]]])""",
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_frame_that_is_written_by_hand_earns_nothing(open_grader, frame):
+    cell = f"""
+import json, os, struct
+def message(header):
+    text = json.dumps([header, []]).encode()
+    return struct.pack('<QI', len(text), len(text)) + text
+def f(*a, **k):
+    for fd in range(3, 20):
+        try: os.write(fd, {frame})
+        except OSError: pass
+    os._exit(0)
+"""
+    f = open_grader(cell).name("f")
+    f._grader.deadline = time.monotonic() + 3
+    try:
+        verdict = checks.run("clipped-loss", f)
+    except Ended as ended:
+        assert ended.reason in ("forged", "ended", "time")
+    else:
+        assert not verdict.right
+
+
+def test_an_endless_dialogue_ends(open_grader):
+    grader = open_grader("def f(g):\n    while True: g(1)")
+    grader.deadline = time.monotonic() + 0.5
+    with pytest.raises(Ended, match="too long"):
+        grader.name("f")(lambda x: x)
+
+
+def test_a_checks_clock_ends_the_process(open_grader, monkeypatch):
+    monkeypatch.setattr(checks, "SECONDS", 0.3)
+    grader = open_grader("def f(*a, **k):\n    while True:\n        try: 1\n        except BaseException: pass")
+    assert checks.run("clipped-loss", grader.name("f")).kind == "slow"
+    with pytest.raises(Ended):
+        grader.name("f")

@@ -1,0 +1,105 @@
+"""Lists of students as platforms export them, and what importing one changes."""
+
+import pytest
+from small_course import ROSTER, write_course
+
+from ppobook.course import roster
+from ppobook.course.roster import Student
+
+CANVAS = """\
+Student,ID,SIS User ID,SIS Login ID,Section,week-01 (55)
+    Points Possible,,,,,10
+"Lovelace, Ada",101,S-1,ada,Tutorial A,
+"Müller, Bob",102,S-2,bob,Tutorial B,
+"Student, Test",999,,,,
+"""
+MOODLE = """\
+First name,Last name,ID number,Email address,Groups
+Ada,Lovelace,ada,ada@uni.example,A
+Bob,Müller,bob,bob@uni.example,
+"""
+GERMAN = "Vorname;Nachname;Matrikelnummer;E-Mail-Adresse\nAda;Lovelace;ada;a@u.example\nBob;Müller;bob;\n"
+GRADING = (
+    "Identifier,Full name,Username\nParticipant 4711,Ada Lovelace,ada\nParticipant 4712,Bob Müller,bob\n"
+)
+PLAIN = "student_id\nada\nbob\n"
+
+
+def read(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "list.csv"
+    path.write_bytes(text.encode(encoding))
+    return roster.read(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+@pytest.mark.parametrize("text", [CANVAS, MOODLE, GERMAN, GRADING])
+def test_platforms_and_encodings(tmp_path, text, encoding):
+    ada, bob = read(tmp_path, text, encoding)
+    assert (ada.student_id, ada.name) == ("ada", "Ada Lovelace")
+    assert (bob.student_id, bob.name) == ("bob", "Bob Müller")
+
+
+def test_what_each_platform_says(tmp_path):
+    assert read(tmp_path, CANVAS)[0] == Student("ada", "Lovelace", "Ada", "", "Tutorial A", "101")
+    assert read(tmp_path, MOODLE)[0] == Student("ada", "Lovelace", "Ada", "ada@uni.example", "A", "")
+    assert read(tmp_path, GRADING)[1].lms_id == "4712"
+    assert [one.student_id for one in read(tmp_path, PLAIN.replace("\n", "\r\n"))] == ["ada", "bob"]
+    # Without ids, the name of the mailbox.
+    assert read(tmp_path, "Name,Email\nAda Lovelace,ada@u.example\n")[0] == Student(
+        "ada", "Lovelace", "Ada", "ada@u.example"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "got an empty file"),
+        ("name,age\nada,3\n", "must have a column of ids, such as .*, got name, age"),
+        ("student_id\n../ada\n", r"line 2: an id must have letters, .* got '../ada'"),
+        ("student_id,last_name\n,Lovelace\n", "line 2: Lovelace must have an id, got none"),
+        ("student_id\nada\nbob\nAda\n", "line 4: 'Ada' must stand once, and is in line 2 too"),
+        ("PK\x03\x04", "save it as CSV"),
+    ],
+)
+def test_what_is_no_list(tmp_path, text, said):
+    with pytest.raises(ValueError, match=said):
+        read(tmp_path, text)
+
+
+def test_there_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="must be a CSV file"):
+        roster.read(tmp_path / "nowhere.csv")
+    with pytest.raises(ValueError, match="got the folder"):
+        roster.read(tmp_path)
+
+
+def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path):
+    write_course(tmp_path)
+    (tmp_path / "submitted" / "week-01" / "mel").mkdir(parents=True)
+    new = [Student("ada", "King", "Ada"), Student("zoe", "Z", "Zoe")]
+    found = roster.changes(tmp_path, new)
+    assert found.lines() == [
+        "+ zoe  Zoe Z",
+        "~ ada  last_name 'Lovelace' → 'King'",
+        "- bob  Bob Müller",
+        "- eve  Eve Maria Åström",
+        "! mel  Mel O'Neill: not in the list any more, kept, for there are submissions",
+    ]
+    assert [one.student_id for one in found.after] == ["ada", "zoe", "mel"]
+    # What a list leaves out stays.
+    assert found.after[0].email == "ada@uni.example"
+    assert [one.student_id for one in roster.changes(tmp_path, new, drop=True).after] == ["ada", "zoe"]
+    roster.write(tmp_path, found.after)
+    assert roster.load(tmp_path) == found.after
+    assert roster.changes(tmp_path, found.after).lines() == []
+
+
+def test_the_file_round_trips(tmp_path):
+    write_course(tmp_path)
+    students = roster.load(tmp_path)
+    roster.write(tmp_path, students)
+    assert (tmp_path / "roster.csv").read_text() == ROSTER
+    assert roster.find(students, "eve").lms_id == "103"
+    with pytest.raises(ValueError, match="Did you mean 'eve'"):
+        roster.find(students, "evee")
+    assert roster.load(tmp_path / "exercises") == ()

@@ -1,0 +1,225 @@
+"""What a process in a sandbox can't do; in both ways of starting one."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from ppobook.course import sandbox as sandboxes
+from ppobook.course.channel import Ended
+from ppobook.course.remote import Grader
+from ppobook.course.sandbox import Limits, Server, available
+
+
+def test_there_can_be_a_sandbox_here():
+    assert available() is None
+
+
+@pytest.fixture(scope="module")
+def each():
+    with Server(fork=False) as made:
+        yield made
+
+
+@pytest.fixture(params=["fork", "each"])
+def grader(request, server):
+    chosen = server if request.param == "fork" else request.getfixturevalue("each")
+    with chosen.start(Limits(disk_mb=8)) as sandbox:
+        yield Grader(sandbox)
+    assert chosen.fork == (request.param == "fork")
+
+
+# Each raises an AssertionError where something is possible that should not be.
+CLOSED = f"""
+import os, socket, ctypes, pathlib
+
+def refused(do, *args):
+    try:
+        do(*args)
+    except (OSError, PermissionError):
+        return True
+    return False
+
+assert os.getuid() == 65534
+assert len(pathlib.Path("/proc/net/route").read_text().splitlines()) == 1
+connection = socket.socket(); connection.settimeout(2)
+assert refused(connection.connect, ("1.1.1.1", 53))
+connection = socket.socket(); connection.settimeout(2)
+assert refused(connection.connect, ("127.0.0.1", 22))
+
+for place in ("/root", "/home", "/etc/passwd", "/etc/shadow", "/var", {os.getcwd()!r} + "/exercises", {os.getcwd()!r} + "/tests"):
+    path = pathlib.Path(place)
+    try:
+        found = not path.exists() or set(os.listdir(path)) <= {{".pyenv", ".local", ".cache"}}
+    except OSError:
+        found = True
+    assert found, place
+assert refused(open, "/usr/x", "w") and refused(open, "/x", "w") and refused(open, os.__file__, "a")
+assert refused(os.mkdir, "/dev/x") and refused(os.chdir, "/proc/1/root/root")
+assert not [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and os.path.exists(f"/proc/self/fd/{{fd}}")
+            and not os.readlink(f"/proc/self/fd/{{fd}}").startswith(("socket", "/dev/null", "/proc", "/usr", "pipe"))]
+
+others = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
+assert len(others) <= 3, others
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.ptrace(16, 1, 0, 0) == -1 and libc.ptrace(0, 0, 0, 0) in (0, -1)
+assert libc.unshare(0x10000000) == -1 and libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == -1
+status = pathlib.Path("/proc/self/status").read_text()
+assert "CapEff:\\t0000000000000000" in status and "CapBnd:\\t0000000000000000" in status
+assert "NoNewPrivs:\\t1" in status
+os.kill(1, 9)
+assert refused(os.setuid, 0)
+assert "SECRET" not in os.environ and "/root" not in os.environ["HOME"]
+"""
+
+
+def test_nothing_is_there_that_should_not_be(grader, monkeypatch):
+    assert grader.cell(CLOSED, 20.0) is None
+    assert grader.cell("assert os.getpid() > 1", 5.0) is None
+
+
+def test_disk_files_and_memory_are_limited(grader):
+    fill = """
+try:
+    with open('/tmp/x', 'wb') as f:
+        for _ in range(40): f.write(b'x' * 2**20)
+except OSError as error: found = error.errno
+import os
+for n in range(40):
+    try: open(f'/tmp/{n}', 'wb').write(b'x' * 2**20)
+    except OSError: found = 28
+assert found in (27, 28)
+"""
+    assert grader.cell(fill, 20.0) is None
+    error = grader.cell("import numpy as np\na = np.ones(2**30)", 20.0)
+    assert error is not None
+    assert "Memory" in error["type"]
+    assert grader.cell("1 + 1", 5.0) is None
+
+
+ENDS = {
+    "exit": "import os; os._exit(0)",
+    "itself": "import os; os.kill(os.getpid(), 9)",
+    "its parent": "import os; os.kill(os.getppid() or os.getpid(), 9); os.kill(0, 9)",
+    "everything": "import os; os.kill(-1, 9); os._exit(0)",
+    "a fault": "import ctypes; ctypes.string_at(0)",
+    "closed descriptors": "import os; os.closerange(0, 100); 1 / 0",
+}
+
+
+@pytest.mark.parametrize("cell", ENDS.values(), ids=ENDS)
+def test_a_process_that_ends_itself_ends_nobody_else(server, cell):
+    with server.start() as quiet, server.start() as loud:
+        other = Grader(quiet)
+        with pytest.raises(Ended) as caught:
+            Grader(loud).cell(cell, 5.0)
+        assert caught.value.reason == "ended"
+        assert other.cell("1 + 1", 5.0) is None
+
+
+def test_forks_are_limited_and_end_with_the_sandbox(server):
+    bomb = """
+import os, time
+made = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(100)
+        made += 1
+except OSError:
+    assert made < 40, made
+"""
+    with server.start(Limits(processes=20)) as sandbox:
+        assert Grader(sandbox).cell(bomb, 20.0) is None
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    assert _left_over() == []
+
+
+def test_memory_counts_over_all_processes(server):
+    bomb = """
+import os, time
+import numpy as np
+for _ in range(5):
+    if os.fork() == 0:
+        a = np.ones(2**24); time.sleep(100)
+time.sleep(20)
+"""
+    with server.start(Limits(memory_mb=700)) as sandbox, pytest.raises(Ended) as caught:
+        Grader(sandbox).cell(bomb, 30.0)
+    assert caught.value.reason == "memory"
+
+
+def test_an_endless_cell_is_stopped_and_the_next_one_runs(server):
+    with server.start() as sandbox:
+        grader = Grader(sandbox)
+        error = grader.cell("while True: pass", 0.3)
+        assert error["type"] == "_TooSlow"
+        assert grader.cell("1 + 1", 5.0) is None
+
+
+def test_a_cell_that_swallows_everything_is_ended_from_outside(server):
+    stubborn = "import signal\nsignal.signal(14, lambda *a: 0)\nwhile True:\n    try: 1\n    except BaseException: 1"
+    with server.start() as sandbox:
+        grader = Grader(sandbox)
+        grader.deadline = time.monotonic() + 1.0
+        with pytest.raises(Ended) as caught:
+            grader.cell(stubborn, 0.2)
+        assert caught.value.reason == "time"
+
+
+def test_output_is_dropped_and_threads_end_with_the_sandbox(server):
+    noise = """
+import threading, sys, os
+def shout():
+    while True: sys.stdout.write('x' * 1000)
+threading.Thread(target=shout, daemon=True).start()
+for _ in range(1000): print('x' * 10_000); os.write(1, b'x' * 100_000)
+"""
+    with server.start(Limits(output_kb=1)) as sandbox:
+        assert Grader(sandbox).cell(noise, 20.0) is None
+    assert _left_over() == []
+
+
+def test_what_was_used_is_told(server, each):
+    for chosen in (server, each):
+        with chosen.start() as sandbox:
+            Grader(sandbox).cell("sum(i * i for i in range(3_000_000))", 20.0)
+            time.sleep(0.3)
+        used = sandbox.close()
+        assert 0.05 < used.cpu < 10
+        assert 50 < used.peak_mb < 1500
+
+
+def test_the_keeper_is_started_again(each):
+    with each.start() as sandbox:
+        os.kill(each._process.pid, signal.SIGKILL)
+        with pytest.raises(Ended):
+            Grader(sandbox).cell("1 + 1", 5.0)
+    with each.start() as sandbox:
+        assert Grader(sandbox).cell("1 + 1", 30.0) is None
+
+
+def test_without_bubblewrap_it_says_so(monkeypatch):
+    monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
+    assert "bubblewrap is missing" in available()
+
+
+def _left_over():
+    """Processes of the sandboxes' user that are still there a moment later."""
+    if os.getuid() != 0:
+        return []
+    user = sandboxes.keeper.user()
+    for _ in range(30):
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{name}").st_uid == user:
+                    found.append(name)
+            except OSError:
+                pass
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found

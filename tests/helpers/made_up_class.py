@@ -1,0 +1,149 @@
+"""A small class without a book: a sheet, students, submissions, and a grader that is made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ppobook.course.records import Job, Sheet, SheetPart, Submission
+
+DUE = datetime(2027, 3, 1, 22, 59, tzinfo=UTC)
+SHEET = Sheet(
+    assignment="week-03",
+    notebook="03_the_clipped_surrogate",
+    due=DUE,
+    parts=(
+        SheetPart("clipped-loss", "test", 4, "clipped-loss", "The clipped loss"),
+        SheetPart("hunt-minmax", "test", 3, "hunt-minmax", "Quick, and then gone"),
+        SheetPart(
+            "hunt-minmax-why",
+            "manual",
+            3,
+            "hunt-minmax",
+            "Quick, and then gone",
+            question="**Your diagnosis.** Which line is wrong? See {ref}`ex-clipped-loss`.",
+            rubric="The last line, $-\\min(x, y) = \\max(-x, -y)$. (1 point.)\n\n"
+            "It never comes back. (2 points.)",
+        ),
+    ),
+    pack="pack-1",
+)
+CHECKS = {"clipped-loss": "check-1", "hunt-minmax": "check-1"}
+NAMES = {"ada": "Lovelace", "bob": "O'Neil, Jr.", "eve": "Ünal", "mel": "<b>Mel</b>", "zoe": "=Zoe"}
+ROSTER = [
+    {
+        "student_id": student,
+        "last_name": last,
+        "first_name": student.title(),
+        "email": f"{student}@example.org",
+        "group": "",
+    }
+    for student, last in NAMES.items()
+]
+
+MISTAKE = (
+    "✗ Not right: old_logp is not detached\n  Seen: the gradient reaches old_logp: [0.55, 0.45, -0.263]. A"
+    " ratio could also be\n    raised by making the old policy less sure.\n  Think: the old policy is the"
+    " anchor. Who may move it?\n"
+    "  Read: chapter 3, The clipped surrogate, “PPO in fifty lines” (sec-short-ppo)."
+)
+
+
+def write(folder: Path, student: str, answer: Mapping[str, Any]) -> Path:
+    """A submission of the fake grader's: what it will find."""
+    path = folder / "submitted" / "week-03" / student / "answer.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"student": student, **answer}))
+    return path
+
+
+def hand_in(folder: Path, *students: str, late: int = 0, **answer: Any) -> Submission:
+    """The submission of a student or group."""
+    path = write(folder, students[0], answer)
+    received = DUE + (timedelta(days=late) - timedelta(hours=1))
+    return Submission(students, students[0], path, received, late, 1 - late / 10)
+
+
+def job(folder: Path, **changes: Any) -> Job:
+    return Job(folder, **{"sheet": SHEET, "checks": CHECKS, "grader": "1", **changes})
+
+
+def grade_one(content: bytes, by: str) -> dict[str, Any]:
+    """Find what the submission says: points, mistakes, or to die."""
+    answer = json.loads(content)
+    if answer.get("seconds"):
+        time.sleep(answer["seconds"])
+    if answer.get("dies"):
+        os.kill(os.getpid(), 9)
+    if answer.get("raises"):
+        raise RuntimeError(answer["raises"])
+    parts = {}
+    for part in SHEET.parts:
+        if part.role == "test":
+            points = answer.get(part.name, part.max)
+            right = points == part.max
+            kind, name, message = ("right", part.name, f"✓ Right: {part.name}")
+            if not right:
+                kind, name, message = "mistake", "old_logp is not detached", MISTAKE
+            kind, name, message = answer.get("verdicts", {}).get(part.name, (kind, name, message))
+            parts[part.name] = {
+                "points": points,
+                "max": part.max,
+                "kind": kind,
+                "mistake": name,
+                "message": message,
+                "seconds": 0.25,
+            }
+    return {
+        "parts": parts,
+        "manual": {"hunt-minmax-why": {"text": answer.get("text", ""), "max": 3}},
+        "notes": ["a cell was renamed"],
+        "errors": [],
+        "cpu": 1.5,
+        "peak_mb": 200.0,
+    }
+
+
+@contextmanager
+def open_grader(log: Path | None = None) -> Iterator[Any]:
+    """The fake grader, which notes in a file each submission that it graded."""
+
+    def grade(content: bytes, by: str) -> dict[str, Any]:
+        result = grade_one(content, by)
+        if log is not None:
+            with log.open("a") as file:
+                file.write(f"{by}\n")
+        return result
+
+    yield grade
+
+
+@contextmanager
+def open_nothing() -> Iterator[Any]:
+    raise RuntimeError("no sandbox")
+    yield
+
+
+def graded_class(folder: Path, *handed: Submission) -> None:
+    """These submissions, graded in this process and in the gradebook."""
+    from ppobook.course import run
+    from ppobook.course.gradebook import Book
+    from ppobook.course.records import Record, digest, write_record
+
+    work = job(folder)
+    with Book(folder) as book:
+        book.enrol(ROSTER)
+        book.declare(SHEET)
+        for submission in handed:
+            content = submission.path.read_bytes()
+            result = grade_one(content, submission.by)
+            for student in submission.students:
+                facts = (student, submission.by, digest(content), submission.received.isoformat(), SHEET.pack)
+                write_record(folder, Record("week-03", *facts, CHECKS, "1", result=result))
+        run.settle(work, book, handed)
