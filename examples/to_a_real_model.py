@@ -15,6 +15,7 @@ The page "To a real model" says what each step does, and what was not run.
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import sys
@@ -26,10 +27,13 @@ import torch
 
 from ppobook import validation
 from ppobook.language import Completions, generate, load, open_pretrained, prompts_of, save_pretrained, train
+from ppobook.language.data import examples_of
 from ppobook.language.footprint import Sizes, Work, arithmetic, described, memory, seconds
 from ppobook.language.pretrained import library
 from ppobook.language.records import records_of
+from ppobook.language.settings import GRPOSettings
 from ppobook.language.word_problems import answer_is_right, records_of_questions, word_problems
+from ppobook.run.machine import checked_device
 
 # What each option is: its default, and what it is for. Their values are read as JSON, else as text.
 OPTIONS: dict[str, tuple[Any, str]] = {
@@ -64,6 +68,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "seed": (0, "of everything"),
     "estimate": (False, "print memory and arithmetic, and stop"),
 }
+MOST_PROBLEMS = 100_000
 KEPT = "settings.json"
 REPORT = "report.json"
 
@@ -71,13 +76,13 @@ REPORT = "report.json"
 def main(words: list[str] | None = None) -> int:
     """Run the script; returns the exit code. Errors are one sentence."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    out = None
+    asked = None
     try:
         asked = options(words)
-        out = asked["out"]
         run(asked)
     except KeyboardInterrupt:
-        print(f"stopped; go on with --resume {out}" if out else "stopped", file=sys.stderr)
+        begun = asked and not asked["estimate"] and asked["out"] and Path(asked["out"], KEPT).is_file()
+        print(f"stopped; go on with --resume {asked['out']}" if begun else "stopped", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:
         print(f"to_a_real_model: {error}", file=sys.stderr)
@@ -103,9 +108,10 @@ def options(words: list[str] | None) -> dict[str, Any]:
     except argparse.ArgumentError as error:
         raise ValueError(f"{error.argument_name} must have a value, got none") from None
     if unknown:
-        known = [f"--{name.replace('_', '-')}" for name in OPTIONS]
-        near = validation.did_you_mean(unknown[0], known)
-        raise ValueError(f"options must be among those of --help, got {unknown[0]!r}{near}")
+        known = [name.replace("_", "-") for name in OPTIONS]
+        near = difflib.get_close_matches(unknown[0].strip("-").partition("=")[0].replace("_", "-"), known, 1)
+        hint = f". Did you mean '--{near[0]}'?" if near else ""
+        raise ValueError(f"options must be among those of --help, got {unknown[0]!r}{hint}")
     given = {name: x for name, x in vars(read).items() if x is not None}
     if "resume" in given:
         others = given.keys() - {"resume"}
@@ -127,23 +133,48 @@ def checked(o: dict[str, Any]) -> dict[str, Any]:
                 o[name] = json.loads(o[name])
             except ValueError:
                 raise ValueError(f"{name} must be a number, got {o[name]!r}") from None
-    for name in ("problems", "batch_size", "group_size", "sft_batch_size", "micro_batch_size", "held_out"):
+    for name in ("batch_size", "sft_batch_size", "micro_batch_size", "max_new_tokens", "rank", "updates"):
         o[name] = validation.count(name, o[name])
-    for name in ("steps", "largest", "max_new_tokens", "rank", "updates", "small_updates"):
-        o[name] = validation.count(name, o[name])
-    for name in ("sft_updates", "seed"):
-        o[name] = validation.count(name, o[name], low=0)
+    for name in ("problems", "held_out"):
+        o[name] = validation.count(name, o[name], high=MOST_PROBLEMS)
+    o["small_updates"] = validation.count("small_updates", o["small_updates"])
+    o["steps"] = validation.count("steps", o["steps"], high=100)
+    for name in ("group_size", "largest"):
+        o[name] = validation.count(name, o[name], low=2)
+    o["sft_updates"] = validation.count("sft_updates", o["sft_updates"], low=0)
+    o["seed"] = validation.count("seed", o["seed"], low=0, high=2**32 - 1)
     for name in ("lr", "sft_lr"):
-        o[name] = validation.number(name, o[name], above=0)
+        o[name] = validation.number(name, o[name], above=0, high=1e3)
     o["kl_coef"] = validation.number("kl_coef", o["kl_coef"], low=0)
     for name in ("memory", "tflops", "bandwidth"):
         o[name] = None if o[name] is None else validation.number(name, o[name], above=0)
     validation.choice("dtype", o["dtype"], ("float32", "bfloat16"))
+    o["device"] = checked_device(o["device"])
+    if o["batch_size"] % o["group_size"]:
+        raise ValueError(
+            f"batch_size must be a multiple of group_size, {o['group_size']}, got {o['batch_size']}"
+        )
+    GRPOSettings.make("grpo", settings_of_grpo(o), {})  # which would else be refused after SFT
     if o["small"] is None and o["model"] is None:
         raise ValueError("model must be a folder or a name on the hub, got None")
     if o["small"] is None and o["out"] is None and not o["estimate"]:
         raise ValueError("out must be a new folder, got None")
+    if o["small"] is None and o["resume"] is None and not o["estimate"]:
+        out = Path(o["out"])
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            raise ValueError(f"out must be a new folder, or resume it by --resume {out}, got {str(out)!r}")
     return o
+
+
+def settings_of_grpo(o: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the stage of GRPO."""
+    return {
+        **{name: o[name] for name in ("updates", "batch_size", "group_size", "max_new_tokens")},
+        **{name: o[name] for name in ("lr", "kl_coef", "micro_batch_size", "gradient_checkpointing")},
+        "generation_rows": o["batch_size"],
+        "epochs": 1,
+        "num_minibatches": 1,
+    }
 
 
 def run(o: dict[str, Any]) -> None:
@@ -154,13 +185,12 @@ def run(o: dict[str, Any]) -> None:
     model, tokenizer = open_pretrained(
         o["model"], dtype=o["dtype"], lora={"r": o["rank"], "alpha": 2 * o["rank"]}, seed=o["seed"]
     )
-    estimate(o, model, tokenizer, records)
+    longest = longest_prompt(o, model, tokenizer, records, held_out)
+    estimate(o, model, longest)
     if o["estimate"]:
         return None
     out = Path(o["out"])
     if o["resume"] is None:
-        if out.exists() and any(out.iterdir()):
-            raise ValueError(f"out must be a new folder, or resume it by --resume {out}, got {str(out)!r}")
         out.mkdir(parents=True, exist_ok=True)
         asked = {name: x for name, x in o.items() if name != "resume"}
         (out / KEPT).write_text(json.dumps(asked, indent=1), encoding="utf-8")
@@ -170,9 +200,8 @@ def run(o: dict[str, Any]) -> None:
     report.add("before", lambda: evaluated(model, tokenizer, **asking))
 
     start: Any = model  # what is frozen of it is in memory once, however many copies there are
-    shared = {name: o[name] for name in ("micro_batch_size", "gradient_checkpointing")}
     if o["sft_updates"]:
-        examples = [{name: row[name] for name in ("prompt", "completion")} for row in records]
+        examples = examples_in(records)
         start = stage(
             "sft",
             out / "sft",
@@ -185,7 +214,7 @@ def run(o: dict[str, Any]) -> None:
             lr=o["sft_lr"],
             warmup=min(10, o["sft_updates"]),
             eval_examples=0,
-            **shared,
+            **{name: o[name] for name in ("micro_batch_size", "gradient_checkpointing")},
         )
         report.add("after SFT", lambda: evaluated(start.model, start.tokenizer, **asking))
     prompts = [{name: row[name] for name in ("prompt", "answer")} for row in records]
@@ -197,16 +226,7 @@ def run(o: dict[str, Any]) -> None:
         prompts,
         tokenizer=tokenizer,
         reward=answer_is_right,
-        updates=o["updates"],
-        batch_size=o["batch_size"],
-        group_size=o["group_size"],
-        generation_rows=o["batch_size"],
-        max_new_tokens=o["max_new_tokens"],
-        lr=o["lr"],
-        kl_coef=o["kl_coef"],
-        epochs=1,
-        num_minibatches=1,
-        **shared,
+        **settings_of_grpo(o),
     )
     report.add("after GRPO", lambda: evaluated(tuned.model, tuned.tokenizer, **asking))
     if not (out / "adapter").exists():
@@ -260,6 +280,7 @@ def on_device(run: Any, o: dict[str, Any]) -> Any:
 def data_of(o: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Records to train on, and those for evaluation."""
     if o["data"] is None:
+        print(f"{o['problems']:,} problems are made, and {o['held_out']:,} for evaluation", flush=True)
         records = word_problems(
             o["problems"] + o["held_out"],
             o["seed"],
@@ -272,6 +293,30 @@ def data_of(o: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any
     if len(records) <= o["held_out"]:
         raise ValueError(f"held_out must be less than the {len(records)} problems, got {o['held_out']}")
     return records[o["held_out"] :], records[: o["held_out"]]
+
+
+def examples_in(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of records, what SFT reads."""
+    return [{name: row[name] for name in ("prompt", "completion")} for row in records]
+
+
+def longest_prompt(o: dict[str, Any], model: Any, tokenizer: Any, records: Any, held_out: Any) -> int:
+    """Tokens of the longest prompt. What does not fit in the model's context is refused."""
+    rows = [{"prompt": row["prompt"]} for row in [*records, *held_out]]
+    longest = int(prompts_of(rows, tokenizer).mask.sum(1).max())
+    room = model.context - longest
+    if room < 1:
+        raise ValueError(
+            f"data must have prompts shorter than the model's context, {model.context} tokens, got {longest}"
+        )
+    if o["max_new_tokens"] > room:
+        raise ValueError(
+            f"max_new_tokens must be at most {room}, since the model's context is {model.context} tokens and "
+            f"the longest prompt has {longest}, got {o['max_new_tokens']}"
+        )
+    if o["sft_updates"]:
+        examples_of(examples_in(records), tokenizer, max_length=model.context)
+    return longest
 
 
 def evaluated(model: Any, tokenizer: Any, *, held_out: list[dict[str, Any]], o: dict[str, Any]) -> dict:
@@ -328,10 +373,9 @@ class Report:
 # ------------------------------------------------------------------------------------------------ estimates
 
 
-def estimate(o: dict[str, Any], model: Any, tokenizer: Any, records: list[dict[str, Any]]) -> None:
+def estimate(o: dict[str, Any], model: Any, longest: int) -> None:
     """Print what the stages take, and refuse what does not fit."""
     sizes = Sizes.of(model.config)
-    longest = int(prompts_of([{"prompt": row["prompt"]} for row in records], tokenizer).mask.sum(1).max())
     how = {"rank": o["rank"], "dtype": o["dtype"], "gradient_checkpointing": o["gradient_checkpointing"]}
     work = Work(
         o["batch_size"],

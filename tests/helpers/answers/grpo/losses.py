@@ -293,8 +293,27 @@ def from_logits(
     return function
 
 
+def as_it_is(early: int = 1, exchanged: bool = True, padded: bool = True, holes: bool = False) -> Any:
+    """The exercise's own lines, with some of its bugs: nothing is detached."""
+
+    def function(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_eps, kl_coef):
+        mask = torch.arange(tokens.shape[1]) < lengths[:, None] - early
+        if not holes:
+            logits = logits.masked_fill(~mask[..., None], 0.0)
+            old_logp, ref_logp = (x.masked_fill(~mask, 0.0) for x in (old_logp, ref_logp))
+        logp = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
+        ratio, worth = (logp - old_logp).exp(), advantages[:, None]
+        policy = torch.min(ratio * worth, ratio.clamp(1 - clip_eps, 1 + clip_eps) * worth)
+        difference = logp - ref_logp if exchanged else ref_logp - logp
+        kl = difference.exp() - 1 - difference
+        losses = torch.where(mask, kl_coef * kl - policy, 0.0)
+        return losses.mean() if padded else (losses.sum(1) / mask.sum(1)).mean()
+
+    return function
+
+
 def suspicious(early: int = 1, exchanged: bool = True, padded: bool = True) -> Callable[..., Any]:
-    """The loss of the exercise, with some of its bugs."""
+    """The loss of the exercise, with some of its bugs, and safer than it is."""
 
     def function(logits, tokens, lengths, old_logp, ref_logp, advantages, clip_eps, kl_coef):
         mask = torch.arange(tokens.shape[1]) < lengths[:, None] - early
@@ -332,12 +351,27 @@ RIGHT["hunt-three"] = [
     from_logits(with_kl()),
     from_logits(inside_one_mean),
     suspicious(0, exchanged=False, padded=False),
+    as_it_is(0, exchanged=False, padded=False),
     every_logit,
 ]
 WRONG["hunt-three"] = {
-    "the last token is left out": [suspicious(), suspicious(exchanged=False)],
-    "the mean is over the padded length": [suspicious(0), suspicious(0, exchanged=False)],
-    "the KL is exchanged": suspicious(0, padded=False),
+    "the last token is left out": [
+        suspicious(),
+        suspicious(exchanged=False),
+        as_it_is(holes=True),
+        as_it_is(exchanged=False, padded=False, holes=True),
+    ],
+    "the mean is over the padded length": [
+        suspicious(0),
+        suspicious(0, exchanged=False),
+        as_it_is(0, exchanged=False, holes=True),
+    ],
+    "the KL is exchanged": [
+        suspicious(0, padded=False),
+        as_it_is(0, padded=False),
+        as_it_is(0, padded=False, holes=True),
+    ],
+    "padding is read": as_it_is(0, exchanged=False, padded=False, holes=True),
     "the mask is one column off": from_logits(with_kl(), early=-1),
     "a mean over all tokens": from_logits(with_kl(policy=loss(reduce=token_mean), reduce=token_mean)),
     "the length is not divided by": from_logits(with_kl(policy=loss(reduce=sums), reduce=sums)),

@@ -33,8 +33,14 @@ def _per_token(new: np.ndarray, old: np.ndarray, advantage: float, eps: float) -
     return [min(r * advantage, sorted([1 - eps, r, 1 + eps])[1] * advantage) for r in ratios]
 
 
-def _policy_findings(call: Loss) -> Findings:
-    """What is found of the policy's part: who feels it and how much, then what it is at single tokens."""
+def _policy_findings(call: Loss, holes: bool = True) -> Findings:
+    """What is found of the policy's part: who feels it and how much, then what it is at single tokens.
+
+    Parameters
+    ----------
+    call : loss(logp, old_logp, advantages, mask, clip_eps)
+    holes : False where what stands in the padding is looked at later
+    """
     square = [leaf(x) for x in (np.full((2, 2), -1.0), np.full((2, 2), -1.0), [1.0, -1.0])]
     along = gradients(call(*square, torch.ones(2, 2, dtype=torch.bool), 0.2), square[0])[0]
     yield from recognise(
@@ -115,7 +121,8 @@ def _policy_findings(call: Loss) -> Findings:
         good=got[:5],
         bad=got[5:],
     )
-    yield from _with_holes(lambda new, old, mask: call(new, old, leaf([6.0, -2.0]), mask, 0.2))
+    if holes:
+        yield from _with_holes(lambda new, old, mask: call(new, old, leaf([6.0, -2.0]), mask, 0.2))
     yield Property(
         "a good token counts in full until 1 + ε, a bad one at least 1 − ε",
         close(got, np.minimum(RATIOS * SIGNS, box * SIGNS)),
@@ -283,15 +290,20 @@ def hunt_three(answer: Answer) -> Findings:
     def call(
         logp: Tensor, old: Tensor, ref: Tensor, worth: Tensor, mask: Tensor, eps: float, kl_coef: float
     ) -> Any:
-        """A vocabulary of two words, the first of which is always drawn: its logit is its logarithm."""
+        """A vocabulary of two words, the first of which is always drawn: its logit is its logarithm.
+
+        All but the logits are numbers: that they are is a matter of step 3, and none of the three bugs.
+        """
         there = logp.isfinite() & (logp < 0)
         real = torch.where(there, logp, -1.0)
         logits = torch.stack([real, torch.log(-torch.expm1(real))], dim=-1)
         logits = torch.where(there[..., None], logits, logp.detach()[..., None])
         tokens, lengths = torch.zeros(logp.shape, dtype=torch.long), mask.sum(1)
-        return answer(logits, tokens, lengths, old, ref, worth, eps, kl_coef)
+        numbers_only = (x.detach() for x in (old, ref, worth))
+        return answer(logits, tokens, lengths, *numbers_only, eps, kl_coef)
 
-    yield from _policy_findings(_without_kl(call))
+    # All three bugs come before the padding.
+    yield from _policy_findings(_without_kl(call), holes=False)
     yield from _kl_findings(call)
     # The logits of the padding themselves: the way back goes through the softmax too.
     for hole in (np.nan, np.inf, -np.inf):
@@ -321,4 +333,4 @@ def hunt_three(answer: Answer) -> Findings:
         return call(*given)
 
     problems = [p for p in random_problems(draw, 40) if p.logp[p.mask].max() < -1e-2][:20]
-    yield agrees(flat, _slow, problems, what="your loss", by=("logp",), held=HELD)
+    yield agrees(flat, _slow, problems, what="your loss", by=("logp",))
