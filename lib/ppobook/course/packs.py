@@ -195,11 +195,11 @@ def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook
     return notebook
 
 
-def adapters(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Adapter]:
-    """By part, what turns the function of its private variant into the form that the book's check calls."""
+def forms(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Variant]:
+    """The private variants of the tested parts that were handed out, by part."""
     names = [one.name for one in handout.parts if one.role == "test"]
     found = open_set(handout.set, course.folder, book)
-    return {name: one.adapter for name, one in drawn(course, handout.assignment, found, names).items()}
+    return drawn(course, handout.assignment, found, names)
 
 
 def drawn(course: Course, assignment: str, found: ExerciseSet, parts: Collection[str]) -> dict[str, Variant]:

@@ -112,16 +112,22 @@ def open_grader(folder: Path, name: str) -> Iterator[Grade]:
     course = load(folder)
     handout = packs.released(course, name)
     assert handout is not None
-    pack, limits = handout.pack(packs.adapters(course, handout)), Limits(**asdict(course.grading))
+    forms = packs.forms(course, handout)
+    pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    limits = Limits(**asdict(course.grading))
     with Server() as server:
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
             seed = part_seeds(course.secret, by)
-            return asdict(
+            found = asdict(
                 grade_submission(
                     pack, content, server=server, seed=seed, limits=limits, partial=course.partial
                 )
             )
+            for name, part in found["parts"].items():
+                if name in forms and part["kind"] != "right":
+                    part["message"] = forms[name].message(part["message"])
+            return found
 
         yield grade
 
