@@ -37,7 +37,12 @@ def hand_in(folder: Path, course: settings.Course, student: str, time: int, **an
     assert handout is not None
     given = masters.solutions(find_source() / "exercises" / "masters" / "03_the_clipped_surrogate.md")
     asked = {p.name for p in masters.parts(handout.notebook) if p.role in ("solution", "manual")}
-    filled = masters.fill(handout.notebook, {name: given[name] for name in asked} | answers)
+    forms = packs.forms(course, handout)
+    right = {
+        name: forms[name].reference(given[name].source, forms) if name in forms else given[name]
+        for name in asked
+    }
+    filled = masters.fill(handout.notebook, right | answers)
     path = folder / f"{student}.ipynb"
     path.write_text(json.dumps(filled), encoding="utf-8")
     os.utime(path, (time, time))
