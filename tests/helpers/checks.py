@@ -233,7 +233,9 @@ class CheckTests:
     def test_something_else_altogether_is_refused_in_words(self, name: str, value: Any) -> None:
         verdict = checks.run(name, lambda *args, **kwargs: value)
         assert not verdict.right
-        assert verdict.kind == "returned", verdict.message
+        # A clinic may be handed in before any of its cases has a name.
+        nothing_yet = isinstance(value, dict) and verdict.message.endswith("No case has a name yet.")
+        assert verdict.kind == ("so far" if nothing_yet else "returned"), verdict.message
         assert "Traceback" not in verdict.message
         self.exercises.assert_not_given_away(verdict.message, name)
 

@@ -78,6 +78,7 @@ def test_each_case_and_name(case: str, name: str) -> None:
         assert verdict.name == symptoms.FAULTS[name]
         assert f"{case}✗" in verdict.message
         assert f"In case {case}" in verdict.message
+        assert verdict.message.startswith(f"✗ Not right: case {case} is not “{symptoms.FAULTS[name]}”\n")
 
 
 @pytest.mark.parametrize("part", cured.SO_FAR)
@@ -89,6 +90,11 @@ def test_a_part_of_the_cases_may_be_left_out_and_is_not_called_wrong(part: str) 
     assert f"✓ A: {symptoms.FAULTS[cured.CURED['A']]}" in verdict.message
     with pytest.raises(checks.NotYet, match="Right so far"):
         checks.check("loop-clinic", cured.SO_FAR[part])
+
+
+def test_no_case_yet_is_no_mistake() -> None:
+    verdict = checks.run("loop-clinic", dict)
+    assert verdict.message == "✓ Right so far: 0 of 6\n  No case has a name yet."
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_each_case_and_name(case: str, name: str) -> None:
         assert verdict.name == clinic.FAULTS[name]
         assert f"{case}✗" in verdict.message
         assert f"In case {case}" in verdict.message
+        assert verdict.message.startswith(f"✗ Not right: case {case} is not “{clinic.FAULTS[name]}”\n")
 
 
 @pytest.mark.parametrize("part", cured.SO_FAR)
@@ -98,6 +99,11 @@ def test_a_part_of_the_cases_may_be_left_out_and_is_not_called_wrong(part: str) 
     assert f"✓ A: {clinic.FAULTS[cured.CURED['A']]}" in verdict.message
     with pytest.raises(checks.NotYet, match="Right so far"):
         checks.check("token-clinic", cured.SO_FAR[part])
+
+
+def test_no_case_yet_is_no_mistake() -> None:
+    verdict = checks.run("token-clinic", dict)
+    assert verdict.message == "✓ Right so far: 0 of 8\n  No case has a name yet."
 
 
 @pytest.mark.parametrize("given", [{"K": "lr-high"}, {"A": "measles"}, {"A": None}, {1: 2}, {"AB": "shift"}])

@@ -32,7 +32,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -346,7 +346,8 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
     if mistake is not None:
         seen, think, section = mistake.message(entry.messages[mistake.name], entry.section)
         read = f"Read: {entry.chapter.where(section)}."
-        return _verdict("mistake", mistake.name, f"Seen: {seen}", f"Think: {think}", read)
+        found = _verdict("mistake", mistake.headline, f"Seen: {seen}", f"Think: {think}", read)
+        return replace(found, name=mistake.name)
     failed = [finding for finding in held if not finding.holds]
     if failed:
         shown = next((finding for finding in failed if finding.seen), failed[0])

@@ -23,11 +23,13 @@ class Mistake(Exception):  # noqa: N818
 
     A check yields it, or raises it from the middle of a call. The keyword arguments are what the message
     names in braces: numbers and arrays are shown rounded, and a format of their own is obeyed ({share:.0%}).
+    The headline is the mistake's name, if no other is given.
     """
 
-    def __init__(self, name: str, *, section: str = "", **values: Any) -> None:
+    def __init__(self, name: str, *, section: str = "", headline: str = "", **values: Any) -> None:
         super().__init__(name)
         self.name, self.section, self.values = name, section, values
+        self.headline = headline or name
 
     def message(self, row: Mapping[str, str], section: str) -> tuple[str, str, str]:
         """What was seen, what to think about, and which section to read, from a row of the data."""

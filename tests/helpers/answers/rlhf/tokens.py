@@ -287,7 +287,10 @@ WRONG["token-rewards"] = {
             o, r, m, s, beta
         ),
     ],
-    "the score is in the last column, not at the last token": priced(place=at(lambda n: -1)),
+    "the score is in the last column, not at the last token": [
+        priced(place=at(lambda n: -1)),
+        priced(place=at(lambda n: -1, empty=True)),  # r[:, -1] += score
+    ],
     "the score is one column behind the text": priced(place=at(lambda n: n)),
     "the score is one token before the end": priced(place=at(lambda n: max(n - 2, 0))),
     "every token gets the score": priced(place=lambda m, s: m * s[:, None]),

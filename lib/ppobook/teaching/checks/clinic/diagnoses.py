@@ -177,13 +177,14 @@ def _mistake(case: str, name: str, tally: str) -> Mistake:
     seen, healthy = gauges()[case], gauges()["healthy"]
     gauge = next(limit.gauge for limit in EXPECTED[name] if limit.broken(seen, healthy))
     said = f"{tally}. In case {case}, {GAUGES[gauge]} is {_value(seen[gauge])}"
-    return Mistake(FAULTS[name], said=f"{said}; in the healthy runs it is {_value(healthy[gauge])}")
+    said = f"{said}; in the healthy runs it is {_value(healthy[gauge])}"
+    return Mistake(FAULTS[name], headline=f"case {case} is not “{FAULTS[name]}”", said=said)
 
 
 @CHAPTER.check("clinic", section="sec-practice-gauges")
 def clinic(answer: Answer) -> Findings:
     given = answer()
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(given, Mapping):
         wanted = 'a dict with a name for each case, such as {"A": "lr-low"}'
         raise Stop("returned", "wrong type", f"wanted {wanted}, got {words(given)}.")
     names: dict[str, str] = {}
@@ -203,6 +204,8 @@ def clinic(answer: Answer) -> Findings:
         if not right[case]:
             yield _mistake(case, names[case], tally)
     meant = [f"{case}: {FAULTS[names[case]]}" for case in sorted(names)]
+    if not names:
+        raise Stop("so far", f"0 of {len(CASES)}", "No case has a name yet.")
     if len(names) < len(CASES):
         raise Stop("so far", f"{len(names)} of {len(CASES)}", tally, *(f"✓ {said}" for said in meant))
     yield Property("all ten cases have a name", True)

@@ -112,7 +112,7 @@ def gauges() -> dict[str, dict[str, float]]:
 @CHAPTER.check("loop-clinic", section="sec-online-checklist")
 def loop_clinic(answer: Answer) -> Findings:
     given = answer()
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(given, Mapping):
         wanted = 'a dict with a name for each case, such as {"A": "collapse"}'
         raise Stop("returned", "wrong type", f"wanted {wanted}, got {words(given)}.")
     names: dict[str, str] = {}
@@ -133,8 +133,11 @@ def loop_clinic(answer: Answer) -> Findings:
             seen = gauges()[case]
             gauge = next(limit.gauge for limit in EXPECTED[names[case]] if limit.broken(seen))
             said = f"{tally}. In case {case}, {GAUGES[gauge]} is {numbers(seen[gauge])}"
-            yield Mistake(FAULTS[names[case]], said=said)
+            meaning = FAULTS[names[case]]
+            yield Mistake(meaning, headline=f"case {case} is not “{meaning}”", said=said)
     meant = [f"{case}: {FAULTS[names[case]]}" for case in sorted(names)]
+    if not names:
+        raise Stop("so far", f"0 of {len(CASES)}", "No case has a name yet.")
     if len(names) < len(CASES):
         raise Stop("so far", f"{len(names)} of {len(CASES)}", tally, *(f"✓ {said}" for said in meant))
     yield Property("all six cases have a name", True)

@@ -143,13 +143,14 @@ def _mistake(case: str, name: str, tally: str) -> Mistake:
     seen, healthy = gauges()[case], gauges()["healthy"]
     gauge = next(limit.gauge for limit in EXPECTED[name] if limit.broken(seen))
     said = f"{tally}. In case {case}, {GAUGES[gauge]} is {numbers(seen[gauge])}"
-    return Mistake(FAULTS[name], said=f"{said}; in the healthy runs it is {numbers(healthy[gauge])}")
+    said = f"{said}; in the healthy runs it is {numbers(healthy[gauge])}"
+    return Mistake(FAULTS[name], headline=f"case {case} is not “{FAULTS[name]}”", said=said)
 
 
 @CHAPTER.check("token-clinic", section="sec-rlhf-masks")
 def token_clinic(answer: Answer) -> Findings:
     given = answer()
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(given, Mapping):
         wanted = 'a dict with a name for each case, such as {"A": "lr-high"}'
         raise Stop("returned", "wrong type", f"wanted {wanted}, got {words(given)}.")
     names: dict[str, str] = {}
@@ -169,6 +170,8 @@ def token_clinic(answer: Answer) -> Findings:
         if not right[case]:
             yield _mistake(case, names[case], tally)
     meant = [f"{case}: {FAULTS[names[case]]}" for case in sorted(names)]
+    if not names:
+        raise Stop("so far", f"0 of {len(CASES)}", "No case has a name yet.")
     if len(names) < len(CASES):
         raise Stop("so far", f"{len(names)} of {len(CASES)}", tally, *(f"✓ {said}" for said in meant))
     yield Property("all eight cases have a name", True)

@@ -225,7 +225,6 @@ def token_rewards(answer: Answer) -> Findings:
     yield from recognise(
         paid,
         {
-            "an empty text gets a score": bool(paid[2].any()),
             "the score is in the last column, not at the last token": bool(paid[1, 3] and not paid[1, 1])
             and close(paid[0], 10 * at[3]),
             "the score is one column behind the text": bool(paid[1, 2] and not paid[1, 1]),
@@ -250,6 +249,8 @@ def token_rewards(answer: Answer) -> Findings:
             and all(min(abs(x - one) for one in (10, 20, 60)) < 0.01 for x in sent),
             "the score is multiplied by beta": not paid.any() and not close(full, unscored),
             "nothing is paid": not paid.any(),
+            # The last of them: who mends this alone must not find another one behind it.
+            "an empty text gets a score": bool(paid[2].any()),
         },
         second=paid[1],
         third=paid[2],
