@@ -158,7 +158,7 @@ class _Run:
         self.limits, self.partial, self.result = limits, partial, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
-        self.later: list[TestedPart] = []  # what was not there yet when its test came
+        self.slow: set[int] = set()  # cells that were stopped by their clock
 
     def all(self) -> None:
         for _ in range(RESTARTS + 1):
@@ -199,6 +199,8 @@ class _Run:
             self.left_out.add(index)
             self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
+        if error is not None and error.get("type") == "_TooSlow":
+            self.slow.add(index)
         if error is not None and cell.kind != "pack":
             self._error(index, cell, str(error.get("type"))[:100], str(error.get("message"))[:2000])
         return True
@@ -211,7 +213,7 @@ class _Run:
     def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
         """Judge a part; whether the process lives."""
         began = time.monotonic()
-        grader.deadline = began + max(self.limits.seconds, checks.seconds_of(part.judged_by)) + _GRACE
+        grader.deadline = began + checks.seconds_of(part.judged_by, self.limits.seconds)
         try:
             try:
                 answer = grader.name(part.expression)
@@ -220,11 +222,11 @@ class _Run:
                     self._put(part, _missing(part, error), time.monotonic() - began)
                 return True
             self._put(part, self._verdict(part, answer), time.monotonic() - began)
-            if grader.ended is None:
-                return True
-            ended = grader.ended  # the check's own clock rang
-        except Ended as error:
-            ended = error
+            return grader.ended is None  # unless the check's own clock rang
+        except Ended as ended:
+            if ended.reason in ("memory", "ended") and self.slow - self.left_out:
+                self.left_out |= self.slow  # what a cell has left behind may be to blame: once more, without it
+                return False
             kind, name = _ENDED[ended.reason]
             self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
         return False

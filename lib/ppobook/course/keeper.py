@@ -167,8 +167,8 @@ class _Child:
         os.close(ready_end)
         with open(status, "rb"), open(ready, "rb"):
             told = _read_until(status, b"\n")
-            if fork:  # only then is everything mounted
-                _read_until(ready, b"\n")
+            if told:  # only now is everything mounted, and tied to the life of this process
+                _read_until(ready, b"\n", 60.0)
         try:
             self.inside = int(json.loads(told.splitlines()[0])["child-pid"])
         except (ValueError, IndexError, KeyError):
