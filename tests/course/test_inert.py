@@ -190,7 +190,9 @@ FORGED = {
     "a function": message(["function", 1, "f"]),
     "an unhashable key": message(["dict", 1, [[["list", 2, []], 1]]]),
     "two with one number": message(["tuple", [["list", 1, []], ["list", 1, []]]]),
-    "a generator of another kind": message(["numpy generator", 1, ["dict", 2, [["bit_generator", "MT19937"]]]]),
+    "a generator of another kind": message(
+        ["numpy generator", 1, ["dict", 2, [["bit_generator", "MT19937"]]]]
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""A submission in the form of its pack: whatever was done to its cells, only the student's own code is new."""
+"""A submission in the form of its pack: whatever was done to its cells, only the student's code is new."""
 
 import copy
 import json
@@ -155,7 +155,7 @@ def test_other_encodings_are_read(encoding):
     ("data", "said"),
     [
         (b"", "empty"),
-        (submitted()[:400], "cut short"),
+        (submitted()[:400], "truncated"),
         (b"\x00\x01\x02\x89PNG", "no notebook"),
         (b"[1, 2]", "JSON and no notebook"),
         (b"{}", "no cells"),
@@ -213,7 +213,9 @@ def test_what_a_test_hands_over_is_needed():
 
 @pytest.mark.parametrize("source", ["globals()['shown']", "eval('shown')", "%time shown", "shown ="])
 def test_where_names_cannot_be_seen_more_is_run(source):
-    assert "shown = [helper(i) for i in range(10**9)]" in kept(RunCell("pack", GIVEN), RunCell("own", source))[0]
+    assert (
+        "shown = [helper(i) for i in range(10**9)]" in kept(RunCell("pack", GIVEN), RunCell("own", source))[0]
+    )
 
 
 def test_a_word_in_a_comment_is_no_name():

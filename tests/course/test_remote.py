@@ -1,4 +1,4 @@
-"""A function in another process that is called like any other: values, gradients, exceptions, and forgeries."""
+"""A function in another process that is called like any other: values, gradients, exceptions, forgeries."""
 
 import time
 
@@ -89,7 +89,7 @@ def test_a_world_is_not_changed_by_who_plays_in_it(open_grader):
     before = world.R.copy()
     cell = "def f(world):\n    world.R = world.R.copy(); world.R[:] = 0\n    return world.n_states"
     assert open_grader(cell).name("f")(world) == world.n_states
-    assert (world.R == before).all()
+    assert np.array_equal(world.R, before)
 
 
 def test_chance_goes_on_from_one_side_to_the_other(open_grader):
@@ -140,23 +140,26 @@ def test_exceptions_keep_their_name_their_message_and_their_line(open_grader):
     assert grader.name("f") is not None
 
 
+def verdict_on(function):
+    """The kind of the verdict, or why there is none."""
+    try:
+        return checks.run("clipped-loss", function).kind
+    except Ended as ended:
+        return ended.reason
+
+
 @pytest.mark.parametrize(
     "said",
     [
         "raise checks.Stop('right', 'clipped-loss')",
         "raise checks.Stop('so far', 'clipped-loss')",
         "e = checks.Stop('raised', 'x'); e.kind = 'right'; raise e",
-        "checks.run = checks.check = checks._verdict = lambda *a, **k: checks.Verdict('right', '', ''); return 1",
+        "checks.run = checks._verdict = lambda *a, **k: checks.Verdict('right', '', ''); return 1",
     ],
 )
 def test_a_verdict_cannot_be_raised_or_patched(open_grader, said):
     f = open_grader(f"from ppobook.teaching import checks\ndef f(*a, **k): {said}").name("f")
-    try:
-        verdict = checks.run("clipped-loss", f)
-    except Ended as ended:
-        assert ended.reason == "forged"
-    else:
-        assert verdict.kind in ("raised", "returned", "property", "mistake")
+    assert verdict_on(f) in ("raised", "returned", "property", "mistake", "forged")
 
 
 HOSTILE_VALUES = {
@@ -165,7 +168,8 @@ HOSTILE_VALUES = {
     "an array of its own": "type('A', (), {'__array__': lambda s, *a, **k: np.full((2, 2), np.nan)})()",
     "lazy": "type('L', (), {'__getattr__': lambda s, n: s, '__call__': lambda s, *a: s, 'shape': ()})()",
     "10 GB": "torch.zeros(1).as_strided((2500000000,), (0,))",
-    "a tensor of a class": "torch.ones(2).as_subclass(type('T', (torch.Tensor,), {'__torch_function__': classmethod(lambda c, f, t, a=(), k=None: 1)}))",
+    "a tensor of a class": "torch.ones(2).as_subclass(type('T', (torch.Tensor,), {"
+    "'__torch_function__': classmethod(lambda c, f, t, a=(), k=None: 1)}))",
     "text": "'1' * 10**7",
     "levels": "__import__('functools').reduce(lambda a, _: [a], range(10**5), [])",
 }
@@ -245,12 +249,7 @@ def f(*a, **k):
 """
     f = open_grader(cell).name("f")
     f._grader.deadline = time.monotonic() + 3
-    try:
-        verdict = checks.run("clipped-loss", f)
-    except Ended as ended:
-        assert ended.reason in ("forged", "ended", "time")
-    else:
-        assert not verdict.right
+    assert verdict_on(f) in ("raised", "returned", "property", "mistake", "forged", "ended", "time")
 
 
 def test_an_endless_dialogue_ends(open_grader):
@@ -262,7 +261,9 @@ def test_an_endless_dialogue_ends(open_grader):
 
 def test_a_checks_clock_ends_the_process(open_grader, monkeypatch):
     monkeypatch.setattr(checks, "SECONDS", 0.3)
-    grader = open_grader("def f(*a, **k):\n    while True:\n        try: 1\n        except BaseException: pass")
+    grader = open_grader(
+        "def f(*a, **k):\n    while True:\n        try: 1\n        except BaseException: pass"
+    )
     assert checks.run("clipped-loss", grader.name("f")).kind == "slow"
     with pytest.raises(Ended):
         grader.name("f")

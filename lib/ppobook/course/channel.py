@@ -46,13 +46,15 @@ class _Border(torch.autograd.Function):
     """A tensor of the other side's graph."""
 
     @staticmethod
-    def forward(ctx: Any, kept: _Kept, number: int, value: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, kept: _Kept, number: int, value: torch.Tensor, *inputs: torch.Tensor
+    ) -> torch.Tensor:
         ctx.kept, ctx.number = kept, number
         return value
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         return None, None, None, *ctx.kept.gradients(ctx.number, gradient)
 
 
@@ -207,8 +209,8 @@ class Side:
                 self._chance_in(chance)
                 given = reader.value(args)
                 named = {str(key): reader.value(node) for key, node in kwargs}
-            except (TypeError, ValueError, KeyError) as error:
-                raise Malformed(f"a request is malformed: {type(error).__name__}") from error
+            except (TypeError, ValueError, KeyError) as wrong:
+                raise Malformed(f"a request is malformed: {type(wrong).__name__}") from wrong
             before = {number: self._mark(value, reader.read) for number, value in reader.read.items()}
             found: Any = None
             error: BaseException | None = None
@@ -298,7 +300,7 @@ class Side:
         """An exception as JSON."""
         raise NotImplementedError
 
-    def exception(self, reader: SideReader, told: Any) -> BaseException:
+    def exception(self, reader: SideReader, described: Any) -> BaseException:
         """The exception that the other side described."""
         raise NotImplementedError
 
@@ -337,7 +339,8 @@ class Side:
 
 
 def _chance() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    assert isinstance(keys, np.ndarray)
     return torch.get_rng_state().numpy().tobytes(), (kind, keys.tobytes(), *rest), random.getstate()
 
 
@@ -419,5 +422,3 @@ class SideReader(Reader):
             inputs = self.graph.inputs.values()
             return self.keep(number, _Border.apply(self.graph, number, made, *inputs))
         return super().tensor(number, made, flag)
-
-

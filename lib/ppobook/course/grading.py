@@ -4,9 +4,10 @@
         result = grade_submission(pack, path.read_bytes(), server=server, seed=part_seeds(secret, "ada"))
         result.points, result.parts["clipped-loss"].kind
 
-The student's cells are run in order. At each test cell of the pack the book's check judges what the cell hands
-over, in this process, with problems drawn from a number that nobody knows. A cell or a function that ends its
-process, or never ends, loses what it was asked for and nothing else: the notebook is run again without it.
+The student's cells are run in order. At each test cell of the pack the book's check looks at what the
+cell hands over, in this process, with problems drawn from a number that nobody knows. A cell or a
+function that ends its process, or never ends, loses what it was asked for and nothing else: the notebook
+is run again without it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ _ENDED = {
 
 @dataclass(frozen=True)
 class PartResult:
-    """The verdict on one part. kind and mistake are those of the check, or "missing", "unreadable" or "ended"."""
+    """The verdict on one part.
+
+    kind and mistake are those of the check; or kind is "missing" (there is nothing to check),
+    "unreadable" (the notebook is none) or "ended" (the process didn't live to answer).
+    """
 
     points: float
     max: float
@@ -111,7 +116,7 @@ def grade_submission(
     limits: Limits | None = None,
     partial: Mapping[str, float] | None = None,
 ) -> Result:
-    """Judge one submission.
+    """Grade one submission.
 
     Parameters
     ----------
@@ -134,7 +139,9 @@ def grade_submission(
         result.manual = {part.name: {"text": "", "max": part.points} for part in pack.manual}
         return result
     result.notes += rebuilt.notes
-    result.manual = {part.name: {"text": rebuilt.texts.get(part.name, ""), "max": part.points} for part in pack.manual}
+    result.manual = {
+        part.name: {"text": rebuilt.texts.get(part.name, ""), "max": part.points} for part in pack.manual
+    }
     _Run(pack, rebuilt, server, seed, limits or Limits(), partial or {}, result).all()
     result.parts = {part.name: result.parts[part.name] for part in pack.tested}
     return result
@@ -183,7 +190,11 @@ class _Run:
             if index not in self.left_out and cell.source.strip() and not self._cell(grader, index, cell):
                 return False
             part = self.tested.get(cell.tests)
-            if part is not None and part.name not in self.result.parts and not self._judge(grader, part, last=False):
+            if (
+                part is not None
+                and part.name not in self.result.parts
+                and not self._judge(grader, part, last=False)
+            ):
                 return False
         return all(
             self._judge(grader, part, last=True)
@@ -211,7 +222,7 @@ class _Run:
             self.result.errors.append(CellError(cell.place, kind.removeprefix("_"), message))
 
     def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
-        """Judge a part; whether the process lives."""
+        """Grade a part; whether the process lives."""
         began = time.monotonic()
         grader.deadline = began + checks.seconds_of(part.judged_by, self.limits.seconds)
         try:
@@ -225,7 +236,9 @@ class _Run:
             return grader.ended is None  # unless the check's own clock rang
         except Ended as ended:
             if ended.reason in ("memory", "ended") and self.slow - self.left_out:
-                self.left_out |= self.slow  # what a cell has left behind may be to blame: once more, without it
+                self.left_out |= (
+                    self.slow
+                )  # what a cell has left behind may be to blame: once more, without it
                 return False
             kind, name = _ENDED[ended.reason]
             self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
@@ -250,5 +263,6 @@ class _Run:
 
 def _missing(part: TestedPart, error: Exception) -> Verdict:
     what = f"{type(error).__name__}: {error}"
-    words = f"✗ There is no {part.expression} to check.\n  {what}\n  Was its cell deleted, or does it stop with an error?"
+    hint = "Was its cell deleted, or does it stop with an error?"
+    words = f"✗ There is no {part.expression} to check.\n  {what}\n  {hint}"
     return Verdict("missing", f"{part.expression} is not there", words)

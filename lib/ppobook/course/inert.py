@@ -1,14 +1,14 @@
 """Values as inert bytes: a JSON header and raw buffers, so that reading them runs nobody's code.
 
-The grader and the process of a submission exchange values in this form. Reading makes numbers, text, containers,
-arrays and tensors, and nothing else; no pickle, no class of the sender's. What mustn't be told apart from the
-original travels with a number: the same list, array or tensor twice in a message arrives as one object, and a
-message can refer to what the receiver already knows.
+The grader and the process of a submission exchange values in this form. Reading makes numbers, text,
+containers, arrays and tensors, and nothing else; no pickle, no class of the sender's. Objects that can
+change travel with a number: the same list, array or tensor twice in a message arrives as one object, and
+a message can refer to what the receiver already knows.
 
     dump({"loss": torch.ones(2)})  ->  bytes  ->  load(data)  ->  {"loss": tensor([1., 1.])}
 
-`Writer` and `Reader` are the two halves. What they do with functions and objects, which aren't inert, is said by
-the two sides of a channel: see `ppobook.course.channel`.
+`Writer` and `Reader` are the two halves. What they do with functions and objects, which aren't inert, is said
+by the two sides of a channel: see `ppobook.course.channel`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _TENSORS = {
 _LENGTHS = struct.Struct("<QI")
 
 
-class Malformed(ValueError):
+class Malformed(ValueError):  # noqa: N818
     """Bytes that aren't a message of this form."""
 
 
-class TooLarge(ValueError):
+class TooLarge(ValueError):  # noqa: N818
     """A value that doesn't fit into a message."""
 
 
@@ -88,7 +88,9 @@ class Writer:
 
     names = False  # whether tuples with names keep them
 
-    def __init__(self, known: Mapping[int, int] | None = None, numbers: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, known: Mapping[int, int] | None = None, numbers: Callable[[], int] | None = None
+    ) -> None:
         self._known, self._seen = known or {}, dict[int, int]()
         self._next = numbers or iter(range(1, 2**31)).__next__
         self._buffers: list[bytes | memoryview] = []
@@ -115,7 +117,13 @@ class Writer:
         if kind is float or kind is str:
             return value
         if kind is int:
-            return value if abs(value) < 2**63 else ["int", hex(value)] if value.bit_length() < 8000 else self.other(value)
+            return (
+                value
+                if abs(value) < 2**63
+                else ["int", hex(value)]
+                if value.bit_length() < 8000
+                else self.other(value)
+            )
         number = self._known.get(id(value), self._seen.get(id(value)))
         if number is not None:
             return ["ref", number]
@@ -148,7 +156,9 @@ class Writer:
             return self.buffer(value.get_state().numpy().tobytes())
         if isinstance(value, np.random.Generator):
             return self.node(value.bit_generator.state)
-        raise TypeError(f"`value` must be a container, array, tensor or generator, got {type(value).__name__}")
+        raise TypeError(
+            f"`value` must be a container, array, tensor or generator, got {type(value).__name__}"
+        )
 
     def buffer(self, data: bytes | memoryview) -> int:
         self._size += len(data)
@@ -168,11 +178,13 @@ class Writer:
                     self._alive.append(value)
                     return self.tensor(value.as_subclass(torch.Tensor))
             return self.tensor(value)
-        for kind, name in ((np.ndarray, "array"), (list, "list"), (dict, "dict")):
-            if isinstance(value, kind):
-                if kind is np.ndarray and value.dtype.kind not in _KINDS and value.dtype != object:
-                    return self.other(value)
-                return [name, self.numbered(value), self.content(value)]
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind not in _KINDS and value.dtype != object:
+                return self.other(value)
+            return ["array", self.numbered(value), self.content(value)]
+        if isinstance(value, list | dict):
+            name = "list" if isinstance(value, list) else "dict"
+            return [name, self.numbered(value), self.content(value)]
         if type(value) is tuple or (isinstance(value, tuple) and not self.names):
             return ["tuple", [self.node(entry) for entry in tuple.__iter__(value)]]
         if isinstance(value, set | frozenset):
@@ -191,7 +203,7 @@ class Writer:
         if isinstance(value, float):
             return float.__float__(value)
         if isinstance(value, complex):
-            return ["complex", [complex.real.__get__(value), complex.imag.__get__(value)]]  # type: ignore[attr-defined]
+            return ["complex", [complex.real.__get__(value), complex.imag.__get__(value)]]
         if value is ...:
             return ["..."]
         if isinstance(value, slice | range):
@@ -347,11 +359,11 @@ class Reader:
                 return complex(real, imaginary)
             case "bytes", (index,):
                 return bytes(self.buffer(index))
-            case ("set" | "frozenset"), (entries,):
+            case (("set" | "frozenset"), (entries,)):
                 return (set if kind == "set" else frozenset)([self.value(entry) for entry in entries])
             case "...", ():
                 return ...
-            case ("slice" | "range"), (ends,):
+            case (("slice" | "range"), (ends,)):
                 return (slice if kind == "slice" else range)(*[self.value(end) for end in ends])
             case "dtype", ("torch", name):
                 return _TENSORS[name]

@@ -1,4 +1,4 @@
-"""The process that makes sandboxes: it opens one, sends a child in, watches over it, and reports how it ended.
+"""The process that makes sandboxes: it opens one, sends a child in, watches it, and reports how it ended.
 
 It has imported what notebooks import and never runs anything of a student's itself. For each submission,
 bubblewrap makes fresh namespaces; a fork of this process enters them, gives up all rights, and serves. So a
@@ -158,7 +158,13 @@ class _Child:
         if fork:
             line += ["sh", "-c", "echo ready; exec sleep 1000000 > /dev/null"]
         else:
-            line += [sys.executable, "-m", "ppobook.course.worker", str(self.channel), json.dumps(self.limits)]
+            line += [
+                sys.executable,
+                "-m",
+                "ppobook.course.worker",
+                str(self.channel),
+                json.dumps(self.limits),
+            ]
         kept = [status_end] if fork else [status_end, self.channel]
         self.wrap = subprocess.Popen(  # type: ignore[call-overload]
             line, pass_fds=kept, stdin=subprocess.DEVNULL, stdout=ready_end, stderr=subprocess.PIPE, **as_user
@@ -166,11 +172,11 @@ class _Child:
         os.close(status_end)
         os.close(ready_end)
         with open(status, "rb"), open(ready, "rb"):
-            told = _read_until(status, b"\n")
-            if told:  # only now is everything mounted, and tied to the life of this process
+            status_line = _read_until(status, b"\n")
+            if status_line:  # only now is everything mounted, and tied to the life of this process
                 _read_until(ready, b"\n", 60.0)
         try:
-            self.inside = int(json.loads(told.splitlines()[0])["child-pid"])
+            self.inside = int(json.loads(status_line.splitlines()[0])["child-pid"])
         except (ValueError, IndexError, KeyError):
             self.wrap.kill()
             _, said = self.wrap.communicate()
@@ -251,7 +257,7 @@ class _Child:
                 self.wrap.kill()
 
     def _count(self) -> None:
-        """The seconds used so far, where nobody outside waits for the worker and is told when it ends."""
+        """The seconds used so far, where nobody outside waits for the worker to end."""
         if self.inside and not self.entered:
             self.used = max(self.used, sum(map(_seconds, self._processes())))
 
@@ -420,23 +426,17 @@ def _start(
 
 def _prepared() -> Any:
     """What notebooks import, imported; and an empty notebook."""
-    for name in ("gymnasium", "pandas", "scipy.stats", "matplotlib.pyplot", "matplotlib_inline", "tqdm"):
+    for name in (
+        *("gymnasium", "pandas", "scipy.stats", "matplotlib.pyplot", "matplotlib_inline", "tqdm"),
+        *("ppobook.envs", "ppobook.objectives", "ppobook.teaching.checks.probes"),
+    ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    import torch
-
-    import ppobook
-    import ppobook.envs
-    import ppobook.objectives
-    import ppobook.teaching.checks.probes
-
-    torch.set_num_threads(1)
     from .worker import Notebook
 
     notebook = Notebook()
     notebook.run("import numpy as np, torch\nnp.ones(2).sum()", 60.0)
     notebook.shell.reset(new_session=False)
-    assert ppobook
     gc.collect()
     gc.freeze()
     return notebook

@@ -1,9 +1,9 @@
 """What of a pack's own code has to be run, so that what a student wrote can be tested.
 
-A notebook also shows things: it trains with the reader's function, prints a table, draws. Nobody looks at this
-when a submission is graded, and it is most of the cost. So of the pack's cells only those statements are run
-that make a name which the student's cells, the tests, or other such statements use. The student's own cells are
-run whole; where they could reach for names that can't be seen in them, everything is run.
+A notebook also shows things: it trains with the reader's function, prints a table, draws. Nobody looks at
+this when a submission is graded, and it is most of the cost. So of the pack's cells only those statements
+are run that make a name which the student's cells, the tests, or other such statements use. The student's
+own cells are run whole; where they could reach for names that can't be seen in them, everything is run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ __all__ = ["needed"]
 
 # With these, code can use names that don't stand in it.
 _REACHING = {
-    *("globals", "locals", "vars", "dir", "eval", "exec", "get_ipython", "__import__", "importlib", "inspect"),
+    *(
+        "globals",
+        "locals",
+        "vars",
+        "dir",
+        "eval",
+        "exec",
+        "get_ipython",
+        "__import__",
+        "importlib",
+        "inspect",
+    ),
     *("gc", "sys", "__main__", "__builtins__", "builtins", "__dict__", "__globals__"),
 }
 # A call of a module that begins like this changes how others behave.
@@ -70,7 +81,9 @@ def needed(cells: list[RunCell]) -> list[RunCell]:
         first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
         lines.setdefault(index, set()).update(range(first, (statement.end_lineno or first) + 1))
     return [
-        cell if cell.kind != "pack" or index in whole else replace(cell, source=_only(cell.source, lines.get(index, set())))
+        cell
+        if cell.kind != "pack" or index in whole
+        else replace(cell, source=_only(cell.source, lines.get(index, set())))
         for index, cell in enumerate(cells)
     ]
 

@@ -22,7 +22,7 @@ LARGEST = 20 * 2**20  # bytes of a notebook
 MOST_CELLS = 2000
 
 
-class Unreadable(ValueError):
+class Unreadable(ValueError):  # noqa: N818
     """What was handed in is no notebook; the message says why."""
 
 
@@ -131,7 +131,7 @@ def _add_own(result: Rebuilt, own: _Own) -> None:
 
 
 def _match(given: list[Cell], cells: list[_Own], notes: list[str]) -> dict[int, _Own]:
-    """For each cell of the pack the one of the submission that stands for it, by id, by tag, by what it defines."""
+    """For each cell of the pack the submission's that stands for it, by id, by tag, by what it defines."""
     by_id: dict[str, list[_Own]] = {}
     by_name: dict[tuple[str, str], list[_Own]] = {}
     for own in cells:
@@ -198,10 +198,16 @@ def _cells(submission: bytes, notes: list[str]) -> list[_Own]:
     content = _read(submission, notes)
     version = content.get("nbformat")
     if version != 4:
-        notes.append(f"It says that it is of version {str(version)[:20]} of the notebook format; the pack is of 4.")
+        notes.append(
+            f"It says that it is of version {str(version)[:20]} of the notebook format; the pack is of 4."
+        )
     cells = content.get("cells")
     if cells is None and isinstance(content.get("worksheets"), list):  # version 3
-        cells = [c for sheet in content["worksheets"] for c in (sheet.get("cells") if isinstance(sheet, Mapping) else None) or []]
+        cells = [
+            c
+            for sheet in content["worksheets"]
+            for c in (sheet.get("cells") if isinstance(sheet, Mapping) else None) or []
+        ]
     if not isinstance(cells, list):
         raise Unreadable("The file has no cells, so it is no notebook.")
     if len(cells) > MOST_CELLS:
@@ -241,7 +247,9 @@ def _plain(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(submission: bytes, notes: list[str]) -> Mapping[str, Any]:
     if len(submission) > LARGEST:
-        raise Unreadable(f"The file has {len(submission) / 2**20:.0f} MB; at most {LARGEST // 2**20} are read.")
+        raise Unreadable(
+            f"The file has {len(submission) / 2**20:.0f} MB; at most {LARGEST // 2**20} are read."
+        )
     if not submission.strip():
         raise Unreadable("The file is empty.")
     try:
@@ -254,7 +262,7 @@ def _read(submission: bytes, notes: list[str]) -> Mapping[str, Any]:
     except RecursionError:
         raise Unreadable("The file is nested too deeply for a notebook.") from None
     except ValueError as error:
-        raise Unreadable(f"The file is no notebook, or was cut short: {error}.") from None
+        raise Unreadable(f"The file is no notebook, or was truncated: {error}.") from None
     if not isinstance(content, Mapping):
         raise Unreadable("The file is JSON and no notebook.")
     return content

@@ -5,9 +5,10 @@
         answer = grader.name("my_loss")
         checks.run("pg-loss", answer)
 
-Nothing of the student's runs here. What the function returns comes back as plain values, or as a `Remote` where
-it is a function itself; what it raises comes as an exception of the same name; arguments that it changes in
-place are changed. Where the process doesn't answer, `Ended` is raised, and no check can take it for an answer.
+Nothing of the student's runs here. What the function returns comes back as plain values, or as a `Remote`
+where it is a function itself; what it raises comes as an exception of the same name; arguments that it
+changes in place are changed. Where the process doesn't answer, `Ended` is raised, which no check takes
+for an answer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ MODULES = (
 # What a function may ask of objects that stay with the grader: these and no more.
 LENDS = {
     "gymnasium.vector.sync_vector_env.SyncVectorEnv": (
-        *("reset", "step", "num_envs", "single_observation_space", "single_action_space", "observation_space"),
+        *(
+            "reset",
+            "step",
+            "num_envs",
+            "single_observation_space",
+            "single_action_space",
+            "observation_space",
+        ),
         *("action_space", "metadata"),
     )
 }
@@ -206,7 +214,9 @@ class Grader(Side):
             return ["method", writer.node(owner), value.__name__]
         if callable(value):
             return ["function", self.lend(value), getattr(value, "__name__", kind.__name__)]
-        raise TypeError(f"`value` must be something that can be sent, got {kind.__module__}.{kind.__qualname__}")
+        raise TypeError(
+            f"`value` must be something that can be sent, got {kind.__module__}.{kind.__qualname__}"
+        )
 
     # --- and read
 
@@ -232,7 +242,14 @@ class Grader(Side):
 
     @staticmethod
     def _module(
-        reader: SideReader, number: Any, name: Any, training: Any, parameters: Any, buffers: Any, children: Any, settings: Any
+        reader: SideReader,
+        number: Any,
+        name: Any,
+        training: Any,
+        parameters: Any,
+        buffers: Any,
+        children: Any,
+        settings: Any,
     ) -> nn.Module:
         if name not in MODULES:
             raise Malformed("a module must be one of torch's own")
@@ -255,24 +272,24 @@ class Grader(Side):
             made.add_module(key, reader.value(node))
         return reader.keep(number, made)
 
-    def exception(self, reader: SideReader, told: Any) -> BaseException:
-        """A fresh exception class of the same name; or one of ours, where it went through the student's code."""
-        if not isinstance(told, dict):
+    def exception(self, reader: SideReader, described: Any) -> BaseException:
+        """A fresh exception class of the same name; or one of ours that went through the student's code."""
+        if not isinstance(described, dict):
             raise Malformed("an exception must be described")
-        lent = told.get("lent")
+        lent = described.get("lent")
         if type(lent) is int and lent in self._raised:
             return self._raised[lent]
-        finding = told.get("finding")
+        finding = described.get("finding")
         if finding is not None:
             return _finding(reader, finding)
-        base = getattr(builtins, str(told.get("base")), Exception)
+        base = getattr(builtins, str(described.get("base")), Exception)
         if not isinstance(base, type) or not issubclass(base, Exception):
             base = Exception
-        name, message = str(told.get("type"))[:100], str(told.get("message"))[:20_000]
+        name, message = str(described.get("type"))[:100], str(described.get("message"))[:20_000]
         if not name.isidentifier():
             name = "Exception"
         error = type(name, (_Far, base), {"__str__": lambda self: message, "__module__": "builtins"})(message)
-        line = told.get("line")
+        line = described.get("line")
         if isinstance(line, list) and len(line) == 2 and type(line[0]) is int:
             error.in_cell = (line[0], str(line[1])[:500])
         return error
@@ -280,7 +297,12 @@ class Grader(Side):
     def described(self, writer: SideWriter, error: BaseException) -> dict[str, Any]:
         number = len(self._raised) + 1
         self._raised[number] = error
-        return {"lent": number, "type": type(error).__name__, "base": base_of(error), "message": str(error)[:5000]}
+        return {
+            "lent": number,
+            "type": type(error).__name__,
+            "base": base_of(error),
+            "message": str(error)[:5000],
+        }
 
 
 class _Far:
@@ -321,5 +343,3 @@ def _finding(reader: SideReader, node: Any) -> BaseException:
         case ["stop", ("raised" | "returned" | "not yet") as kind, str() as name, list() as paragraphs]:
             return Stop(kind, name[:200], *(str(text)[:5000] for text in paragraphs[:10]))
     raise Malformed("a finding must be a mistake or a stop")
-
-

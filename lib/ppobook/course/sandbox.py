@@ -1,11 +1,11 @@
-"""Sandboxes for submissions, from the grader's side: whether there can be any, and how one is opened and closed.
+"""Sandboxes for submissions, from the grader's side: whether there can be any, how one is opened and closed.
 
     with Server() as server, server.start(Limits()) as sandbox:
         grader = Grader(sandbox)
 
-In a sandbox a process has no network, no files but the libraries (to read) and its own small folder, no rights,
-another user's identity, and so much memory, disk, processes and time as `Limits` says. When the grader ends, in
-whatever way, its sandboxes end.
+In a sandbox a process has no network, no files but the libraries (to read) and its own small folder, no
+rights, another user's identity, and so much memory, disk, processes and time as `Limits` says. When the
+grader ends, in whatever way, its sandboxes end.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from types import TracebackType
+from typing import Any
 
 from . import keeper
 from .channel import Ended
@@ -27,7 +28,7 @@ from .channel import Ended
 __all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available"]
 
 
-class NoSandbox(RuntimeError):
+class NoSandbox(RuntimeError):  # noqa: N818
     """A sandbox can't be made here; the message says why."""
 
 
@@ -93,14 +94,14 @@ class Sandbox:
         """End it, and what it has used."""
         if self._usage is None:
             self.kill()
-            told = self.hear(10.0) or {}
-            self._usage = Usage(float(told.get("cpu", 0.0)), float(told.get("peak_mb", 0.0)))
-            self._why = str(told.get("why", ""))
+            said = self.hear(10.0) or {}
+            self._usage = Usage(float(said.get("cpu", 0.0)), float(said.get("peak_mb", 0.0)))
+            self._why = str(said.get("why", ""))
             self._control.close()
             self.connection.close()
         return self._usage
 
-    def hear(self, seconds: float) -> dict[str, object] | None:
+    def hear(self, seconds: float) -> dict[str, Any] | None:
         """The next thing that the keeper says of it."""
         self._control.settimeout(seconds)
         with contextlib.suppress(OSError):
@@ -116,7 +117,9 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -145,28 +148,28 @@ class Server:
         """
         for _ in range(2):
             sandbox = self._open(limits or Limits())
-            told = sandbox.hear(60.0)
-            if told is not None and told.get("event") == "started":
+            said = sandbox.hear(60.0)
+            if said is not None and said.get("event") == "started":
                 return sandbox
             sandbox.connection.close()
-            if told is None:
+            if said is None:
                 self.close()  # the keeper was killed; another will do
             elif self.fork:
                 self.close()
                 self.fork = False
             else:
-                raise NoSandbox(f"a sandbox can't be made: {told.get('why')}")
+                raise NoSandbox(f"a sandbox can't be made: {said.get('why')}")
         raise NoSandbox("a sandbox can't be made: the process that makes them doesn't answer")
 
     def _open(self, limits: Limits) -> Sandbox:
         if self._process is None or self._process.poll() is not None:
             self._begin()
         ours, channel = socket.socketpair()
-        control, told = socket.socketpair()
+        control, other_end = socket.socketpair()
         assert self._socket is not None
-        handed = array.array("i", [channel.fileno(), told.fileno()])
+        handed = array.array("i", [channel.fileno(), other_end.fileno()])
         request = json.dumps(asdict(limits)).encode()
-        with channel, told, contextlib.suppress(OSError):
+        with channel, other_end, contextlib.suppress(OSError):
             self._socket.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handed)])
         return Sandbox(ours, control)
 
@@ -202,7 +205,9 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
 

@@ -1,7 +1,7 @@
-"""What runs inside the sandbox: the cells of a notebook, and then the student's functions, one call at a time.
+"""What runs inside the sandbox: a notebook's cells, and then the student's functions, one call at a time.
 
-Nothing here is trusted: a student's code can change all of it. It holds no key, no number that isn't on its way
-to the student's function anyway, and what it says is judged on the other side.
+Nothing here is trusted: a student's code can change all of it. It holds no key, no number that isn't on its
+way to the student's function anyway, and what it says is judged on the other side.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
+from traitlets.config import Config
 
 from ppobook.teaching import checks
 
@@ -55,20 +57,28 @@ class _Quiet(io.TextIOBase):
         return len(text)
 
 
+class _Shell(InteractiveShell):
+    """Runs cells and prints no tracebacks. What was raised is reported, and nobody reads what was printed."""
+
+    def showtraceback(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def _tee(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        yield  # IPython would keep a copy of all that is printed
+
+
 class Notebook:
     """A notebook that is being run. It is made before anything of a student's is there."""
 
     def __init__(self) -> None:
-        from IPython.core.interactiveshell import InteractiveShell
-        from traitlets.config import Config
-
         settings = Config()
         settings.HistoryManager.enabled = False
-        settings.InteractiveShell.colors = "nocolor"
-        self.shell = InteractiveShell.instance(config=settings)
-        self.shell.showtraceback = lambda *args, **kwargs: None
-        self.shell.showsyntaxerror = lambda *args, **kwargs: None
-        # A reader's test cells print a verdict; here it is the grader who judges.
+        self.shell = _Shell.instance(config=settings)
+        # A reader's test cells print a verdict; here it is the grader who decides.
         checks.check = lambda name, answer: None
 
     def run(self, source: str, seconds: float) -> BaseException | None:
@@ -76,13 +86,13 @@ class Notebook:
         with _clock(seconds):
             try:
                 found = self.shell.run_cell(source, store_history=False)
-            except BaseException as error:
-                return error
+            except BaseException as stopped:
+                return stopped
         error = found.error_before_exec or found.error_in_exec
-        if error is not None:
-            cell = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<ipython-input")]
-            if cell:
-                error.in_cell = (cell[-1].lineno, (cell[-1].line or "").strip())  # type: ignore[attr-defined]
+        frames = traceback.extract_tb(None if error is None else error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith("<ipython-input")]
+        if own:
+            error.in_cell = own[-1].lineno, (own[-1].line or "").strip()
         return error
 
     def value(self, expression: str) -> Any:
@@ -179,7 +189,7 @@ class Worker(Side):
         if callable(value):
             return self._function(value, getattr(value, "__name__", type(value).__name__))
         if isinstance(value, collections.abc.Iterator):
-            return ["iterator", [writer.node(entry) for _, entry in zip(range(10_000), value)]]
+            return ["iterator", [writer.node(entry) for _, entry in zip(range(10_000), value, strict=False)]]
         if isinstance(value, collections.abc.Mapping):
             return writer.node(dict(value))
         if isinstance(value, collections.abc.Sequence | collections.abc.Set | collections.abc.ValuesView):
@@ -203,7 +213,9 @@ class Worker(Side):
             settings = [
                 [key, writer.node(entry)]
                 for key, entry in vars(value).items()
-                if key != "training" and not key.startswith("_") and isinstance(entry, bool | int | float | str | tuple)
+                if key != "training"
+                and not key.startswith("_")
+                and isinstance(entry, bool | int | float | str | tuple)
             ]
             tables = [
                 [[key, writer.node(entry)] for key, entry in table.items()]
@@ -262,12 +274,12 @@ class Worker(Side):
             self.proxies[number] = kind(self, number, name)
         return self.proxies[number]
 
-    def exception(self, reader: SideReader, told: Any) -> BaseException:
-        base = getattr(builtins, told["base"], Exception)
-        message = told["message"]
-        kind = type(told["type"], (base,), {"__str__": lambda self: message})
+    def exception(self, reader: SideReader, described: Any) -> BaseException:
+        base = getattr(builtins, described["base"], Exception)
+        message = described["message"]
+        kind = type(described["type"], (base,), {"__str__": lambda self: message})
         error = kind(message)
-        error.lent_number = told["lent"]
+        error.lent_number = described["lent"]
         return error
 
 
@@ -318,8 +330,9 @@ def begin(connection: socket.socket, notebook: Notebook, limits: dict[str, int])
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
-    sys.stdout = sys.stderr = _Quiet(1024 * limits["output_kb"])  # type: ignore[assignment]
-    sys.__stdout__ = sys.__stderr__ = sys.stdout  # type: ignore[misc]
+    quiet: Any = _Quiet(1024 * limits["output_kb"])
+    for stream in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        setattr(sys, stream, quiet)
     with contextlib.suppress(Ended):
         Worker(connection, notebook).serve()
     os._exit(0)

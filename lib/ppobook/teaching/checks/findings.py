@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-# Where the random problems of a check come from. A notebook's are 0, so that it finds the same twice; a grader
-# takes another number, that nobody knows.
+# Where the random problems of a check come from: 0 in a notebook, so that it finds the same twice; a
+# grader takes another number, that nobody knows.
 DRAWN_FROM: ContextVar[int] = ContextVar("DRAWN_FROM", default=0)
 
 

@@ -136,9 +136,7 @@ class Trained:
         )
         found, values = [], torch.zeros(0)
         for net in (self.critic, self.policy):
-            weights = {
-                name: self.steps.at_first(p)[0].requires_grad_() for name, p in net.named_parameters()
-            }
+            weights = {name: self.steps.at_first(p)[0].requires_grad_() for name, p in net.named_parameters()}
             slope = torch.cat([self.steps.at_first(p)[1].flatten() for p in net.parameters()])
             out = torch.func.functional_call(net, weights, (seen,))
             if net is self.critic:
