@@ -64,11 +64,18 @@ document.addEventListener("DOMContentLoaded", () => {
   setTimeout(() => document.querySelectorAll(".bd-article details .highlighted").forEach(openAround), 50);
   // On paper nothing can be opened; a solution stays closed there.
   const closed = [];
+  const page = document.documentElement;
+  let night = false;
   window.addEventListener("beforeprint", () => {
+    // Paper is white: what was made for a dark ground would be pale on it.
+    night ||= page.dataset.theme === "dark";
+    if (night) page.dataset.theme = "light";
     closed.push(...document.querySelectorAll(".bd-article details:not([open], .solution)"));
     for (const box of closed) box.open = true;
   });
   window.addEventListener("afterprint", () => {
+    if (night) page.dataset.theme = "dark";
+    night = false;
     for (const box of closed.splice(0)) box.open = false;
   });
 });

@@ -158,6 +158,11 @@ def test_it_follows_the_theme(open_page: Any, http: str, dark: bool, name: str) 
     page.evaluate(f"document.documentElement.dataset.theme = '{'light' if dark else 'dark'}'")
     expect(figure).to_have_attribute("data-ground", "light" if dark else "dark")
     assert ground()[1] != before[1]
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(media="print")  # paper is white
+    expect(figure).to_have_attribute("data-ground", "light")
+    page.emulate_media(media="screen")
+    expect(figure).to_have_attribute("data-ground", "dark")
 
 
 @pytest.mark.parametrize("name", PAGES)

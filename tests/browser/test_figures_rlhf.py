@@ -175,3 +175,23 @@ def test_beta_explorer_fits_a_phone(open_page: Any, http: str) -> None:
     for beta in range(len(STATE()["betas"]) + 1):
         figure.locator("#beta").fill(str(beta))
         fits(page, figure, 380)
+
+
+# Of each row, the pixels between the ends of its numbers and what comes before them.
+GAPS = """figure => [...figure.querySelectorAll("tbody tr")].flatMap((row) => {
+  const ends = [...row.querySelectorAll("td.number, td.does")].map((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return range.getBoundingClientRect();
+  });
+  const lane = row.querySelector(".lane").getBoundingClientRect(), [old, now, ratio, does] = ends;
+  return [now.left - old.right, lane.left - now.right, ratio.left - lane.right, does.left - ratio.right];
+})"""
+
+
+def test_the_columns_of_tokens_stand_apart_on_a_phone(open_page: Any, http: str) -> None:
+    figure = live(open_page(phone=True), http, "tokens")
+    steps = figure.get_by_role("slider", name="Gradient steps")
+    for key in ("Home", "End"):
+        steps.press(key)
+        assert min(figure.evaluate(GAPS)) >= 3

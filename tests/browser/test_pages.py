@@ -184,3 +184,21 @@ def test_a_word_that_is_hard_to_read_is_found(page: Page, site_url: str) -> None
     )
     page.evaluate(MARK_ONE_OF_EACH)
     assert len(list(low_contrast(page))) == 1
+
+
+# What a page has while it is printed. The listener comes after the page's own.
+ON_PAPER = """addEventListener("beforeprint", () => {
+  const style = getComputedStyle(document.documentElement);
+  window.printed = [document.documentElement.dataset.theme, style.getPropertyValue("--pst-color-text-base")];
+})"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_paper_is_white_at_night_too(open_page: OpenPage, site_url: str, dark: bool) -> None:
+    page = open_page(dark=dark)
+    ready(page, site_url + "/chapters/10_online_loops.html")
+    page.wait_for_function(f"document.documentElement.dataset.theme === '{'dark' if dark else 'light'}'")
+    page.evaluate(ON_PAPER)
+    page.pdf()
+    assert page.evaluate("window.printed") == ["light", "#24292f"]
+    assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")

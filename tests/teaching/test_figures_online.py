@@ -9,6 +9,7 @@ import pytest
 
 from ppobook import results
 from ppobook.teaching import figures
+from ppobook.teaching.figures import _lag
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,26 @@ def test_alt_has_the_numbers(lag):
     alt = figures.lag_explorer(lag).alt
     for gold in runs.groupby("loss")["gold"].mean():
         assert f"{gold:.2f} gold" in alt
+
+
+@pytest.mark.parametrize(("lag", "losses"), [(0, 1), (4, 3)])
+def test_the_still_is_what_the_caption_says(lag, losses):
+    """Ten seeds, thin, and their mean, with each loss; the KL's axis is that of the square root."""
+    runs = results("language_lag")
+    picture = _lag._still(runs, lag)
+    for ax, column in zip(picture.axes, ("gold", "kl"), strict=True):
+        widths = [line.get_linewidth() for line in ax.get_lines()]
+        assert (sum(w < 1 for w in widths), sum(w > 2 for w in widths)) == (10 * losses, losses)
+        mean = next(line for line in ax.get_lines() if line.get_linewidth() > 2)
+        expected = runs[(runs["lag"] == lag) & (runs["loss"] == "both")] if lag else runs[runs["lag"] == 0]
+        np.testing.assert_allclose(mean.get_ydata(), expected.groupby("update")[column].mean())
+    ax = picture.axes[1]
+    low, middle, high = (ax.transData.transform((0, kl))[1] for kl in (0, 1, 4))
+    assert high - low == pytest.approx(2 * (middle - low))
+    # Names beside the curves would lie on one another.
+    names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
+    assert names == (["both", "corrected", "not corrected"] if lag else [])
+    assert not any(ax.texts for ax in picture.axes)
 
 
 @pytest.mark.parametrize(

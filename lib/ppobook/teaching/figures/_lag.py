@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ppobook import validation
 from ppobook.experiments import results
 from ppobook.teaching import style
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _RECORD = "language_lag"
 # The losses, with the colour and the line of each.
 _LOSSES = {"both": ("grpo", "--"), "corrected": ("grpo", "-"), "not corrected": ("muted", "-")}
+_TICKS = (0, 1, 5, 20, 50, 100, 200)  # of the KL
 # What is shown of a run, and with how many digits it is stored.
 _COLUMNS = {"gold": 2, "kl": 2, "lag_kl": 3, "clip_fraction": 3, "ended": 3}
 
@@ -87,16 +90,24 @@ def _packed(look: pd.DataFrame) -> str:
 def _still(runs: pd.DataFrame, lag: int) -> Picture:
     from matplotlib.figure import Figure as Picture
 
-    picture = Picture(figsize=(style.WIDTH, 3.2))
+    picture = Picture(figsize=(style.WIDTH, 3.4))
     axes = picture.subplots(1, 2)
     for ax, column, title in zip(axes, ("gold", "kl"), ("gold", "KL to the reference"), strict=True):
-        for loss, (name, line) in _LOSSES.items():
-            path = _of(runs, lag)[loss].groupby("update")[column].mean()
-            ax.plot(path.index, path, line, color=style.colour(name), lw=2)
-            end = path.index[-1] + 1, path.iloc[-1]
-            ax.text(*end, loss, fontsize=10, va="center", color=style.colour(name, "text"))
-            if not lag:
-                break
-        ax.set_title(title)
+        if column == "kl":  # as in the browser, the axis is that of the square root
+            ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
+        shown = dict(list(_of(runs, lag).items())[: None if lag else 1])
+        for loss, some in shown.items():
+            name, line = _LOSSES[loss]
+            for _, run in some.groupby("seed"):
+                ax.plot(run["update"], run[column], color=style.colour(name), lw=0.8, alpha=0.3)
+            path = some.groupby("update")[column].mean()
+            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=loss if lag else "")
+        if column == "kl":
+            highest = max(some["kl"].max() for some in shown.values())
+            ax.set(ylim=(0, highest), yticks=[tick for tick in _TICKS if tick <= highest])
+        ax.set(xticks=[0, 10, 20, 30, 40], title=title)
     picture.supxlabel(f"update, with a lag of {lag}")
+    if lag:
+        named = axes[0].get_legend_handles_labels()
+        picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
     return picture

@@ -43,8 +43,9 @@ function calm() {
   return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-// Is the ground dark? The site says so on <html>, JupyterLab on <body>; elsewhere the system decides.
+// Is the ground dark? Paper is not. The site says so on <html>, JupyterLab on <body>; elsewhere the system decides.
 function dark() {
+  if (window.matchMedia("print").matches) return false;
   const site = document.documentElement.dataset.theme;
   if (site === "dark" || site === "light") return site === "dark";
   const lab = document.body.dataset.jpThemeLight;
@@ -113,8 +114,8 @@ function stage(el, name, style) {
   const watcher = new MutationObserver(paint);
   watcher.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   watcher.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", paint);
+  const media = ["(prefers-color-scheme: dark)", "print"].map((query) => window.matchMedia(query));
+  for (const one of media) one.addEventListener("change", paint);
 
   // JupyterLab would take the arrow keys, and "d d" would delete the cell.
   el.dataset.lmSuppressShortcuts = "true";
@@ -129,7 +130,7 @@ function stage(el, name, style) {
   const close = () => {
     clearTimeout(waiting);
     watcher.disconnect();
-    system.removeEventListener("change", paint);
+    for (const one of media) one.removeEventListener("change", paint);
   };
   return { root, live, say, close };
 }

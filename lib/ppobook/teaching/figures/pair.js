@@ -8,6 +8,7 @@ const STYLE_OF_PAIR = `
   .pair .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .figure.pair svg .good { fill: var(--good-text); }
   .figure.pair svg .bad { fill: var(--bad-text); }
+  .figure.pair svg .none { fill: var(--muted-text); }
   .pair .facts { display: grid; grid-template-columns: repeat(6, auto); gap: 8px 16px; margin: 10px 0 0; }
   .pair .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
   .pair .facts dt { color: var(--muted-text); font-size: 13.5px; }
@@ -48,7 +49,7 @@ function render({ model, el }) {
   const choosePolicy = html("select", { id: "policy", onchange: () => move({ shared: choosePolicy.value === "shared" }) },
     html("option", { value: "shared" }, "one θ for all texts"), html("option", { value: "own" }, "a logit for each text"));
 
-  const W = 340, H = 210, P = { left: 34, right: W - 6, top: 16, bottom: H - 40 };
+  const W = 340, H = 226, P = { left: 34, right: W - 6, top: 16, bottom: H - 40 }, FULL = 34; // a bar of 1 ends below the names
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const facts = {};
@@ -100,7 +101,7 @@ function render({ model, el }) {
   const hue = (y) => (y === pairs[at.pair][0] ? "good" : y === pairs[at.pair][1] ? "bad" : "muted");
 
   function drawBars(p) {
-    const slot = (P.right - P.left) / p.length, y = (value) => P.bottom - value * (P.bottom - P.top);
+    const slot = (P.right - P.left) / p.length, y = (value) => P.bottom - value * (P.bottom - FULL);
     const parts = [];
     for (const value of [0, 0.5, 1]) {
       parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
@@ -112,8 +113,9 @@ function render({ model, el }) {
       parts.push(svg("rect", { x, width, y: y(ref[k]), height: P.bottom - y(ref[k]), fill: "none", stroke: "var(--ink)", "stroke-width": 1.4, "stroke-dasharray": "2 3" }));
       parts.push(text(x + width / 2, P.bottom + 18, String(kind[k]), { "text-anchor": "middle" }));
     });
-    parts.push(text(P.right, P.top + 12, "chosen", { "text-anchor": "end", class: "word good" }));
-    parts.push(text(P.right, P.top + 30, "rejected", { "text-anchor": "end", class: "word bad" }));
+    parts.push(text(P.left, FULL - 16, "■ chosen", { class: "word good" }));
+    parts.push(text(P.left + 84, FULL - 16, "■ rejected", { class: "word bad" }));
+    parts.push(text(P.left + 178, FULL - 16, "■ in no pair", { class: "word none" }));
     bars.replaceChildren(...parts);
     set(bars, { "aria-label": `Probabilities: ${p.map((value, k) => `${kind[k]} kind words ${format(value)}, in the reference ${format(ref[k])}`).join("; ")}.` });
   }

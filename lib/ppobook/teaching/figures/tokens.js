@@ -39,12 +39,12 @@ const STYLE_OF_TOKENS = `
   .tokens dd { margin: 0; font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
     .tokens .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
-    .tokens th, .tokens td { font-size: 12.5px; padding: 0 2px; }
+    .tokens th, .tokens td { font-size: 12.5px; padding: 0 0 0 4px; }
     .tokens tbody th button { font-size: 13px; padding: 1px 2px; }
-    .tokens th:first-child { width: 17%; }
-    .tokens th.plot { width: 28%; }
-    .tokens th.does { width: 18%; }
-    .tokens .scale { margin: 0 8px; }
+    .tokens th:first-child { width: 16%; }
+    .tokens th:nth-child(2), .tokens th:nth-child(3) { width: 13.5%; }
+    .tokens th.plot { width: 24%; }
+    .tokens th.does { width: 21%; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
     .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
   }
