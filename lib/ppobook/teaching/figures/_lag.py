@@ -108,5 +108,6 @@ def _still(runs: pd.DataFrame, lag: int) -> Picture:
         ax.set(xticks=[0, 10, 20, 30, 40], title=title)
     picture.supxlabel(f"update, with a lag of {lag}")
     if lag:
-        picture.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=3, handlelength=2.5)
+        named = axes[0].get_legend_handles_labels()
+        picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
     return picture
