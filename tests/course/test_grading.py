@@ -72,7 +72,7 @@ ALL_RIGHT = dict.fromkeys(RIGHT, "right")
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n == "06_capstone" else n for n in NAMES],  # it trains
+    [pytest.param(n, marks=pytest.mark.slow) if n[:2] in ("01", "02", "06") else n for n in NAMES],
 )
 def test_the_masters_solutions_are_right_and_its_blanks_are_not_yet(server, name):
     pack, solutions = pack_of(name)
@@ -91,7 +91,7 @@ def test_planted_answers_get_the_verdict_that_they_get_here(server):
     with server.start() as sandbox:
         grader = Grader(sandbox)
         assert grader.cell(far_answers.cell(), 20.0) is None
-        for place in [p for p in far_answers.planted() if p[2] != "capstone-learning"][5::97]:
+        for place in [p for p in far_answers.planted() if p[2] != "capstone-learning"][5::300]:
             module, table, name, keys = place
             near = checks.run(name, far_answers.here(*place))
             far = checks.run(name, grader.name(f"planted({module!r}, {table!r}, {name!r}, *{keys!r})"))

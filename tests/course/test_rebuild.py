@@ -218,5 +218,16 @@ def test_where_names_cannot_be_seen_more_is_run(source):
     )
 
 
-def test_a_word_in_a_comment_is_no_name():
-    assert kept(RunCell("pack", "a = 1"), RunCell("own", "b = 2  # a"))[0] == [""]
+@pytest.mark.parametrize(
+    "source",
+    ["b = 2  # a", "def f(a): return a", "def f():\n    a = 1\n    return a", "[a for a in ()]", "x.a"],
+)
+def test_a_word_that_is_no_name_of_the_notebook_is_not_needed(source):
+    assert kept(RunCell("pack", "a = 1"), RunCell("own", source))[0] == [""]
+
+
+@pytest.mark.parametrize(
+    "source", ["a", "def f(): return a", "lambda b=a: b", "class C:\n    b = a", "f'{a}'"]
+)
+def test_a_name_that_is_read_anywhere_is_needed(source):
+    assert kept(RunCell("pack", "a = 1"), RunCell("own", source))[0] == ["a = 1"]

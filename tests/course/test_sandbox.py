@@ -1,5 +1,6 @@
 """What a process in a sandbox can't do; in both ways of starting one."""
 
+import contextlib
 import os
 import signal
 import time
@@ -25,7 +26,7 @@ def each():
 @pytest.fixture(params=["fork", "each"])
 def grader(request, server):
     chosen = server if request.param == "fork" else request.getfixturevalue("each")
-    with chosen.start(Limits(disk_mb=8)) as sandbox:
+    with chosen.start(Limits()) as sandbox:
         yield Grader(sandbox)
     assert chosen.fork == (request.param == "fork")
 
@@ -82,7 +83,8 @@ def test_nothing_is_there_that_should_not_be(grader, monkeypatch):
     assert grader.cell("assert os.getpid() > 1", 5.0) is None
 
 
-def test_disk_files_and_memory_are_limited(grader):
+def test_disk_files_and_memory_are_limited(open_grader):
+    grader = open_grader(disk_mb=8)
     fill = """
 try:
     with open('/tmp/x', 'wb') as f:
@@ -134,10 +136,13 @@ except OSError:
     assert made < 40, made
 """
     with server.start(Limits(processes=20)) as sandbox:
-        assert Grader(sandbox).cell(bomb, 20.0) is None
+        grader = Grader(sandbox)
+        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(bomb, 20.0) is None
+        space = grader.name("space")
         began = time.monotonic()
     assert time.monotonic() - began < 3
-    assert _left_over() == []
+    assert _left_over(space) == []
 
 
 def test_memory_counts_over_all_processes(server):
@@ -183,28 +188,47 @@ threading.Thread(target=shout, daemon=True).start()
 for _ in range(1000): print('x' * 10_000); os.write(1, b'x' * 100_000)
 """
     with server.start(Limits(output_kb=1)) as sandbox:
-        assert Grader(sandbox).cell(noise, 20.0) is None
-    assert _left_over() == []
+        grader = Grader(sandbox)
+        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(noise, 20.0) is None
+        space = grader.name("space")
+    assert _left_over(space) == []
 
 
-def test_what_was_used_is_told(server, each):
-    for chosen in (server, each):
-        with chosen.start() as sandbox:
-            Grader(sandbox).cell("sum(i * i for i in range(3_000_000))", 20.0)
-            time.sleep(0.3)
-        used = sandbox.close()
-        assert 0.05 < used.cpu < 10
-        assert 50 < used.peak_mb < 1500
+WORK = "sum(i * i for i in range(3_000_000))"
 
 
-def test_the_keeper_is_started_again(each):
+def test_what_was_used_is_reported(server):
+    with server.start() as sandbox:
+        Grader(sandbox).cell(WORK, 20.0)
+        time.sleep(0.3)
+    used = sandbox.close()
+    assert 0.05 < used.cpu < 10
+    assert 50 < used.peak_mb < 1500
+
+
+def test_the_keeper_is_started_again_and_its_sandboxes_end_with_it(each):
     with each.start() as sandbox:
+        grader = Grader(sandbox)
+        assert grader.cell(HERE, 5.0) is None
+        space = grader.name("space")
         os.kill(each._process.pid, signal.SIGKILL)
-        time.sleep(0.5)
+        assert _left_over(space) == []
         with pytest.raises(Ended):
-            Grader(sandbox).cell("1 + 1", 5.0)
+            grader.cell("1 + 1", 5.0)
     with each.start() as sandbox:
-        assert Grader(sandbox).cell("1 + 1", 30.0) is None
+        assert Grader(sandbox).cell(WORK, 30.0) is None
+        time.sleep(0.3)
+    assert 0.05 < sandbox.close().cpu < 30
+
+
+def test_sandboxes_that_were_forked_end_with_the_keeper_too():
+    with Server() as server, server.start() as sandbox:
+        grader = Grader(sandbox)
+        assert grader.cell(HERE, 5.0) is None
+        space = grader.name("space")
+        os.kill(server._process.pid, signal.SIGKILL)
+        assert _left_over(space) == []
 
 
 def test_without_bubblewrap_it_says_so(monkeypatch):
@@ -212,19 +236,17 @@ def test_without_bubblewrap_it_says_so(monkeypatch):
     assert "bubblewrap is missing" in available()
 
 
-def _left_over():
-    """Processes of the sandboxes' user that are still there a moment later."""
-    if os.getuid() != 0:
-        return []
-    user = sandboxes.keeper.user()
+HERE = "import os; space = os.readlink('/proc/self/ns/pid')"
+
+
+def _left_over(space):
+    """Processes in the sandbox's space of processes that are still there a moment later."""
     for _ in range(30):
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if os.stat(f"/proc/{name}").st_uid == user:
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{name}/ns/pid") == space:
                     found.append(name)
-            except OSError:
-                pass
         if not found:
             return []
         time.sleep(0.1)

@@ -32,7 +32,7 @@ from .sandbox import Limits, Sandbox, Server
 
 __all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds"]
 
-RESTARTS = 4  # how often a notebook is run again because its process ended
+RESTARTS = 6  # how often a notebook is run again because its process ended
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
 # What is said where a check couldn't come to a verdict, by the reason.
@@ -165,7 +165,10 @@ class _Run:
         self.limits, self.partial, self.result = limits, partial, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
-        self.slow: set[int] = set()  # cells that were stopped by their clock
+        # Cells that raised something in this run; they're suspected first where the process ends later on.
+        self.raised: set[int] = set()
+        self.suspected: set[int] = set()
+        self.trial: int | str | None = None  # what is tried once more without them
 
     def all(self) -> None:
         for _ in range(RESTARTS + 1):
@@ -185,7 +188,8 @@ class _Run:
         self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
 
     def _once(self, grader: Grader) -> bool:
-        """Run the cells, and judge what isn't judged; whether the process lived to the end."""
+        """Run the cells, and grade what isn't graded; whether the process lived to the end."""
+        self.raised = set()
         for index, cell in enumerate(self.cells):
             if index not in self.left_out and cell.source.strip() and not self._cell(grader, index, cell):
                 return False
@@ -207,12 +211,12 @@ class _Run:
         try:
             error = grader.cell(cell.source, self.limits.cell_seconds)
         except Ended as ended:
-            self.left_out.add(index)
-            self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
+            if self._to_blame(index, ended):
+                self.left_out.add(index)
+                self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
-        if error is not None and error.get("type") == "_TooSlow":
-            self.slow.add(index)
         if error is not None and cell.kind != "pack":
+            self.raised.add(index)
             self._error(index, cell, str(error.get("type"))[:100], str(error.get("message"))[:2000])
         return True
 
@@ -235,13 +239,25 @@ class _Run:
             self._put(part, self._verdict(part, answer), time.monotonic() - began)
             return grader.ended is None  # unless the check's own clock rang
         except Ended as ended:
-            if ended.reason in ("memory", "ended") and self.slow - self.left_out:
-                self.left_out |= (
-                    self.slow
-                )  # what a cell has left behind may be to blame: once more, without it
-                return False
-            kind, name = _ENDED[ended.reason]
-            self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
+            if self._to_blame(part.name, ended):
+                kind, name = _ENDED[ended.reason]
+                self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
+        return False
+
+    def _to_blame(self, what: int | str, ended: Ended) -> bool:
+        """Whether a cell or a part has ended the process, and not what a cell that failed has left behind.
+
+        So it's tried once more without such cells. Where that ends the same way, they're innocent.
+        """
+        if self.trial == what:
+            self.left_out -= self.suspected
+            self.trial = None
+            return True
+        if ended.reason == "time" or not self.raised - self.left_out:
+            return True
+        self.suspected = self.raised - self.left_out
+        self.left_out |= self.suspected
+        self.trial = what
         return False
 
     def _verdict(self, part: TestedPart, answer: Any) -> Verdict:

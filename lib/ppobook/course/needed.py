@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -89,11 +90,21 @@ def needed(cells: list[RunCell]) -> list[RunCell]:
 
 
 def _used(source: str) -> set[str]:
-    """The names in a student's cell; every word of it, where it's no Python."""
+    """The names that code takes from around it; every word of it, where it's no Python."""
     try:
-        return {name for statement in ast.parse(source).body for name in _names(statement)}
+        return set(_taken(symtable.symtable(source, "a cell", "exec")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(_WORD.findall(source))
+
+
+def _taken(table: symtable.SymbolTable) -> Iterator[str]:
+    """What is read in a scope and isn't its own, and so in the scopes within."""
+    own = table.get_type() == "function"
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and not (own and not symbol.is_global()):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _taken(inner)
 
 
 def _only(source: str, lines: set[int]) -> str:
@@ -108,7 +119,7 @@ def _is_check(statement: ast.stmt) -> bool:
 
 
 def _names(statement: ast.stmt) -> set[str]:
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return _used(ast.unparse(statement))
 
 
 def _made(statement: ast.stmt, imported: set[str]) -> Iterator[str]:
