@@ -181,8 +181,8 @@ FORGED = {
     "a kind that is none": message(["pickle", 0], b"cos\nsystem\n"),
     "a reference to nothing": message(["ref", 3]),
     "no node": message({"a": 1}),
-    "a tensor with too few bytes": message(["tensor", 1, ["float32", [1000], 0], 0], b"1234"),
-    "a negative size": message(["tensor", 1, ["float32", [-1, -1], 0], 0], b"1234"),
+    "a tensor with too few bytes": message(["tensor", 1, ["float32", [1000], 0], 0, None], b"1234"),
+    "a negative size": message(["tensor", 1, ["float32", [-1, -1], 0], 0, None], b"1234"),
     "a huge empty shape": message(["array", 1, ["<f8", [2**41, 0], 0]], b""),
     "pointers": message(["array", 1, ["|O", [1], 0]], b"12345678"),
     "a record": message(["array", 1, ["<f8,<f8", [1], 0]], b"1234567812345678"),
@@ -203,7 +203,7 @@ def test_made_up_bytes_are_refused(data):
 
 
 def test_a_boolean_is_true_or_false():
-    found = load(message(["tensor", 1, ["bool", [3], 0], 0], b"\x00\x01\x07"))
+    found = load(message(["tensor", 1, ["bool", [3], 0], 0, None], b"\x00\x01\x07"))
     assert found.tolist() == [False, True, True]
     assert (found.int() <= 1).all()
 

@@ -84,6 +84,39 @@ def f(logits, optimizer):
     assert optimizer.param_groups[0]["params"][0] is logits
 
 
+def test_a_network_is_the_same_object_in_every_call(open_grader):
+    cell = """
+seen = []
+def f(net, x):
+    seen.append((net, net.weight))
+    net(x).sum().backward()
+    return len({id(n) for n, _ in seen}), len({id(w) for _, w in seen}), net.weight.grad.clone()
+"""
+    f, net, x = open_grader(cell).name("f"), nn.Linear(2, 1), torch.ones(1, 2)
+    assert f(net, x)[2].tolist() == [[1.0, 1.0]]
+    loss = net(x).sum()
+    with torch.no_grad():
+        net.weight.zero_()
+    nets, weights, slope = f(net, x)
+    assert (nets, weights) == (1, 1)
+    assert slope.tolist() == [[2.0, 2.0]]
+    assert net.weight.grad.tolist() == [[2.0, 2.0]]
+    assert loss.item() != 0
+    assert f(nn.Linear(2, 1), x)[0] == 2
+
+
+def test_a_graph_outlives_the_next_call(open_grader):
+    f, net = open_grader("def f(net, x): return net(x).square().sum()").name("f"), nn.Linear(2, 1)
+    first, _ = f(net, torch.ones(1, 2)), f(net, torch.zeros(1, 2))
+    assert torch.autograd.grad(first, net.weight)[0].shape == (1, 2)
+
+
+def test_what_is_made_while_it_is_looked_at_counts(open_grader):
+    f = open_grader("import torch\ndef f(rng):\n    yield torch.rand(1, generator=rng).item()").name("f")
+    rng = torch.Generator().manual_seed(0)
+    assert list(f(rng)) != list(f(rng))
+
+
 def test_a_world_is_not_changed_by_who_plays_in_it(open_grader):
     world = chain(2)
     before = world.R.copy()

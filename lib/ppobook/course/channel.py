@@ -29,6 +29,7 @@ from .inert import LIMIT, Malformed, Reader, TooLarge, Writer
 __all__ = ["Ended", "Side"]
 
 _LENGTH = struct.Struct("<Q")
+LASTING = 2**40  # numbers from here on are those of objects that stay the same from call to call
 
 
 class Ended(BaseException):
@@ -83,12 +84,15 @@ class Side:
     """One end of the channel; a subclass says what it answers and how it writes what isn't inert."""
 
     sign = 1  # of the numbers that this side gives to objects
+    keeps = False  # whether what the other side sends again stays the same object here
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._numbers = itertools.count(self.sign, self.sign)
         self._chance: tuple[Any, ...] | None = None
         self._graphs: dict[int, tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]] = {}
+        self.lasting: dict[int, tuple[int, Any]] = {}  # by id(): the number, and the object, to keep it alive
+        self.kept: dict[int, Any] = {}  # the other side's
         self.lent: dict[int, Any] = {}  # what the other side may call, by its number
         self._lent_ids: dict[int, int] = {}
         self.proxies: dict[int, Any] = {}  # what stands for the other side's functions
@@ -194,8 +198,7 @@ class Side:
             elif flag and not value.requires_grad:
                 value.requires_grad_()
             if value.is_leaf:
-                slope = reader.value(grad)
-                value.grad = slope if isinstance(slope, torch.Tensor) and slope.shape == value.shape else None
+                reader.put_slope(value, grad)
 
     # --- answering
 
@@ -221,11 +224,10 @@ class Side:
                     raise
                 except BaseException as raised:
                     error = raised
-            changed = [n for n, value in reader.read.items() if self._mark(value, reader.read) != before[n]]
             try:
-                reply = self._reply(reader, found, error, changed)
+                reply = self._reply(reader, found, error, before)
             except Exception as unwritten:  # too large, or not to be looked at
-                reply = self._reply(reader, None, unwritten, [])
+                reply = self._reply(reader, None, unwritten, {})
         except Malformed as malformed:
             raise Ended("forged", f"{malformed}") from None
         self.send(reply)
@@ -247,16 +249,19 @@ class Side:
         raise Malformed("a request must be one that this side answers")
 
     def _reply(
-        self, reader: SideReader, found: Any, error: BaseException | None, changed: list[int]
+        self, reader: SideReader, found: Any, error: BaseException | None, before: dict[int, Any]
     ) -> bytes:
         writer = self.writer({id(value): number for number, value in reader.known.items()})
         node = writer.node(found) if error is None else self.described(writer, error)
         changes = []
-        for number in changed:
+        for number, mark in before.items():
             value = reader.read[number]
-            is_tensor = isinstance(value, torch.Tensor)
-            grad = writer.node(value.grad) if is_tensor and value.is_leaf else None
-            changes.append([number, writer.content(value), bool(is_tensor and value.requires_grad), grad])
+            if self._mark(value, reader.read) != mark:
+                is_tensor = isinstance(value, torch.Tensor)
+                slope = writer.slope(value) if is_tensor else None
+                changes.append(
+                    [number, writer.content(value), bool(is_tensor and value.requires_grad), slope]
+                )
         call = None
         if writer.graphs:
             call = next(self._numbers)
@@ -351,7 +356,7 @@ class SideWriter(Writer):
         super().__init__(known, side._numbers.__next__)
         self.names = side.sign > 0
         self._side = side
-        self._fixing = 0
+        self._fixing = self._lasting = 0
         self.fixed: set[int] = set()  # the numbers of what the other side must not change
 
     @property
@@ -367,15 +372,29 @@ class SideWriter(Writer):
         finally:
             self._fixing -= 1
 
+    @contextlib.contextmanager
+    def lasting(self) -> Iterator[None]:
+        """What is written meanwhile is the same object to the other side when it's sent again."""
+        self._lasting += 1
+        try:
+            yield
+        finally:
+            self._lasting -= 1
+
     def numbered(self, value: Any) -> int:
-        number = super().numbered(value)
+        if self._lasting:
+            number, _ = self._side.lasting.setdefault(id(value), (LASTING + len(self._side.lasting), value))
+            self._seen[id(value)], self.sent[number] = number, value
+        else:
+            number = super().numbered(value)
         if self._fixing:
             self.fixed.add(number)
         return number
 
     def tensor(self, value: torch.Tensor) -> Any:
         if isinstance(value, torch.nn.Parameter):
-            return ["parameter", self.numbered(value), self._tensor(value), value.requires_grad]
+            number, flag = self.numbered(value), int(value.requires_grad)
+            return ["parameter", number, self._tensor(value), flag, self.slope(value)]
         return super().tensor(value)
 
     def other(self, value: Any) -> Any:
@@ -398,27 +417,44 @@ class SideReader(Reader):
     def keep(self, number: Any, value: Any) -> Any:
         if type(number) is not int or number * self._side.sign >= 0:
             raise Malformed("an object must have a number of its sender's")
+        if number >= LASTING:
+            self._side.kept[number] = value
         return super().keep(number, value)
 
     def put(self, value: Any, content: Any) -> None:
         if hasattr(value, "__dict__") and not isinstance(value, torch.Tensor | np.ndarray | dict | list):
             for key, node in content:
-                if key in vars(value):
+                if key in vars(value) or self._side.keeps:
                     vars(value)[key] = self.value(node)
             return
         super().put(value, content)
 
+    def _structure(self, kind: str, *rest: Any) -> Any:
+        made = self._side.kept.get(rest[0]) if rest and type(rest[0]) is int else None
+        if made is None or kind == "ref" or (kind == "tensor" and rest[2] == 2):
+            return super()._structure(kind, *rest)
+        self.keep(rest[0], made)
+        self.put(made, rest[2] if kind == "built" else rest[1])
+        if isinstance(made, torch.Tensor):
+            made.requires_grad_(bool(rest[2]))
+            if rest[2]:
+                self.inputs[rest[0]] = made
+            self.put_slope(made, rest[3])
+        return made
+
     def other(self, kind: str, rest: list[Any]) -> Any:
         if kind == "parameter":
-            number, content, flag = rest
+            number, content, flag, slope = rest
             made = torch.nn.Parameter(self._tensor(*content), requires_grad=bool(flag))
             if flag:
                 self.inputs[number] = made
-            return self.keep(number, made)
+            self.keep(number, made)
+            self.put_slope(made, slope)
+            return made
         return self._side.read_other(self, kind, rest)
 
-    def tensor(self, number: Any, made: torch.Tensor, flag: Any) -> Any:
+    def tensor(self, number: Any, made: torch.Tensor, flag: Any, slope: Any) -> Any:
         if flag == 2 and self.graph is not None and self.graph.inputs:
             inputs = self.graph.inputs.values()
             return self.keep(number, _Border.apply(self.graph, number, made, *inputs))
-        return super().tensor(number, made, flag)
+        return super().tensor(number, made, flag, slope)

@@ -228,7 +228,11 @@ class Writer:
         flag = 0 if not value.requires_grad else 1 if value.is_leaf else 2
         if flag == 2:
             self.graphs.append(number)
-        return ["tensor", number, self._tensor(value), flag]
+        return ["tensor", number, self._tensor(value), flag, self.slope(value)]
+
+    def slope(self, value: torch.Tensor) -> Any:
+        """The gradient that a leaf holds."""
+        return self.node(value.grad) if value.is_leaf and value.grad is not None else None
 
     def _tensor(self, value: torch.Tensor) -> Any:
         size = math.prod(value.shape) * value.element_size()  # before a view of a few bytes is written out
@@ -324,10 +328,10 @@ class Reader:
         elif isinstance(value, torch.Tensor):
             with torch.no_grad():
                 new = self._tensor(*content)
-                if new.shape == value.shape and new.dtype == value.dtype:
-                    value.copy_(new)
-                else:
+                if new.shape != value.shape or new.dtype != value.dtype:
                     value.data = new
+                elif not torch.equal(new, value):  # what stays is not touched, or graphs would be spoilt
+                    value.copy_(new)
         elif isinstance(value, np.ndarray):
             value[...] = self._array(*content)
         elif isinstance(value, torch.Generator):
@@ -347,8 +351,8 @@ class Reader:
                 made: Any = self.keep(number, [] if kind == "list" else {})
                 self.put(made, content)
                 return made
-            case "tensor", (number, content, flag):
-                return self.tensor(number, self._tensor(*content), flag)
+            case "tensor", (number, content, flag, slope):
+                return self.tensor(number, self._tensor(*content), flag, slope)
             case "array", (number, content):
                 return self.keep(number, self._array(*content))
             case "scalar", (dtype, index):
@@ -382,13 +386,22 @@ class Reader:
                 return opaque(name)
         return self.other(kind, list(rest))
 
-    def tensor(self, number: Any, made: torch.Tensor, flag: Any) -> Any:
+    def tensor(self, number: Any, made: torch.Tensor, flag: Any, slope: Any) -> Any:
         if flag:
             made.requires_grad_()
             self.inputs[number] = made
             if flag == 2:  # no leaf: it may be written into
                 made = made.clone()
-        return self.keep(number, made)
+        self.keep(number, made)
+        if flag != 2:
+            self.put_slope(made, slope)
+        return made
+
+    def put_slope(self, leaf: torch.Tensor, node: Any) -> None:
+        """Give a leaf the gradient that it holds on the other side."""
+        slope = self.value(node)
+        fits = isinstance(slope, torch.Tensor) and slope.shape == leaf.shape and slope.dtype == leaf.dtype
+        leaf.grad = slope.detach() if fits else None
 
     @staticmethod
     def _dtype(name: Any) -> np.dtype:

@@ -203,9 +203,10 @@ class Grader(Side):
         if isinstance(value, type):
             return ["class", f"{value.__module__}:{value.__qualname__}"]
         if isinstance(value, nn.Module) or getattr(kind, "__travels__", False):
-            return ["built", writer.numbered(value), path, writer.content(value)]
+            with writer.lasting():
+                return ["built", writer.numbered(value), path, writer.content(value)]
         if path.startswith(("ppobook.envs.tabular:", "gymnasium.spaces.")):
-            with writer.fixing():
+            with writer.fixing(), writer.lasting():
                 return ["built", writer.numbered(value), path, writer.content(value)]
         if _lends(value) is not None:
             return ["lent", self.lend(value), kind.__name__, callable(value)]

@@ -140,7 +140,7 @@ class _LentFunction(_Lent):
 class Worker(Side):
     """The submission's end of the channel."""
 
-    sign = -1
+    sign, keeps = -1, True
 
     def __init__(self, connection: Any, notebook: Notebook) -> None:
         super().__init__(connection)
