@@ -9,10 +9,11 @@ from tiny_book import replace, write_book
 
 import notebooks
 from notebook_builder.digests import code_digest, record
-from notebook_builder.draft import METADATA, draft
+from notebook_builder.draft import draft
 from notebook_builder.refusals import LARGEST, refusals
 from notebook_builder.staleness import stale, stored_notebook
 from notebook_builder.targets import BuildError, targets
+from ppobook.course.masters import METADATA
 
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = sorted(
