@@ -80,7 +80,7 @@ assert "SECRET" not in os.environ and "/root" not in os.environ["HOME"]
 
 def test_nothing_is_there_that_should_not_be(grader, monkeypatch):
     assert grader.cell(CLOSED, 20.0) is None
-    assert grader.cell("assert os.getpid() > 1", 5.0) is None
+    assert grader.cell("assert os.getpid() > 1", 20.0) is None
 
 
 def test_disk_files_and_memory_are_limited(open_grader):
@@ -100,7 +100,7 @@ assert found in (27, 28)
     error = grader.cell("import numpy as np\na = np.ones(2**30)", 20.0)
     assert error is not None
     assert "Memory" in error["type"]
-    assert grader.cell("1 + 1", 5.0) is None
+    assert grader.cell("1 + 1", 20.0) is None
 
 
 ENDS = {
@@ -118,9 +118,9 @@ def test_a_process_that_ends_itself_ends_nobody_else(server, cell):
     with server.start() as quiet, server.start() as loud:
         other = Grader(quiet)
         with pytest.raises(Ended) as caught:
-            Grader(loud).cell(cell, 5.0)
+            Grader(loud).cell(cell, 20.0)
         assert caught.value.reason == "ended"
-        assert other.cell("1 + 1", 5.0) is None
+        assert other.cell("1 + 1", 20.0) is None
 
 
 def test_forks_are_limited_and_end_with_the_sandbox(server):
@@ -137,11 +137,11 @@ except OSError:
 """
     with server.start(Limits(processes=20)) as sandbox:
         grader = Grader(sandbox)
-        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(HERE, 20.0) is None
         assert grader.cell(bomb, 20.0) is None
         space = grader.name("space")
         began = time.monotonic()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert _left_over(space) == []
 
 
@@ -164,7 +164,7 @@ def test_an_endless_cell_is_stopped_and_the_next_one_runs(server):
         grader = Grader(sandbox)
         error = grader.cell("while True: pass", 0.3)
         assert error["type"] == "_TooSlow"
-        assert grader.cell("1 + 1", 5.0) is None
+        assert grader.cell("1 + 1", 20.0) is None
 
 
 def test_a_cell_that_swallows_everything_is_ended_from_outside(server):
@@ -189,7 +189,7 @@ for _ in range(1000): print('x' * 10_000); os.write(1, b'x' * 100_000)
 """
     with server.start(Limits(output_kb=1)) as sandbox:
         grader = Grader(sandbox)
-        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(HERE, 20.0) is None
         assert grader.cell(noise, 20.0) is None
         space = grader.name("space")
     assert _left_over(space) == []
@@ -210,12 +210,12 @@ def test_what_was_used_is_reported(server):
 def test_the_keeper_is_started_again_and_its_sandboxes_end_with_it(each):
     with each.start() as sandbox:
         grader = Grader(sandbox)
-        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(HERE, 20.0) is None
         space = grader.name("space")
         os.kill(each._process.pid, signal.SIGKILL)
         assert _left_over(space) == []
         with pytest.raises(Ended):
-            grader.cell("1 + 1", 5.0)
+            grader.cell("1 + 1", 20.0)
     with each.start() as sandbox:
         assert Grader(sandbox).cell(WORK, 30.0) is None
         time.sleep(0.3)
@@ -225,7 +225,7 @@ def test_the_keeper_is_started_again_and_its_sandboxes_end_with_it(each):
 def test_sandboxes_that_were_forked_end_with_the_keeper_too():
     with Server() as server, server.start() as sandbox:
         grader = Grader(sandbox)
-        assert grader.cell(HERE, 5.0) is None
+        assert grader.cell(HERE, 20.0) is None
         space = grader.name("space")
         os.kill(server._process.pid, signal.SIGKILL)
         assert _left_over(space) == []
