@@ -14,7 +14,13 @@ from ppobook.settings import SETTINGS as ALGORITHMS
 VALUES = ["", "nan", "-1", "()"]
 # By option: the values that it accepts.
 TEXT = ["nan", "-1", "()"]
-LEGAL = {"hidden": ["()"], "out": TEXT, "folder": TEXT, "title": TEXT, "reason": ["", *TEXT]}
+LEGAL = {
+    "hidden": ["()"],
+    **dict.fromkeys(("out", "html", "csv"), TEXT),
+    "folder": TEXT,
+    "title": TEXT,
+    "reason": ["", *TEXT],
+}
 # The rest of a line that runs.
 POLICY = "--env CartPole-v1 --num-envs 2 --num-steps 16 --hidden 4 --total-steps 32 --quiet"
 STAGE = "base --updates 1 --quiet --batch-size 8"
@@ -42,6 +48,14 @@ LINES = {
     "course roster": "--course term",
     "course collect": "week-14 term --course term",
     "course extend": "ada week-14 --until 2099-01-01 --course term",
+    "course grade": "week-14 --course term",
+    "course mark": "week-14 --course term",
+    "course feedback": "week-14 --course term",
+    "course grades": "week-14 --course term",
+    "course report": "week-14 --course term",
+    "course appeal": "ada week-14 pg-loss --points 1 --reason late --course term",
+    "course slides": "1",
+    "course schedule": "--weeks 6",
 }
 MADE = [
     f"train ppo {POLICY} --out run",
@@ -49,6 +63,7 @@ MADE = [
     "--eval-examples 0 --batch-size 4 --updates 1 --quiet --out base",
     "language reward base --pairs 8 --eval-pairs 0 --batch-size 4 --updates 1 --quiet --out reward_model",
     "course new term --begin 2099-01-05 --chapters 1",
+    "course release week-14 --course term",
 ]
 SCRIPT = """
 from ppobook.experiments import record

@@ -12,9 +12,9 @@ from tiny_book import write_book
 
 import minutes
 from minutes import Counts
-from notebook_builder import references
 from notebook_builder.draft import draft
 from notebook_builder.targets import targets
+from ppobook.course import references
 from ppobook.teaching.tags import Cell, read
 
 ROOT = Path(__file__).parents[2]

@@ -250,6 +250,8 @@ def report(
     from ppobook.course import grades, report, roster, settings, work
     from ppobook.run.files import atomic_write
 
+    page = None if html is None else validation.path("html", html, "a file")
+    sheet = None if csv is None else validation.path("csv", csv, "a file")
     opened = settings.load(course)
     count = len(roster.load(opened.folder))
     found = []
@@ -259,11 +261,11 @@ def report(
         records = {student: state.records[student] for student in graded}
         found.append(report.report(state.sheet, state.submissions, records, state.scores, count))
     print("\n\n".join(report.text(one, names=with_names) for one in found))
-    if html is not None:
-        atomic_write(validation.path("html", html, "a file"), report.html(found, names=with_names))
-    if csv is not None:
+    if page is not None:
+        atomic_write(page, report.html(found, names=with_names))
+    if sheet is not None:
         rows = [row for one in found for row in report.table(one, names=with_names)[found.index(one) > 0 :]]
-        atomic_write(validation.path("csv", csv, "a file"), grades.written(rows))
+        atomic_write(sheet, grades.written(rows))
 
 
 @command
@@ -291,6 +293,8 @@ def appeal(
 
     if isinstance(points, bool) or not isinstance(points, int | float):
         raise ValueError(f"points must be a number, got {points!r}")
+    if points < 0:
+        raise ValueError(f"points must be at least 0, got {points:g}")
     opened = settings.load(course)
     changed = work.appeal(opened, student, name, part, float(points), reason)
     if not changed:

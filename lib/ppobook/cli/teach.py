@@ -104,7 +104,7 @@ def slides(chapter: Chapter, /, *, out: MaybeFile = None) -> None:
     from ppobook.teaching.workspace import find_source
 
     path = make.chapter_at(find_source(), chapter)
+    file = Path(f"{path.stem}.html") if out is None else validation.path("out", out, "a file")
     deck = make.read_deck(path)
-    file = Path(out or f"{path.stem}.html")
     atomic_write(file, make.as_html(deck).encode())
     print(f"{file}: {len(deck.slides)} slides")
