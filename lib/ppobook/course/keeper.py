@@ -235,13 +235,15 @@ class _Child:
 
     def look(self) -> None:
         """Whether it has more memory than it may, or lives too long."""
+        if self.why and time.monotonic() < self.until:
+            return
         used = [(_memory(pid), pid) for pid in self._processes()]
         total = sum(size for size, _ in used)
         if total > self.memory:  # forked processes share; a slower look counts that once
             total = sum(_shared_memory(pid, size) for size, pid in used)
         self.peak = max(self.peak, total)
         self._count()
-        if total > self.memory and not self.why:
+        if total > self.memory:
             self.kill("memory")
         elif time.monotonic() > self.until:
             self.kill("time")
@@ -345,11 +347,16 @@ def _memory(pid: int) -> int:
 
 
 def _shared_memory(pid: int, otherwise: int) -> int:
-    with contextlib.suppress(OSError, ValueError):
+    """A process's share of the memory that it has together with others."""
+    try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss_Anon:"):
                 return int(line.split()[1]) * 1024
-    return otherwise
+    except PermissionError:
+        return otherwise
+    except OSError:
+        pass
+    return 0  # it has just ended
 
 
 def _receive(server: socket.socket) -> tuple[dict[str, int], int, socket.socket] | None:
