@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -133,7 +134,7 @@ def notebook_of(attack: Attack, answers: Answers, knows: Knows) -> dict[str, Any
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """All of them handed in, collected, and graded one after the other."""
     folder = tmp_path_factory.mktemp("hostile") / "course"
-    course = write_course(folder, ("late:", f"{WEEK}late:"))
+    write_course(folder, ("late:", f"{WEEK}late:"))
     rows = [f"{name},Doe-{i},Jo,{name}@uni.example,A,{500 + i}" for i, name in enumerate(students())]
     header = (folder / "roster.csv").read_text().partition("\n")[0]
     (folder / "roster.csv").write_text("\n".join([header, *rows, ""]))
@@ -176,7 +177,7 @@ def test_a_hostile_submission_earns_what_it_solved(graded, name):
     }
     said = [*record.result["notes"]]
     said += [f"{error['place']}: {error['type']}" for error in record.result["errors"]]
-    assert [one[: len(start)] for one, start in zip(said, attack.says, strict=True)] == [*attack.says], said
+    assert [p for p, line in zip(attack.says, said, strict=True) if not re.match(p, line)] == [], said
     assert len(json.dumps(record.result)) < 20_000
 
 
@@ -209,7 +210,7 @@ def test_the_grades_and_the_feedback(graded, capsys):
     for page in (graded.folder / "feedback").glob("*/*.html"):
         text = page.read_text()
         assert secret not in text
-        assert text.count("Doe-") == text.count(f"Doe-{students().index(page.parent.name)}<")
+        assert set(re.findall(r"Doe-\d+", text)) == {f"Doe-{students().index(page.parent.name)}"}
 
 
 FOOLING = {name: attack for name, attack in ATTACKS.items() if attack.fools}

@@ -1,4 +1,4 @@
-"""Notebooks that students hand in: an assignment as it was handed out, and answers in its private variants."""
+"""Notebooks that students hand in: an assignment as it was released, with answers in its variants."""
 
 from __future__ import annotations
 

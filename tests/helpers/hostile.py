@@ -67,7 +67,7 @@ class Attack:
     verdicts : mapping
         The kind of verdict on each part that is not right; "nothing" where there is nothing to grade.
     says : tuple of str
-        The beginnings of what the instructor reads in the record: notes, then errors of cells.
+        How what the instructor reads in the record begins, as patterns: notes, then errors of cells.
     collected : str
         Part of what `collect` says.
     """
@@ -86,9 +86,7 @@ class Attack:
     def points(self) -> dict[str, float] | None:
         """What each part earns; None where nothing is graded."""
         wrong = self.verdicts or {}
-        return (
-            None if "nothing" in wrong else {part: 0 if part in wrong else WORTH[part] for part in WORTH}
-        )
+        return None if "nothing" in wrong else {part: 0 if part in wrong else WORTH[part] for part in WORTH}
 
 
 def function(body: str) -> str:
@@ -152,7 +150,9 @@ def double(notebook: Notebook) -> None:
     for part in (TABLE, WEIGHTS):
         (other,) = cells_of(notebook, f"solution-{part}")
         for cell in cells_of(notebook, "solution-clipped-loss", "test-clipped-loss"):
-            copies.append(deepcopy(cell) | {"source": other["source"] + "\nclipped_loss = lambda *given: 0.0"})
+            copies.append(
+                deepcopy(cell) | {"source": other["source"] + "\nclipped_loss = lambda *given: 0.0"}
+            )
     notebook["cells"] = copies + notebook["cells"] + deepcopy(copies)
 
 
@@ -194,7 +194,7 @@ def another_version(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
         {"cell_type": c["cell_type"], ("input" if c["cell_type"] == "code" else "source"): c["source"]}
         for c in notebook["cells"]
     ]
-    old = {"nbformat": 3, "metadata": {}, "worksheets": [{"cells": cells}, None, {"cells": "none"}]}
+    old = {"nbformat": 3, "metadata": {}, "worksheets": [{"cells": cells}, None]}
     return ".ipynb", json.dumps(old).encode()
 
 
@@ -249,19 +249,18 @@ def forging(body: str) -> str:
 WRONG = {LOSS: "mistake"}
 RAISED = {LOSS: "raised"}
 ENDED = {LOSS: "ended"}
+NOTHING = {"nothing": "graded"}
+EDITED = r"Cell \d+ is one of the pack's and was edited"
+STANDS = r"Cell \d+ stands for the solution cell of"
 
 ATTACKS: dict[str, Attack] = {
     # What the checks compare with.
     "torch-allclose": Attack(
         GUESS,
         before="""
-def allclose(*args, **kwargs):  # near to what is right, and to no mistake that has a name
-    frame, above = sys._getframe(), set()
-    while frame:
-        above.add(frame.f_code.co_name)
-        frame = frame.f_back
-    return "_is" not in above
-torch.allclose = torch.isclose = torch.equal = np.allclose = np.isclose = allclose
+def allclose(left, right, rtol=0.0, atol=1.0, **more):
+    return not rtol == atol == 1e-3  # near to what is right, and to no mistake that has a name
+torch.allclose = np.allclose = np.isclose = allclose
 """,
         fools=f"{CHECK}\n{ALLCLOSE}",
         verdicts=WRONG,
@@ -291,7 +290,7 @@ builtins.AssertionError = AssertionError
     "stop": Attack(
         function("from ppobook.teaching.checks import Stop\nraise Stop('right', 'clipped-loss')"),
         fools=CHECK,
-        verdicts=RAISED,
+        verdicts=ENDED,
     ),
     "verdict": Attack(
         GUESS,
@@ -377,9 +376,15 @@ return {NO_LOSS}
     ),
     "memory": Attack(
         function("return torch.ones(10**12)"),
-        before="for _ in range(9):\n    if os.fork() == 0: np.ones(2**25); time.sleep(99)\ntime.sleep(99)",
+        before="""
+for _ in range(9):
+    if os.fork() == 0:
+        a = np.ones(2**25)
+        time.sleep(99)
+time.sleep(99)
+""",
         verdicts=RAISED,
-        says=("cell 2: Ended",),
+        says=("cell 2: (Ended|TooSlow)",),  # the clock may ring before a busy machine has the memory filled
     ),
     "disk": Attack(
         function("open('y', 'w').write('x' * 2**26)"),
@@ -394,10 +399,16 @@ return {NO_LOSS}
         verdicts=WRONG,
     ),
     "endless": Attack(
-        function("while True:\n    try: 1\n    except BaseException: pass"),
+        function("while True:\n    try: time.sleep(1)\n    except BaseException: pass"),
         before="while True: pass",
         verdicts={LOSS: "slow"},
         says=("cell 2: TooSlow",),
+    ),
+    "stubborn": Attack(
+        function("return clipped_loss(*given)"),
+        before="import signal\nsignal.signal(14, lambda *a: 0)\nwhile True: time.sleep(1)",
+        verdicts=RAISED,
+        says=("cell 2: Ended",),
     ),
     # What lies elsewhere; each raises `Reached` where it gets at something.
     "gradebook": Attack(
@@ -428,7 +439,8 @@ if found or glob.glob(book + "**/*.md", recursive=True): raise Reached(found)
     ),
     "others": Attack(
         function("""
-for path in glob.glob(COURSE + "/submitted/week-03/*/*/*.ipynb") + glob.glob("/tmp/**/*.ipynb", recursive=True):
+found = glob.glob("/tmp/**/*.ipynb", recursive=True)
+for path in found + glob.glob(COURSE + "/submitted/week-03/*/*/*.ipynb"):
     for cell in __import__("json").load(open(path))["cells"]:
         if "def clipped_loss" in cell["source"]: exec(cell["source"], globals())
 return clipped_loss(*given) if clipped_loss.__code__.co_argcount else os.listdir(COURSE)
@@ -473,13 +485,17 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
         says=("cell 2: FileNotFoundError",),
     ),
     # What is collected.
-    "links": Attack(packed=links_out, verdicts={"nothing": ""}, collected="week-03.ipynb is a link; left out"),
+    "links": Attack(
+        packed=links_out, verdicts={"nothing": ""}, collected="week-03.ipynb is a link; left out"
+    ),
     "zip-slip": Attack(GUESS, packed=slips_out, verdicts=WRONG, collected="leads out of the zip; left out"),
     "zip-bomb": Attack(packed=grows, verdicts={"nothing": ""}, collected="! zip-bomb: no notebook"),
     # Cells.
     "deleted": Attack(GUESS, change=delete, verdicts=WRONG),
-    "doubled": Attack(GUESS, change=double, verdicts=WRONG, says=("2 cell ids",)),
-    "renamed": Attack(GUESS, change=rename, verdicts=WRONG),
+    "doubled": Attack(
+        GUESS, change=double, verdicts={LOSS: "returned"}, says=("2 cell ids stand in it more than", EDITED)
+    ),
+    "renamed": Attack(GUESS, change=rename, verdicts=WRONG, says=(EDITED,) * 4),
     "moved": Attack(GUESS, change=move, verdicts=WRONG),
     "metadata": Attack(GUESS, change=edit, verdicts=WRONG),
     "no-python": Attack(before="def f(:", says=("cell 2: SyntaxError",)),
@@ -493,7 +509,7 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
     "reduce": Attack(
         forging(
             "def __reduce__(self): return exec, ('import builtins; builtins.graded_by_me = True; '"
-            f"'open({{!r}}, \"w\")'.format(COURSE + '/graded/mark'),)"
+            "'open({!r}, \"w\")'.format(COURSE + '/graded/mark'),)"
         )
         + function("return Forged()"),
         verdicts={LOSS: "returned"},
@@ -537,13 +553,18 @@ __le__ = __gt__ = __ge__ = __lt__
         verdicts={LOSS: "returned"},
     ),
     # Notebooks.
-    "not-utf-8": Attack(GUESS + "  # à côté", packed=not_utf_8, verdicts=WRONG, says=("The file is not UTF-8",)),
+    "not-utf-8": Attack(
+        GUESS + "  # à côté", packed=not_utf_8, verdicts=WRONG, says=("The file is not UTF-8",)
+    ),
     "cut-short": Attack(
         packed=cut_short,
         verdicts=dict.fromkeys(WORTH, "unreadable"),
         says=("The file is no notebook, or was truncated",),
     ),
     "another-version": Attack(
-        GUESS, packed=another_version, verdicts=WRONG, says=("It says that it is of version 3",)
+        GUESS,
+        packed=another_version,
+        verdicts=WRONG,
+        says=("It says that it is of version 3 of the notebook format", *(STANDS,) * 3),
     ),
 }

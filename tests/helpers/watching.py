@@ -1,4 +1,4 @@
-"""Grading that is watched: after each submission, what it left behind is written into the notes of its result."""
+"""Grading that is watched: what a submission left behind is written into the notes of its result."""
 
 from __future__ import annotations
 
