@@ -333,7 +333,7 @@ def test_a_unit_has_a_way_back(unit: str) -> None:
         "turned": ("", (1.0, 2.0)),
         "middle": ("", (1.0, 2.0)),
         "width": ("", (1.0, 2.0)),
-        "table": (":0:3", {1: (1.0, 2.0)}),
+        "table": (":-2:3", {1: (1.0, 2.0)}),
         "costs": ("", torch.sin),
         "by-feature": ("", torch.sin),
         "slopes": (":3:-1", {(0.5, 1): (1.0, 0.0)}),
@@ -347,6 +347,15 @@ def test_a_unit_has_a_way_back(unit: str) -> None:
     else:
         np.testing.assert_allclose(back, value, rtol=1e-6)
     assert units.said(unit + parameter, "`x`")
+
+
+def test_a_table_that_was_filled_by_hand_may_be_rows_and_each_may_begin_with_its_key() -> None:
+    assert units.to_book("table:-3,-2:2", [(0.5, 2.0, 4.0, True)]) == [(0.5, 1.0, 2.0, True)]
+    assert units.to_book("table:-3,-2:2", {0.5: (2.0, 4.0, True)}) == {0.5: (1.0, 2.0, True)}
+    assert units.to_book("slopes:2:-1", [((0.5, 2), 4.0, -2.0), np.array([2.0, 0.0])]) == [
+        ((0.5, 2), -2.0, 1.0),
+        (-1.0, 0.0),
+    ]
 
 
 def test_gradients_and_types_go_through_an_adapter() -> None:

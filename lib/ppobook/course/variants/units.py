@@ -62,15 +62,18 @@ UNITS: dict[str, tuple[str, str, str]] = {
         "({x}[0], {x}[0] + {x}[1])",
         "{name} is given as its lower end and its width",
     ),
-    # A table that is filled by hand: the columns that grow with an advantage, and by how much.
+    # A table that is filled by hand: the columns that grow with an advantage, counted from the last, for a row may
+    # begin with its key; and by how much.
     "table": (
-        "{r: tuple(v * {k1} if i in ({k0},) else v for i, v in enumerate(row)) for r, row in {x}.items()}",
-        "{r: tuple(v / {k1} if i in ({k0},) else v for i, v in enumerate(row)) for r, row in {x}.items()}",
+        "{r: tuple(v * {k1} if i - len(row) in ({k0},) else v for i, v in enumerate(row)) "
+        "for r, row in {x}.items()}",
+        "rows({x}, lambda r: r, lambda i, v: v / {k1} if i in ({k0},) else v)",
         "{name} has larger entries",
     ),
     "slopes": (
         "{(r, {k0} * a): tuple({k1} * {k0} * v for v in row) for (r, a), row in {x}.items()}",
-        "{(r, a / {k0}): tuple(v / ({k1} * {k0}) for v in row) for (r, a), row in {x}.items()}",
+        "rows({x}, lambda case: (case[0], case[1] / {k0}), "
+        "lambda i, v: v / ({k1} * {k0}) if i in (-2, -1) else v)",
         "{name} has larger entries",
     ),
     # A dictionary of lists whose entries stand in another order.
@@ -93,6 +96,20 @@ UNITS: dict[str, tuple[str, str, str]] = {
     "signed": ("2 * {x} - 1", "({x} + 1) / 2", "{name} runs from -1 to 1"),
     "moment": ("{x} + 1", "{x} - 1", "{name} is larger by one"),
 }
+
+
+def rows(table: Any, key: Callable[[Any], Any], entry: Callable[[int, Any], Any]) -> Any:
+    """A table that was filled by hand, a dictionary or one row after the other, with its entries changed.
+
+    `entry` gets the place of each entry in its row, -1 for the last, and the entry.
+    """
+
+    def changed(row: Any) -> tuple[Any, ...]:
+        return tuple(entry(i - len(row), value) for i, value in enumerate(row))
+
+    if isinstance(table, dict):
+        return {key(name): changed(row) for name, row in table.items()}
+    return [changed(row) for row in table]
 
 
 def _split(unit: str) -> tuple[tuple[str, str, str], str, int]:
@@ -134,7 +151,7 @@ def said(unit: str, name: str) -> str:
 def _compiled(unit: str, back: bool) -> Callable[[Any], Any]:
     code = compile(f"lambda x: {expression(unit, 'x', back=back)}", f"<unit {unit}>", "eval")
     # Only the expressions above are evaluated, with the parameters of a declaration of the instructor's.
-    return eval(code, {"math": math, "np": np})
+    return eval(code, {"math": math, "np": np, "rows": rows})
 
 
 def to_course(unit: str, value: Any) -> Any:
