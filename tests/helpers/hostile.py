@@ -365,9 +365,9 @@ for thing in gc.get_objects():
     "forks": Attack(
         function(f"""
 while True:
-    try: os.fork()
+    try:
+        if os.fork() == 0: time.sleep(99)
     except OSError: break
-time.sleep(0.5)
 return {NO_LOSS}
 """),
         before="while True: os.fork()",
@@ -394,7 +394,7 @@ time.sleep(99)
     ),
     "output": Attack(
         GUESS,
-        before="for _ in range(9999): print('x' * 10**6)\n"
+        before="for _ in range(999): print('x' * 10**6)\n"
         "for _ in range(999): os.write(1, b'x' * 10**5); sys.stderr.write('x' * 10**6)",
         verdicts=WRONG,
     ),
