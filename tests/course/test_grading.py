@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import far_answers
-import numpy as np
 import pytest
 
 from ppobook.course import masters
@@ -122,31 +121,6 @@ def test_parts_have_probes_of_their_own():
     assert seed("a") == part_seeds(SECRET, "ada")("a")
 
 
-def test_a_stored_probe_that_is_replayed_fails(grade):
-    """All the answers to the public check, by what was asked, and nothing for what is asked in grading."""
-    seen = {}
-
-    def note(*args, **kwargs):
-        space = {}
-        exec("import numpy as np, torch\n" + RIGHT["ratio-one"], space)
-        answer = [v for k, v in space.items() if callable(v) and k not in ("np", "torch")][-1](
-            *args, **kwargs
-        )
-        key = repr([np.asarray(x.detach() if hasattr(x, "detach") else x).round(4).tolist() for x in args])
-        seen[key] = answer.detach().tolist()
-        return answer
-
-    assert checks.run("ratio-one", note).right
-    name = next(part.expression for part in PACK.tested if part.name == "ratio-one")
-    replay = f"""
-def {name}(*args):
-    key = repr([np.asarray(x.detach() if hasattr(x, 'detach') else x).round(4).tolist() for x in args])
-    return torch.tensor({seen!r}[key])
-"""
-    assert grade({"ratio-one": replay}, seed=lambda part: 0).parts["ratio-one"].kind == "right"
-    assert grade({"ratio-one": replay}).parts["ratio-one"].kind == "raised"
-
-
 def test_an_adapter_turns_the_function_into_the_checks_form(grade):
     turned = RIGHT["clipped-loss"].replace(
         "(logp, old_logp, advantages, eps)", "(eps, advantages, old_logp, logp)", 1
@@ -162,74 +136,7 @@ def test_an_adapter_turns_the_function_into_the_checks_form(grade):
     assert grade(pack=pack).parts["clipped-loss"].kind != "right"
 
 
-# --- what a cheat tries
-
-WRONG = {"clipped-loss": "def clipped_loss(logp, old_logp, advantages, eps):\n    return logp.sum() * 0"}
-PATCHES = {
-    "comparisons": "import torch, numpy as np\n"
-    "torch.allclose = np.allclose = np.isclose = lambda *a, **k: True\n"
-    "np.testing.assert_allclose = lambda *a, **k: None",
-    "assert": "import builtins; builtins.AssertionError = type('A', (BaseException,), {})",
-    "the check": "from ppobook.teaching import checks, check\n"
-    "checks.run = lambda *a: checks.Verdict('right', '', '')\n"
-    "checks.close = checks.findings.close = lambda *a: True\nchecks.check = print",
-    "the verdict": "from ppobook.teaching.checks import findings, probes, Verdict\n"
-    "Verdict.right = property(lambda s: True)\nprobes._near = lambda *a: True\n"
-    "findings.Property = lambda *a: a",
-    "frames and gc": "import gc, sys\nfor o in gc.get_objects():\n"
-    "    if type(o).__name__ == 'Notebook': o.run = lambda *a: None\n"
-    "f = sys._getframe()\nwhile f: f.f_locals.clear() if False else None; f = f.f_back",
-}
-
-
-@pytest.mark.parametrize("before", PATCHES.values(), ids=PATCHES)
-def test_patching_earns_nothing(grade, before):
-    result = grade(WRONG, before=before)
-    assert result.parts["clipped-loss"].kind in ("mistake", "property", "returned", "raised", "missing")
-    assert result.parts["clipped-loss"].points == 0
-
-
-ENDINGS = {
-    "exit": ("import sys; sys.exit()", "raised"),
-    "_exit": ("import os; os._exit(0)", "ended"),
-    "killed": ("import os; os.kill(os.getpid(), 9)", "ended"),
-    "endless": ("while True: pass", "slow"),
-    "stubborn": ("while True:\n        try: 1\n        except BaseException: pass", "slow"),
-    "recursion": ("return clipped_loss(logp, old_logp, advantages, eps)", "raised"),
-    "memory": ("return torch.zeros(10**12)", "raised"),
-    "closed": ("import os; os.closerange(3, 100)", "ended"),
-    "quiet": ("raise __import__('ppobook').course.channel.Ended('x', 'y')", "ended"),
-}
-
-
-@pytest.mark.parametrize(("body", "kind"), ENDINGS.values(), ids=ENDINGS)
-def test_a_function_that_ends_or_does_not_end_costs_its_own_points_only(grade, body, kind):
-    answer = f"def clipped_loss(logp, old_logp, advantages, eps):\n    {body}\n"
-    result = grade({"clipped-loss": answer}, limits=Limits(seconds=1.0, cell_seconds=2.0, memory_mb=900))
-    assert kinds(result) == ALL_RIGHT | {"clipped-loss": kind}, result.parts["clipped-loss"].message
-
-
-CELLS = {
-    "_exit": "import os; os._exit(0)",
-    "endless": "while True: pass",
-    "stubborn": "import signal\nsignal.signal(14, lambda *a: 0)\nwhile True: pass",
-    "forks": "import os\nwhile True:\n    os.fork()",
-    "memory": "import os, time, numpy as np\nfor _ in range(9):\n"
-    "    if os.fork() == 0: a = np.ones(2**25); time.sleep(99)\ntime.sleep(99)",
-    "disk": "open('x', 'w').write('x' * 2**30)",
-    "output": "while True: print('x' * 10**6)",
-    "an error": "1 / 0",
-    "no Python": "def f(:",
-    "exit": "raise SystemExit",
-    "a link": "import os; os.symlink('/etc/passwd', 'x'); open('x').read()",
-}
-
-
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
-def test_a_cell_that_does_harm_is_told_and_the_rest_is_graded(grade, cell):
-    result = grade(before=cell)
-    assert kinds(result) == ALL_RIGHT
-    assert [error.place for error in result.errors] == ["cell 2"]
+# --- what ends, and what stays; see test_hostile.py for what is meant to do harm
 
 
 def test_a_process_that_ends_again_and_again_is_left(grade):
@@ -255,11 +162,3 @@ def test_a_name_that_was_deleted_is_missing_and_one_that_comes_later_counts(grad
     data["cells"].append(cell)
     assert kinds(grade(data=json.dumps(data).encode())) == ALL_RIGHT
     assert grade({"eps-kl": f"{PACK.tested[-1].expression} = 7"}).parts["eps-kl"].kind == "returned"
-
-
-def test_what_cannot_be_read_earns_nothing_and_says_why(grade):
-    result = grade(data=filled(PACK, RIGHT)[:500])
-    assert set(kinds(result).values()) == {"unreadable"}
-    assert "truncated" in result.notes[0]
-    assert result.points == 0
-    assert kinds(grade()) == ALL_RIGHT

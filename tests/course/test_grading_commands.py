@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import threading
 import urllib.request
@@ -13,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import marking_server, masters, packs, sandbox, settings, trail, work
+from ppobook.course import marking_server, sandbox, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.gradebook import Book
 from ppobook.course.records import read_record
-from ppobook.teaching.workspace import find_source
 
 IN_TIME = 1804500000  # 2027-03-08, in the afternoon
 LATE = IN_TIME + 86_400
@@ -31,23 +30,6 @@ def clipped_loss(logp, old_logp, advantages, eps=0.2):
 """
 
 
-def hand_in(folder: Path, course: settings.Course, student: str, time: int, **answers: str) -> None:
-    """A notebook of one student; what is left out is the master's solution."""
-    handout = packs.released(course, "week-02")
-    assert handout is not None
-    given = masters.solutions(find_source() / "exercises" / "masters" / "03_the_clipped_surrogate.md")
-    asked = {p.name for p in masters.parts(handout.notebook) if p.role in ("solution", "manual")}
-    forms = packs.forms(course, handout)
-    right = {
-        name: forms[name].reference(given[name].source, forms) if name in forms else given[name]
-        for name in asked
-    }
-    filled = masters.fill(handout.notebook, right | answers)
-    path = folder / f"{student}.ipynb"
-    path.write_text(json.dumps(filled), encoding="utf-8")
-    os.utime(path, (time, time))
-
-
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A course, two of whose students handed in week-02; graded."""
@@ -55,9 +37,10 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     course = write_course(folder, ("timezone:", "site: https://book.example/\ntimezone:"))
     assert main(["course", "release", "week-02", "--course", str(folder)]) == 0
     source = tmp_path_factory.mktemp("handed_in")
-    hand_in(source, course, "ada", IN_TIME)
+    answers = Answers(course, "week-02")
+    put(source / "ada.ipynb", answers.filled(answers.right()), IN_TIME)
     wrong = {"clipped-loss": WRONG, "pessimism": "<script>alert(1)</script> It depends."}
-    hand_in(source, course, "bob", LATE, **wrong)
+    put(source / "bob.ipynb", answers.filled(answers.right() | wrong), LATE)
     assert main(["course", "collect", "week-02", str(source), "--course", str(folder)]) == 0
     assert main(["course", "grade", "week-02", "--processes", "1", "--course", str(folder)]) == 0
     return folder

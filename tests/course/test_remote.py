@@ -196,13 +196,7 @@ def test_a_verdict_cannot_be_raised_or_patched(open_grader, said):
 
 
 HOSTILE_VALUES = {
-    "equal to everything": "type('E', (), {'__eq__': lambda s, o: True, '__float__': lambda s: 1 / 0})()",
-    "pickled": "type('R', (), {'__reduce__': lambda s: (print, ('x',))})()",
-    "an array of its own": "type('A', (), {'__array__': lambda s, *a, **k: np.full((2, 2), np.nan)})()",
-    "lazy": "type('L', (), {'__getattr__': lambda s, n: s, '__call__': lambda s, *a: s, 'shape': ()})()",
     "10 GB": "torch.zeros(1).as_strided((2500000000,), (0,))",
-    "a tensor of a class": "torch.ones(2).as_subclass(type('T', (torch.Tensor,), {"
-    "'__torch_function__': classmethod(lambda c, f, t, a=(), k=None: 1)}))",
     "text": "'1' * 10**7",
     "levels": "__import__('functools').reduce(lambda a, _: [a], range(10**5), [])",
 }

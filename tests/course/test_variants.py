@@ -333,7 +333,7 @@ def test_a_unit_has_a_way_back(unit: str) -> None:
         "turned": ("", (1.0, 2.0)),
         "middle": ("", (1.0, 2.0)),
         "width": ("", (1.0, 2.0)),
-        "table": (":0:3", {1: (1.0, 2.0)}),
+        "table": (":-2:3", {1: (1.0, 2.0)}),
         "costs": ("", torch.sin),
         "by-feature": ("", torch.sin),
         "slopes": (":3:-1", {(0.5, 1): (1.0, 0.0)}),
@@ -347,6 +347,15 @@ def test_a_unit_has_a_way_back(unit: str) -> None:
     else:
         np.testing.assert_allclose(back, value, rtol=1e-6)
     assert units.said(unit + parameter, "`x`")
+
+
+def test_a_table_that_was_filled_by_hand_may_be_rows_and_each_may_begin_with_its_key() -> None:
+    assert units.to_book("table:-3,-2:2", [(0.5, 2.0, 4.0, True)]) == [(0.5, 1.0, 2.0, True)]
+    assert units.to_book("table:-3,-2:2", {0.5: (2.0, 4.0, True)}) == {0.5: (1.0, 2.0, True)}
+    assert units.to_book("slopes:2:-1", [((0.5, 2), 4.0, -2.0), np.array([2.0, 0.0])]) == [
+        ((0.5, 2), -2.0, 1.0),
+        (-1.0, 0.0),
+    ]
 
 
 def test_gradients_and_types_go_through_an_adapter() -> None:
@@ -384,11 +393,35 @@ def test_what_is_changed_in_place_is_changed_in_the_book_too() -> None:
         assert float(x[0]) == 2.0
 
 
-def test_what_is_no_number_is_left_for_the_check_to_refuse() -> None:
+def test_what_cannot_be_converted_is_refused_or_it_might_be_right_in_the_book() -> None:
+    with_two = {"outputs": "a b", "returned": "b a", "results": {"a": "log"}}
     for value in (None, "seven", {}, (1, 2, 3)):
-        called = book_form(lambda value=value: value, outputs="a b", returned="b a", results={"a": "log"})
-        assert called() == value
-        assert book_form(lambda value=value: value, results={"result": "log"})() == value
+        assert book_form(lambda value=value: value, **with_two)() == value
+    for value in ("seven", {}, (1, 2, 3), [..., 1.0]):
+        with pytest.raises(checks.Stop, match=r"not in this course's form|an entry is still empty"):
+            book_form(lambda value=value: value, results={"result": "log"})()
+    assert book_form(lambda: None, results={"result": "log"})() is None
+
+
+@pytest.mark.parametrize("several", [list, np.array, torch.tensor, iter, lambda pair: dict.fromkeys(pair)])
+def test_several_results_are_put_in_order_however_they_come(several: Any) -> None:
+    function = book_form(lambda: several((2.0, 3.0)), outputs="a b", returned="b a", results={"a": "times:3"})
+    a, b = function()
+    assert (float(a), float(b)) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "unit", ["negated", "percent", "swapped", "logs", "exps", "np-logs", "reversed", "columns:1,0", "times:3"]
+)
+def test_numbers_in_another_container_are_converted_too(unit: str) -> None:
+    value = np.array([[0.2, 0.8], [0.6, 0.4]])
+    wanted = np.asarray(units.to_book(unit, torch.tensor(value)))
+    other: list[Any] = [value, value.tolist(), tuple(map(tuple, value.tolist())), value.astype(str).tolist()]
+    other += [torch.tensor(value, requires_grad=True)]
+    for one in other:
+        found = units.to_book(unit, one)
+        found = found.detach() if hasattr(found, "detach") else found
+        np.testing.assert_allclose(np.asarray(found).astype(float), wanted)
 
 
 def test_a_stumble_is_shown_with_the_students_line() -> None:

@@ -53,8 +53,8 @@ class Form:
         """What a function of the course returned, in the book's form."""
         if self.keys:
             value = units.translate(value, {course: book for book, course in self.keys.items()})
-        if self.outputs and isinstance(value, tuple | list) and len(value) == len(self.outputs):
-            came = dict(zip(self.returned, value, strict=True))
+        if self.outputs and len(several := _unpacked(value)) == len(self.outputs):
+            came = dict(zip(self.returned, several, strict=True))
             entries = (
                 units.to_book(self.results[name], came[name]) if name in self.results else came[name]
                 for name in self.outputs
@@ -102,6 +102,14 @@ class _InBookForm:
         if before is None or bool(((now == before) | ((now != now) & (before != before))).all()):
             return
         original[...] = units.to_book(unit, now)
+
+
+def _unpacked(value: Any) -> list[Any]:
+    """The results that a check would unpack: an array that stayed one would keep the book's order."""
+    try:
+        return list(value)
+    except TypeError:
+        return []
 
 
 def _copied(value: Any) -> Any:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ppobook.teaching.checks.findings import Stop, words
+
 __all__ = ["expression", "said", "to_book", "to_course", "translate"]
 
 # Name: from the book's form to the course's, the way back, and what a statement says of it.
@@ -62,21 +64,25 @@ UNITS: dict[str, tuple[str, str, str]] = {
         "({x}[0], {x}[0] + {x}[1])",
         "{name} is given as its lower end and its width",
     ),
-    # A table that is filled by hand: the columns that grow with an advantage, and by how much.
+    # A table that is filled by hand: the columns that grow with an advantage, counted from the last, since a
+    # row may begin with its key; and by how much.
     "table": (
-        "{r: tuple(v * {k1} if i in ({k0},) else v for i, v in enumerate(row)) for r, row in {x}.items()}",
-        "{r: tuple(v / {k1} if i in ({k0},) else v for i, v in enumerate(row)) for r, row in {x}.items()}",
+        "{r: tuple(v * {k1} if i - len(row) in ({k0},) else v for i, v in enumerate(row)) "
+        "for r, row in {x}.items()}",
+        "rows({x}, lambda row: tuple(v / {k1} if i - len(row) in ({k0},) else v for i, v in enumerate(row)))",
         "{name} has larger entries",
     ),
     "slopes": (
         "{(r, {k0} * a): tuple({k1} * {k0} * v for v in row) for (r, a), row in {x}.items()}",
-        "{(r, a / {k0}): tuple(v / ({k1} * {k0}) for v in row) for (r, a), row in {x}.items()}",
+        "rows({x}, lambda row: "
+        "tuple(v / ({k1} * {k0}) if i - len(row) >= -2 else v for i, v in enumerate(row)), "
+        "lambda case: (case[0], case[1] / {k0}))",
         "{name} has larger entries",
     ),
-    # A dictionary of lists whose entries stand in another order.
+    # A table of lists whose entries stand in another order.
     "places": (
         "{key: [v[i] for i in ({k})] for key, v in {x}.items()}",
-        "{key: [v[({k}).index(i)] for i in range(len(v))] for key, v in {x}.items()}",
+        "rows({x}, lambda row: [row[({k}).index(i)] for i in range(len(row))])",
         "The entries of {name} stand in another order",
     ),
     # A function that comes back.
@@ -93,6 +99,13 @@ UNITS: dict[str, tuple[str, str, str]] = {
     "signed": ("2 * {x} - 1", "({x} + 1) / 2", "{name} runs from -1 to 1"),
     "moment": ("{x} + 1", "{x} - 1", "{name} is larger by one"),
 }
+
+
+def rows(table: Any, row: Callable[[Any], Any], key: Callable[[Any], Any] = lambda key: key) -> Any:
+    """A table with its rows changed, and the keys of a dictionary; without keys it is rows one by one."""
+    if isinstance(table, dict):
+        return {key(name): row(one) for name, one in table.items()}
+    return [row(one) for one in table]
 
 
 def _split(unit: str) -> tuple[tuple[str, str, str], str, int]:
@@ -134,7 +147,7 @@ def said(unit: str, name: str) -> str:
 def _compiled(unit: str, back: bool) -> Callable[[Any], Any]:
     code = compile(f"lambda x: {expression(unit, 'x', back=back)}", f"<unit {unit}>", "eval")
     # Only the expressions above are evaluated, with the parameters of a declaration of the instructor's.
-    return eval(code, {"math": math, "np": np})
+    return eval(code, {"math": math, "np": np, "rows": rows})
 
 
 def to_course(unit: str, value: Any) -> Any:
@@ -143,13 +156,43 @@ def to_course(unit: str, value: Any) -> Any:
 
 
 def to_book(unit: str, value: Any) -> Any:
-    """A value of the course in the book's unit; what cannot be converted stays, for the check to refuse."""
-    if value is None or isinstance(value, str):
-        return value
-    try:
-        return _compiled(unit, True)(value)
-    except (TypeError, AttributeError, ValueError, IndexError, ArithmeticError, RuntimeError):
-        return value
+    """A value of the course in the book's unit; None stays.
+
+    Raises
+    ------
+    Stop
+        It cannot be converted. Left as it is, it would pass where it is right in the book's unit.
+    """
+    if value is None:
+        return None
+    if _has_blank(value):
+        raise Stop("returned", "an entry is still empty", "There is still an entry to fill.")
+    convert = _compiled(unit, True)
+    # Numbers may come in a list, in text, or as an array where the unit is written for tensors.
+    for form in (lambda x: x, _array, _tensor):
+        try:
+            with np.errstate(all="ignore"):
+                return convert(form(value))
+        except (TypeError, AttributeError, ValueError, IndexError, KeyError, ArithmeticError, RuntimeError):
+            continue
+    raise Stop("returned", "not in this course's form", f"It cannot be read as stated: {words(value)}.")
+
+
+def _has_blank(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return value is ... or (isinstance(value, list | tuple) and any(map(_has_blank, value)))
+
+
+def _array(value: Any) -> np.ndarray:
+    found = np.asarray(value.detach() if hasattr(value, "detach") else value)
+    return found if found.dtype.kind in "biuf" else found.astype(np.float64)
+
+
+def _tensor(value: Any) -> Any:
+    import torch  # a command that makes a pack starts without it
+
+    return torch.from_numpy(_array(value))
 
 
 def translate(value: Any, mapping: dict[Any, Any]) -> Any:

@@ -1,0 +1,53 @@
+"""Notebooks that students hand in: an assignment as it was released, with answers in its variants."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ppobook.course import masters, packs, settings
+from ppobook.course.sets import open_set
+
+
+class Answers:
+    """What students may write into an assignment that was released.
+
+    Attributes
+    ----------
+    notebook : what was handed out
+    forms : the private variant of each tested part
+    book : the master's solution of each part, as the book has it
+    """
+
+    def __init__(self, course: settings.Course, name: str) -> None:
+        handout = packs.released(course, name)
+        assert handout is not None
+        self.notebook = handout.notebook
+        self.forms = packs.forms(course, handout)
+        solutions = masters.solutions(dict(open_set(handout.set, course.folder).notebook))
+        asked = {p.name for p in masters.parts(self.notebook) if p.role in ("solution", "manual")}
+        self.book = {name: solutions[name].source for name in solutions if name in asked}
+
+    def turned(self, part: str, source: str) -> str:
+        """A function in the book's form, as the source of one in the course's form."""
+        return self.forms[part].reference(source, self.forms) if part in self.forms else source
+
+    def right(self, *parts: str) -> dict[str, str]:
+        """Right answers to these parts; to all of them if none is named."""
+        return {name: self.turned(name, self.book[name]) for name in parts or self.book}
+
+    def filled(self, answers: Mapping[str, str]) -> dict[str, Any]:
+        """The notebook with these answers in it; the other blanks stand."""
+        return dict(masters.fill(self.notebook, answers))
+
+
+def put(path: Path, content: bytes | Mapping[str, Any], time: float) -> Path:
+    """Write what somebody hands in, at that time."""
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    os.utime(path, (time, time))
+    return path
