@@ -79,7 +79,7 @@ class MadeUp:
         return self.folder / "handed_in"
 
 
-def make(folder: Path, size: int, seed: int, *, endless: int = 0) -> MadeUp:
+def make(folder: Path, size: int, seed: int, *, endless: int = 0, cell: str = "") -> MadeUp:
     """Write a course into an empty folder, and what its class hands in.
 
     Parameters
@@ -91,6 +91,8 @@ def make(folder: Path, size: int, seed: int, *, endless: int = 0) -> MadeUp:
         Draws the course's variants, and who makes which mistake.
     endless : int
         How many of those with blanks hand in a loop that never ends as well.
+    cell : str
+        A cell that everybody else has at the end of the notebook.
     """
     draw = random.Random(seed)
     students = [f"s{number:03}" for number in range(size)]
@@ -108,7 +110,7 @@ def make(folder: Path, size: int, seed: int, *, endless: int = 0) -> MadeUp:
     right = {name: one.reference(known[name].source) for name, one in packs.forms(course, handout).items()}
     handed_in = {}
     for number, student in enumerate(students):
-        answers, cell = dict(right), ""
+        answers, own = dict(right), cell
         if number >= 0.85 * size:
             for part in draw.sample(sorted(right), draw.randint(2, 4)):
                 del answers[part]
@@ -119,8 +121,8 @@ def make(folder: Path, size: int, seed: int, *, endless: int = 0) -> MadeUp:
             if number % 2:
                 answers["clipped-loss"] = _replaced(right["clipped-loss"], *ENDLESS)
             else:
-                cell = "while True: pass"
-        handed_in[student] = json.dumps(filled(handout.notebook, answers, cell)).encode()
+                own = "while True: pass"
+        handed_in[student] = json.dumps(filled(handout.notebook, answers, own)).encode()
         path = folder / "handed_in" / student / handout.file
         path.parent.mkdir(parents=True)
         path.write_bytes(handed_in[student])
