@@ -180,6 +180,8 @@ LIGHT = [
         "torch pandas matplotlib",
     ),
     ("ppobook.settings ppobook.presets", "torch pandas matplotlib"),
+    # The processes that grade; nbgrader takes seconds to import.
+    ("ppobook.course.graders ppobook.course.processes", "torch pandas nbgrader"),
     ("ppobook.teaching", "torch"),
     (
         " ".join(

@@ -3,10 +3,14 @@
 import contextlib
 import os
 import signal
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
+from ppobook.course import keeper
 from ppobook.course import sandbox as sandboxes
 from ppobook.course.channel import Ended
 from ppobook.course.remote import Grader
@@ -229,6 +233,15 @@ def test_sandboxes_that_were_forked_end_with_the_keeper_too():
         space = grader.name("space")
         os.kill(server._process.pid, signal.SIGKILL)
         assert _left_over(space) == []
+
+
+def test_libraries_that_lie_below_tmp_are_there(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        file = Path(place) / "library.py"
+        file.write_text("x = 1\n")
+        monkeypatch.setattr(keeper, "libraries", lambda: [Path(place)])
+        line = [*keeper.command({"disk_mb": 16}, {}), "--", "cat", str(file)]
+        assert subprocess.run(line, capture_output=True, text=True, check=False).stdout == "x = 1\n"
 
 
 def test_without_bubblewrap_it_says_so(monkeypatch):

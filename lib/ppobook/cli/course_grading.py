@@ -47,7 +47,7 @@ def grade(
         dry_run: say what would be graded and why, and grade nothing
         course: the course's folder
     """
-    from ppobook.course import run, sandbox, settings, trail, work
+    from ppobook.course import graders, run, sandbox, settings, trail, work
     from ppobook.course.gradebook import Book
 
     validation.count("processes", processes)
@@ -70,7 +70,7 @@ def grade(
         work.enrol(opened, book)
     if part is not None and todo:
         trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
-    opener = partial(work.open_grader, opened.folder, name)
+    opener = partial(graders.open_grader, opened.folder, name)
     found = run.grade(job, counting, opener, processes=processes, part=part, again=again)
     for by, why in found.failed.items():
         print(f"! {by}: {why}")

@@ -68,9 +68,9 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
             line += ["--ro-bind", name, name]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/fonts"):
         line += ["--ro-bind-try", name, name]
-    for place in libraries():
-        line += ["--ro-bind", staged.get(place, str(place)), str(place)]
     line += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
+    for place in libraries():  # perhaps below /tmp
+        line += ["--ro-bind", staged.get(place, str(place)), str(place)]
     for mount in ("/dev/shm", "/dev"):  # what --dev makes can be written to
         line += ["--remount-ro", mount] if mount == "/dev" else ["--size", str(2**20), "--tmpfs", mount]
     line += ["--remount-ro", "/", "--chdir", "/tmp"]

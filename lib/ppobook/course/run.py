@@ -113,6 +113,8 @@ def grade(
     (job.folder / "graded" / name).mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
     with trail.locked(job.folder / "graded" / name / ".lock", busy), Book(job.folder) as book:
+        for left in (job.folder / "graded" / name).glob(".*.part"):  # by a process that was killed
+            left.unlink()
         book.declare(job.sheet)
         todo, kept = due(job, submissions, part=part, again=again)
         settle(job, book, submissions)

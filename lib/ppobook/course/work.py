@@ -8,18 +8,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import ppobook
 from ppobook.course import collecting, packs, roster, run, trail
 from ppobook.course.feedback import Setting
 from ppobook.course.gradebook import Book, Score
-from ppobook.course.processes import Grade
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
-from ppobook.course.settings import Course, load
+from ppobook.course.settings import Course
 from ppobook.teaching import checks
 from ppobook.teaching.workspace import find_source
 
@@ -101,35 +98,6 @@ def submissions(course: Course, name: str) -> list[Submission]:
         Submission(one.students, one.by, one.path, one.received, one.late_days, 1 - one.percent / 100)
         for one in collecting.counting(course, name)
     ]
-
-
-@contextmanager
-def open_grader(folder: Path, name: str) -> Iterator[Grade]:
-    """What grades an assignment's submissions, in this process."""
-    from ppobook.course.grading import grade_submission, part_seeds
-    from ppobook.course.sandbox import Limits, Server
-
-    course = load(folder)
-    handout = packs.released(course, name)
-    assert handout is not None
-    forms = packs.forms(course, handout)
-    pack = handout.pack({name: form.adapter for name, form in forms.items()})
-    limits = Limits(**asdict(course.grading))
-    with Server() as server:
-
-        def grade(content: bytes, by: str) -> Mapping[str, Any]:
-            seed = part_seeds(course.secret, by)
-            found = asdict(
-                grade_submission(
-                    pack, content, server=server, seed=seed, limits=limits, partial=course.partial
-                )
-            )
-            for name, part in found["parts"].items():
-                if name in forms and part["kind"] != "right":
-                    part["message"] = forms[name].message(part["message"])
-            return found
-
-        yield grade
 
 
 def enrol(course: Course, book: Book) -> None:

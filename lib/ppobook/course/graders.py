@@ -1,0 +1,45 @@
+"""What grades an assignment's submissions, as each process that grades opens it.
+
+It imports what grades and nothing of the gradebook, whose packages take seconds to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ppobook.course import packs
+from ppobook.course.processes import Grade
+from ppobook.course.settings import load
+
+
+@contextmanager
+def open_grader(folder: Path, name: str) -> Iterator[Grade]:
+    """What grades an assignment's submissions, in this process."""
+    from ppobook.course.grading import grade_submission, part_seeds
+    from ppobook.course.sandbox import Limits, Server
+
+    course = load(folder)
+    handout = packs.released(course, name)
+    assert handout is not None
+    forms = packs.forms(course, handout)
+    pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    limits = Limits(**asdict(course.grading))
+    with Server() as server:
+
+        def grade(content: bytes, by: str) -> Mapping[str, Any]:
+            seed = part_seeds(course.secret, by)
+            found = asdict(
+                grade_submission(
+                    pack, content, server=server, seed=seed, limits=limits, partial=course.partial
+                )
+            )
+            for name, part in found["parts"].items():
+                if name in forms and part["kind"] != "right":
+                    part["message"] = forms[name].message(part["message"])
+            return found
+
+        yield grade

@@ -1,0 +1,19 @@
+"""The real grader, killed by kill -9 at random moments; twenty times by `benchmarks/course_kills.py`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "course_kills.py"
+
+
+@pytest.mark.slow
+def test_killed_six_times_nothing_is_lost_or_graded_twice():
+    # In a process of its own, which adopts what a killed one leaves behind.
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--kills", "6"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1].startswith("6 kills over ")
