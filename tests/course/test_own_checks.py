@@ -111,8 +111,8 @@ def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
 
 def test_each_student_has_numbers_of_their_own(tmp_path, verdict):
     course = write_course(tmp_path)
-    learned = "SEEN = []\n\ndef double(x):\n    SEEN.append(x)\n    return f'{SEEN[3:5]}' if len(SEEN) > 5 else 2 * x\n"
-    said = {verdict(course, learned, who).message for who in ("ada", "bob", "ada")}
+    shown = "def double(x):\n    SEEN.append(x)\n    return f'{SEEN[3:5]}' if len(SEEN) > 5 else 2 * x\n"
+    said = {verdict(course, f"SEEN = []\n{shown}", who).message for who in ("ada", "bob", "ada")}
     assert len(said) == 2
 
 
@@ -234,7 +234,7 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, case):
     course, (edit, said) = write_course(tmp_path), WRONG[case]
     edit(tmp_path)
     before = dict(checks.names()), set(sys.modules)
-    with pytest.raises(ValueError, match="^assignment week-01: ") as error:
+    with pytest.raises(ValueError, match=r"^assignment week-01: ") as error:
         packs.release(course, "week-01")
     assert said in str(error.value)
     assert "\n" not in str(error.value)

@@ -5,12 +5,14 @@ import io
 import json
 import re
 import zipfile
+from datetime import UTC, datetime
 
+import nbformat
 import pytest
 from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
-from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course import checking, choosing, masters, packs, refusals, sets, settings
 from ppobook.course.refusals import LeakError
 from ppobook.teaching.tags import part
 
@@ -78,6 +80,30 @@ def test_no_solution_hidden_line_or_model_answer_of_the_book(name, tmp_path):
     for marker in ("# solution", "# hidden", "<!-- solution -->", SECRET, "/home/", str(tmp_path)):
         assert marker not in text
     assert all(not cell.get("outputs") for cell in pack.notebook["cells"])
+
+
+SECOND = """\
+  - name: week-02
+    set: 03_the_clipped_surrogate
+    exercises: [clipped-loss, hunt-stale, pessimism]
+    due: 2027-03-08 23:59
+    points: {clipped-loss: 4}
+    total: 13
+"""
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_is_released_passes_the_check_and_opens(name, tmp_path):
+    course = write_course(tmp_path, ("set: 90_doubling", f"set: {name}"), (SECOND, ""))
+    path = packs.release(course, "week-01").path
+    said = list(checking.check(course, now=datetime(2027, 2, 1, tzinfo=UTC)))
+    assert [one.said for one in said if one.level == "fails"] == []
+    assert any(one.said.startswith(f"week-01: {name}, ") for one in said if one.level == "ok")
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("week-01/week-01.ipynb").decode()
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert {cell.cell_type for cell in notebook.cells} == {"code", "markdown"}
 
 
 def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
@@ -257,7 +283,6 @@ def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
     assert "Hand in that one file, `week-02.ipynb`" in how
     assert "Say what you asked" in how
 
-    import nbformat
     from nbgrader.nbgraderformat import MetadataValidator
 
     nbformat.validate(notebook)
