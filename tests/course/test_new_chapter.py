@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ppobook.cli import main
-from ppobook.course import beginning, masters, packs, settings, sets, work
+from ppobook.course import beginning, masters, packs, sets, settings, work
 from ppobook.course import run as grading_run
 from ppobook.course.records import read_record
 from ppobook.teaching import workspace
@@ -64,7 +64,7 @@ check("reward-to-go", reward_to_go)
 """
 VARIANTS = """\
 [reward-to-go]
-choices = [[{ gamma = "complement", say = "`gamma` is given as the share that is lost at each step, 1 − γ." }]]
+choices = [[{ gamma = "complement", say = "`gamma` is 1 − γ, what is lost at each step." }]]
 """
 
 

@@ -1,6 +1,7 @@
 """Packs: what is in them, what is not, and that the same course gives the same bytes."""
 
 import ast
+import dataclasses
 import io
 import json
 import re
@@ -12,7 +13,7 @@ import pytest
 from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
-from ppobook.course import checking, choosing, masters, packs, refusals, sets, settings
+from ppobook.course import checking, choosing, masters, packs, refusals, sets, settings, variants
 from ppobook.course.refusals import LeakError
 from ppobook.teaching.tags import part
 
@@ -179,6 +180,28 @@ def test_what_the_grader_gets(tmp_path):
     assert [part.adapter is None for part in pack.tested] == [True, False]
     assert [(part.name, part.points, bool(part.rubric)) for part in pack.manual] == [("pessimism", 5, True)]
     assert pack.notebook == handout.notebook
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("10_final_assessment", "final-debug"), ("05_the_whole_of_ppo", "hunt-epochs")]
+)
+def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
+    found, course, said = sets.open_set(name), assigned(tmp_path, name, [part]), {}
+    for number in range(12):
+        drawn = dataclasses.replace(course, secret=f"{number:064}")
+        handout = make(drawn)
+        (form,) = packs.forms(drawn, handout).values()
+        said["".join(option.bug for option in form.options)] = handout.part(f"{part}-why").rubric
+    book = said.pop("")
+    assert masters.solutions(found.notebook)[f"{part}-why"].source.startswith(book[:40])
+    rows = variants.declared(found.path)[part].choices
+    rubrics = {option.bug: option.rubric for row in rows for option in row if option.bug}
+    assert set(said) == set(rubrics)
+    for bug, rubric in said.items():
+        generic = (
+            f"**In this course another bug is planted: {bug}.** What follows is about the book's.\n\n{book}"
+        )
+        assert rubric == (rubrics[bug] or generic)
 
 
 def test_a_set_of_the_courses_own(tmp_path):

@@ -169,12 +169,12 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     master: Notebook = {**found.notebook, "cells": [copy.deepcopy(full[i]) for i in choice.cells]}
     notebook = masters.reader(master)
     notebook["metadata"] = copy.deepcopy(masters.METADATA)
-    notebook = _varied(course, assignment, found, notebook)
+    own_forms = drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
+    for form in own_forms.values():
+        notebook = form.apply(notebook)
     if len(chosen) < len(found.exercises) or not found.own:
         _shorten(notebook["cells"], {one.label for one in chosen})
-    answers = [
-        _markdown(one.source, name) for name, one in masters.solutions(master).items() if one.kind == "text"
-    ]
+    answers = [_markdown(text, name) for name, text in _rubrics(master, own_forms).items()]
     _as_text(notebook["cells"], answers, found)
     parts = _parts(master, notebook, {cell["id"]: cell["source"] for cell in answers}, assignment)
     worth = {one.name: one.points for one in parts}
@@ -192,11 +192,17 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     return handout
 
 
-def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook: Notebook) -> Notebook:
-    """The notebook with the private variant of each part that has one."""
-    for one in drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)]).values():
-        notebook = one.apply(notebook)
-    return notebook
+def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
+    """Model answers and rubrics by part; where a private variant planted another bug, about that one."""
+    found = {name: one.source for name, one in masters.solutions(master).items() if one.kind == "text"}
+    for exercise in masters.exercises(master):
+        names = list(dict.fromkeys(p.name for p in exercise.parts))
+        options = [option for name in names if name in forms for option in forms[name].options]
+        for option in (one for one in options if one.bug):
+            for name in (one for one in names if one in found):
+                said = f"**In this course another bug is planted: {option.bug}.**"
+                found[name] = option.rubric or f"{said} What follows is about the book's.\n\n{found[name]}"
+    return found
 
 
 def forms(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Variant]:
