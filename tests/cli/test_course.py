@@ -10,6 +10,7 @@ from small_course import SECRET, write_course
 
 from ppobook.cli import main
 from ppobook.course import checking, collecting, packs, settings, trail
+from ppobook.course.sandbox import Server
 
 
 def run(*words):
@@ -87,16 +88,22 @@ def test_new_refuses(tmp_path, capsys):
 NOW = datetime(2027, 2, 1, tzinfo=UTC)
 
 
-def fails(course, **options):
-    return [one.said for one in checking.check(course, now=NOW, **options) if one.level == "fails"]
+@pytest.fixture(scope="module")
+def fails():
+    """What fails in a course, tried in sandboxes of one server."""
+    with Server() as server:
+        yield lambda course: [
+            one.said for one in checking.check(course, now=NOW, server=server) if one.level == "fails"
+        ]
 
 
-def test_a_course_in_which_nothing_fails(folder, capsys):
+def test_a_course_in_which_nothing_fails(folder, fails, capsys):
     assert fails(settings.load(folder)) == []
     assert run("check", "--course", folder) == 0
     said = capsys.readouterr().out
     assert "✓ 4 students in roster.csv" in said
     assert "✓ week-02: 03_the_clipped_surrogate, 3 parts, 13 points" in said
+    assert "✓ week-01: 1 check tried; the solutions of 90_doubling.md are right" in said
     assert said.endswith("Nothing will fail.\n")
 
 
@@ -117,21 +124,21 @@ def test_a_course_in_which_nothing_fails(folder, capsys):
         ("{clipped-loss: 4}", "{cliped-loss: 4}", "Did you mean 'clipped-loss'"),
     ],
 )
-def test_what_will_fail(tmp_path, old, new, said):
+def test_what_will_fail(tmp_path, fails, old, new, said):
     (found,) = fails(write_course(tmp_path, (old, new)))
     assert said in found
 
 
 def test_dates_of_the_past_and_out_of_order_are_said(tmp_path):
     course = write_course(tmp_path, ("due: 2027-03-08", "due: 2027-02-20"))
-    later = list(checking.check(course, now=datetime(2027, 2, 25, tzinfo=UTC)))
+    later = list(checking._dates(course, datetime(2027, 2, 25, tzinfo=UTC)))
     assert any("week-02: due is in the past, 2027-02-20 23:59" in one.said for one in later)
     assert any("week-02 is due before week-01, which stands above it" in one.said for one in later)
-    over = [one.said for one in checking.check(course, now=datetime(2028, 1, 1, tzinfo=UTC))]
+    over = [one.said for one in checking._dates(course, datetime(2028, 1, 1, tzinfo=UTC))]
     assert "term.end must not be in the past, got 2027-05-14" in over
 
 
-def test_students_with_the_same_address(folder):
+def test_students_with_the_same_address(folder, fails):
     roster = folder / "roster.csv"
     roster.write_text(roster.read_text().replace("bob@", "ada@"))
     assert fails(settings.load(folder)) == ["bob and ada have the same e-mail address, ada@uni.example"]
@@ -139,7 +146,7 @@ def test_students_with_the_same_address(folder):
     assert "'ada' must stand once" in fails(settings.load(folder))[0]
 
 
-def test_a_machine_without_a_sandbox_or_space(folder, monkeypatch, capsys):
+def test_a_machine_without_a_sandbox_or_space(folder, fails, monkeypatch, capsys):
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
     monkeypatch.setattr(checking, "SPACE", 2**80)

@@ -170,7 +170,12 @@ def test_what_can_not_be_done_is_said_in_a_sentence(run):
     assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
 
 
-def test_the_digest_of_a_check_follows_its_files(monkeypatch):
-    assert re.fullmatch(r"[0-9a-f]{16}", work.check_digest("clipped-loss"))
-    assert work.check_digest("clipped-loss") != work.check_digest("reward-to-go")
-    assert work.check_digest("no-such-check") == ""
+def test_the_digest_of_a_check_follows_its_files(tmp_path):
+    own = tmp_path / "90_own_checks.py"
+    found = {name: work.check_digest(name, own) for name in ("clipped-loss", "reward-to-go", "mine")}
+    assert len(set(found.values())) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{16}", one) for one in found.values())
+    own.with_suffix(".toml").write_text("")
+    own.write_text("# a check")
+    assert work.check_digest("clipped-loss", own) == found["clipped-loss"]
+    assert work.check_digest("mine", own) != found["mine"]

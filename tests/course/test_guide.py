@@ -26,6 +26,7 @@ from ppobook.teaching import tags
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "reference" / "instructors.md"
+OWN = ROOT / "reference" / "instructors" / "own_exercises.md"
 COMMANDS = {
     *("new", "check", "release", "roster", "collect", "grade", "mark"),
     *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal"),
@@ -42,11 +43,11 @@ class Step:
     text: str = ""
 
 
-def steps() -> list[Step]:
-    """What the guide asks for, in its order."""
+def steps(page: Path = GUIDE) -> list[Step]:
+    """What a page asks for, in its order."""
     found: list[Step] = []
-    block = re.compile(r"^```\{code-block\} (\w+)\n(?::caption: (\S+)\n)?(.*?)^```$", re.M | re.S)
-    for language, caption, body in block.findall(GUIDE.read_text(encoding="utf-8")):
+    block = re.compile(r"^(```+)\{code-block\} (\w+)\n(?::caption: (\S+)\n)?(.*?)^\1$", re.M | re.S)
+    for _, language, caption, body in block.findall(page.read_text(encoding="utf-8")):
         if language == "console":
             found += [Step(command=line[2:]) for line in body.splitlines() if line.startswith("$ ")]
         elif caption:
@@ -194,6 +195,32 @@ def test_every_command_of_the_guide_runs(tmp_path: Path) -> None:
     before = (course / "roster.csv").read_bytes()
     walk.run("ppobook course roster students.csv")
     assert (course / "roster.csv").read_bytes() == before
+
+
+def test_exercises_of_your_own_are_written_checked_and_released_as_their_page_says(tmp_path: Path) -> None:
+    walk = Walk(tmp_path)
+    first = steps()
+    made = next(i for i, step in enumerate(first) if step.command == "ppobook course check")
+    for step in first[:made]:
+        if step.file:
+            walk.write(step)
+        elif not step.command.startswith("ppobook course schedule"):
+            walk.run(step.command)
+    said: dict[str, str] = {}
+    for step in steps(OWN):
+        if step.file:
+            walk.write(step)
+        else:
+            said[step.command] = walk.run(step.command)
+    assert "✓ medians: 1 check tried; the solutions of 20_medians.md are right" in said["ppobook course check"]
+    assert "median-advantages: 3 points, checked" in said["ppobook course release medians"]
+    with zipfile.ZipFile(walk.folder / "release" / "medians.zip") as archive:
+        text = archive.read("medians/medians.ipynb").decode()
+    assert "median-advantages: this exercise is checked when you hand it in." in text
+    assert "**In this course**" in text
+    # What the table lists is what was written.
+    files = {path.name for path in (walk.folder / "exercises").iterdir()}
+    assert files == set(re.findall(r"^\| `(\S+)` \|", OWN.read_text(encoding="utf-8"), re.M))
 
 
 @pytest.mark.parametrize(

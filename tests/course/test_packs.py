@@ -1,16 +1,19 @@
 """Packs: what is in them, what is not, and that the same course gives the same bytes."""
 
 import ast
+import dataclasses
 import io
 import json
 import re
 import zipfile
+from datetime import UTC, datetime
 
+import nbformat
 import pytest
 from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
-from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course import checking, choosing, masters, packs, refusals, sets, settings, variants
 from ppobook.course.refusals import LeakError
 from ppobook.teaching.tags import part
 
@@ -78,6 +81,30 @@ def test_no_solution_hidden_line_or_model_answer_of_the_book(name, tmp_path):
     for marker in ("# solution", "# hidden", "<!-- solution -->", SECRET, "/home/", str(tmp_path)):
         assert marker not in text
     assert all(not cell.get("outputs") for cell in pack.notebook["cells"])
+
+
+SECOND = """\
+  - name: week-02
+    set: 03_the_clipped_surrogate
+    exercises: [clipped-loss, hunt-stale, pessimism]
+    due: 2027-03-08 23:59
+    points: {clipped-loss: 4}
+    total: 13
+"""
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_is_released_passes_the_check_and_opens(name, tmp_path):
+    course = write_course(tmp_path, ("set: 90_doubling", f"set: {name}"), (SECOND, ""))
+    path = packs.release(course, "week-01").path
+    said = list(checking.check(course, now=datetime(2027, 2, 1, tzinfo=UTC)))
+    assert [one.said for one in said if one.level == "fails"] == []
+    assert any(one.said.startswith(f"week-01: {name}, ") for one in said if one.level == "ok")
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("week-01/week-01.ipynb").decode()
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert {cell.cell_type for cell in notebook.cells} == {"code", "markdown"}
 
 
 def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
@@ -153,6 +180,28 @@ def test_what_the_grader_gets(tmp_path):
     assert [part.adapter is None for part in pack.tested] == [True, False]
     assert [(part.name, part.points, bool(part.rubric)) for part in pack.manual] == [("pessimism", 5, True)]
     assert pack.notebook == handout.notebook
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("10_final_assessment", "final-debug"), ("05_the_whole_of_ppo", "hunt-epochs")]
+)
+def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
+    found, course, said = sets.open_set(name), assigned(tmp_path, name, [part]), {}
+    for number in range(12):
+        drawn = dataclasses.replace(course, secret=f"{number:064}")
+        handout = make(drawn)
+        (form,) = packs.forms(drawn, handout).values()
+        said["".join(option.bug for option in form.options)] = handout.part(f"{part}-why").rubric
+    book = said.pop("")
+    assert masters.solutions(found.notebook)[f"{part}-why"].source.startswith(book[:40])
+    rows = variants.declared(found.path)[part].choices
+    rubrics = {option.bug: option.rubric for row in rows for option in row if option.bug}
+    assert set(said) == set(rubrics)
+    for bug, rubric in said.items():
+        generic = (
+            f"**In this course another bug is planted: {bug}.** What follows is about the book's.\n\n{book}"
+        )
+        assert rubric == (rubrics[bug] or generic)
 
 
 def test_a_set_of_the_courses_own(tmp_path):
@@ -257,7 +306,6 @@ def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
     assert "Hand in that one file, `week-02.ipynb`" in how
     assert "Say what you asked" in how
 
-    import nbformat
     from nbgrader.nbgraderformat import MetadataValidator
 
     nbformat.validate(notebook)

@@ -35,6 +35,30 @@ mel,O'Neill,Mel,mel@uni.example,B,104
 """
 
 
+CHECKS = '''\
+"""The checks of the small course's own exercises."""
+
+from ppobook.teaching.checks import Chapter, Property, as_array, recognise
+from ppobook.teaching.checks.probes import agrees, random_problems
+
+CHAPTER = Chapter(90, "Doubling", {"sec-twice": "Twice as much"})
+
+
+@CHAPTER.check("double", section="sec-twice")
+def double(answer):
+    got = as_array(answer(3.0), ())
+    yield from recognise(got, {"squared": 9})
+    yield Property("nothing doubled is nothing", float(answer(0.0)) == 0)
+    problems = random_problems(lambda rng: {"x": float(rng.normal())})
+    yield agrees(answer, lambda p: p.x * 2, problems)
+'''
+MESSAGES = """\
+[double.squared]
+seen = "of 3 your function makes {got}."
+think = "what is added to 3, so that it is twice as much?"
+"""
+
+
 def write_course(folder: Path, *edits: tuple[str, str]) -> settings.Course:
     """Write a course's folder, with (old, new) edits in its course.yml; return the course."""
     (folder / "exercises").mkdir(parents=True, exist_ok=True)
@@ -44,5 +68,8 @@ def write_course(folder: Path, *edits: tuple[str, str]) -> settings.Course:
         text = text.replace(old, new, 1)
     (folder / settings.FILE).write_text(text, encoding="utf-8")
     (folder / "roster.csv").write_text(ROSTER, encoding="utf-8")
-    (folder / "exercises" / "90_doubling.md").write_text(MASTER, encoding="utf-8")
+    own = folder / "exercises"
+    (own / "90_doubling.md").write_text(MASTER, encoding="utf-8")
+    (own / "90_doubling_checks.py").write_text(CHECKS, encoding="utf-8")
+    (own / "90_doubling_checks.toml").write_text(MESSAGES, encoding="utf-8")
     return settings.load(folder)

@@ -61,6 +61,7 @@ def grade(
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
         print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
         return
+    work.ready(opened, name)
     missing = sandbox.available() if todo else None
     if missing is not None:
         raise ValueError(

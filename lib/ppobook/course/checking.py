@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ppobook.course import packs, roster
-from ppobook.course.sets import open_set
+from ppobook.course import masters, own_checks, packs, roster
+from ppobook.course.packs import Handout
+from ppobook.course.sets import ExerciseSet, open_set
 from ppobook.course.settings import Assignment, Course
 from ppobook.validation import counted
+
+if TYPE_CHECKING:
+    from ppobook.course.grading import PartResult
+    from ppobook.course.sandbox import Server
 
 # Free space that a course should have: for a class's submissions and the sandboxes of some.
 SPACE = 2 * 2**30
 PYTHON = (3, 11), (3, 13)
+# With how many students' numbers the checks of own exercises are tried.
+TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -30,8 +40,17 @@ class Finding:
     said: str
 
 
-def check(course: Course, *, now: datetime | None = None, book: Path | None = None) -> Iterator[Finding]:
+def check(
+    course: Course,
+    *,
+    now: datetime | None = None,
+    book: Path | None = None,
+    server: Server | None = None,
+) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
+
+    The checks of the course's own exercises are tried: each has to accept the master's solution, and not the
+    pack as students get it.
 
     Parameters
     ----------
@@ -40,12 +59,23 @@ def check(course: Course, *, now: datetime | None = None, book: Path | None = No
         The time that dates are compared with.
     book : path, optional
         The book's folder.
+    server : Server, optional
+        What makes the sandboxes in which own exercises are tried; made here if left out.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
     yield from _students(course)
+    own = []
     for assignment in course.assignments:
-        yield from _assignment(course, assignment, book)
+        handout = _handout(course, assignment, book)
+        if isinstance(handout, Finding):
+            yield handout
+            continue
+        yield from _assignment(course, assignment, handout, book)
+        if open_set(assignment.set, course.folder, book).own:
+            own.append(handout)
+    if own and sandbox_problem() is None:
+        yield from _own(course, own, book, server)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
     if not course.book:
@@ -148,14 +178,20 @@ def _students(course: Course) -> Iterator[Finding]:
             yield Finding("fails", f"extensions: {extension.student!r} must be in {roster.FILE}, and is not")
 
 
-def _assignment(course: Course, assignment: Assignment, book: Path | None) -> Iterator[Finding]:
+def _handout(course: Course, assignment: Assignment, book: Path | None) -> Handout | Finding:
+    """The pack of an assignment, or why there can be none."""
     try:
         handout = packs.make(course, assignment, book)
         packs.zipped(course, handout, book)
-        before = packs.released(course, assignment.name)
+        packs.released(course, assignment.name)
     except ValueError as error:
-        yield Finding("fails", str(error).removeprefix("assignment "))
-        return
+        return Finding("fails", str(error).removeprefix("assignment "))
+    return handout
+
+
+def _assignment(
+    course: Course, assignment: Assignment, handout: Handout, book: Path | None
+) -> Iterator[Finding]:
     parts = counted(len(handout.parts), "part")
     yield Finding("ok", f"{assignment.name}: {assignment.set}, {parts}, {handout.points:g} points")
     if assignment.total is not None and abs(assignment.total - handout.points) > 1e-9:
@@ -172,10 +208,73 @@ def _assignment(course: Course, assignment: Assignment, book: Path | None) -> It
             f"{assignment.name}: without a private variant, with public solutions, so for practice: "
             f"{', '.join(public)}",
         )
+    before = packs.released(course, assignment.name)
     if before is not None and before.digest != handout.digest:
         yield Finding(
             "note", f"{assignment.name}: it was released, and course.yml or the book has changed since"
         )
+
+
+def _own(
+    course: Course, handouts: list[Handout], book: Path | None, server: Server | None
+) -> Iterator[Finding]:
+    """Whether the checks of own exercises accept their references, and nothing that is not done."""
+    from ppobook.course.sandbox import NoSandbox, Server
+
+    with ExitStack() as stack:
+        server = server or stack.enter_context(Server())
+        for handout in handouts:
+            found = open_set(handout.set, course.folder, book)
+            tested = [one.name for one in handout.parts if one.role == "test"]
+            try:
+                wrong = list(_tried(course, handout, found, server, book)) if tested else []
+            except NoSandbox as error:
+                wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
+            yield from wrong
+            if tested and not wrong:
+                said = f"{counted(len(tested), 'check')} tried; the solutions of {found.path.name} are right"
+                yield Finding("ok", f"{handout.assignment}: {said}")
+
+
+def _tried(
+    course: Course, handout: Handout, found: ExerciseSet, server: Server, book: Path | None
+) -> Iterator[Finding]:
+    """What is wrong when the reference is handed in, and when nothing is."""
+    from ppobook.course.grading import grade_submission, part_seeds
+    from ppobook.course.sandbox import Limits
+
+    forms = packs.forms(course, handout, book)
+    pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    limits = Limits(**asdict(course.grading))
+    given = masters.solutions(found.notebook)
+    answers = {
+        p.name: forms[p.name].reference(given[p.name].source, forms) if p.name in forms else given[p.name]
+        for p in masters.parts(handout.notebook)
+        if p.role == "solution"
+    }
+    reference = json.dumps(masters.fill(handout.notebook, answers)).encode()
+
+    def graded(content: bytes, who: str) -> dict[str, PartResult]:
+        seed = part_seeds(course.secret, who)
+        with own_checks.known(found):
+            return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts
+
+    refused: dict[str, str] = {}
+    for number in range(TRIED):
+        for name, one in graded(reference, f"a student, number {number}").items():
+            if one.kind != "right":
+                refused.setdefault(name, " ".join(one.message.split()))
+    for name, said in refused.items():
+        yield Finding(
+            "fails",
+            f"{handout.assignment}: the check of {name} must accept the solution in exercises/"
+            f"{found.path.name}, and said: {said}",
+        )
+    for name, one in graded(json.dumps(handout.notebook).encode(), "nobody").items():
+        if one.kind == "right":
+            yield Finding(
+                "fails", f"{handout.assignment}: the check of {name} must refuse the blank, and accepts it"
+            )
 
 
 def _varies(master: Path, part: str) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import packs
+from ppobook.course import own_checks, packs
 from ppobook.course.processes import Grade
+from ppobook.course.sets import open_set
 from ppobook.course.settings import load
 
 
@@ -28,7 +29,7 @@ def open_grader(folder: Path, name: str) -> Iterator[Grade]:
     forms = packs.forms(course, handout)
     pack = handout.pack({name: form.adapter for name, form in forms.items()})
     limits = Limits(**asdict(course.grading))
-    with Server() as server:
+    with own_checks.known(open_set(handout.set, course.folder)), Server() as server:
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
             seed = part_seeds(course.secret, by)

@@ -161,7 +161,8 @@ class _Run:
         result: Result,
     ) -> None:
         self.tested = {part.name: part for part in pack.tested}
-        self.cells, self.server, self.seed = needed(rebuilt.cells), server, seed
+        asked = [part.expression for part in pack.tested]
+        self.cells, self.server, self.seed = needed(rebuilt.cells, asked), server, seed
         self.limits, self.partial, self.result = limits, partial, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()

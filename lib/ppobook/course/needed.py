@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from .rebuild import RunCell
@@ -39,12 +39,18 @@ _SETTING = ("set_", "seed", "manual_seed", "register", "use", "simplefilter", "f
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def needed(cells: list[RunCell]) -> list[RunCell]:
-    """The cells with what nobody needs left out of the pack's; line numbers stay."""
+def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
+    """The cells with what nobody needs left out of the pack's; line numbers stay.
+
+    Parameters
+    ----------
+    cells : of the rebuilt notebook
+    asked : the expressions that the grader will ask for
+    """
     theirs = [cell.source for cell in cells if cell.kind != "pack"]
     if any(_REACHING.intersection(_WORD.findall(source)) for source in theirs):
         return cells
-    wanted = set().union(*map(_used, theirs))
+    wanted = set().union(*map(_used, theirs), *map(_used, asked))
     statements: list[tuple[int, ast.stmt]] = []
     whole: set[int] = set()
     imported: set[str] = set()

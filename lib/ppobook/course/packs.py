@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import masters, references, refusals, variants
+from ppobook.course import masters, own_checks, references, refusals, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
 from ppobook.course.pack import Adapter, ManualPart, Pack, TestedPart, answers_of
@@ -48,7 +48,7 @@ _OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
 class HandoutPart:
     """A part that earns points: ``role`` is "test" or "manual".
 
-    A tested part has the ``expression`` that the book's check is given, a manual one its ``question`` and
+    A tested part has the ``expression`` that its check is given, a manual one its ``question`` and
     ``rubric`` in Markdown. ``exercise`` is the label, ``title`` what the exercise is called.
     """
 
@@ -145,7 +145,8 @@ def make(course: Course, assignment: Assignment, book: Path | None = None) -> Ha
     ------
     ValueError
         The set or an exercise does not exist, a chosen exercise needs another one, points are given for an
-        unknown part, or the notebook would hold what a student must not see.
+        unknown part, a check beside a set of the course's own is wrong, or the notebook would hold what a
+        student must not see.
     """
     try:
         return _make(course, assignment, book)
@@ -155,6 +156,7 @@ def make(course: Course, assignment: Assignment, book: Path | None = None) -> Ha
 
 def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     found = open_set(assignment.set, course.folder, book)
+    own_checks.refuse(found)
     chosen = found.chosen(assignment.exercises)
     choice = choose(found, chosen)
     if choice.missing:
@@ -167,15 +169,17 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     master: Notebook = {**found.notebook, "cells": [copy.deepcopy(full[i]) for i in choice.cells]}
     notebook = masters.reader(master)
     notebook["metadata"] = copy.deepcopy(masters.METADATA)
-    notebook = _varied(course, assignment, found, notebook)
+    own_forms = drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
+    for form in own_forms.values():
+        notebook = form.apply(notebook)
     if len(chosen) < len(found.exercises) or not found.own:
         _shorten(notebook["cells"], {one.label for one in chosen})
-    answers = [
-        _markdown(one.source, name) for name, one in masters.solutions(master).items() if one.kind == "text"
-    ]
+    answers = [_markdown(text, name) for name, text in _rubrics(master, own_forms).items()]
     _as_text(notebook["cells"], answers, found)
     parts = _parts(master, notebook, {cell["id"]: cell["source"] for cell in answers}, assignment)
     worth = {one.name: one.points for one in parts}
+    with own_checks.known(found) as own:
+        own_checks.handed_in_later(notebook["cells"], own)
     notebook["cells"] = [
         front_cell(course, assignment, _from(found), _rows(masters.exercises(notebook), worth)),
         *notebook["cells"],
@@ -188,11 +192,17 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
     return handout
 
 
-def _varied(course: Course, assignment: Assignment, found: ExerciseSet, notebook: Notebook) -> Notebook:
-    """The notebook with the private variant of each part that has one."""
-    for one in drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)]).values():
-        notebook = one.apply(notebook)
-    return notebook
+def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
+    """Model answers and rubrics by part; where a private variant planted another bug, about that one."""
+    found = {name: one.source for name, one in masters.solutions(master).items() if one.kind == "text"}
+    for exercise in masters.exercises(master):
+        names = list(dict.fromkeys(p.name for p in exercise.parts))
+        options = [option for name in names if name in forms for option in forms[name].options]
+        for option in (one for one in options if one.bug):
+            for name in (one for one in names if one in found):
+                said = f"**In this course another bug is planted: {option.bug}.**"
+                found[name] = option.rubric or f"{said} What follows is about the book's.\n\n{found[name]}"
+    return found
 
 
 def forms(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Variant]:

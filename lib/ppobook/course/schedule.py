@@ -69,7 +69,7 @@ class Task:
     @property
     def chapter(self) -> int:
         """The chapter that its set belongs to."""
-        return int(self.set[:2])
+        return _number(self.set)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def read_book(folder: Path) -> Book:
             path = folder / f"{entry['file']}.ipynb"
             if not entry["file"].startswith("chapters/") or not path.exists():
                 continue
-            number = int(path.name[:2])
+            number = _number(path.name)
             title = book["meta"]["chapters"][entry["file"]]["title"]
             chapters[number] = _chapter(number, title, path)
             for inside in entry.get("sections", []):
@@ -144,6 +144,11 @@ def read_book(folder: Path) -> Book:
                 for exercise in tags.exercises(tags.read(at)) if at.exists() else ():
                     tasks[exercise.label] = Task(at.stem, exercise)
     return Book(chapters, tasks)
+
+
+def _number(name: str) -> int:
+    """The number that the name of a chapter or a set begins with."""
+    return int(name.partition("_")[0])
 
 
 def _chapter(number: int, title: str, path: Path) -> Chapter:
@@ -288,8 +293,8 @@ def _assigned(book: Book, number: int) -> list[Task]:
 
 
 def _apart(task: Task) -> bool:
-    """Whether it belongs to the capstone or to the final assessment, which are no chapter's homework."""
-    return task.set.endswith(("capstone", "final_assessment"))
+    """Whether it belongs to a set that is no chapter's homework."""
+    return task.set in _data()["apart"]
 
 
 def _load(section: Section, book: Book, chosen: Sequence[Task]) -> float:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import ppobook
-from ppobook.course import collecting, packs, roster, run, trail
+from ppobook.course import collecting, own_checks, packs, roster, run, trail
 from ppobook.course.feedback import Setting
 from ppobook.course.gradebook import Book, Score
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
@@ -72,24 +72,39 @@ def sheet(course: Course, name: str) -> Sheet:
 
 def job(course: Course, name: str) -> Job:
     """What grading of an assignment depends on."""
-    made = sheet(course, name)
+    made, handout = sheet(course, name), packs.released(course, name)
+    assert handout is not None
     tested = [part.name for part in made.parts if part.role == "test"]
-    return Job(course.folder, made, {name: check_digest(name) for name in tested}, ppobook.__version__)
+    own = own_checks.beside(course.folder / "exercises" / f"{handout.set}.md")
+    return Job(course.folder, made, {one: check_digest(one, own) for one in tested}, ppobook.__version__)
 
 
-def check_digest(name: str) -> str:
-    """What identifies a check: the files that it is written in; empty for a check that is not the book's."""
+def check_digest(name: str, own: Path) -> str:
+    """What identifies a check: the files that it is written in, those of the book, or the course's own."""
     module = checks.names().get(name)
-    if module is None:
-        return ""
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    file = Path(spec.origin)
+    file = own
+    if module is not None:
+        spec = importlib.util.find_spec(module)
+        assert spec is not None
+        assert spec.origin is not None
+        file = Path(spec.origin)
     folder = Path(checks.__file__).parent
     shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
     mine = [file, file.with_suffix(".toml"), file.with_name("__init__.py")]
     return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
+
+
+def ready(course: Course, name: str) -> None:
+    """Refuse an assignment whose checks can't be run.
+
+    Raises
+    ------
+    ValueError
+        A check beside the course's own exercises is wrong.
+    """
+    handout = packs.released(course, name)
+    assert handout is not None
+    own_checks.refuse(open_set(handout.set, course.folder))
 
 
 def submissions(course: Course, name: str) -> list[Submission]:

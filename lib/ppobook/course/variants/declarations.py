@@ -14,8 +14,9 @@ An option gives units (`units.UNITS`) by argument, by result, or for "result", a
 may hold `say`, its sentence for the statement in place of the units' own; `k`, numbers that make one option
 each, with {k} for the number and ⟨3⟩ for three times it; `keys`, the names of a dictionary's entries that
 change; `text`, pairs of old and new text for the cells of the notebook; `bug`, what is wrong in a Hunt whose
-`text` plants another bug; `hints = "dropped"` where the hints would speak of something else. `letters` are
-the cases of a clinic, which are lettered in another way. `practice` says why a part does not vary.
+`text` plants another bug; `hints = "dropped"` where the hints would speak of something else; `rubric`, for
+what a person marks in that exercise, in place of the master's. `letters` are the cases of a clinic, which are
+lettered in another way. `practice` says why a part does not vary.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .units import expression
 
 __all__ = ["Declaration", "Option", "beside", "declared", "lettered", "permutation"]
 
-_WORDS = ("say", "k", "keys", "text", "hints", "bug")
+_WORDS = ("say", "k", "keys", "text", "hints", "bug", "rubric")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Option:
     text: tuple[tuple[str, str], ...] = ()
     hints: bool = True
     bug: str = ""
+    rubric: str = ""
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ def _options(row: Mapping[str, Any], known: set[str]) -> Iterator[Option]:
             text=tuple((old, _with(k, new)) for old, new in row.get("text", ())),
             hints=row.get("hints", "kept") != "dropped",
             bug=row.get("bug", ""),
+            rubric=row.get("rubric", "").strip(),
         )
         for unit in option.units.values():
             expression(unit, "x", back=True)

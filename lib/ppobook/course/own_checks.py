@@ -1,0 +1,134 @@
+"""Checks beside an instructor's own exercises: COURSE/exercises/NN_name_checks.py, in the book's form.
+
+Only the grader and `course check` load them. They are never in a pack, and never in the process that runs a
+student's notebook: a pack's test cell says that the exercise is checked when it is handed in.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ppobook.course import masters
+from ppobook.course.sets import ExerciseSet
+from ppobook.run.spellings import did_you_mean
+from ppobook.teaching import checks
+from ppobook.teaching.checks import others
+from ppobook.teaching.tags import Cell, part
+
+_LABEL = re.compile(r"^:label: ex-(\S+)", re.M)
+
+
+def beside(master: Path) -> Path:
+    """The file of checks that belongs to a master, whether it is there or not."""
+    return master.with_name(f"{master.stem}_checks.py")
+
+
+@contextmanager
+def known(found: ExerciseSet) -> Iterator[Collection[str]]:
+    """The names of a set's own checks, which `checks.run` knows until the block is left.
+
+    Raises
+    ------
+    ValueError
+        The file can't be loaded, or a check of it has the name of one of the book's.
+    """
+    file = beside(found.path)
+    if not found.own or not file.exists():
+        yield ()
+        return
+    with others.known(file) as own:
+        yield tuple(own)
+
+
+def refuse(found: ExerciseSet) -> None:
+    """Refuse a set of the course's own that could not be graded as it stands.
+
+    Raises
+    ------
+    ValueError
+        The file of checks can't be loaded, a test names a check that there is not, a check sends its reader
+        to a section that there is not or has no message for a mistake, or a label is one of the book's.
+    """
+    if not found.own:
+        return
+    _refuse_labels(found)
+    file = beside(found.path)
+    name_of = f"exercises/{file.name}"
+    if not file.exists():
+        _refuse_unknown(found, checks.names(), f"in {name_of}, which is not there")
+        return
+    with others.known(file) as own:
+        _refuse_unknown(found, checks.names(), f"in {name_of}, which has {', '.join(own) or 'none'}")
+        for name, entry in own.items():
+            sections = entry.chapter.sections
+            if entry.section not in sections:
+                raise ValueError(
+                    f"{name_of}: the section of {name!r} must be one of its Chapter, "
+                    f"{', '.join(sections) or 'which has none'}, got {entry.section!r}"
+                )
+            for mistake in _mistakes(inspect.getsource(entry.function)):
+                if mistake not in entry.messages:
+                    raise ValueError(
+                        f"{name_of}: the mistake {mistake!r} must have a message in "
+                        f"exercises/{file.with_suffix('.toml').name}, and has none"
+                    )
+
+
+def _refuse_labels(found: ExerciseSet) -> None:
+    book = {
+        label: path.stem
+        for path in (found.book / "exercises" / "masters").glob("*.md")
+        for label in _LABEL.findall(path.read_text(encoding="utf-8"))
+    }
+    for one in found.exercises:
+        if one.label in book:
+            raise ValueError(
+                f"exercises/{found.path.name}: the label must be one that the book does not have, got "
+                f"'ex-{one.label}', which is in {book[one.label]}"
+            )
+
+
+def _refuse_unknown(found: ExerciseSet, there: Collection[str], where: str) -> None:
+    for p in masters.parts(found.notebook):
+        if p.role == "test" and p.name not in there:
+            raise ValueError(
+                f"exercises/{found.path.name}: there must be a check named {p.name!r} {where}"
+                f"{did_you_mean(p.name, list(there))}"
+            )
+
+
+def _mistakes(source: str) -> Iterator[str]:
+    """The mistakes that a check can name, as far as they stand in it."""
+    for node in ast.walk(ast.parse(textwrap.dedent(source))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        given: Sequence[ast.expr | None] = ()
+        if node.func.id == "Mistake":
+            given = node.args[:1]
+        elif node.func.id == "recognise":
+            tables = [*node.args[1:2], *(word.value for word in node.keywords if word.arg == "table")]
+            given = [key for table in tables if isinstance(table, ast.Dict) for key in table.keys]
+        for name in given:
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield name.value
+
+
+def handed_in_later(cells: list[Cell], own: Collection[str]) -> None:
+    """In a pack's test cells of own checks, put a sentence where the call of `check` stands."""
+    for cell in cells:
+        p = part(cell)
+        if p is None or p.role != "test" or p.name not in own:
+            continue
+        lines = cell["source"].splitlines()
+        for node in reversed(ast.parse(cell["source"]).body):
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "check":
+                said = f'print("{p.name}: this exercise is checked when you hand it in.")'
+                lines[node.lineno - 1 : node.end_lineno] = [said]
+        cell["source"] = "\n".join(lines)

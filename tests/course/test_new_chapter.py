@@ -1,0 +1,157 @@
+"""A chapter that is added to the book later can be assigned, from release to grades, as the others are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from ppobook.cli import main
+from ppobook.course import beginning, masters, packs, sets, settings, work
+from ppobook.course import run as grading_run
+from ppobook.course.records import read_record
+from ppobook.teaching import workspace
+
+ROOT = Path(__file__).parents[2]
+IN_TIME = 1801500000  # 2027-02-01, in the afternoon
+
+HEAD = "---\nkernelspec:\n  display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+CHAPTER = """\
+# A made-up chapter
+
+It comes after all the others.
+
+## One idea
+
+**One sentence says what it is about.** Others say why.
+
+## Summary
+
+- It was short.
+"""
+MASTER = """\
+# Exercises: a made-up chapter
+
+```{code-cell} ipython3
+import torch
+
+from ppobook.teaching import check
+```
+
+:::{exercise} Once more
+:label: ex-once-more
+
+*Build · difficulty 1 of 5 · 10 minutes · outcome: made-up*
+
+Credit each step with what came after it.
+:::
+
+```{code-cell} ipython3
+:tags: [solution:reward-to-go]
+
+SOLUTION
+```
+
+```{code-cell} ipython3
+:tags: ["test:reward-to-go:3"]
+
+check("reward-to-go", reward_to_go)
+```
+"""
+VARIANTS = """\
+[reward-to-go]
+choices = [[{ gamma = "complement", say = "`gamma` is 1 − γ, what is lost at each step." }]]
+"""
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the book with one more chapter, which is where the commands find the book."""
+    book = tmp_path / "book"
+    for folder in (book, book / "chapters", book / "exercises", book / "exercises" / "masters"):
+        folder.mkdir()
+    for name in ("constraints.txt", "pyproject.toml", "references.bib", "reference"):
+        (book / name).symlink_to(ROOT / name)
+    for folder in ("chapters", "exercises/masters"):
+        for path in (ROOT / folder).iterdir():
+            if path.suffix in (".md", ".toml", ".ipynb"):
+                (book / folder / path.name).symlink_to(path)
+    spine = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))
+    new = {"file": "chapters/11_made_up", "sections": [{"file": "exercises/11_made_up"}]}
+    part = [one for one in spine["parts"] if one["chapters"][0]["file"].startswith("chapters/")][-1]
+    part["chapters"].append(new)
+    facts = {"title": "A made-up chapter", "minutes": {"compute": 0}, "needs": ["chapter 10"]}
+    spine["meta"]["chapters"][new["file"]] = facts | {"outcomes": [{"id": "made-up", "text": "go on"}]}
+    (book / "book.yml").write_text(yaml.safe_dump(spine), encoding="utf-8")
+    texts = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(CHAPTER)])
+    nbformat.write(texts, book / "chapters" / "11_made_up.ipynb")
+    (book / "chapters" / "11_made_up.md").write_text(HEAD + CHAPTER, encoding="utf-8")
+    first = masters.read(ROOT / "exercises" / "masters" / "01_vanilla_policy_gradient.md")
+    (solution,) = (c["source"] for c in first["cells"] if "solution:reward-to-go" in masters.tags(c))
+    master = book / "exercises" / "masters" / "11_made_up.md"
+    master.write_text(HEAD + MASTER.replace("SOLUTION", solution), encoding="utf-8")
+    master.with_suffix(".variants.toml").write_text(VARIANTS, encoding="utf-8")
+    reader = masters.reader(masters.notebook(masters.read(master)["cells"]))
+    (book / "exercises" / "11_made_up.ipynb").write_text(json.dumps(reader), encoding="utf-8")
+    for module in (workspace, sets, beginning, work):
+        monkeypatch.setattr(module, "find_source", lambda *_: book)
+    return book
+
+
+def course_command(*words: str | Path) -> int:
+    return main(["course", *map(str, words)])
+
+
+def test_a_new_chapter_is_assigned_handed_in_and_graded(
+    tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "course"
+    begin = ("--begin", "2027-02-01", "--weeks", "2", "--chapters", "11")
+    assert course_command("new", folder, *begin) == 0
+    course = settings.load(folder)
+    (assignment,) = course.assignments
+    assert (assignment.set, assignment.exercises) == ("11_made_up", ("once-more",))
+    name = assignment.name
+    (folder / "roster.csv").write_text("student_id,last_name,first_name,email\nada,,,\nbob,,,\n")
+    assert course_command("release", name, "--course", folder) == 0
+    assert "A made-up chapter" not in capsys.readouterr().err
+
+    handout = packs.released(course, name)
+    assert handout is not None
+    assert "chapter 11 of the book" in handout.notebook["cells"][0]["source"]
+    public = masters.solutions(book / "exercises" / "masters" / "11_made_up.md")["reward-to-go"].source
+    forms = packs.forms(course, handout)
+    answers = {"ada": forms["reward-to-go"].reference(public, forms), "bob": public}
+    source = tmp_path / "handed_in"
+    source.mkdir()
+    for student, answer in answers.items():
+        path = source / f"{student}.ipynb"
+        path.write_text(json.dumps(masters.fill(handout.notebook, {"reward-to-go": answer})))
+        os.utime(path, (IN_TIME, IN_TIME))
+    assert course_command("collect", name, source, "--course", folder) == 0
+
+    def graded_here(submissions, open_grader, processes):
+        with open_grader() as grade:
+            for one in submissions:
+                yield one, grade(one.path.read_bytes(), one.by), ""
+
+    # In this process, which knows of the copy.
+    monkeypatch.setattr(grading_run, "graded", graded_here)
+    assert course_command("grade", name, "--course", folder) == 0
+    points = {s: read_record(folder, name, s).parts["reward-to-go"]["points"] for s in answers}
+    assert points == {"ada": 3, "bob": 0}
+
+
+def test_a_new_chapter_has_a_schedule_and_slides(
+    tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert course_command("schedule", "--weeks", "1", "--chapters", "11") == 0
+    said = capsys.readouterr().out
+    assert "chapter 11, A made-up chapter" in said
+    assert "once-more" in said
+    assert course_command("slides", "11", "--out", tmp_path / "slides.html") == 0
+    assert "One sentence says what it is about." in (tmp_path / "slides.html").read_text(encoding="utf-8")

@@ -1,0 +1,273 @@
+"""Checks beside an instructor's own exercises: the grader has them, and students never do."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from small_course import CHECKS, MESSAGES, write_course
+from tiny_book import replace
+
+from ppobook.cli import main
+from ppobook.course import checking, masters, needed, own_checks, packs, sets, settings
+from ppobook.course.grading import grade_submission, part_seeds
+from ppobook.course.rebuild import RunCell
+from ppobook.course.records import read_record
+from ppobook.course.sandbox import Limits
+from ppobook.teaching import checks
+
+RIGHT = "def double(x):\n    return 2 * x\n"
+IN_TIME = 1803900000  # 2027-03-01, in the afternoon
+
+
+def file(folder: Path, ending: str = "_checks.py") -> Path:
+    return folder / "exercises" / f"90_doubling{ending}"
+
+
+def handed_in(course: settings.Course, source: str) -> bytes:
+    handout = packs.make(course, course.assignments[0])
+    return json.dumps(masters.fill(handout.notebook, {"double": source})).encode()
+
+
+@pytest.fixture
+def verdict(server):
+    """The verdict on what a student has handed in."""
+
+    def made(course: settings.Course, source: str, who: str = "ada"):
+        handout = packs.make(course, course.assignments[0])
+        forms = packs.forms(course, handout)
+        pack = handout.pack({name: form.adapter for name, form in forms.items()})
+        limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who)
+        content = handed_in(course, source)
+        with own_checks.known(sets.open_set(handout.set, course.folder)):
+            return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts["double"]
+
+    return made
+
+
+# --- grading ------------------------------------------------------------------------------------------------
+
+
+def test_an_own_exercise_from_release_to_grades(tmp_path, capsys):
+    course = write_course(tmp_path / "course")
+    folder = str(course.folder)
+    assert main(["course", "release", "week-01", "--course", folder]) == 0
+    source = tmp_path / "handed_in"
+    source.mkdir()
+    answers = {"ada": RIGHT, "bob": "def double(x):\n    return x * x\n", "eve": None}
+    for student, answer in answers.items():
+        path = source / f"{student}.ipynb"
+        blank = json.dumps(packs.make(course, course.assignments[0]).notebook).encode()
+        path.write_bytes(blank if answer is None else handed_in(course, answer))
+        os.utime(path, (IN_TIME, IN_TIME))
+    assert main(["course", "collect", "week-01", str(source), "--course", folder]) == 0
+    assert main(["course", "grade", "week-01", "--course", folder]) == 0
+    found = {one: read_record(course.folder, "week-01", one).parts["double"] for one in answers}
+    assert [(found[one]["points"], found[one]["kind"]) for one in answers] == [
+        (2, "right"),
+        (0, "mistake"),
+        (0, "not yet"),
+    ]
+    assert found["bob"]["mistake"] == "squared"
+    assert "of 3 your function makes 9." in found["bob"]["message"]
+    assert "Read: chapter 90, Doubling, “Twice as much” (sec-twice)." in found["bob"]["message"]
+    # A mended check grades again; one that can't be loaded is refused before anything is graded.
+    replace(file(course.folder), "squared", "squarred")
+    replace(file(course.folder, "_checks.toml"), "squared", "squarred")
+    capsys.readouterr()
+    assert main(["course", "grade", "week-01", "--dry-run", "--course", folder]) == 0
+    assert "3 submissions to grade: another check" in capsys.readouterr().out
+    file(course.folder).write_text("import nothing_of_that_name\n")
+    assert main(["course", "grade", "week-01", "--course", folder]) == 2
+    assert "exercises/90_doubling_checks.py, line 1: ModuleNotFoundError" in capsys.readouterr().err
+
+
+SPY = """
+import gc, sys
+from pathlib import Path
+
+def double(x):
+    modules = [name for name in sys.modules if "doubling" in name or name.endswith("others")]
+    objects = [o for o in gc.get_objects() if isinstance(o, dict) and "sec-twice" in o]
+    from ppobook.teaching import checks
+    known = [name for name in checks.names() if name == "double"]
+    files = [path for path in (Path("FOLDER"), Path("FOLDER").parent) if path.exists()]
+    assert not (modules or objects or known or files), (modules, objects, known, files)
+    return x + x
+"""
+
+
+def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
+    course = write_course(tmp_path)
+    found = verdict(course, SPY.replace("FOLDER", str(file(tmp_path).parent)))
+    assert found.kind == "right", found.message
+
+
+def test_each_student_has_numbers_of_their_own(tmp_path, verdict):
+    course = write_course(tmp_path)
+    shown = "def double(x):\n    SEEN.append(x)\n    return f'{SEEN[3:5]}' if len(SEEN) > 5 else 2 * x\n"
+    said = {verdict(course, f"SEEN = []\n{shown}", who).message for who in ("ada", "bob", "ada")}
+    assert len(said) == 2
+
+
+def test_what_is_asked_for_is_made_though_no_cell_calls_the_check():
+    cells = [RunCell("pack", "from functools import partial\n\ndef given(x): return 1\nprint(2)")]
+    kept = needed.needed(cells, ["partial(given, 1)"])[0].source
+    assert "partial" in kept
+    assert "given" in kept
+    assert "print" not in kept
+
+
+# --- what students get --------------------------------------------------------------------------------------
+
+
+def test_nothing_of_the_check_is_in_the_pack(tmp_path):
+    course = write_course(tmp_path)
+    made = packs.release(course, "week-01")
+    with zipfile.ZipFile(made.path) as archive:
+        text = "\n".join(archive.read(name).decode() for name in archive.namelist())
+    text += made.path.with_suffix(".json").read_text()
+    for line in (CHECKS + MESSAGES).splitlines():
+        assert len(line.strip()) < 12 or line.strip() not in text
+    assert not list(file(tmp_path).parent.glob("**/*.pyc"))
+
+
+def test_the_test_cell_says_that_it_is_checked_later(tmp_path):
+    course = write_course(tmp_path)
+    replace(
+        file(tmp_path, ".md"), 'check("double", double)', 'y = 1\ncheck(\n    "double",\n    double)\ny = 2'
+    )
+    handout = packs.make(course, course.assignments[0])
+    (cell,) = (c["source"] for c in handout.notebook["cells"] if "test:double:2" in masters.tags(c))
+    space: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(cell, space)
+    assert said.getvalue() == "double: this exercise is checked when you hand it in.\n"
+    assert space["y"] == 2
+    assert handout.part("double").expression == "double"
+
+
+def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
+    course = write_course(tmp_path)
+    text = file(tmp_path, ".md").read_text().replace(":double", ":reward-to-go")
+    file(tmp_path, ".md").write_text(text.replace('check("double"', 'check("reward-to-go"'))
+    handout = packs.make(course, course.assignments[0])
+    # Students have that check, so they can call it.
+    assert any(c["source"] == 'check("reward-to-go", double)' for c in handout.notebook["cells"])
+
+
+# --- variants -----------------------------------------------------------------------------------------------
+
+
+def test_an_own_variant(tmp_path, verdict):
+    course = write_course(tmp_path)
+    file(tmp_path, ".variants.toml").write_text('[double]\nchoices = [[{ result = "negated" }]]\n')
+    assert verdict(course, RIGHT).kind != "right"
+    found = verdict(course, "def double(x):\n    return -2 * x\n")
+    assert found.kind == "right", found.message
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def clash(folder):
+    replace(file(folder), 'check("double"', 'check("pg-loss"')
+
+
+def clash_of_one_that_is_loaded(folder):
+    checks.run("pg-loss", lambda *_: 0)
+    clash(folder)
+
+
+WRONG = {
+    "no file": (
+        lambda folder: file(folder).unlink(),
+        "exercises/90_doubling.md: there must be a check named 'double' in exercises/90_doubling_checks.py, "
+        "which is not there",
+    ),
+    "no such check": (
+        lambda folder: replace(file(folder), '"double", section', '"dubble", section'),
+        "there must be a check named 'double' in exercises/90_doubling_checks.py, which has dubble. Did you "
+        "mean 'dubble'?",
+    ),
+    "a name of the book's": (
+        clash,
+        "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
+    ),
+    "a name that is loaded": (
+        clash_of_one_that_is_loaded,
+        "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
+    ),
+    "a label of the book's": (
+        lambda folder: replace(file(folder, ".md"), "ex-double", "ex-pg-loss"),
+        "exercises/90_doubling.md: the label must be one that the book does not have, got 'ex-pg-loss', "
+        "which is in 01_vanilla_policy_gradient",
+    ),
+    "no section": (
+        lambda folder: replace(file(folder), 'section="sec-twice"', 'section="sec-once"'),
+        "the section of 'double' must be one of its Chapter, sec-twice, got 'sec-once'",
+    ),
+    "no message": (
+        lambda folder: file(folder, "_checks.toml").unlink(),
+        "exercises/90_doubling_checks.py: the mistake 'squared' must have a message in "
+        "exercises/90_doubling_checks.toml, and has none",
+    ),
+    "no Python": (
+        lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),
+        "exercises/90_doubling_checks.py, line 10: SyntaxError: expected ':'",
+    ),
+    "an exception": (
+        lambda folder: replace(file(folder), "CHAPTER = ", "CHAPTER = nothing\nCHAPTER = "),
+        "exercises/90_doubling_checks.py, line 6: NameError: name 'nothing' is not defined",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_could_not_be_graded_is_not_handed_out(tmp_path, case):
+    course, (edit, said) = write_course(tmp_path), WRONG[case]
+    edit(tmp_path)
+    before = dict(checks.names()), set(sys.modules)
+    with pytest.raises(ValueError, match=r"^assignment week-01: ") as error:
+        packs.release(course, "week-01")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "release").exists()
+    assert (dict(checks.names()), {m for m in sys.modules if "90_doubling" in m}) == (before[0], set())
+    assert checks.run("pg-loss", lambda *_: 0).kind == "returned"
+    # `course check` says the same.
+    (found,) = (one for one in checking.check(course) if one.said.startswith("week-01: "))
+    assert (found.level, said in found.said) == ("fails", True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "p.x * 2",
+            "p.x * 3",
+            "week-01: the check of double must accept the solution in exercises/90_doubling.md, and said: "
+            "✗ Not right; this fails: ",
+        ),
+        (
+            "got = as_array",
+            "return\n    got = as_array",
+            "week-01: the check of double must refuse the blank, and accepts it",
+        ),
+    ],
+)
+def test_a_check_that_is_wrong_about_its_own_solution(tmp_path, server, old, new, said):
+    course = write_course(tmp_path)
+    replace(file(tmp_path), old, new)
+    (found,) = (
+        one.said
+        for one in checking.check(course, server=server)
+        if one.level == "fails" and "week" in one.said
+    )
+    assert found.startswith(said)
