@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ppobook.course import packs, roster
+from ppobook.course import packs, roster, sandbox
 from ppobook.course.sets import open_set
 from ppobook.course.settings import Assignment, Course
 from ppobook.validation import counted
@@ -67,28 +66,14 @@ def _machine(course: Course) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", f"Python {sys.version.split()[0]}, nbgrader and jupytext are there")
-    if why := sandbox_problem():
-        yield Finding("fails", f"grading needs bubblewrap: {why}")
+    if why := sandbox.available():
+        yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
     free = shutil.disk_usage(course.folder).free
     level = "ok" if free >= SPACE else "fails"
     need = "" if free >= SPACE else f", and a course needs {SPACE >> 30} GB"
     yield Finding(level, f"{free / 2**30:.1f} GB are free on the disk of the course{need}")
-
-
-def sandbox_problem() -> str | None:
-    """Why bubblewrap can't be used here; None where it can."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return "bwrap is not installed (Debian, Ubuntu: apt install bubblewrap)"
-    words = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bwrap can't be run ({type(error).__name__})"
-    said = " ".join(done.stderr.split())[:200]
-    return f"bwrap is not allowed to make namespaces here ({said})" if done.returncode else None
 
 
 def _dates(course: Course, now: datetime) -> Iterator[Finding]:
