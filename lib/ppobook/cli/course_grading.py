@@ -28,8 +28,8 @@ Number = Annotated[Any, tyro.conf.arg(metavar="N")]
 
 _TRUST = "--without-sandbox-i-trust-every-student"
 _RISK = (
-    "each student's code runs as a program of yours, and can read, change and send away whatever you can, the "
-    "course's secret and grades too"
+    "each student's code runs as a program of yours, and can read, change and send away whatever you can, "
+    "the course's secret and grades too"
 )
 
 
@@ -75,8 +75,8 @@ def grade(
     missing = sandbox.available() if todo else None
     if missing is not None and not trusted:
         raise ValueError(
-            f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with that, "
-            f"{_TRUST} grades all the same"
+            f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
+            f"that, {_TRUST} grades all the same"
         )
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"

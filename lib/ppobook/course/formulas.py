@@ -12,44 +12,18 @@ from latex2mathml.converter import Converter
 
 LONGEST = 2000  # characters
 
-# What a formula is made of, and how it is laid out. The converter writes more: addresses, classes, styles, and
-# what stands in \text, unescaped.
-_ELEMENTS = frozenset(
-    (
-        *(
-            "math",
-            "mrow",
-            "mi",
-            "mn",
-            "mo",
-            "mtext",
-            "mspace",
-            "mstyle",
-            "mfrac",
-            "msqrt",
-            "mroot",
-            "mpadded",
-        ),
-        *("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mprescripts", "none"),
-        *("mphantom", "menclose", "mtable", "mtr", "mlabeledtr", "mtd"),
-    )
-)
-_ATTRIBUTES = frozenset(
-    (
-        *(
-            "xmlns",
-            "display",
-            "displaystyle",
-            "scriptlevel",
-            "mathvariant",
-            "linethickness",
-            "accent",
-            "width",
-        ),
-        *("form", "fence", "stretchy", "largeop", "movablelimits", "minsize", "maxsize", "lspace", "rspace"),
-        *("columnalign", "columnspacing", "rowspacing", "columnlines", "rowlines", "notation", "linebreak"),
-    )
-)
+# What a formula is made of, and how it is laid out. The converter writes more: addresses, classes, styles,
+# and what stands in \text, unescaped.
+_ELEMENTS = {
+    *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mpadded", "mphantom", "mstyle", "menclose"),
+    *("mfrac", "msqrt", "mroot", "msub", "msup", "msubsup", "munder", "mover", "munderover"),
+    *("mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mlabeledtr", "mtd"),
+}
+_ATTRIBUTES = {
+    *("xmlns", "display", "displaystyle", "scriptlevel", "mathvariant", "linethickness", "accent", "width"),
+    *("form", "fence", "stretchy", "largeop", "movablelimits", "minsize", "maxsize", "lspace", "rspace"),
+    *("columnalign", "columnspacing", "rowspacing", "columnlines", "rowlines", "notation", "linebreak"),
+}
 
 
 def mathml(formula: str, *, block: bool = False) -> str:
