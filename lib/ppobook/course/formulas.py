@@ -6,7 +6,7 @@ import html
 import re
 from types import MappingProxyType
 from typing import Any
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from latex2mathml.converter import Converter
 
@@ -26,16 +26,24 @@ _ATTRIBUTES = {
 }
 
 
-def mathml(formula: str, *, block: bool = False) -> str:
+# Behind these a formula in a line may go on in the next one.
+_SHORT = 12  # elements
+_RELATIONS = set("=<>≤≥≈≠∝∼≡→←⇒⇔∈")
+
+
+def mathml(formula: str, *, block: bool = False, mark: str = "") -> str:
     """A formula of LaTeX as MathML, which keeps the formula as its label.
 
-    It can come from anybody: what isn't mathematics is left out, and text is escaped.
+    It can come from anybody: what isn't mathematics is left out, and text is escaped. A long one in a line of
+    text is in pieces, as a browser breaks no line within one.
 
     Parameters
     ----------
     formula : str
     block : bool
         Whether it stands on a line of its own.
+    mark : str
+        What stands behind it and may not begin a line: a full stop, a comma.
 
     Raises
     ------
@@ -55,10 +63,36 @@ def mathml(formula: str, *, block: bool = False) -> str:
     try:
         made = converter.convert_to_element(written)
         _clean(made)
-        made.set("aria-label", formula.strip())
-        return tostring(made, encoding="unicode")
+        if mark:
+            SubElement(made[0], "mtext").text = mark
+        pieces = [made] if block else _pieces(made)
     except Exception as error:  # of any kind, as the text can be anything
         raise ValueError(f"a formula must be LaTeX, got {formula[:60]!r}") from error
+    label = html.escape(formula.strip())
+    written = "".join(tostring(piece, encoding="unicode") for piece in pieces)
+    if len(pieces) == 1:
+        return written.replace("<math ", f'<math aria-label="{label}" ', 1)
+    hidden = written.replace("<math ", '<math aria-hidden="true" ')
+    return f'<span role="math" aria-label="{label}">{hidden}</span>'
+
+
+def _pieces(made: Element) -> list[Element]:
+    """A formula in pieces, each but the last of which ends with a relation; a short one in one piece."""
+    rows: list[list[Element]] = [[]]
+    (row,) = made
+    if len(row) < _SHORT:
+        return [made]
+    for element in row:
+        rows[-1].append(element)
+        if element.tag == "mo" and element.text in _RELATIONS and len(rows[-1]) > 1:
+            element.set("form", "infix")
+            rows.append([])
+    pieces = []
+    for inner in filter(None, rows):
+        piece = Element("math", made.attrib)
+        SubElement(piece, "mrow").extend(inner)
+        pieces.append(piece)
+    return pieces
 
 
 def _clean(element: Element) -> None:

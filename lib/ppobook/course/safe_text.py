@@ -8,11 +8,15 @@ typed, in `<code>`.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
@@ -54,14 +58,28 @@ def _clean(text: str, limit: int) -> str:
 @functools.cache
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    markdown.use(dollarmath_plugin, allow_space=False, double_inline=True, renderer=_math)
-    markdown.use(amsmath_plugin, renderer=lambda content: _math(content, {"display_mode": True}))
+    markdown.use(dollarmath_plugin, allow_space=False, double_inline=True).use(amsmath_plugin)
+    markdown.core.ruler.push("marks", _take_marks)
+    for name in ("math_inline", "math_inline_double", "math_block", "amsmath"):
+        markdown.add_render_rule(name, _math)
     # Raw HTML is not parsed either, so that it stays text.
     return markdown.disable(["link", "image", "autolink", "reference", "html_inline", "html_block", "entity"])
 
 
-def _math(content: str, options: dict[str, bool]) -> str:
+def _take_marks(state: StateCore) -> None:
+    """Give a formula the mark behind it, which a line could begin with otherwise."""
+    for token in state.tokens:
+        for formula, after in itertools.pairwise(token.children or ()):
+            if formula.type == "math_inline" and after.type == "text":
+                rest = after.content.lstrip(".,;:!?")
+                formula.meta["mark"] = after.content[: len(after.content) - len(rest)]
+                after.content = rest
+
+
+def _math(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    token = tokens[at]
+    mark = token.meta.get("mark", "")
     try:
-        return mathml(content, block=bool(options.get("display_mode")))
+        return mathml(token.content, block=token.type != "math_inline", mark=mark)
     except ValueError:
-        return f"<code>{escape(content.strip())}</code>"
+        return f"<code>{escape(token.content.strip())}</code>{mark}"
