@@ -19,6 +19,21 @@ def test_a_formula_keeps_what_was_written_as_its_label():
     assert 'display="block"' in mathml("x", block=True)
 
 
+def test_functions_stand_apart_from_what_they_are_of():
+    made = mathml(r"x \log p \operatorname{clip}(r) |A|")
+    assert '<mo lspace="0.167em" rspace="0.167em">log</mo>' in made
+    assert '<mo lspace="0.167em" rspace="0">clip</mo>' in made
+    assert made.count('lspace="0" rspace="0">|</mo>') == 2
+
+
+def test_a_long_formula_of_a_line_is_in_pieces_and_takes_its_mark():
+    made = mathml(r"J(\pi) - J(\pi_{\text{old}}) = \sum_a \pi(a) A(a) \le 1", mark=".")
+    assert made.count("<math ") == 3
+    assert made.count("aria-label=") == 1
+    assert made.endswith("<mn>1</mn><mtext>.</mtext></mrow></math></span>")
+    assert mathml("a = b", mark=",").count("<math ") == 1
+
+
 @pytest.mark.parametrize(
     "formula",
     [

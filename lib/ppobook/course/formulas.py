@@ -27,6 +27,8 @@ _ATTRIBUTES = {
 
 
 # Behind these a formula in a line may go on in the next one.
+_THIN = "0.167em"
+_FUNCTIONS = {"log", "ln", "exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "det", "arg", "Pr"}
 _SHORT = 12  # elements
 _RELATIONS = set("=<>≤≥≈≠∝∼≡→←⇒⇔∈")
 
@@ -103,5 +105,15 @@ def _clean(element: Element) -> None:
         del element.attrib[name]
     element.text = html.unescape(element.text) if element.text else None
     element.tail = None
-    for inner in element:
+    inside = list(element)
+    for before, inner, after in zip([None, *inside], inside, [*inside[1:], None], strict=False):
         _clean(inner)
+        text = inner.text or ""
+        if inner.tag == "mi" and text in _FUNCTIONS:
+            inner.tag = "mo"
+        if inner.tag == "mo" and text.isalpha() and len(text) > 1:  # a function's name, not a sign
+            inner.set("lspace", _THIN if before is not None and before.tag != "mo" else "0")
+            inner.set("rspace", _THIN if after is not None and after.tag != "mo" else "0")
+        elif inner.tag == "mo" and text == "|":
+            inner.set("lspace", "0")
+            inner.set("rspace", "0")

@@ -26,6 +26,7 @@ from ppobook.course.formulas import mathml
 LIMIT = 20_000
 
 _ROLE = re.compile(r"\{([\w:-]+)\}(`+)(.+?)\2", re.S)
+_DIRECTIVE = re.compile(r"^:{3,}\{([\w-]+)\}[ \t]*(.*)\n(?::[\w-]+:.*\n)*", re.M)
 # What a file can't hold or a page can't show: control characters, and halves of surrogate pairs.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -43,6 +44,12 @@ def inline(text: Any, limit: int = LIMIT) -> str:
 def rendered(text: str, limit: int = LIMIT) -> str:
     """Markdown as HTML, for `<div>`."""
     return str(_markdown().render(_ROLE.sub(_named, _clean(text, limit))))
+
+
+def statement(text: str) -> str:
+    """An exercise's text as HTML; what the book puts into boxes stands below its title."""
+    opened = _DIRECTIVE.sub(lambda found: f"**{found[2]}**\n" if found[1] != "exercise" else "", text)
+    return rendered(re.sub(r"^:{3,}[ \t]*$", "", opened, flags=re.M))
 
 
 def _named(role: re.Match[str]) -> str:
