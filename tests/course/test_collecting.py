@@ -297,7 +297,7 @@ def test_nothing_is_collected_twice_and_all_is_kept(course, source):
     assert [one["late_days"] for one in receipts(course, "bob")] == [0, 2, 3]
     (counts,) = collecting.counting(course, WEEK)
     # The one in time.
-    assert (counts.by, counts.late_days, counts.percent) == ("bob", 0, 0)
+    assert (counts.by, counts.late_days, counts.share) == ("bob", 0, 1)
     assert counts.received == day[1]
 
 
@@ -319,7 +319,7 @@ def test_what_counts_of_a_group_and_after_an_extension(course, source):
     counts = {one.students: one for one in collecting.counting(course, WEEK)}
     assert counts["eve", "mel"].by == "mel"
     assert counts[("ada",)].late_days == 0
-    assert (counts[("bob",)].late_days, counts[("bob",)].percent) == (3, 30)
+    assert (counts[("bob",)].late_days, counts[("bob",)].share) == (3, 0.7)
     again = write_course(course.folder, ("student: ada", "student: bob"))
     counts = {one.by: one.late_days for one in collecting.counting(again, WEEK)}
     assert (counts["ada"], counts["bob"]) == (3, 0)

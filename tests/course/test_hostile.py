@@ -24,7 +24,7 @@ from hostile import ATTACKS, LOSS, WEIGHTS, WORTH, Attack, Knows
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import settings, work
+from ppobook.course import graders, settings
 from ppobook.course.records import Record, read_record
 from ppobook.course.remote import Grader
 from ppobook.course.sandbox import Limits
@@ -157,7 +157,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
         new = watching.files(folder.parent).keys() - outside.keys()
         assert {Path(name).parts[:3] for name in new} == {("course", "submitted", "week-03")}
         before = watching.files(folder)
-        patch.setattr(work, "open_grader", watching.watched)
+        patch.setattr(graders, "open_grader", watching.watched)
         assert main(["course", "grade", "week-03", "--processes", "1", *options]) == 0
         yield Class(folder, answers, knows, said.getvalue(), asked, before)
 

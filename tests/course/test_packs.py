@@ -48,6 +48,23 @@ def undefined(notebook):
 
 
 @pytest.mark.parametrize("name", SETS)
+def test_no_cell_ends_one_exercise_and_begins_another(name):
+    whole = sets.open_set(name)
+    for one in whole.exercises:
+        source = whole.notebook["cells"][one.start]["source"].lstrip("\n")
+        assert re.match(r"(\([\w-]+\)=\n)?(##? |:::)|# ", source), source[:100]
+
+
+def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
+    after = "Why did no gauge move?"
+    course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
+    assert not [one for one in sources(make(course)) if after in one]
+    course = assigned(tmp_path, "03_the_clipped_surrogate", ("hunt-division", "adaptive-beta"))
+    (only,) = [one for one in sources(make(course)) if after in one]
+    assert "##" not in only
+
+
+@pytest.mark.parametrize("name", SETS)
 def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path):
     whole = sets.open_set(name)
     chosen = [()] + [(one.label,) for one in whole.exercises if not choosing.choose(whole, [one]).missing]

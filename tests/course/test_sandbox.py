@@ -149,6 +149,31 @@ except OSError:
     assert _left_over(space) == []
 
 
+def test_the_processes_of_the_graders_user_do_not_count(each, server):
+    sleepers = [subprocess.Popen(["sleep", "300"]) for _ in range(80)]
+    try:
+        for chosen in (server, each):
+            with chosen.start(Limits(processes=40)) as sandbox:
+                cell = "import subprocess, threading\nassert subprocess.run(['true']).returncode == 0\n"
+                assert Grader(sandbox).cell(cell + "threading.Thread(target=print).start()", 20.0) is None
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
+def test_an_old_kernel_counts_them_and_so_do_we():
+    assert keeper.counted_too("6.1.0-25-amd64") == keeper.counted_too("5.14.0") == 0
+    before = keeper.counted_too("4.18.0-553.el8")
+    sleepers = [subprocess.Popen(["sleep", "300"]) for _ in range(50)]
+    try:
+        assert keeper.counted_too("5.10.0-32-amd64") > before + 25  # others may end meanwhile
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
+
 def test_memory_counts_over_all_processes(server):
     bomb = """
 import os, time
@@ -246,7 +271,26 @@ def test_libraries_that_lie_below_tmp_are_there(monkeypatch):
 
 def test_without_bubblewrap_it_says_so(monkeypatch):
     monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
-    assert "bubblewrap is missing" in available()
+    assert "bubblewrap is missing: install it" in available()
+    monkeypatch.setattr(sandboxes.sys, "platform", "darwin")
+    assert available() == "macOS has no bubblewrap, which needs Linux."
+
+
+@pytest.mark.parametrize(("setting", "refuses", "do"), sandboxes.REFUSING)
+def test_where_the_system_refuses_it_says_what_to_do(tmp_path, monkeypatch, setting, refuses, do):
+    failed = subprocess.CompletedProcess([], 0, "bwrap: setting up uid map: Permission denied\n", "")
+    monkeypatch.setattr(sandboxes.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(sandboxes, "PROC_SYS", tmp_path)
+    assert available() == (
+        "bubblewrap doesn't start a sandbox here: bwrap: setting up uid map: Permission denied"
+    )
+    path = tmp_path / setting.replace(".", "/")
+    path.parent.mkdir()
+    path.write_text(f"{refuses}\n")
+    said = available()
+    assert "(bwrap: setting up uid map: Permission denied)" in said
+    assert f"{setting}=" in said
+    assert do in said
 
 
 HERE = "import os; space = os.readlink('/proc/self/ns/pid')"

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import work
+from ppobook.course import graders
 from ppobook.course.processes import Grade
 
-open_grader = work.open_grader
+open_grader = graders.open_grader
 # What grading itself writes, in the process that started this one.
 ITS_OWN = ("graded", "gradebook.db", ".gradebook.db.lock")
 
@@ -56,9 +56,9 @@ def processes(parent: int) -> set[int]:
 
 
 @contextmanager
-def watched(folder: Path, name: str) -> Iterator[Grade]:
-    """In place of `work.open_grader`."""
-    with open_grader(folder, name) as grade:
+def watched(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[Grade]:
+    """In place of `graders.open_grader`."""
+    with open_grader(folder, name, sandboxed=sandboxed) as grade:
         known: set[int] = set()
 
         def once(content: bytes, by: str) -> Mapping[str, Any]:

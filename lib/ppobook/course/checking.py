@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppobook.course import masters, own_checks, packs, roster
+from ppobook.course import masters, own_checks, packs, roster, sandbox
 from ppobook.course.packs import Handout
 from ppobook.course.sets import ExerciseSet, open_set
 from ppobook.course.settings import Assignment, Course
@@ -74,7 +73,7 @@ def check(
         yield from _assignment(course, assignment, handout, book)
         if open_set(assignment.set, course.folder, book).own:
             own.append(handout)
-    if own and sandbox_problem() is None:
+    if own and sandbox.available() is None:
         yield from _own(course, own, book, server)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
@@ -97,28 +96,14 @@ def _machine(course: Course) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", f"Python {sys.version.split()[0]}, nbgrader and jupytext are there")
-    if why := sandbox_problem():
-        yield Finding("fails", f"grading needs bubblewrap: {why}")
+    if why := sandbox.available():
+        yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
     free = shutil.disk_usage(course.folder).free
     level = "ok" if free >= SPACE else "fails"
     need = "" if free >= SPACE else f", and a course needs {SPACE >> 30} GB"
     yield Finding(level, f"{free / 2**30:.1f} GB are free on the disk of the course{need}")
-
-
-def sandbox_problem() -> str | None:
-    """Why bubblewrap can't be used here; None where it can."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return "bwrap is not installed (Debian, Ubuntu: apt install bubblewrap)"
-    words = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bwrap can't be run ({type(error).__name__})"
-    said = " ".join(done.stderr.split())[:200]
-    return f"bwrap is not allowed to make namespaces here ({said})" if done.returncode else None
 
 
 def _dates(course: Course, now: datetime) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from typing import Any
 from ppobook import validation
 from ppobook.course import handed_in, lateness, packs, roster
 from ppobook.course.handed_in import HandedIn
+from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED, Student
 from ppobook.course.settings import Assignment, Course
 from ppobook.run.files import write_synced
@@ -41,18 +42,6 @@ class Kept:
     path: Path | None
     time: datetime
     receipt: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Counting:
-    """The submission that counts for `students`: one, or all of a group. ``percent`` is what it loses."""
-
-    students: tuple[str, ...]
-    by: str
-    path: Path
-    received: datetime
-    late_days: int
-    percent: float
 
 
 @dataclass
@@ -247,14 +236,14 @@ def kept(course: Course, name: str, student: str) -> list[Kept]:
     return result
 
 
-def counting(course: Course, name: str) -> list[Counting]:
+def counting(course: Course, name: str) -> list[Submission]:
     """The submissions that count for an assignment: of each student or group, the latest in time.
 
     Late days are those of course.yml as it is now, so an extension that is given later counts.
     """
     assignment = course.assignment(name)
     students = [one.student_id for one in roster.load(course.folder)]
-    result: list[Counting] = []
+    result: list[Submission] = []
     seen: set[str] = set()
     for student in students:
         if student in seen:
@@ -270,9 +259,7 @@ def counting(course: Course, name: str) -> list[Counting]:
         late = lateness.lateness(one.time, due, course.late)
         together = tuple(member for member in members if member in students)
         assert one.path is not None
-        result.append(
-            Counting(together, one.student, one.path, one.time, late.days, round(100 * (1 - late.share), 6))
-        )
+        result.append(Submission(together, one.student, one.path, one.time, late.days, round(late.share, 8)))
     return result
 
 

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from ppobook.course.gradebook import PartScore, Score
 from ppobook.course.records import Record, Sheet, SheetPart, Submission
-from ppobook.course.safe_text import plain, rendered
+from ppobook.course.safe_text import inline, plain, rendered, statement
 
 _READ = re.compile(r"chapter (\d+), (.+), “(.+)” \((sec-[\w-]+)\)\.?")
 # The verdicts that have a sentence of their own.
@@ -216,9 +216,9 @@ class _Page:
         for paragraph in said:
             # What was seen on random problems is numbers of hidden probes.
             if paragraph.head == "Seen" and kind == "mistake":
-                rows.append(("seen", f'<span lang="en">{plain(paragraph.text)}</span>'))
+                rows.append(("seen", f'<span lang="en">{inline(paragraph.text)}</span>'))
             elif paragraph.head == "Think":
-                rows.append(("think", f'<span lang="en">{plain(paragraph.text)}</span>'))
+                rows.append(("think", f'<span lang="en">{inline(paragraph.text)}</span>'))
             elif paragraph.head == "Read":
                 rows.append(("read", self.where(paragraph.text)))
             elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", paragraph.text)):
@@ -250,7 +250,7 @@ class _Page:
             yield f'<div class="answer">{rendered(text)}</div>\n</details>'
         if part.rubric:
             yield f"<details>\n<summary>{plain(self.words['rubric'])}</summary>"
-            yield f'<div class="rubric" lang="en">{rendered(part.rubric)}</div>\n</details>'
+            yield f'<div class="rubric" lang="en">{statement(part.rubric)}</div>\n</details>'
 
     def errors(self) -> Iterator[str]:
         """The cells that stopped: where, and the error's class and first line."""

@@ -29,6 +29,7 @@ from .pack import Pack, TestedPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild
 from .remote import Grader
 from .sandbox import Limits, Sandbox, Server
+from .unprotected import Unprotected
 
 __all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds"]
 
@@ -111,7 +112,7 @@ def grade_submission(
     pack: Pack,
     submission: bytes,
     *,
-    server: Server,
+    server: Server | Unprotected,
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
     partial: Mapping[str, float] | None = None,
@@ -122,7 +123,8 @@ def grade_submission(
     ----------
     pack : what was handed out
     submission : the bytes of the notebook that was handed in
-    server : makes the sandboxes
+    server : Server or Unprotected
+        Where the student's code runs.
     seed : function
         Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
     limits : Limits, optional
@@ -154,7 +156,7 @@ class _Run:
         self,
         pack: Pack,
         rebuilt: Rebuilt,
-        server: Server,
+        server: Server | Unprotected,
         seed: Callable[[str], int],
         limits: Limits,
         partial: Mapping[str, float],

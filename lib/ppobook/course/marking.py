@@ -20,7 +20,7 @@ from typing import Any
 from ppobook.course import trail
 from ppobook.course.gradebook import Book, Score
 from ppobook.course.records import Record, Sheet, Submission, read_records, text_digest
-from ppobook.course.safe_text import rendered
+from ppobook.course.safe_text import rendered, statement
 
 LONGEST_COMMENT = 5000
 
@@ -108,8 +108,8 @@ class Marking:
             "part": part,
             "title": asked.title or part,
             "max": asked.max,
-            "question": rendered(asked.question),
-            "rubric": rendered(asked.rubric),
+            "question": statement(asked.question),
+            "rubric": statement(asked.rubric),
             "entries": [self._entry(group) for group in groups.values()],
             "empty": len(graded) - len(answers),
         }

@@ -29,7 +29,7 @@ TYPES = {
 LARGEST = 200_000  # bytes of a request
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
-    "font-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -41,16 +41,13 @@ class MarkingServer(ThreadingHTTPServer):
     marking : Marking
     port : int
         0 takes a free one.
-    mathjax : Path, optional
-        The folder of MathJax's files; without it formulas stay text.
     """
 
     daemon_threads = True
 
-    def __init__(self, marking: Marking, port: int = 0, mathjax: Path | None = None) -> None:
+    def __init__(self, marking: Marking, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.marking = marking
-        self.mathjax = mathjax
         self.token = secrets.token_urlsafe(24)
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
 
@@ -72,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_file(PAGE / FILES[path])
         elif path == "api/questions":
             with self._errors():
-                self._send({"questions": marking.questions(), "mathjax": self.server.mathjax is not None})
+                self._send({"questions": marking.questions()})
         elif path == "api/question":
             query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
             with self._errors():
@@ -80,11 +77,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(
                     marking.question(query.get("assignment", ""), query.get("part", ""), grouped=grouped)
                 )
-        elif path.startswith("mathjax/") and self.server.mathjax is not None:
-            folder = self.server.mathjax.resolve()
-            file = (folder / path.removeprefix("mathjax/")).resolve()
-            inside = file.is_relative_to(folder) and file.suffix in TYPES and file.is_file()
-            self._send_file(file) if inside else self._refuse(404, "there is no such file")
         else:
             self._refuse(404, "there is no such page")
 
@@ -187,12 +179,3 @@ class _Errors:
             print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
             self.handler._refuse(500, f"{type(error).__name__}: {error}")
         return isinstance(error, Exception)
-
-
-def find_mathjax() -> Path | None:
-    """MathJax's files, where the tools of the book's site are installed."""
-    for folder in map(Path, sys.path):
-        found = folder / "sphinx-mathjax-offline" / "static" / "mathjax"
-        if (found / "tex-svg.js").is_file():
-            return found
-    return None

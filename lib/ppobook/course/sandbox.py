@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +27,29 @@ from . import keeper
 from .channel import Ended
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available"]
+
+
+# Systems without bubblewrap, where one would look for another word.
+ELSEWHERE = {
+    "darwin": "macOS",
+    "win32": "Windows (outside of WSL)",
+}
+PROC_SYS = Path("/proc/sys")
+# A system's setting, the value with which bubblewrap can't do its work, and what to do.
+REFUSING = (
+    (
+        "kernel.apparmor_restrict_unprivileged_userns",
+        "1",
+        "allow it with the AppArmor profile that the guide shows at “Where bubblewrap is refused”, or until "
+        "the next start with sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    (
+        "kernel.unprivileged_userns_clone",
+        "0",
+        "allow it with sudo sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    ("user.max_user_namespaces", "0", "allow it with sudo sysctl -w user.max_user_namespaces=10000"),
+)
 
 
 class NoSandbox(RuntimeError):  # noqa: N818
@@ -58,14 +82,20 @@ class Usage:
 def available() -> str | None:
     """Why there can be no sandbox here; None where there can."""
     if not sys.platform.startswith("linux"):
-        return "bubblewrap needs Linux, and this system is another."
+        return f"{ELSEWHERE.get(sys.platform, 'this system')} has no bubblewrap, which needs Linux."
     if shutil.which("bwrap") is None:
-        return "bubblewrap is missing; install the package bubblewrap (it brings the command bwrap)."
+        return "bubblewrap is missing: install it (Debian, Ubuntu: sudo apt install bubblewrap)."
     # In a process of its own, because root's libraries may have to be mounted for it.
     line = [sys.executable, "-c", "from ppobook.course import keeper; print(keeper.tried())"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd="/", env=_environment())
     said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
-    return f"bubblewrap doesn't start a sandbox here: {said[-1]}" if said else None
+    if not said:
+        return None
+    for setting, refuses, do in REFUSING:
+        with contextlib.suppress(OSError):
+            if (PROC_SYS / setting.replace(".", "/")).read_text().strip() == refuses:
+                return f"this system lets bubblewrap make no namespaces ({said[-1]}): {do}."
+    return f"bubblewrap doesn't start a sandbox here: {said[-1]}"
 
 
 class Sandbox:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,10 @@ import yaml
 from ppobook import validation
 from ppobook.course import masters
 from ppobook.run.spellings import did_you_mean
-from ppobook.teaching.tags import Exercise, Notebook
+from ppobook.teaching.tags import EXERCISE, Cell, Exercise, Notebook
 from ppobook.teaching.workspace import find_source
+
+_HEADING = re.compile(r"^(?:\([\w-]+\)=\n)?##? ", re.M)
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,22 @@ def open_set(name: str, course: Path | None = None, book: Path | None = None) ->
     return _read(name, path, own, book, path.stat().st_mtime_ns)
 
 
+def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """The cells, of which none ends one exercise and begins the next: a pack may have only one of them."""
+    for cell in cells:
+        begins = EXERCISE.search(cell["source"]) if cell["cell_type"] == "markdown" else None
+        headings = list(_HEADING.finditer(cell["source"], 0, begins.start())) if begins else []
+        if not headings or not cell["source"][: headings[-1].start()].strip():
+            yield cell
+            continue
+        at = headings[-1].start()
+        yield {**cell, "metadata": dict(cell["metadata"]), "source": cell["source"][:at].rstrip()}
+        yield {**cell, "source": cell["source"][at:]}
+
+
 @functools.lru_cache(maxsize=64)
 def _read(name: str, path: Path, own: bool, book: Path, _changed: int) -> ExerciseSet:
-    notebook = masters.notebook(masters.read(path)["cells"])
+    notebook = masters.notebook(list(_apart(masters.read(path)["cells"])))
     if own and (said := masters.problems(notebook)):
         more = f" ({len(said) - 1} more)" if len(said) > 1 else ""
         raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}{more}")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.colon_fence import colon_fence_plugin
@@ -19,6 +18,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
 
+from ppobook.course.formulas import mathml
 from ppobook.teaching.tags import Cell
 
 _KINDS = {
@@ -49,16 +49,6 @@ class Block:
 
     kind: str
     source: str
-
-
-def mathml(formula: str, *, block: bool = False) -> str:
-    """A formula of LaTeX as MathML, which keeps the formula as its label."""
-    # The converter knows the environments that stand alone, and not those that stand inside a formula.
-    written = re.sub(r"(begin|end)\{(?:aligned|split|align)\}", r"\1{align*}", formula.strip())
-    written = re.sub(r"(begin|end)\{gathered\}", r"\1{matrix}", written)
-    written = re.sub(r"(\\\\)\[[\d.]+\w+\]", r"\1", written)
-    made = convert(written, display="block" if block else "inline")
-    return made.replace("<math ", f'<math aria-label="{html.escape(formula.strip())}" ', 1)
 
 
 def titles(text: str) -> dict[str, str]:

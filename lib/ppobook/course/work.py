@@ -16,6 +16,7 @@ from ppobook.course import collecting, own_checks, packs, roster, run, trail
 from ppobook.course.feedback import Setting
 from ppobook.course.gradebook import Book, Score
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
+from ppobook.course.sets import open_set
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
 from ppobook.teaching.workspace import find_source
@@ -107,14 +108,6 @@ def ready(course: Course, name: str) -> None:
     own_checks.refuse(open_set(handout.set, course.folder))
 
 
-def submissions(course: Course, name: str) -> list[Submission]:
-    """The submissions that count, by course.yml as it is now."""
-    return [
-        Submission(one.students, one.by, one.path, one.received, one.late_days, 1 - one.percent / 100)
-        for one in collecting.counting(course, name)
-    ]
-
-
 def enrol(course: Course, book: Book) -> None:
     """Bring the roster into the gradebook."""
     book.enrol([asdict(student) for student in roster.load(course.folder)])
@@ -122,7 +115,7 @@ def enrol(course: Course, book: Book) -> None:
 
 def state(course: Course, name: str) -> State:
     """An assignment as it stands; the gradebook is brought up to date first."""
-    work, counting = job(course, name), submissions(course, name)
+    work, counting = job(course, name), collecting.counting(course, name)
     with Book(course.folder) as book:
         enrol(course, book)
         book.declare(work.sheet)

@@ -30,7 +30,6 @@ async function begin() {
   const { status, said } = await ask("api/questions");
   if (status !== 200) return nothing(said.error);
   questions = said.questions;
-  if (said.mathjax) loadMathJax();
   if (!questions.length) return nothing("There is no question for a person to mark.");
   listQuestions();
   const open = questions.findIndex((q) => q.marked < q.answers);
@@ -60,7 +59,6 @@ async function openQuestion() {
   $("heading").textContent = said.title;
   $("rubric").innerHTML = said.rubric;
   $("question").innerHTML = said.question;
-  typeset($("rubric"), $("question"));
   $("points").replaceChildren(...pointButtons(said.max));
   filter();
   const open = shown.findIndex((entry) => !entry.marked);
@@ -112,7 +110,6 @@ function show(index) {
   $("facts").textContent = facts.join(" · ");
   $("answer").innerHTML = entry.html;
   $("answer").scrollTop = 0;
-  typeset($("answer"));
   $("comment").value = entry.comment;
   $("previous").disabled = index === 0;
   $("next").disabled = index === shown.length - 1;
@@ -280,39 +277,5 @@ addEventListener("beforeunload", (event) => {
   const open = question && question.entries.some((entry) => entry.dirty || entry.saving || entry.theirs);
   if (open) event.preventDefault();
 });
-
-// --- formulas ------------------------------------------------------------------------------------------------
-
-function loadMathJax() {
-  window.MathJax = {
-    // No package that makes links or loads others: the formulas are students'.
-    tex: { packages: { "[-]": ["require", "autoload", "html", "action"] } },
-    options: { enableMenu: false, enableSpeech: false, enableBraille: false, enableExplorer: false },
-    startup: { typeset: false },
-    svg: { fontCache: "none" },
-  };
-  const script = document.createElement("script");
-  script.src = "mathjax/tex-svg.js";
-  script.addEventListener("load", () =>
-    MathJax.startup.promise.then(() => {
-      document.head.append(MathJax.svgStylesheet());
-      typeset($("answer"), $("rubric"), $("question"));
-    }),
-  );
-  document.head.append(script);
-}
-
-let setting = Promise.resolve(); // one formula after the other: they share MathJax's state
-
-function typeset(...elements) {
-  if (!window.MathJax?.tex2svgPromise) return;
-  for (const formula of elements.flatMap((element) => [...element.querySelectorAll(".math")])) {
-    const display = formula.classList.contains("display");
-    setting = setting
-      .then(() => formula.isConnected && MathJax.tex2svgPromise(formula.textContent, { display }))
-      .then((set) => set && formula.replaceChildren(set))
-      .catch((error) => console.warn(error)); // it stays text
-  }
-}
 
 begin();

@@ -1,0 +1,89 @@
+"""Formulas as MathML: what a page shows of them, and that nothing else can be in one."""
+
+import contextlib
+import re
+import time
+from xml.etree import ElementTree
+
+import pytest
+
+from ppobook.course import formulas
+from ppobook.course.formulas import mathml
+from ppobook.teaching.workspace import find_source
+
+
+def test_a_formula_keeps_what_was_written_as_its_label():
+    made = mathml(r"\frac{a}{b} < 1")
+    assert r'aria-label="\frac{a}{b} &lt; 1"' in made
+    assert "<mfrac><mrow><mi>a</mi></mrow><mrow><mi>b</mi></mrow></mfrac><mo>&lt;</mo>" in made
+    assert 'display="block"' in mathml("x", block=True)
+
+
+def test_functions_stand_apart_from_what_they_are_of():
+    made = mathml(r"x \log p \operatorname{clip}(r) |A|")
+    assert '<mo lspace="0.167em" rspace="0.167em">log</mo>' in made
+    assert '<mo lspace="0.167em" rspace="0">clip</mo>' in made
+    assert made.count('lspace="0" rspace="0">|</mo>') == 2
+
+
+def test_a_long_formula_of_a_line_is_in_pieces_and_takes_its_mark():
+    made = mathml(r"J(\pi) - J(\pi_{\text{old}}) = \sum_a \pi(a) A(a) \le 1", mark=".")
+    assert made.count("<math ") == 3
+    assert made.count("aria-label=") == 1
+    assert made.endswith("<mn>1</mn><mtext>.</mtext></mrow></math></span>")
+    assert mathml("a = b", mark=",").count("<math ") == 1
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\text{<script>alert(1)</script>}",
+        r"\mbox{<img src=x onerror=alert(1)>}",
+        r"\href{javascript:alert(1)}{x}",
+        r"\style{position: fixed}{x} \class{answer}{x}",
+        r"\text{&lt;script&gt;}",
+        r"\operatorname{<b>} \tag{<b>}",
+        r"\xrightarrow[<b>]{<img>}",
+    ],
+)
+def test_what_is_not_mathematics_does_nothing(formula):
+    for element in ElementTree.fromstring(mathml(formula)).iter():
+        assert element.tag.rpartition("}")[2] in formulas._ELEMENTS
+        assert set(element.attrib) <= formulas._ATTRIBUTES | {"aria-label"}
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\left(",
+        "{",
+        "^" * 900,
+        r"\newcommand{\a}{xx}\a",
+        r"\def\a{xx}\a",
+        "x" * 2001,
+    ],
+)
+def test_what_is_no_formula_is_refused(formula):
+    with pytest.raises(ValueError, match="a formula must"):
+        mathml(formula)
+
+
+@pytest.mark.parametrize("piece", ["x'", "&", r"\sqrt{", "{", r"\frac", "x^", r"\left("])
+def test_no_formula_takes_long(piece):
+    began = time.process_time()
+    for formula in (piece * (2000 // len(piece)), piece * 150 + "}" * 150):
+        with contextlib.suppress(ValueError):
+            mathml(formula)
+    assert time.process_time() - began < 10
+
+
+def test_every_formula_of_the_exercises_is_shown():
+    found = 0
+    for path in (find_source() / "exercises" / "masters").glob("*.md"):
+        text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for display, line, role in re.findall(
+            r"\$\$(.+?)\$\$|(?<![\w$])\$([^$\n]+)\$|\{math\}`(.+?)`", text, re.S
+        ):
+            assert "<math" in mathml(display or line or role)
+            found += 1
+    assert found > 300
