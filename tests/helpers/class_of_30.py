@@ -239,7 +239,7 @@ CLASS: dict[str, Person] = {
     "finn": Person("Cruz", "Finn", wrong(1, (WHY, NO_IDEA)), (0, 0, 0, 0, 0.5)),
     "gil": Person("Diaz", "Gil", wrong(2), (0, 0, 0, 0, 0)),
     "hana": Person("Endo", "Hana", wrong(3, (PROOF, PROVED)), (0, 4, 0, 0, 0)),
-    "ines": Person("Faye", "Inès", wrong(4), (0, 0, 0, 0, 0)),
+    "irene": Person("Faye", "Irène", wrong(4), (0, 0, 0, 0, 0)),
     "jon": Person("Gray", "Jon", wrong(5), (0, 0, 0, 0, 0)),
     "kim": Person("Ho", "Kim", wrong(6), (0, 0, 0, 0, 0)),
     "lea": Person("Ito", "Lea", wrong(7, (WHY, DIAGNOSED)), (0, 0, 0, 0, 3)),
@@ -248,9 +248,9 @@ CLASS: dict[str, Person] = {
     "mia": Person("Katz", "Mia", wrong(9, when="2027-03-09 20:00"), (0, 0, 0, 3, 0), 1, 0.9),
     "mo": Person("Levi", "Mo", wrong(10, when="2027-03-11 23:58"), (0, 0, 0, 3, 0), 3, 0.7),
     "moe": Person("Levi", "Moe", wrong(11, when="2027-03-12 09:00"), (0, 0, 0, 3, 0), 4, 0.0),
-    "ned": Person(
+    "nils": Person(
         "Moss",
-        "Ned",
+        "Nils",
         (hands_in(ALL, {PROOF: PROVED, WHY: DIAGNOSED}, when="2027-03-09 00:20"),),
         (2, 4, 4, 3, 3),
         1,
