@@ -212,7 +212,9 @@ def test_exercises_of_your_own_are_written_checked_and_released_as_their_page_sa
             walk.write(step)
         else:
             said[step.command] = walk.run(step.command)
-    assert "✓ medians: 1 check tried; the solutions of 20_medians.md are right" in said["ppobook course check"]
+    assert (
+        "✓ medians: 1 check tried; the solutions of 20_medians.md are right" in said["ppobook course check"]
+    )
     assert "median-advantages: 3 points, checked" in said["ppobook course release medians"]
     with zipfile.ZipFile(walk.folder / "release" / "medians.zip") as archive:
         text = archive.read("medians/medians.ipynb").decode()
