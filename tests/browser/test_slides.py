@@ -25,12 +25,20 @@ OVERFLOWS = """() => [...document.querySelectorAll(".slide")].filter((slide) => 
 }).map((slide) => slide.id)"""
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    deck = slides.read_deck(next((ROOT / "chapters").glob("03_*.ipynb")))
-    file: Path = tmp_path_factory.mktemp("slides") / "slides.html"
+CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("*.ipynb"))
+
+
+def written(folder: Path, chapter: str) -> str:
+    """The slides of a chapter in a file, and its address."""
+    file = folder / f"{chapter}.html"
+    deck = slides.read_deck(ROOT / "chapters" / f"{chapter}.ipynb")
     file.write_text(slides.as_html(deck), encoding="utf-8")
     return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("slides"), "03_the_clipped_surrogate")
 
 
 def opened(page: Page, address: str, width: int = 1280, height: int = 720) -> Page:
@@ -44,12 +52,26 @@ def here(page: Page) -> str:
     return str(page.evaluate("document.querySelector('.slide.here').id"))
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 768)])
-def test_nothing_overflows_and_nothing_is_tiny(page: Page, address: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(1920, 1080), (1024, 768)])
+def test_nothing_overflows_on_other_screens(page: Page, address: str, size: tuple[int, int]) -> None:
     opened(page, address, *size)
+    assert page.evaluate(OVERFLOWS) == []
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_fits_is_not_tiny_and_asks_for_nothing(page: Page, tmp_path: Path, chapter: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    own = written(tmp_path, chapter)
+    opened(page, own)
+    assert [url for url in asked if not url.startswith("data:")] == [own]
     assert page.evaluate(OVERFLOWS) == []
     zooms = page.evaluate("[...document.querySelectorAll('.slide')].map(s => [s.id, +s.dataset.zoom])")
     assert {slide: zoom for slide, zoom in zooms if zoom < LEAST} == {}
+    # Every picture and formula is drawn.
+    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth)")
+    empty = "[...document.querySelectorAll('.slide math')].filter(m => !m.getBoundingClientRect().width)"
+    assert page.evaluate(f"{empty}.length") == 0
 
 
 def test_the_keys(page: Page, address: str) -> None:

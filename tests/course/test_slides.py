@@ -106,6 +106,10 @@ def test_the_page_is_one_file_that_asks_for_nothing(deck: slides.Deck) -> None:
         ("The value is $1.5 A. B$ here. Next.", ["The value is $1.5 A. B$ here.", "Next."]),
         ("See {ref}`sec. One <a>`. (In brackets. Both.) End.", None),
         ("It said {cite}`a1`. So it did.", ["It said.", "So it did."]),
+        (
+            "**Who says it.** A. Writer, in a post. It is so.",
+            ["**Who says it.** A. Writer, in a post.", "It is so."],
+        ),
     ],
 )
 def test_sentences(paragraph: str, sentences: list[str] | None) -> None:
@@ -122,6 +126,41 @@ def test_a_formula_keeps_its_source_as_its_label() -> None:
     assert 'aria-label="\\begin{aligned} a &amp;= b' in made
     assert made.count("<mtr>") == 2
     assert "(1)" not in made
+
+
+def test_an_equation_of_another_chapter_is_called_by_its_number() -> None:
+    text = Text(9, [], {7: "$$\nx\n$$ (one)\n\n$$\ny\n$$ (price)\n"})
+    assert text.html("See {eq}`price`, and the paper {cite}`a1`, too.") == "See (7.2), and the paper, too."
+
+
+# --- long things --------------------------------------------------------------------------------------------
+
+
+def test_long_code_is_divided_between_functions_and_evenly() -> None:
+    def function(name: str, lines: int) -> str:
+        return "\n".join([f"def {name}():", *["    pass"] * (lines - 1)])
+
+    two = [function("f", 8), function("g", 12)]
+    assert list(slides._code_parts("\n\n".join(two))) == two
+    short = "\n\n".join([function("f", 4), function("g", 5)])
+    assert list(slides._code_parts(short)) == [short]
+    assert [part.count("\n") + 1 for part in slides._code_parts(function("f", slides.LINES + 2))] == [9, 9]
+
+
+def test_of_a_long_table_no_row_stands_alone() -> None:
+    rows = "".join(f"<tr><td>{i}</td></tr>" for i in range(slides.ROWS + 1))
+    table = f"<table><thead><tr><th>n</th></tr></thead><tbody>{rows}</tbody></table>"
+    parts = list(slides._table_parts(table))
+    assert [part.count("<td>") for part in parts] == [5, 5]
+    assert all(part.count("<th>") == 1 for part in parts)
+    assert "".join(re.findall(r"<td>(\d+)", "".join(parts))) == "0123456789"
+    assert len(list(slides._table_parts(table.replace("<tr><td>9</td></tr>", "")))) == 1
+
+
+def test_outcomes_follow_the_title(deck: slides.Deck) -> None:
+    kinds = [slide.kind for slide in deck.slides]
+    assert kinds[0] == "title"
+    assert set(kinds[1 : kinds.index("outcomes")]) <= {"points"}
 
 
 # --- the command --------------------------------------------------------------------------------------------

@@ -40,6 +40,10 @@ _KINDS = {
 _END = r"(?:(?<=[.!?:])|(?<=[.!?:][”\")*])|(?<=[.!?:]\*\*)|(?<=[.!?:]\)\*\*))"
 # "**Verdict.**", "**Measured: the variance.**"
 _LABEL = re.compile(r"\*\*[^*]{2,45}[.:!?]\*\*")
+# A person's initial ends no sentence.
+_INITIAL = re.compile(r"(?:^|\*\* )[A-Z]\.$")
+# Slides have no list of references, so citations are left out, with the space before them.
+_CITED = re.compile(r"\s*\{cite[\w:]*\}`[^`]*`")
 _LABELLED = re.compile(r"\$\$[ \t]*\(([\w:-]+)\)[ \t]*$", re.M)
 
 
@@ -51,21 +55,39 @@ class Block:
     source: str
 
 
+def equations(chapter: int, text: str) -> dict[str, str]:
+    """The labelled equations of a chapter's text, with their numbers."""
+    return _numbered(chapter, _LABELLED.findall(text))
+
+
 def titles(text: str) -> dict[str, str]:
     """The labelled headings of a text."""
     return dict(re.findall(r"^\(([\w:-]+)\)=\n+#+ (.+)$", text, re.M))
 
 
 class Text:
-    """The text of one chapter, with the numbers of its equations and figures and its sections' titles."""
+    """The text of one chapter, with the numbers of its equations and figures and its sections' titles.
 
-    def __init__(self, number: int, cells: list[Cell], others: Mapping[str, str] | None = None) -> None:
+    Parameters
+    ----------
+    number : of the chapter
+    cells : of the chapter
+    others : mapping, optional
+        The texts of chapters that it may refer to, by number.
+    """
+
+    def __init__(self, number: int, cells: list[Cell], others: Mapping[int, str] | None = None) -> None:
         written = "\n\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
-        self.equations = _numbered(number, _LABELLED.findall(written))
+        self.equations = equations(number, written)
+        self.elsewhere: dict[str, str] = {}
         figures = [cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") for cell in cells]
         self.figures = _numbered(number, [name for name in figures if name])
-        # A section of another chapter is called by its title as well.
-        self.sections = {**(others or {}), **titles(written)}
+        # A section of another chapter is called by its title as well, an equation by its number.
+        self.sections: dict[str, str] = {}
+        for other, text in (others or {}).items():
+            self.elsewhere |= equations(other, text)
+            self.sections |= titles(text)
+        self.sections |= titles(written)
         self._md = _parser(self._role)
 
     def _role(self, name: str, content: str) -> str:
@@ -74,10 +96,8 @@ class Text:
             return mathml(content)
         titled = re.fullmatch(r"(.*?)\s*<(.+)>", content, re.S)
         said, target = (titled[1], titled[2]) if titled else ("", content)
-        if name == "cite" or name.startswith("cite:"):
-            return ""
         if name == "eq":
-            return self.equations.get(target, "the equation")
+            return self.equations.get(target) or self.elsewhere.get(target, "the equation")
         if name == "numref":
             return f"Figure {self.figures[target].strip('()')}" if target in self.figures else "the figure"
         if name == "ref":
@@ -100,11 +120,11 @@ class Text:
 
     def render(self, source: str) -> str:
         """A block as HTML."""
-        return str(self._md.render(source))
+        return str(self._md.render(_CITED.sub("", source)))
 
     def html(self, source: str) -> str:
         """A sentence as HTML."""
-        return str(self._md.renderInline(source)).strip()
+        return str(self._md.renderInline(_CITED.sub("", source))).strip()
 
     def plain(self, text: str) -> str:
         """What is left of a text or of HTML without its mark-up."""
@@ -113,7 +133,7 @@ class Text:
 
     def sentences(self, source: str) -> list[str]:
         """The sentences of a paragraph; what stands in formulas and code ends none."""
-        text = re.sub(r"\s*\{cite[\w:]*\}`[^`]*`", "", " ".join(source.split()))
+        text = _CITED.sub("", " ".join(source.split()))
         kept: list[str] = []
 
         def away(found: re.Match[str]) -> str:
@@ -129,6 +149,7 @@ class Text:
             whole = not merged or not (
                 merged[-1].count("**") % 2
                 or _LABEL.fullmatch(merged[-1])
+                or _INITIAL.search(merged[-1])
                 or merged[-1].count("(") > merged[-1].count(")")
                 or merged[-1].endswith((":", "vs.", "e.g.", "i.e."))
             )

@@ -12,6 +12,8 @@ large for a slide, the page's script makes smaller.
 from __future__ import annotations
 
 import html
+import itertools
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from ppobook.course.slide_text import Text, titles
+from ppobook.course.slide_text import Text
 from ppobook.teaching import tags
 from ppobook.teaching.minutes import BESIDE, DEEPER, HIDDEN
 from ppobook.teaching.tags import Cell
@@ -31,6 +33,8 @@ POINTS = 5
 LINES = 16
 # How long the first two sentences of a section may be, to stand there both.
 BEGINNING = 300
+# How long an item of a list may be, to stand there with more than its first sentence.
+ITEM = 120
 # Of what is printed, fewer lines stand below a figure, or in the notes.
 FEW = 3
 ROWS = 9
@@ -67,11 +71,15 @@ def chapter_at(book: Path, name: str) -> Path:
     known = sorted((book / "chapters").glob("*.ipynb"))
     stem = Path(name).stem
     for path in known:
-        number = path.stem.partition("_")[0]
-        if stem == path.stem or (stem.isdecimal() and int(stem) == int(number)):
+        if stem == path.stem or (stem.isdecimal() and int(stem) == _number(path)):
             return path
-    numbers = ", ".join(str(int(path.stem.partition("_")[0])) for path in known)
+    numbers = ", ".join(str(_number(path)) for path in known)
     raise ValueError(f"CHAPTER must be one of {numbers}, or a chapter's name, got {name!r}")
+
+
+def _number(path: Path) -> int:
+    """The number that a chapter's file begins with."""
+    return int(path.stem.partition("_")[0])
 
 
 def read_deck(path: Path) -> Deck:
@@ -91,13 +99,12 @@ class _Maker:
 
     def __init__(self, path: Path, cells: list[Cell]) -> None:
         self.path, self.cells = path, cells
-        self.number = int(path.stem.partition("_")[0])
-        others = "\n\n".join(
-            _as_written(cell)["source"]
+        self.number = _number(path)
+        others = {
+            _number(other): "\n\n".join(_as_written(cell)["source"] for cell in tags.read(other)["cells"])
             for other in path.parent.glob("*.ipynb")
-            for cell in tags.read(other)["cells"]
-        )
-        self.text = Text(self.number, cells, titles(others))
+        }
+        self.text = Text(self.number, cells, others)
         self.slides: list[Slide] = []
         self.heading, self.lead = "", ""
         self.off: int | None = None  # the level of the heading that led off the road
@@ -106,15 +113,14 @@ class _Maker:
 
     def deck(self) -> Deck:
         title = self.text.plain(self._title())
-        for index, cell in enumerate(self.cells):
+        for cell in self.cells:
             if cell["cell_type"] == "markdown":
                 for block in self.text.blocks(cell["source"]):
                     self._block(block.kind, block.source)
             elif self.off is None:
                 self._code(cell)
-            if index == 1:
-                self._outcomes()
         self._flush()
+        self._outcomes()
         return Deck(title, self.number, list(_with_something(self.slides)))
 
     def _title(self) -> str:
@@ -125,12 +131,15 @@ class _Maker:
         )
 
     def _outcomes(self) -> None:
-        """What one can do afterwards, from book.yml."""
-        self._flush()
+        """What one can do afterwards, from book.yml, behind the chapter's title and its first words."""
         book = yaml.safe_load((self.path.parents[1] / "book.yml").read_text(encoding="utf-8"))
         promised = book["meta"]["chapters"].get(f"chapters/{self.path.stem}", {}).get("outcomes", [])
         points = [self.text.html(outcome["text"].rstrip(".")) for outcome in promised]
-        self._listed("After this chapter you can", points, "outcomes", [])
+        beginning = itertools.takewhile(lambda slide: slide.kind in ("title", "points"), self.slides)
+        at = len(list(beginning))
+        self.slides[at:at] = [
+            Slide("After this chapter you can", _bullets(group), "outcomes") for group in _groups(points)
+        ]
 
     # --- text -----------------------------------------------------------------------------------------------
 
@@ -186,8 +195,18 @@ class _Maker:
         if self.text.plain(self.heading).startswith("Summary"):
             self.points += [self.text.html(item) for item in items]
         else:
-            self.points += [self.text.html(self.text.sentences(item)[0]) for item in items]
+            self.points += [self.text.html(self._short(item)) for item in items]
         self._note(rendered)
+
+    def _short(self, item: str) -> str:
+        """The first sentences of a list's item, at least one."""
+        sentences = self.text.sentences(item)
+        kept = sentences[:1]
+        for sentence in sentences[1:]:
+            if len(self.text.plain(" ".join([*kept, sentence]))) > ITEM:
+                break
+            kept.append(sentence)
+        return " ".join(kept)
 
     # --- code and its outputs -------------------------------------------------------------------------------
 
@@ -195,9 +214,7 @@ class _Maker:
         seen = not HIDDEN & set(tags.tags(cell))
         source = cell["source"].rstrip("\n")
         if seen and self.text.implements(source):
-            lines = source.splitlines()
-            for begin in range(0, len(lines), LINES):
-                part = "\n".join(lines[begin : begin + LINES])
+            for part in _code_parts(source):
                 self._shown(f"<pre><code>{html.escape(part)}</code></pre>", "code", "")
         if "remove-cell" in tags.tags(cell):
             return
@@ -248,10 +265,6 @@ class _Maker:
         for group in groups:
             self.slides.insert(at, Slide(own.title, _bullets(group), "points"))
             at += 1
-
-    def _listed(self, title: str, points: list[str], kind: str, notes: list[str]) -> None:
-        for group in _groups(points):
-            self.slides.append(Slide(title, _bullets(group), kind, notes))
 
     def _shown(self, body: str, kind: str, note: str, lead: str = "") -> None:
         """A slide for one thing that is shown, below the heading of its section."""
@@ -316,6 +329,26 @@ def _picture(data: dict[str, Any], alt: str) -> str:
     return ""
 
 
+def _code_parts(source: str) -> Iterator[str]:
+    """Code in parts for a slide each: at empty lines where there are some, and of like length."""
+    part = ""
+    for block in re.split(r"\n{2,}(?=\S)", source):
+        both = f"{part}\n\n{block}" if part else block
+        if part and both.count("\n") >= LINES:
+            yield from _evenly(part)
+            part = block
+        else:
+            part = both
+    yield from _evenly(part)
+
+
+def _evenly(block: str) -> Iterator[str]:
+    lines = block.splitlines()
+    size = math.ceil(len(lines) / math.ceil(len(lines) / LINES))
+    for begin in range(0, len(lines), size):
+        yield "\n".join(lines[begin : begin + size])
+
+
 def _table_parts(rendered: str) -> Iterator[str]:
     """A table, in parts of some rows with the head on each; nothing where there is no table."""
     found = re.search(r"<table.*?</table>", re.sub(r"<style.*?</style>", "", rendered, flags=re.S), re.S)
@@ -324,15 +357,20 @@ def _table_parts(rendered: str) -> Iterator[str]:
     head = re.search(r"<thead.*?</thead>", found[0], re.S)
     body = re.sub(r"<thead.*?</thead>", "", found[0], flags=re.S)
     rows = re.findall(r"<tr.*?</tr>", body, re.S)
-    begin, size = 0, 0
-    for i, row in enumerate([*rows, ""]):
+    lengths = []
+    for row in rows:
         # A row with long cells takes as much room as several.
         cells = [len(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[dh].*?</t[dh]>", row, re.S)]
-        length = max(1, round(max(cells, default=0) / 60))
-        if i == len(rows) or (i > begin and size + length > ROWS):
-            yield f"<table>{head[0] if head else ''}<tbody>{''.join(rows[begin:i])}</tbody></table>"
-            begin, size = i, 0
-        size += length
+        lengths.append(max(1, round(max(cells, default=0) / 60)))
+    # Parts of like size, so that no row stands alone: each row is in the part that its middle falls into.
+    total, done = sum(lengths), 0
+    parts: dict[int, list[str]] = {}
+    for row, length in zip(rows, lengths, strict=True):
+        share = (done + length / 2) / total * math.ceil(total / ROWS)
+        parts.setdefault(int(share), []).append(row)
+        done += length
+    for part in parts.values():
+        yield f"<table>{head[0] if head else ''}<tbody>{''.join(part)}</tbody></table>"
 
 
 def as_html(deck: Deck) -> str:
