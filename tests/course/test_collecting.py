@@ -130,6 +130,28 @@ def test_canvas(course, tmp_path):
     assert collect(course, put(tmp_path / "later.zip", again)).again == 1
 
 
+@pytest.mark.parametrize(("encoding", "separator"), [("utf-8-sig", ","), ("utf-16", "\t"), ("latin-1", ";")])
+def test_given_times_as_spreadsheets_save_them(course, tmp_path, encoding, separator):
+    csv = tmp_path / "times.csv"
+    csv.write_bytes(f"student_id{separator}time\nbob{separator}2027-03-01 22:10\n".encode(encoding))
+    assert list(collecting.read_times(csv, course)) == ["bob"]
+    csv.write_bytes(f"student_id{separator}time\nbobb{separator}2027-03-01 22:10\n".encode(encoding))
+    with pytest.raises(ValueError, match=r"times.csv, line 2: .*got 'bobb'. Did you mean 'bob'"):
+        collecting.read_times(csv, course)
+
+
+def test_archives_that_are_not_opened_are_named(course, source):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("week-01.ipynb", "{}")
+    with zipfile.ZipFile(source / "ada.zip", "w") as archive:
+        archive.writestr("inner.zip", inner.getvalue())
+    (source / "bob.rar").write_bytes(b"Rar!")
+    notes = {who: made.notes for who, made, _ in collect(course, source).new}
+    assert notes["ada"][0].startswith("ada.zip has another archive in it, inner.zip: unpack it into a folder")
+    assert notes["bob"][0].startswith("bob.rar is no zip: unpack it into a folder")
+
+
 def test_given_times(course, tmp_path):
     csv = tmp_path / "times.csv"
     csv.write_text("student_id,time\nbob,2027-03-02 10:00\n")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import socket
 import threading
 import urllib.request
 from collections.abc import Callable
@@ -105,6 +106,15 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
     assert main(words) == 0
     assert "! no sandbox" in capsys.readouterr().err
     assert len([one for one in trail.read(graded) if one["what"] == "graded without a sandbox"]) == 1
+
+
+def test_words_that_a_command_cannot_take(graded, run):
+    assert "Did you mean 'clipped-loss'?" in run("grade", "week-02", "--part", "cliped-loss", code=2)
+    assert "port must be an integer in [0, 65535], got 70000" in run("mark", "--port", "70000", code=2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = run("mark", "--no-browser", "--port", port, code=2)
+    assert f"port must be one that this machine has free, got {port}" in said
 
 
 def test_feedback(graded, run):

@@ -47,6 +47,11 @@ def undefined(notebook):
 # --- every set of the book ----------------------------------------------------------------------------------
 
 
+def test_a_set_that_is_called_by_its_number():
+    with pytest.raises(ValueError, match=r"got '3'. Did you mean '03_the_clipped_surrogate'\?"):
+        sets.open_set("3")
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_no_cell_ends_one_exercise_and_begins_another(name):
     whole = sets.open_set(name)

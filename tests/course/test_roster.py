@@ -103,3 +103,12 @@ def test_the_file_round_trips(tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'eve'"):
         roster.find(students, "evee")
     assert roster.load(tmp_path / "exercises") == ()
+
+
+def test_a_list_without_students_drops_nobody(tmp_path):
+    course = write_course(tmp_path)
+    with pytest.raises(
+        ValueError, match="the list must have at least one student below its heading, got none"
+    ):
+        roster.changes(course.folder, read(tmp_path, "student_id,last_name\n"))
+    assert len(roster.load(course.folder)) == 4

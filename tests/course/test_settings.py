@@ -83,7 +83,7 @@ def test_little_is_needed(tmp_path):
         ("end: 2027-05-14", "end: soon", "term.end must be a date such as 2027-03-01, got 'soon'"),
         ("end: 2027-05-14", "end: 2027-02-30", "term.end must be a date such as"),
         ("Europe/Berlin", "Europe/Berln", r"timezone must be a time zone .*Did you mean 'Europe/Berlin'"),
-        (SECRET, "abc", "line 4: secret must be 64 hexadecimal digits"),
+        (SECRET, "abc", r"line 4: secret must be 64 hexadecimal digits \(0-9, a-f\), got others"),
         ("name: week-03", "name: Week 3", r"assignments\[0\].name must be small letters"),
         ("name: week-04", "name: week-03", "line 12: .*name of its own, got 'week-03' a second time"),
         ("exercises:", "exercise:", r"in assignments\[0\]. Did you mean 'exercises'\?"),

@@ -95,6 +95,8 @@ def grade(
         print(f"! {by}: {why}")
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
+    if not counting:
+        print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
     state = work.state(opened, name)
     if waiting := _waiting(state):
         print(f"{validation.counted(waiting, 'answer')} to mark: ppobook course mark {name}")
@@ -127,13 +129,17 @@ def mark(
     from ppobook.course.marking import Marking
     from ppobook.course.marking_server import MarkingServer
 
-    validation.count("port", port, low=0)
+    validation.count("port", port, low=0, high=65535)
     opened = settings.load(course)
     states = {name: work.state(opened, name) for name in work.released(opened, names)}
     shown = {one.student_id: one.name for one in roster.load(opened.folder)} if with_names else {}
     sheets = {name: (state.sheet, state.submissions) for name, state in states.items()}
     marking = Marking(opened.folder, opened.secret, sheets, shown)
-    with MarkingServer(marking, port) as server:
+    try:
+        opened_server = MarkingServer(marking, port)
+    except OSError:
+        raise ValueError(f"port must be one that this machine has free, got {port}") from None
+    with opened_server as server:
         print(f"{server.address}\nCtrl-C ends it; everything is saved as you go.", flush=True)
         if not no_browser:
             webbrowser.open(server.address)

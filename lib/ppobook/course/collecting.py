@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -272,19 +273,20 @@ def read_times(path: Path, course: Course) -> dict[str, datetime]:
         A line is wrong; the message names it.
     """
     times = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        if not {"student_id", "time"} <= set(reader.fieldnames or ()):
-            raise ValueError(f"{path.name} must have the columns student_id and time")
-        for row in reader:
-            try:
-                time = datetime.fromisoformat((row["time"] or "").strip())
-            except ValueError:
-                where = f"{path.name}, line {reader.line_num}"
-                raise ValueError(
-                    f"{where}: time must be such as 2027-03-01 22:10, got {row['time']!r}"
-                ) from None
-            times[(row["student_id"] or "").strip()] = (
-                time if time.tzinfo else time.replace(tzinfo=course.timezone)
-            )
+    students = roster.load(course.folder)
+    text = roster.decoded(path, "times")
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=roster.separator(text))
+    if not {"student_id", "time"} <= set(reader.fieldnames or ()):
+        raise ValueError(f"{path.name} must have the columns student_id and time")
+    for row in reader:
+        where = f"{path.name}, line {reader.line_num}"
+        try:
+            time = datetime.fromisoformat((row["time"] or "").strip())
+        except ValueError:
+            raise ValueError(f"{where}: time must be such as 2027-03-01 22:10, got {row['time']!r}") from None
+        try:
+            student = roster.find(students, (row["student_id"] or "").strip()).student_id
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        times[student] = time if time.tzinfo else time.replace(tzinfo=course.timezone)
     return times

@@ -191,6 +191,10 @@ def _groups(files: Sequence[File]) -> Iterator[Group]:
         )
 
 
+_ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
+_UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
+
+
 def opened(pending: Pending, course: Course, assignment: Assignment, students: Sequence[Student]) -> HandedIn:
     """Read one submission: its notebooks, also those in a zip, and its time."""
     group = pending.group
@@ -229,10 +233,15 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
         inner = archives.of_zip(content, course.timezone)
         made.notes += [said for _, said in inner.notes]
         for one in inner.files:
-            if PurePosixPath(one.name).suffix.lower() == ".ipynb":
+            inside = PurePosixPath(one.name).suffix.lower()
+            if inside == ".ipynb":
                 made.notebooks.append((one.name, one.read()))
+            elif inside in _ARCHIVES:
+                made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
     elif made.original is None:
         made.original = file.name, file.read()
+        if suffix in _ARCHIVES:
+            made.notes.append(f"{file.name} is no zip: {_UNPACK}")
     if file.time is not None:
         times.append(file.time)
 

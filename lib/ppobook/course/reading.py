@@ -88,11 +88,11 @@ class Value:
             raise self.wrong(what)
         return self.content.strip()
 
-    def matching(self, pattern: str, what: str) -> str:
-        """A text of this form."""
+    def matching(self, pattern: str, what: str, *, secret: bool = False) -> str:
+        """A text of this form; one that is secret is not repeated in the message."""
         text = self.text(what)
         if not re.fullmatch(pattern, text):
-            raise self.wrong(what)
+            raise self.error(f"must be {what}, got others") if secret else self.wrong(what)
         return text
 
     def choice(self, known: Collection[str]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.run.files import atomic_write
+from ppobook.run.spellings import did_you_mean
 
 FORMAT = 1
 
@@ -62,7 +63,8 @@ class Sheet:
             if part.name == name:
                 return part
         names = ", ".join(part.name for part in self.parts)
-        raise ValueError(f"the part must be one of {names}, got {name!r}")
+        hint = did_you_mean(name, [part.name for part in self.parts])
+        raise ValueError(f"the part must be one of {names}, got {name!r}{hint}")
 
 
 @dataclass(frozen=True)

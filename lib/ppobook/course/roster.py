@@ -110,8 +110,8 @@ def read(path: Path) -> tuple[Student, ...]:
     ValueError
         It is no list of students: the message names the line.
     """
-    text = _decoded(path)
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text)))
+    text = decoded(path, "the list of students")
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator(text)))
     rows = [[cell.strip() for cell in row] for row in rows]
     start = next((i for i, row in enumerate(rows) if any(row)), None)
     if start is None:
@@ -146,17 +146,22 @@ def read(path: Path) -> tuple[Student, ...]:
     return tuple(student for _, student in students.values())
 
 
-def _decoded(path: Path) -> str:
+def decoded(path: Path, what: str) -> str:
+    """The text of a table in whatever encoding a spreadsheet program has saved it.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError
+        It is no CSV file; the message calls it by `what`.
+    """
     try:
         if path.stat().st_size > LARGEST:
-            raise ValueError(f"{path.name} must be a list of students, got a file of more than 8 MB")
+            raise ValueError(f"{what} must be a table, got {path.name} of more than 8 MB")
         content = path.read_bytes()
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"the list of students must be a CSV file, got {str(path)!r}, which is not there"
-        ) from None
+        raise FileNotFoundError(f"{what} must be a CSV file, got {str(path)!r}, which is not there") from None
     except IsADirectoryError:
-        raise ValueError(f"the list of students must be a CSV file, got the folder {str(path)!r}") from None
+        raise ValueError(f"{what} must be a CSV file, got the folder {str(path)!r}") from None
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace")
     if content.startswith(b"PK"):
@@ -167,7 +172,8 @@ def _decoded(path: Path) -> str:
         return content.decode("latin-1")
 
 
-def _separator(text: str) -> str:
+def separator(text: str) -> str:
+    """What stands between the columns of a table: a comma, a semicolon or a tab."""
     heading = next((line for line in text.splitlines() if line.strip()), "")
     return max(",;\t", key=heading.count)
 
@@ -211,7 +217,14 @@ def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Chan
     new : sequence of Student
     drop : bool
         Drop who is missing and has submissions, too.
+
+    Raises
+    ------
+    ValueError
+        The list has no student.
     """
+    if not new:
+        raise ValueError("the list must have at least one student below its heading, got none")
     before = {one.student_id: one for one in load(folder)}
     after, added, changed = [], [], []
     for student in new:

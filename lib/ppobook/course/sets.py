@@ -109,7 +109,11 @@ def open_set(name: str, course: Path | None = None, book: Path | None = None) ->
     found = names(course, book)
     if name not in found:
         known = list(found)
-        raise ValueError(f"set must be {validation.one_of(known)}, got {name!r}{did_you_mean(name, known)}")
+        numbered = [one for one in known if name.isdecimal() and one.startswith(f"{int(name):02}_")]
+        hint = (
+            f". Did you mean {' or '.join(map(repr, numbered))}?" if numbered else did_you_mean(name, known)
+        )
+        raise ValueError(f"set must be {validation.one_of(known)}, got {name!r}{hint}")
     path = found[name]
     own = path.parent != book / "exercises" / "masters"
     return _read(name, path, own, book, path.stat().st_mtime_ns)

@@ -164,7 +164,7 @@ def read(text: str, folder: Path) -> Course:
     begin, end = term["begin"].day(), term["end"].day()
     if end < begin:
         raise term["end"].wrong(f"after term.begin, {begin}")
-    secret = values["secret"].matching(r"[0-9a-f]{64}", "64 hexadecimal digits (0-9, a-f)")
+    secret = values["secret"].matching(r"[0-9a-f]{64}", "64 hexadecimal digits (0-9, a-f)", secret=True)
     assignments: list[Assignment] = []
     for value in listed(values, "assignments"):
         assignment = _assignment(value, zone)
