@@ -33,6 +33,17 @@ def test_gradients_come_across(open_grader):
     assert not f(x.detach(), y.detach(), 3)[0].requires_grad
 
 
+def test_a_first_gradient_imports_nothing(open_grader):
+    """What it needs is imported once, before the sandboxes are forked, and not in each."""
+    cell = "import sys\ndef f(x): return x * x\ndef new(n): return len(sys.modules) - n"
+    grader = open_grader(cell)
+    f, new = grader.name("f"), grader.name("new")
+    x = torch.ones(2, requires_grad=True)
+    before = new(0)
+    torch.autograd.grad(f(x).sum(), x)
+    assert new(before) == 0
+
+
 def test_gradients_reach_a_networks_parameters(open_grader):
     f = open_grader("def f(net, x): return net(x).square().mean()").name("f")
     net, x = nn.Sequential(nn.Linear(2, 3), nn.Tanh()), torch.randn(4, 2)

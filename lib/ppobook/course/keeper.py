@@ -459,6 +459,7 @@ def _prepared() -> Any:
     for name in (
         *("gymnasium", "pandas", "scipy.stats", "matplotlib.pyplot", "matplotlib_inline", "tqdm"),
         *("ppobook.envs", "ppobook.objectives", "ppobook.teaching.checks.probes"),
+        "torch.fx.experimental.symbolic_shapes",  # with sympy; the first torch.autograd.grad would import it
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
