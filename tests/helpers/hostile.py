@@ -363,16 +363,10 @@ for thing in gc.get_objects():
     ),
     # Bombs.
     "forks": Attack(
-        function(f"""
-while True:
-    try:
-        if os.fork() == 0: time.sleep(99)
-    except OSError: break
-return {NO_LOSS}
-"""),
+        GUESS,
         before="while True: os.fork()",
         verdicts=WRONG,
-        says=("cell 2: BlockingIOError",),
+        says=("cell 2: (BlockingIOError|TooSlow|Ended)",),
     ),
     "memory": Attack(
         function("return torch.ones(10**12)"),
