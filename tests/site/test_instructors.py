@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import ppobook
 from ppobook.teaching.questions import load_quiz
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +57,21 @@ def test_the_entry_quiz_has_twelve_questions_and_says_where_each_gap_is_felt() -
         for option in question.options:
             if not option.right:
                 assert re.search(r"[Cc]hapters? \d", option.because), (question.id, option.text)
+
+
+def test_what_grading_costs_is_what_was_recorded() -> None:
+    page = (ROOT / "reference" / "instructors.md").read_text(encoding="utf-8")
+    beside, whole = ppobook.results("course_grading"), ppobook.results("course_grading_whole")
+    spent = beside[beside.step == "grade"].pivot(index="seed", columns="contestant", values="cpu_seconds")
+    ratios = spent["ppobook course"] / spent["nbgrader"]
+    said = re.search(r"(\w+) classes of (\d+) took ([\d.]+) to ([\d.]+) times the CPU seconds", page)
+    assert said
+    assert [said[1], int(said[2])] == ["Three", beside.submissions.iloc[0]]
+    assert len(ratios) == 3
+    assert [float(said[3]), float(said[4])] == [round(ratios.min(), 2), round(ratios.max(), 2)]
+    assert ratios.max() <= 0.5
+    said = re.search(r"A class of (\d+) .*? took (\d+) CPU seconds .*? at most ([\d.]+) GB", page)
+    assert said
+    row = whole[whole.step == "grade"].iloc[0]
+    assert [int(said[1]), int(said[2])] == [row.submissions, round(row.cpu_seconds)]
+    assert float(said[3]) == round(row.peak_mb / 1024, 1)
