@@ -1,11 +1,13 @@
 """Whole submissions: what they earn; those of a cheat earn nothing, and harm nobody."""
 
 import json
+import re
 import time
 from pathlib import Path
 
 import far_answers
 import pytest
+import torch
 
 from ppobook.course import masters
 from ppobook.course.grading import Result, grade_submission, part_seeds
@@ -53,7 +55,7 @@ def grade(server):
             cell = {"cell_type": "code", "id": "mine", "metadata": {}, "source": before, "outputs": []}
             notebook["cells"].insert(1, cell)
             submission = json.dumps(notebook).encode()
-        options = {"limits": LIMITS, "seed": part_seeds(SECRET, "ada")} | options
+        options = {"limits": LIMITS, "seed": part_seeds(SECRET, "ada", b"")} | options
         return grade_submission(pack, submission, server=server, **options)
 
     return made
@@ -76,7 +78,7 @@ ALL_RIGHT = dict.fromkeys(RIGHT, "right")
 def test_the_masters_solutions_are_right_and_its_blanks_are_not_yet(server, name):
     pack, solutions = pack_of(name)
     result = grade_submission(
-        pack, filled(pack, solutions), server=server, seed=part_seeds(SECRET, "eve"), limits=Limits()
+        pack, filled(pack, solutions), server=server, seed=part_seeds(SECRET, "eve", b""), limits=Limits()
     )
     assert {part: found.message for part, found in result.parts.items() if found.kind != "right"} == {}
     assert result.points == sum(part.points for part in pack.tested) > 0
@@ -116,9 +118,78 @@ def test_wrong_answers_are_called_by_their_names(grade):
 
 
 def test_parts_have_probes_of_their_own():
-    seed, other = part_seeds(SECRET, "ada"), part_seeds(SECRET, "bob")
-    assert len({seed("a"), seed("b"), other("a"), part_seeds("", "ada")("a")}) == 4
-    assert seed("a") == part_seeds(SECRET, "ada")("a")
+    seed, other = part_seeds(SECRET, "ada", b"1"), part_seeds(SECRET, "bob", b"1")
+    assert len({seed("a"), seed("b"), other("a"), part_seeds("", "ada", b"1")("a")}) == 4
+    assert seed("a") == part_seeds(SECRET, "ada", b"1")("a") != part_seeds(SECRET, "ada", b"2")("a")
+
+
+def said_of(result):
+    return [f"{error.type}: {error.message}" for error in result.errors]
+
+
+LOOK = "raise Exception(random.random(), np.random.rand(), torch.rand(1).item())"
+LEAVE = "random.seed(1); np.random.seed(2); torch.manual_seed(3)"
+
+
+def test_a_submission_leaves_nothing_to_the_next(grade):
+    first = grade(before=f"import random, numpy as np, torch\n{LOOK}")
+    assert kinds(grade(before=f"import random, numpy as np, torch\n{LEAVE}")) == ALL_RIGHT
+    again = grade(before=f"import random, numpy as np, torch\n{LOOK}")
+    assert said_of(first) == said_of(again)
+    assert len(first.errors) == 1
+
+
+def test_the_generators_do_not_tell_what_the_problems_are_drawn_from(grade):
+    source = "def clipped_loss(*given): raise Exception(torch.initial_seed())"
+    told = [grade({"clipped-loss": source}).parts["clipped-loss"].message for _ in range(2)]
+    assert told[0] == told[1]
+    (number,) = re.findall(r"Exception: (\d+)", told[0])
+    hidden = part_seeds(SECRET, "ada", b"")("clipped-loss")
+    assert int(number) % 2**32 != hidden % 2**32
+    with checks.fixed_seeds(hidden):
+        assert str(torch.initial_seed()) == number
+
+
+def test_what_a_students_process_says_is_bounded(grade):
+    source = "def {}(*given):\n    from ppobook.teaching import checks\n    raise {}"
+    long = "('a' + 'x' * 5000 + chr(10) + 'Think: ' + 'y' * 5000)"
+    mistake = "checks.Mistake('not averaged over all entries', shape='x' * 5000)"
+    for said in (f"ValueError{long}", mistake, f"checks.Stop('returned', {long}, {long})"):
+        part = grade({"clipped-loss": source.format("clipped_loss", said)}).parts["clipped-loss"]
+        assert part.kind == "raised"
+        assert len(re.sub(r"\s", "", part.message)) < 1200
+        assert len(part.mistake) < 100
+    result = grade(before="raise type('X' * 5000, (Exception,), {})('x' * 5000)")
+    assert max(map(len, said_of(result))) < 600
+
+
+def test_half_a_character_is_no_harm(grade):
+    result = grade(
+        {"clipped-loss": "def clipped_loss(*given): raise ValueError(chr(0xD83D))"},
+        before="raise ValueError(chr(0xD83D))  # \ud83d",
+    )
+    assert kinds(result) == ALL_RIGHT | {"clipped-loss": "raised"}
+    assert "\N{REPLACEMENT CHARACTER}" in result.parts["clipped-loss"].message
+    assert said_of(result) == ["ValueError: \N{REPLACEMENT CHARACTER}"]
+    assert result.as_json().encode()
+
+
+def test_cells_have_a_time_for_all_of_them(grade):
+    data = json.loads(filled(PACK, RIGHT))
+    sleep = {"cell_type": "code", "metadata": {}, "source": "import time; time.sleep(99)", "outputs": []}
+    data["cells"] += [sleep | {"id": f"mine-{n}", "source": f"{sleep['source']} # {n}"} for n in range(9)]
+    limits = Limits(cell_seconds=20.0, notebook_seconds=25.0, memory_mb=900)
+    result = grade(data=json.dumps(data).encode(), limits=limits)
+    assert kinds(result) == ALL_RIGHT
+    assert [error.type for error in result.errors] == ["TooSlow", "TooSlow"]
+    assert result.notes == ["The notebook's cells took longer than they may together, so some were not run."]
+
+
+def test_a_submission_has_a_time_for_all_of_it(grade):
+    result = grade(limits=Limits(submission_seconds=0.0))
+    assert set(kinds(result).values()) == {"ended"}
+    assert result.points == 0
+    assert result.notes == ["The submission as a whole took longer than it may, so not all of it was graded."]
 
 
 def test_an_adapter_turns_the_function_into_the_checks_form(grade):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from made_up_class import CHECKS, ROSTER, SHEET, grade_one, hand_in, job, open_grader, open_nothing
 
-from ppobook.course import run, trail
+from ppobook.course import processes, run, trail
 from ppobook.course.gradebook import Book
 from ppobook.course.records import graded_file, read_record, text_digest
 
@@ -30,7 +31,7 @@ def course(tmp_path: Path) -> Path:
 def here(monkeypatch):
     """Grade in this process: most tests are not about processes."""
 
-    def graded(submissions, opener, processes):
+    def graded(submissions, opener, processes, seconds):
         with opener() as grade:
             for submission in submissions:
                 try:
@@ -72,6 +73,32 @@ def test_in_two_processes_one_that_dies_and_one_that_raises_stop_nobody(course, 
         [("bob", "failed before"), ("eve", "failed before")],
         3,
     )
+
+
+def test_one_that_takes_too_long_or_too_much_memory_stops_nobody(course, capfd):
+    handed = [
+        hand_in(course, "ada"),
+        hand_in(course, "bob", seconds=600),
+        hand_in(course, "eve", bytes=processes.MEMORY + 1),
+        hand_in(course, "mel"),
+    ]
+    found = run.grade(job(course), handed, open_grader, processes=1, seconds=8, shown=False)
+    assert found.failed == {
+        "bob": "grading it took longer than 8 seconds, and was ended",
+        "eve": "MemoryError",
+    }
+    assert scores(course) == {"ada": 7, "mel": 7}
+    assert "MemoryError" in capfd.readouterr().err
+
+
+def test_a_result_that_cannot_be_written_stops_nobody(course, monkeypatch):
+    here(monkeypatch)
+    handed = [hand_in(course, "ada", text="\ud83d"), hand_in(course, "bob")]
+    found = run.grade(job(course), handed, open_grader, shown=False)
+    assert found.graded == 1
+    assert re.match("its result can't be written: UnicodeEncodeError", found.failed["ada"])
+    assert read_record(course, "week-03", "ada").failed == found.failed["ada"]
+    assert scores(course) == {"bob": 7}
 
 
 def test_a_grader_that_does_not_start_is_said_once(course, capfd):

@@ -96,11 +96,47 @@ def test_what_is_one_object_stays_one():
     assert first.requires_grad
 
 
-def test_a_list_that_holds_itself_comes_back():
+def test_a_list_that_holds_itself_is_refused():
     row = [1]
     row.append(row)
-    found = back(row)
-    assert found[1] is found
+    with pytest.raises(TooLarge, match="holds itself"):
+        dump(row)
+
+
+def nest(width, levels):
+    row = [1.0] * width
+    for _ in range(levels):
+        row = [row] * width
+    return row
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        range(10**9),
+        [range(10**7)] * 3,
+        nest(300, 3),
+        [np.zeros(10**6)] * 100,
+        {k: 0 for k in range(20_000)},
+        frozenset(range(20_000)),
+        [torch.zeros(1) for _ in range(30_000)],
+    ],
+    ids=["range", "ranges", "nest", "arrays", "dict", "set", "tensors"],
+)
+def test_a_value_that_is_large_when_it_is_written_out_is_refused(value):
+    with pytest.raises(TooLarge):
+        dump(value)
+
+
+def test_what_is_named_again_comes_back():
+    found = back(nest(100, 2))
+    assert np.shape(found) == (100, 100, 100)
+    assert found[0] is found[99]
+
+
+@pytest.mark.parametrize("value", [torch.uint16, np.dtype("f8,i4")], ids=str)
+def test_an_odd_type_is_a_name(value):
+    assert isinstance(back(value), Opaque)
 
 
 def test_generators_go_on_where_they_were():
@@ -190,6 +226,21 @@ FORGED = {
     "a function": message(["function", 1, "f"]),
     "an unhashable key": message(["dict", 1, [[["list", 2, []], 1]]]),
     "two with one number": message(["tuple", [["list", 1, []], ["list", 1, []]]]),
+    "a list that holds itself": message(["list", 1, [["ref", 1], ["ref", 1]]]),
+    "a list of lists of lists": message(
+        [
+            "tuple",
+            [
+                ["list", 1, [0.0] * 300],
+                *(["list", n + 1, [["ref", n]] * 300] for n in (1, 2, 3)),
+            ],
+        ]
+    ),
+    "a long range": message(["range", [0, 10**12, 1]]),
+    "numbers with one hash": message(["frozenset", [k * (2**61 - 1) for k in range(1, 20_001)]]),
+    "keys with one hash": message(["dict", 1, [[k * (2**61 - 1), 0] for k in range(1, 20_001)]]),
+    "one buffer again and again": message(["tuple", [["bytes", 0]] * 2], b"1234"),
+    "a class for each value": message(["tuple", [["opaque", "Thing"]] * 30_000]),
     "a generator of another kind": message(
         ["numpy generator", 1, ["dict", 2, [["bit_generator", "MT19937"]]]]
     ),

@@ -43,8 +43,8 @@ def verdict(server):
         handout = packs.make(course, course.assignments[0])
         forms = packs.forms(course, handout)
         pack = handout.pack({name: form.adapter for name, form in forms.items()})
-        limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who)
         content = handed_in(course, source)
+        limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who, content)
         with own_checks.known(sets.open_set(handout.set, course.folder)):
             return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts["double"]
 

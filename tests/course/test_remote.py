@@ -9,9 +9,11 @@ from torch import nn
 
 from ppobook.course.channel import Ended
 from ppobook.course.inert import Opaque
+from ppobook.course.remote import LINE, MESSAGE, NAME
 from ppobook.envs import chain
 from ppobook.teaching import checks
 from ppobook.teaching.checks.descent import GradientDescent
+from ppobook.teaching.checks.trust_regions.curvature import watch_a_call
 
 IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
 
@@ -206,9 +208,83 @@ def test_a_verdict_cannot_be_raised_or_patched(open_grader, said):
     assert verdict_on(f) in ("raised", "returned", "property", "mistake", "forged")
 
 
+HONEST = {
+    "a text that is none": ("b'\\xff'.decode()", UnicodeError, "UnicodeDecodeError"),
+    "several at once": ("exec('raise ExceptionGroup(\"two\", [ValueError()])')", Exception, "ExceptionGroup"),
+    "a file": ("open('/nothing')", FileNotFoundError, "FileNotFoundError"),
+    "half a character": ("exec('raise ValueError(chr(0xd800))')", ValueError, "ValueError"),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_exception_of_any_class_is_raised_here(open_grader, name):
+    said, base, kind = HONEST[name]
+    f = open_grader(f"def f(): return {said}").name("f")
+    with pytest.raises(base) as caught:
+        f()
+    assert type(caught.value).__name__ == kind
+    assert f._grader.ended is None
+
+
+def test_a_lent_function_has_no_attributes(open_grader):
+    grader = open_grader(
+        "def f(g): return hasattr(g, 'shape'), getattr(g, 'name', None), g(2)\ndef h(g): return g.shape"
+    )
+    assert grader.name("f")(lambda x: x + 1) == (False, None, 3)
+    with pytest.raises(AttributeError, match="shape"):
+        grader.name("h")(lambda x: x + 1)
+
+
+def test_what_was_lent_is_forgotten_when_another_name_is_asked_for(open_grader):
+    grader = open_grader("def f(g):\n    global kept\n    kept = g; return g(1)\ndef h(): return kept(1)")
+    assert grader.name("f")(lambda x: x + 1) == 2
+    assert isinstance(grader.name("kept"), Opaque)
+    with pytest.raises(ReferenceError, match="another part"):
+        grader.name("h")()
+    assert grader.name("f")(lambda x: x + 2) == 3
+
+
+def test_only_a_companion_may_say_what_it_found_and_not_much(open_grader):
+    cell = """
+from ppobook.teaching import checks
+import ppobook.teaching.checks.trust_regions.curvature as c
+def f(*a): raise checks.Mistake('an argument is overwritten', position=1)
+def few(answer, *a): raise checks.Mistake('an argument is overwritten', position=2)
+def much(answer, *a): raise checks.Mistake('an argument is overwritten', position='1' * 300)
+def nest(answer, *a): raise checks.Mistake('an argument is overwritten', position=[1, [2]])
+def use(what): c.watch_a_call = globals()[what]
+"""
+
+    def found(what):
+        grader = open_grader(cell)
+        grader.name("use")(what)
+        with pytest.raises((checks.Mistake, Ended)) as caught:
+            grader.name("f").beside("fisher-softmax", watch_a_call)
+        return caught.value
+
+    with pytest.raises(Exception, match="overwritten") as caught:
+        open_grader(cell).name("f")()
+    assert not isinstance(caught.value, checks.Mistake)
+    assert found("few").values == {"position": 2}
+    assert [found(what).reason for what in ("much", "nest")] == ["forged", "forged"]
+
+
+def test_an_exception_says_so_much(open_grader):
+    cell = "def f(): raise type('X' * 10**4, (Exception,), {})('y' * 10**5)" + " #" + "z" * 10**4
+    with pytest.raises(Exception, match="y") as caught:
+        open_grader(cell).name("f")()
+    said = [type(caught.value).__name__, str(caught.value), caught.value.in_cell[1]]
+    assert [len(text) for text in said] == [NAME, MESSAGE, LINE]
+
+
 HOSTILE_VALUES = {
     "10 GB": "torch.zeros(1).as_strided((2500000000,), (0,))",
     "text": "'1' * 10**7",
+    "a range": "range(10**9)",
+    "many ranges": "[range(10**6)] * 1000",
+    "a nest": "__import__('functools').reduce(lambda a, _: [a] * 300, range(4), 1.0)",
+    "itself": "(lambda a: a.extend([a, a]) or a)([])",
+    "many keys": "{k * (2**61 - 1): 0 for k in range(1, 15_000)}",
     "levels": "__import__('functools').reduce(lambda a, _: [a], range(10**5), [])",
 }
 
@@ -268,6 +344,10 @@ FRAMES = {
     "an answer": """message(['value', True, None, [], None])""",
     "an answer to nothing": """message(['value', ['ref', 77], None, [], None])""",
     "a change of what isn't there": """message(['value', 1, None, [[1, 2, 3, 4]], None])""",
+    "an endless number": """message(['value', 1, float('inf'), [], None])""",
+    "a number that is none": """message(['value', 1, 'x', [], None])""",
+    "an endless change": """message(['value', 1, None, float('inf'), None])""",
+    "an endless error": """message(['error', {'type': 'X', 'line': [10**400, 'x']}, None, [], None])""",
     "an endless chance": """message(['value', 1, None, [], ['00', ['MT19937', '00', 700], [3, [], 0]]])""",
 }
 

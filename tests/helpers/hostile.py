@@ -171,6 +171,12 @@ def move(notebook: Notebook) -> None:
     notebook["cells"].reverse()
 
 
+def half(notebook: Notebook) -> None:
+    """Every answer in words is half an emoji."""
+    for cell in cells_of(notebook, "manual-"):
+        cell["source"] = "\ud83d"
+
+
 def edit(notebook: Notebook) -> None:
     """This part is worth nothing, and the others a thousand points."""
     for cell in notebook["cells"]:
@@ -246,6 +252,16 @@ def forging(body: str) -> str:
     return f"class Forged:\n{lines}\n    def __neg__(self): return self\n"
 
 
+# An answer that is written by hand.
+FORGING = """
+import struct
+from ppobook.course.worker import Worker
+def answer(call, node=None):
+    side = next(thing for thing in gc.get_objects() if isinstance(thing, Worker))
+    text = __import__("json").dumps([["value", node, call, [], None], []]).encode()
+    side._connection.sendall(struct.pack("<QI", len(text), len(text)) + text)
+"""
+
 WRONG = {LOSS: "mistake"}
 RAISED = {LOSS: "raised"}
 ENDED = {LOSS: "ended"}
@@ -290,7 +306,14 @@ builtins.AssertionError = AssertionError
     "stop": Attack(
         function("from ppobook.teaching.checks import Stop\nraise Stop('right', 'clipped-loss')"),
         fools=CHECK,
-        verdicts=ENDED,
+        verdicts=RAISED,
+    ),
+    "finding": Attack(
+        function(
+            "from ppobook.teaching.checks import Mistake\n"
+            "raise Mistake('not averaged over all entries', shape='x' * 10**5)"
+        ),
+        verdicts=RAISED,
     ),
     "verdict": Attack(
         GUESS,
@@ -361,7 +384,17 @@ for thing in gc.get_objects():
     "ended": Attack(
         function("from ppobook.course.channel import Ended\nraise Ended('right', 'right')"), verdicts=ENDED
     ),
+    "endless-number": Attack(
+        before=FORGING + "answer(float('inf'))",
+        says=("cell 2: Ended",),
+    ),
     # Bombs.
+    "range": Attack(function("return range(10**9)"), verdicts=RAISED),
+    "nest": Attack(function("a = [1.0] * 300\nfor _ in range(4): a = [a] * 300\nreturn a"), verdicts=RAISED),
+    "one-hash": Attack(
+        FORGING + function("answer(None, ['frozenset', [k * (2**61 - 1) for k in range(1, 10**5)]])"),
+        verdicts=ENDED,
+    ),
     "forks": Attack(
         GUESS,
         before="while True: os.fork()",
@@ -492,6 +525,13 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
     "renamed": Attack(GUESS, change=rename, verdicts=WRONG, says=(EDITED,) * 4),
     "moved": Attack(GUESS, change=move, verdicts=WRONG),
     "metadata": Attack(GUESS, change=edit, verdicts=WRONG),
+    "half-a-character": Attack(
+        function("raise ValueError(chr(0xD83D))"),
+        change=half,
+        verdicts=RAISED,
+        says=("cell 2: ValueError",),
+        before="raise ValueError(chr(0xD83D))",
+    ),
     "no-python": Attack(before="def f(:", says=("cell 2: SyntaxError",)),
     # Objects.
     "eq": Attack(

@@ -90,7 +90,9 @@ def grade(
         facts = {"assignment": name, "submissions": len(todo), "sandbox": missing or "left out"}
         trail.note(opened.folder, "graded without a sandbox", **facts)
     opener = partial(graders.open_grader, opened.folder, name, sandboxed=not trusted)
-    found = run.grade(job, counting, opener, processes=processes, part=part, again=again)
+    # The process that grades keeps the time itself; this is for one that an answer keeps busy.
+    seconds = opened.grading.submission_seconds + 600
+    found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
     for by, why in found.failed.items():
         print(f"! {by}: {why}")
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""

@@ -35,12 +35,22 @@ LASTING = 2**40  # numbers from here on are those of objects that stay the same 
 class Ended(BaseException):
     """The other process doesn't answer any more, or not in this form. No `except Exception` swallows it.
 
-    reason is "time", "ended", "memory" or "forged"; the words are for a reader.
+    reason is "time", "ended", "memory", "much" or "forged"; the words are for a reader.
     """
 
     def __init__(self, reason: str, words: str) -> None:
         super().__init__(words)
         self.reason, self.words = reason, words
+
+
+def renamed(name: str, base: type[BaseException], message: str, *marks: type, **own: Any) -> BaseException:
+    """An exception of a class of this name, below `base` or the nearest class above that takes a message."""
+    content = {"__str__": lambda self: message, **own}
+    for above in base.__mro__:
+        if issubclass(above, BaseException):
+            with contextlib.suppress(TypeError):  # as of UnicodeDecodeError, which takes five
+                return type(name, (*marks, above), content)(message)
+    raise TypeError(f"`base` must be an exception, got {base.__name__}")
 
 
 class _Border(torch.autograd.Function):
@@ -118,7 +128,7 @@ class Side:
             raise Ended("forged", f"a message of {size} bytes was announced")
         self.budget -= size
         if self.budget < 0:
-            raise Ended("forged", "too much was sent")
+            raise Ended("much", "it sent back more than it may")
         return self._exactly(size, first)
 
     def _exactly(self, size: int, begun: bytes) -> bytes:
@@ -168,7 +178,7 @@ class Side:
             reader.known = dict(writer.sent)
             try:
                 found = self._come(reader, header, writer)
-            except (Malformed, TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+            except Exception as error:  # whatever goes wrong is the sender's doing
                 raise Ended("forged", f"{error}") from None
             if header[0] == "error":
                 raise found
@@ -181,7 +191,9 @@ class Side:
     def _come(self, reader: SideReader, header: list[Any], writer: SideWriter) -> Any:
         """The value of an answer, or the exception; what was changed meanwhile is changed here."""
         kind, node, call, changes, chance = header
-        reader.graph = None if call is None else _Kept(self, int(call), writer.sent)
+        if call is not None and type(call) is not int:
+            raise Malformed("a call must have a number")
+        reader.graph = None if call is None else _Kept(self, call, writer.sent)
         for number, content, flag, grad in changes:
             if number in writer.sent and number not in writer.fixed:
                 self._change(reader, writer.sent[number], content, flag, grad)
@@ -212,9 +224,10 @@ class Side:
                 self._chance_in(chance)
                 given = reader.value(args)
                 named = {str(key): reader.value(node) for key, node in kwargs}
-            except (TypeError, ValueError, KeyError) as wrong:
+                ids = {id(value): number for number, value in reader.read.items()}
+                before = {number: self._mark(value, ids) for number, value in reader.read.items()}
+            except Exception as wrong:
                 raise Malformed(f"a request is malformed: {type(wrong).__name__}") from wrong
-            before = {number: self._mark(value, reader.read) for number, value in reader.read.items()}
             found: Any = None
             error: BaseException | None = None
             with torch.set_grad_enabled(bool(grad)):
@@ -254,9 +267,10 @@ class Side:
         writer = self.writer({id(value): number for number, value in reader.known.items()})
         node = writer.node(found) if error is None else self.described(writer, error)
         changes = []
+        ids = {id(value): number for number, value in reader.read.items()}
         for number, mark in before.items():
             value = reader.read[number]
-            if self._mark(value, reader.read) != mark:
+            if self._mark(value, ids) != mark:
                 is_tensor = isinstance(value, torch.Tensor)
                 slope = writer.slope(value) if is_tensor else None
                 changes.append(
@@ -269,9 +283,9 @@ class Side:
         header = ["value" if error is None else "error", node, call, changes, self._chance_out()]
         return writer.finish(header)
 
-    def _mark(self, value: Any, known: dict[int, Any]) -> Any:
+    def _mark(self, value: Any, ids: dict[int, int]) -> Any:
         """What shows whether an object was changed."""
-        writer = self.writer({id(other): number for number, other in known.items()})
+        writer = self.writer(ids)
         try:
             content = json.dumps(writer.content(value))
         except (TooLarge, RecursionError):

@@ -240,7 +240,7 @@ def _tried(
     reference = json.dumps(masters.fill(handout.notebook, answers)).encode()
 
     def graded(content: bytes, who: str) -> dict[str, PartResult]:
-        seed = part_seeds(course.secret, who)
+        seed = part_seeds(course.secret, who, content)
         with own_checks.known(found):
             return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts
 

@@ -25,6 +25,8 @@ KINDS = (
     *("raised", "returned", "slow", "missing", "unreadable", "ended"),
 )
 _SECTIONS = ("Seen", "Think", "Read")
+# The verdicts in the check's own words; others may quote what the student's process says.
+_ADVISED = ("right", "so far", "mistake", "property")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
 _EXCEPTION = 160
 
@@ -207,7 +209,7 @@ class _Page:
 
     def advice(self, kind: str, said: list[Paragraph]) -> Iterator[str]:
         listed = [p.text.partition(" — ")[0] for p in said if p.text[:1] in ("✓", "✗")]
-        if listed:
+        if listed and kind in _ADVISED:
             yield f"<details{' open' if kind == 'property' else ''}>"
             yield f'<summary>{plain(self.words["checked"])}</summary>\n<ul class="checks" lang="en">'
             yield from (f"<li>{plain(line)}</li>" for line in listed)
@@ -217,9 +219,9 @@ class _Page:
             # What was seen on random problems is numbers of hidden probes.
             if paragraph.head == "Seen" and kind == "mistake":
                 rows.append(("seen", f'<span lang="en">{inline(paragraph.text)}</span>'))
-            elif paragraph.head == "Think":
+            elif paragraph.head == "Think" and kind in _ADVISED:
                 rows.append(("think", f'<span lang="en">{inline(paragraph.text)}</span>'))
-            elif paragraph.head == "Read":
+            elif paragraph.head == "Read" and kind in _ADVISED:
                 rows.append(("read", self.where(paragraph.text)))
             elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", paragraph.text)):
                 rows.append(("seen", f'<span lang="en">{plain(line[0], _EXCEPTION)}</span>'))

@@ -44,7 +44,7 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     with own_checks.known(open_set(handout.set, course.folder)), opened as server:
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
-            seed = part_seeds(course.secret, by)
+            seed = part_seeds(course.secret, by, content)
             found = asdict(
                 grade_submission(
                     pack, content, server=server, seed=seed, limits=limits, partial=course.partial

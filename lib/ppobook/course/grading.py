@@ -26,14 +26,15 @@ from ppobook.teaching.checks import Verdict
 from .channel import Ended
 from .needed import needed
 from .pack import Pack, TestedPart
-from .rebuild import Rebuilt, RunCell, Unreadable, rebuild
-from .remote import Grader
+from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
+from .remote import MESSAGE, NAME, Grader
 from .sandbox import Limits, Sandbox, Server
 from .unprotected import Unprotected
 
 __all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds"]
 
 RESTARTS = 6  # how often a notebook is run again because its process ended
+_MESSAGE = 10_000  # characters of what is said of a part
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
 # What is said where a check couldn't come to a verdict, by the reason.
@@ -42,7 +43,10 @@ _ENDED = {
     "memory": ("ended", "it needed more memory than it may have"),
     "ended": ("ended", "it ended the process that it ran in"),
     "forged": ("ended", "it wrote to the grader's channel by itself"),
+    "much": ("ended", "it sent back more than it may"),
 }
+_NOTEBOOK = "the notebook's cells took longer than they may together"
+_WHOLE = "the submission as a whole took longer than it may"
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,16 @@ class Result:
         return cls(**content)
 
 
-def part_seeds(secret: str, student: str) -> Callable[[str], int]:
-    """The number from which a part's random problems are drawn: another for each student and each part."""
+def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
+    """The number from which a part's random problems are drawn.
+
+    It is another for each student, part and submission: what one submission finds out about its problems is
+    worth nothing to the next. The same bytes get the same problems.
+    """
+    content = hashlib.sha256(submission).hexdigest()
 
     def seed(part: str) -> int:
-        what = f"probes/{student}/{part}".encode()
+        what = f"probes/{student}/{content}/{part}".encode()
         return int.from_bytes(hmac.new(secret.encode(), what, hashlib.sha256).digest()[:8], "big") | 1
 
     return seed
@@ -172,18 +181,30 @@ class _Run:
         self.raised: set[int] = set()
         self.suspected: set[int] = set()
         self.trial: int | str | None = None  # what is tried once more without them
+        self.for_cells = limits.notebook_seconds
+        self.until = time.monotonic() + limits.submission_seconds
 
     def all(self) -> None:
+        name, words = "it was not reached", "The submission's process ended again and again"
         for _ in range(RESTARTS + 1):
-            with self.server.start(self.limits) as sandbox:
+            # The student's process is sent the generators' states, which must be nobody else's.
+            with checks.fixed_seeds(0), self.server.start(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
             self._account(sandbox)
             if done:
                 break
+            if said := self._over():
+                name, words = said, said.capitalize()
+                break
         for part in self.tested.values():
             if part.name not in self.result.parts:
-                words = "The submission's process ended again and again, so this part was not reached."
-                self._put(part, Verdict("ended", "it was not reached", words), 0.0)
+                self._put(part, Verdict("ended", name, f"{words}, so this part was not reached."), 0.0)
+
+    def _over(self) -> str:
+        """Which time for all is up, if one is."""
+        if time.monotonic() >= self.until:
+            return _WHOLE
+        return _NOTEBOOK if self.for_cells <= 0 else ""
 
     def _account(self, sandbox: Sandbox) -> None:
         used = sandbox.close()
@@ -210,28 +231,41 @@ class _Run:
         )
 
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
-        grader.deadline = time.monotonic() + self.limits.cell_seconds + _GRACE
+        if self.for_cells <= 0:
+            self._note(f"{_NOTEBOOK.capitalize()}, so some were not run.")
+            return True
+        began, seconds = time.monotonic(), min(self.limits.cell_seconds, self.for_cells)
+        grader.deadline = min(began + seconds + _GRACE, self.until)
         try:
-            error = grader.cell(cell.source, self.limits.cell_seconds)
+            error = grader.cell(cell.source, seconds)
         except Ended as ended:
             if self._to_blame(index, ended):
                 self.left_out.add(index)
                 self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
+        finally:
+            self.for_cells -= time.monotonic() - began
         if error is not None and cell.kind != "pack":
             self.raised.add(index)
-            self._error(index, cell, str(error.get("type"))[:100], str(error.get("message"))[:2000])
+            self._error(index, cell, str(error.get("type"))[:NAME], str(error.get("message"))[:MESSAGE])
         return True
+
+    def _note(self, said: str) -> None:
+        if said not in self.result.notes:
+            self.result.notes.append(said)
 
     def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
         if index not in self.failed:
             self.failed.add(index)
-            self.result.errors.append(CellError(cell.place, kind.removeprefix("_"), message))
+            self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
 
     def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
         began = time.monotonic()
-        grader.deadline = began + checks.seconds_of(part.judged_by, self.limits.seconds)
+        if began >= self.until:
+            self._note(f"{_WHOLE.capitalize()}, so not all of it was graded.")
+            return False
+        grader.deadline = min(began + checks.seconds_of(part.judged_by, self.limits.seconds), self.until)
         try:
             try:
                 answer = grader.name(part.expression)
@@ -276,7 +310,12 @@ class _Run:
     def _put(self, part: TestedPart, verdict: Verdict, seconds: float) -> None:
         share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))
         self.result.parts[part.name] = PartResult(
-            part.points * share, part.points, verdict.kind, verdict.name, verdict.message, round(seconds, 3)
+            part.points * share,
+            part.points,
+            verdict.kind,
+            whole(verdict.name[:_MESSAGE]),
+            whole(verdict.message[:_MESSAGE]),
+            round(seconds, 3),
         )
 
 

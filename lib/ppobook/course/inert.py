@@ -28,6 +28,15 @@ __all__ = ["LIMIT", "Malformed", "Opaque", "Reader", "TooLarge", "Writer", "dump
 LIMIT = 64 * 2**20  # bytes of a message
 _HEADER = 8 * 2**20  # bytes of its JSON
 _DEPTH, _NODES, _AXES = 60, 500_000, 16
+_SPELLED_OUT = 2**24  # entries, where a list that is named again, or a range, is written out
+_HASHED = 10_000  # entries of sets and dicts: of numbers with one hash, each is compared with all others
+_OBJECTS = 20_000  # tensors, functions and the like, each of which takes a kilobyte
+_LIGHT = frozenset(
+    (
+        *("ref", "tuple", "list", "dict", "set", "frozenset", "int", "scalar", "complex", "bytes", "..."),
+        *("slice", "range", "dtype"),
+    )
+)
 _KINDS = "biufcSUmM"  # the kinds of NumPy arrays that hold plain data
 _TENSORS = {
     str(d).removeprefix("torch."): d
@@ -83,6 +92,55 @@ def load(data: bytes, *, limit: int = LIMIT) -> Any:
     return reader.value(reader.header)
 
 
+class _Bounds:
+    """How much a message comes to, for whoever goes through its values. `error` is what is raised."""
+
+    def __init__(self, error: type[ValueError]) -> None:
+        self._error = error
+        self._spelled_out = self._hashed = self._objects = 0
+        self._extents: dict[int, int | None] = {}
+
+    def hashes(self, count: int) -> None:
+        self._hashed += count
+        if self._hashed > _HASHED:
+            raise self._error(f"sets and dicts with more than {_HASHED} entries")
+
+    def names(self, kind: str) -> None:
+        self._objects += kind not in _LIGHT
+        if self._objects > _OBJECTS:
+            raise self._error(f"a value with more than {_OBJECTS} objects")
+
+    def spells_out(self, value: Any) -> None:
+        """A value stands in the message once more, by its number or its ends."""
+        self._spelled_out += self._extent(value)
+        if self._spelled_out > _SPELLED_OUT:
+            raise self._error("a value with too many entries, where all of them are written out")
+
+    def _extent(self, value: Any) -> int:
+        if isinstance(value, torch.Tensor):
+            return math.prod(value.shape)
+        if isinstance(value, range):
+            return (value.stop - value.start) // value.step + 1 if value else 0  # len() may overflow
+        entries: Any
+        if isinstance(value, np.ndarray):
+            if value.dtype != object:
+                return math.prod(value.shape)
+            entries = value.ravel().tolist()
+        elif isinstance(value, dict):
+            entries = [*dict.keys(value), *dict.values(value)]
+        elif isinstance(value, list | tuple | set | frozenset):
+            entries = value
+        else:
+            return 1
+        if id(value) not in self._extents:
+            self._extents[id(value)] = None
+            self._extents[id(value)] = 1 + sum(map(self._extent, entries))
+        found = self._extents[id(value)]
+        if found is None:
+            raise self._error("a value that holds itself")
+        return found
+
+
 class Writer:
     """Writes one message. `known` maps the id() of an object to the number that the receiver knows it by."""
 
@@ -97,6 +155,7 @@ class Writer:
         self._size = self._nodes = self._depth = 0
         self.sent: dict[int, Any] = {}  # what has got a number in this message
         self._alive: list[Any] = []
+        self._bounds = _Bounds(TooLarge)
         self.graphs: list[int] = []  # the numbers of tensors that carry a graph
 
     def finish(self, header: Any) -> bytes:
@@ -126,12 +185,16 @@ class Writer:
             )
         number = self._known.get(id(value), self._seen.get(id(value)))
         if number is not None:
+            self._bounds.spells_out(value)
             return ["ref", number]
         self._depth += 1
         if self._depth > _DEPTH:
             raise TooLarge("a value with too many levels")
         try:
-            return self._structure(value)
+            node = self._structure(value)
+            if type(node) is list:
+                self._bounds.names(node[0])
+            return node
         finally:
             self._depth -= 1
 
@@ -149,6 +212,7 @@ class Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, dict):
+            self._bounds.hashes(dict.__len__(value))
             return [[self.node(key), self.node(entry)] for key, entry in dict.items(value)]
         if isinstance(value, list):
             return [self.node(entry) for entry in list.__iter__(value)]
@@ -189,6 +253,7 @@ class Writer:
             return ["tuple", [self.node(entry) for entry in tuple.__iter__(value)]]
         if isinstance(value, set | frozenset):
             name = "set" if isinstance(value, set) else "frozenset"
+            self._bounds.hashes(len(value))
             return [name, [self.node(entry) for entry in value]]
         if isinstance(value, np.generic):
             if value.dtype.kind not in _KINDS:
@@ -207,11 +272,13 @@ class Writer:
         if value is ...:
             return ["..."]
         if isinstance(value, slice | range):
+            self._bounds.spells_out(value)
             ends = [self.node(end) for end in (value.start, value.stop, value.step)]
             return [type(value).__name__, ends]
-        if isinstance(value, torch.dtype | np.dtype):
-            name = str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value.str
-            return ["dtype", "torch" if isinstance(value, torch.dtype) else "numpy", name]
+        if isinstance(value, torch.dtype) and str(value).removeprefix("torch.") in _TENSORS:
+            return ["dtype", "torch", str(value).removeprefix("torch.")]
+        if isinstance(value, np.dtype) and value.kind in _KINDS and len(value.str) < 20:
+            return ["dtype", "numpy", value.str]
         if isinstance(value, torch.Generator) and value.device.type == "cpu":
             return ["torch generator", self.numbered(value), self.content(value)]
         if isinstance(value, np.random.Generator) and type(value.bit_generator) is np.random.PCG64:
@@ -261,6 +328,8 @@ class Reader:
         self.read: dict[int, Any] = {}  # what has got a number in this message
         self.inputs: dict[int, torch.Tensor] = {}  # of those, the leaves of what carries a graph
         self._nodes = self._depth = 0
+        self._bounds = _Bounds(Malformed)
+        self._unfinished: set[int] = set()  # by their numbers, lists and dicts that are being read
         try:
             total, length = _LENGTHS.unpack_from(view)
             if total != len(view) - _LENGTHS.size or length > min(total, _HEADER):
@@ -273,6 +342,7 @@ class Reader:
                     raise ValueError("a buffer has a wrong length")
                 self._buffers.append(view[start : start + size])
                 start += size
+            self._left = sum(sizes)  # of the buffers' bytes, which nobody reads twice
         except (ValueError, TypeError, RecursionError, struct.error) as error:
             raise Malformed(f"`data` must be a message, and it isn't: {error}") from None
 
@@ -290,8 +360,9 @@ class Reader:
         if type(node) is not list or not node or type(node[0]) is not str:
             raise Malformed("a node must be a list that begins with its kind")
         self._depth += 1
-        if self._depth > _DEPTH + 5 or self._nodes > _NODES:
+        if self._depth > _DEPTH + 5 or self._nodes > _NODES + 2 * _OBJECTS:
             raise Malformed("a message must not have so many levels or entries")
+        self._bounds.names(node[0])
         try:
             return self._structure(*node)
         except Malformed:
@@ -311,6 +382,9 @@ class Reader:
     def buffer(self, index: Any) -> memoryview:
         if type(index) is not int or not 0 <= index < len(self._buffers):
             raise Malformed("a buffer must be one of the message's")
+        self._left -= len(self._buffers[index])
+        if self._left < 0:
+            raise Malformed("a buffer must be read once")
         return self._buffers[index]
 
     def other(self, kind: str, rest: list[Any]) -> Any:
@@ -322,6 +396,7 @@ class Reader:
         if isinstance(value, list) and type(content) is list:
             value[:] = [self.value(entry) for entry in content]
         elif isinstance(value, dict) and type(content) is list:
+            self._bounds.hashes(len(content))
             entries = [(self.value(key), self.value(entry)) for key, entry in content]
             value.clear()
             value.update(entries)
@@ -344,12 +419,17 @@ class Reader:
     def _structure(self, kind: str, *rest: Any) -> Any:
         match kind, rest:
             case "ref", (number,):
+                if number in self._unfinished:
+                    raise Malformed("a value must not hold itself")
+                self._bounds.spells_out(self.known[number])
                 return self.known[number]
             case "tuple", (entries,):
                 return tuple([self.value(entry) for entry in entries])
             case "list" | "dict", (number, content):
                 made: Any = self.keep(number, [] if kind == "list" else {})
+                self._unfinished.add(number)
                 self.put(made, content)
+                self._unfinished.remove(number)
                 return made
             case "tensor", (number, content, flag, slope):
                 return self.tensor(number, self._tensor(*content), flag, slope)
@@ -364,11 +444,14 @@ class Reader:
             case "bytes", (index,):
                 return bytes(self.buffer(index))
             case (("set" | "frozenset"), (entries,)):
+                self._bounds.hashes(len(entries))
                 return (set if kind == "set" else frozenset)([self.value(entry) for entry in entries])
             case "...", ():
                 return ...
             case (("slice" | "range"), (ends,)):
-                return (slice if kind == "slice" else range)(*[self.value(end) for end in ends])
+                made = (slice if kind == "slice" else range)(*[self.value(end) for end in ends])
+                self._bounds.spells_out(made)
+                return made
             case "dtype", ("torch", name):
                 return _TENSORS[name]
             case "dtype", ("numpy", name):

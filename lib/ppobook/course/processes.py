@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import multiprocessing
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,10 +28,18 @@ Grade = Callable[[bytes, str], Mapping[str, Any]]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]
 
 
+MEMORY = 4 * 2**30  # bytes that a process which grades may ask for; an answer that needs more is wrong
+
+
 def graded(
-    submissions: Sequence[Submission], open_grader: OpenGrader, processes: int
+    submissions: Sequence[Submission],
+    open_grader: OpenGrader,
+    processes: int,
+    seconds: float = 3600.0,
 ) -> Iterator[tuple[Submission, Mapping[str, Any], str]]:
     """Grade submissions in several processes: each with its result, or why there is none.
+
+    A process that takes longer than `seconds` for one submission is ended, and another takes its place.
 
     Raises
     ------
@@ -39,15 +49,18 @@ def graded(
     waiting = list(reversed(submissions))
     # A process without a submission is still being started.
     workers: dict[Connection, tuple[BaseProcess, Submission | None]] = {}
+    until: dict[Connection, float] = {}  # when a process must have sent its answer
     try:
         for _ in range(min(max(1, processes), len(waiting))):
             pipe, process = _start(open_grader)
             workers[pipe] = process, None
         while workers:
-            for ready in wait(list(workers)):
+            first = min(until.values(), default=math.inf) - time.monotonic()
+            for ready in wait(list(workers), None if first == math.inf else max(first, 0.0)):
                 assert isinstance(ready, Connection)
                 pipe = ready
                 process, submission = workers.pop(pipe)
+                late = until.pop(pipe, math.inf) < time.monotonic()
                 try:
                     result, error = pipe.recv()
                 except (EOFError, OSError):
@@ -58,17 +71,23 @@ def graded(
                             f"grading could not be started: its process ended {_ending(process.exitcode)}"
                         ) from None
                     result, error = {}, f"the process that graded it ended {_ending(process.exitcode)}"
+                    if late:
+                        error = f"grading it took longer than {seconds:g} seconds, and was ended"
                     if waiting:
                         pipe, process = _start(open_grader)
                         workers[pipe] = process, None
                 else:
                     if waiting:
                         workers[pipe] = process, waiting.pop()
+                        until[pipe] = time.monotonic() + seconds
                         _send(pipe, workers[pipe][1])
                     else:
                         _end(pipe, process)
                 if submission is not None:
                     yield submission, result, error
+            for pipe, moment in until.items():
+                if moment < time.monotonic():
+                    workers[pipe][0].kill()
     finally:
         for pipe, (process, _) in workers.items():
             process.terminate()
@@ -103,6 +122,7 @@ def _work(pipe: Connection, open_grader: OpenGrader, parent: int) -> None:
     """One process: grade what comes through the pipe, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which then ends this process
     _end_with_parent(parent)
+    _bind()
     with open_grader() as grade_one:
         pipe.send(({}, ""))  # ready
         while True:
@@ -127,6 +147,16 @@ def _end_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _bind() -> None:
+    """Limit this process's memory, where the system can; those of the students have limits of their own."""
+    if sys.platform == "linux":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        here = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (here, most))
 
 
 def _ending(code: int | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ppobook.teaching.tags import Cell, Notebook, part
 
 __all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild"]
 
+_HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
 MOST_CELLS = 2000
 
@@ -61,6 +63,11 @@ class _Own:
     role: str
     name: str
     anchor: int = -1  # the pack's cell that it stands for, or stands behind
+
+
+def whole(text: str) -> str:
+    """A text that a file can hold: of half a character, such as half an emoji, the sign for one is left."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
@@ -259,6 +266,8 @@ def _read(submission: bytes, notes: list[str]) -> Mapping[str, Any]:
         notes.append("The file is not UTF-8; letters that aren't English may have been lost.")
     try:
         content = json.loads(text.removeprefix("\ufeff"))
+        if "\\ud" in text.lower():
+            content = json.loads(whole(json.dumps(content, ensure_ascii=False)))
     except RecursionError:
         raise Unreadable("The file is nested too deeply for a notebook.") from None
     except ValueError as error:

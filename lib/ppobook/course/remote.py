@@ -27,8 +27,8 @@ from torch import nn
 
 from ppobook.teaching.checks import Mistake, Stop
 
-from .channel import Ended, Side, SideReader, SideWriter
-from .inert import Malformed
+from .channel import Ended, Side, SideReader, SideWriter, renamed
+from .inert import Malformed, opaque
 
 __all__ = ["MODULES", "Grader", "Remote"]
 
@@ -54,6 +54,8 @@ LENDS = {
 
 
 BUDGET = 2**30  # bytes that one process may send in all
+# Characters of an exception's name, its message and its line, and of all that a finding says.
+NAME, MESSAGE, LINE, FINDING = 60, 500, 160, 200
 
 
 class Remote:
@@ -121,7 +123,8 @@ class Grader(Side):
         self.budget = BUDGET
         self.given: dict[int, Any] = {}  # what the last call sent
         self._raised: dict[int, BaseException] = {}
-        self._asking = 0
+        self._past: set[int] = set()  # the numbers of what was lent for another part
+        self._asking: list[str] = []
         self.ended: Ended | None = None
 
     # --- what is asked of the worker
@@ -134,13 +137,16 @@ class Grader(Side):
         return found
 
     def name(self, expression: str) -> Any:
-        """What an expression stands for in the student's notebook."""
+        """What an expression stands for in the student's notebook. What was lent before is lent no more."""
+        self._past |= self.lent.keys()
+        self.lent.clear()
+        self._lent_ids.clear()
         return self.ask(["name", expression])
 
     def ask(self, verb: list[Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if self.ended is not None:
             raise self.ended
-        self._asking += 1
+        self._asking.append(verb[0])
         whole = False
         try:
             found = super().ask(verb, args, kwargs)
@@ -153,7 +159,7 @@ class Grader(Side):
             whole = True
             raise
         finally:
-            self._asking -= 1
+            self._asking.pop()
             if not self._asking:
                 self._raised.clear()
             if not whole and self.ended is None:  # a check's clock rang in the middle of an answer
@@ -165,6 +171,8 @@ class Grader(Side):
 
     def do(self, verb: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], reader: SideReader) -> Any:
         match verb:
+            case ["call" | "get", int() as number, *_] if number in self._past:
+                raise ReferenceError("it was lent for another part, and can't be used any more")
             case ["call", int() as number] if not callable(self.lent.get(number)):
                 raise Malformed("what is called must have been lent")
             case ["get", int() as number, str() as name]:
@@ -173,9 +181,11 @@ class Grader(Side):
 
     @staticmethod
     def _attribute(owner: Any, name: str) -> Any:
-        names = _lends(owner)
-        if names is None:
+        if owner is None:
             raise Malformed("what is asked for must have been lent")
+        names = _lends(owner)
+        if names is None:  # a function
+            raise AttributeError(f"it has no {name[:60]!r}")
         if name in names:
             return getattr(owner, name)
         refuse = getattr(type(owner), "__getattr__", None)
@@ -231,7 +241,7 @@ class Grader(Side):
                     self.proxies[number] = Remote(self, number, name[:100])
                 return self.proxies[number]
             case "yours", (int() as number,):
-                return self.lent[number]
+                return opaque("lent") if number in self._past else self.lent[number]
             case "iterator", (entries,):
                 return iter([reader.value(entry) for entry in entries])
             case "module", (number, name, training, parameters, buffers, children, settings):
@@ -281,19 +291,18 @@ class Grader(Side):
         if type(lent) is int and lent in self._raised:
             return self._raised[lent]
         finding = described.get("finding")
-        if finding is not None:
+        if finding is not None and self._asking[-1:] == ["beside"]:  # a student's own is one like any other
             return _finding(reader, finding)
         base = getattr(builtins, str(described.get("base")), Exception)
         if not isinstance(base, type) or not issubclass(base, Exception):
             base = Exception
-        name, message = str(described.get("type"))[:100], str(described.get("message"))[:20_000]
+        name, message = str(described.get("type"))[:NAME], str(described.get("message"))[:MESSAGE]
         if not name.isidentifier():
             name = "Exception"
-        error = type(name, (_Far, base), {"__str__": lambda self: message, "__module__": "builtins"})(message)
         line = described.get("line")
-        if isinstance(line, list) and len(line) == 2 and type(line[0]) is int:
-            error.in_cell = (line[0], str(line[1])[:500])
-        return error
+        known = isinstance(line, list) and len(line) == 2 and type(line[0]) is int and abs(line[0]) < 2**31
+        in_cell = (line[0], str(line[1])[:LINE]) if known else None
+        return renamed(name, base, message, _Far, __module__="builtins", in_cell=in_cell)
 
     def described(self, writer: SideWriter, error: BaseException) -> dict[str, Any]:
         number = len(self._raised) + 1
@@ -334,13 +343,19 @@ def _lends(value: Any) -> tuple[str, ...] | None:
 
 
 def _finding(reader: SideReader, node: Any) -> BaseException:
-    """A `Mistake` or a `Stop` that a part of the check raised in the student's process. Never a good one."""
+    """A `Mistake` or a `Stop` that a part of the check raised in the student's process. Never a good one.
+
+    It may have been forged there, so it says little: numbers, and a short text.
+    """
     match node:
-        case ["mistake", str() as name, str() as section, values]:
+        case ["mistake", str() as name, str() as section, values] if len(name) + len(section) <= FINDING:
             found = reader.value(values)
             if isinstance(found, dict) and all(isinstance(key, str) for key in found):
-                found = {key: value for key, value in found.items() if key not in ("name", "section", "self")}
-                return Mistake(name, section=section, **found)
+                plain = all(isinstance(value, bool | int | float | str) for value in found.values())
+                if plain and len("".join(map(str, found.values()))) <= FINDING:
+                    left_out = ("name", "section", "headline", "self")
+                    found = {key: value for key, value in found.items() if key not in left_out}
+                    return Mistake(name, section=section, **found)
         case ["stop", ("raised" | "returned" | "not yet") as kind, str() as name, list() as paragraphs]:
-            return Stop(kind, name[:200], *(str(text)[:5000] for text in paragraphs[:10]))
+            return Stop(kind, name[:NAME], *(str(text)[:MESSAGE] for text in paragraphs[:2]))
     raise Malformed("a finding must be a mistake or a stop")

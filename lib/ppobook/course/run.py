@@ -82,6 +82,7 @@ def grade(
     processes: int = 2,
     part: str | None = None,
     again: bool = False,
+    seconds: float = 3600.0,
     shown: bool | None = None,
 ) -> Summary:
     """Grade what has to be graded, and bring the gradebook up to date.
@@ -99,6 +100,8 @@ def grade(
         Grade this part only; the others keep what they have.
     again : bool
         Grade what is graded already.
+    seconds : float
+        A process that takes longer for one submission is ended, and the submission counts as failed.
     shown : bool, optional
         Whether progress is shown, see `Progress`.
 
@@ -121,16 +124,29 @@ def grade(
         failed: dict[str, str] = {}
         count = 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
-            for submission, result, error in graded([one for one, _ in todo], open_grader, processes):
-                for record in _records(job, submission, result, error, part):
-                    write_record(job.folder, record)
-                    if not record.failed:
-                        _enter(job, book, submission, record, marks(job.folder, name))
+            asked = [one for one, _ in todo]
+            for submission, result, error in graded(asked, open_grader, processes, seconds):
+                try:
+                    _keep(job, book, submission, _records(job, submission, result, error, part))
+                except OSError:  # the disk is full, say, which is nothing of the submission's
+                    raise
+                except Exception as wrong:
+                    error = f"its result can't be written: {type(wrong).__name__}: {wrong}"[:500]
+                    error = error.encode(errors="backslashreplace").decode()
+                    _keep(job, book, submission, _records(job, submission, {}, error, part))
                 if error:
                     failed[submission.by] = error
                 count += 1
                 progress.show(count, {"failed": len(failed)} if failed else {})
     return Summary(count - len(failed), kept, failed)
+
+
+def _keep(job: Job, book: Book, submission: Submission, records: Iterator[Record]) -> None:
+    """Write records of one submission, and enter them in the book."""
+    for record in records:
+        write_record(job.folder, record)
+        if not record.failed:
+            _enter(job, book, submission, record, marks(job.folder, record.assignment))
 
 
 def due(

@@ -60,11 +60,14 @@ class NoSandbox(RuntimeError):  # noqa: N818
 class Limits:
     """What a submission may use.
 
-    seconds is for a check and cell_seconds for a cell; the others are for the submission as a whole.
+    seconds is for a check and cell_seconds for a cell, notebook_seconds for all cells together, however often
+    they are run; the others are for the submission as a whole.
     """
 
     seconds: float = 20.0
     cell_seconds: float = 60.0
+    notebook_seconds: float = 600.0
+    submission_seconds: float = 1800.0
     memory_mb: int = 2048
     disk_mb: int = 256
     output_kb: int = 256

@@ -65,10 +65,12 @@ class Extension:
 
 @dataclass(frozen=True)
 class Grading:
-    """What a submission may use while it is graded."""
+    """What a submission may use while it is graded; see `ppobook.course.sandbox.Limits`."""
 
     seconds: int = 20
     cell_seconds: int = 60
+    notebook_seconds: int = 600
+    submission_seconds: int = 1800
     memory_mb: int = 2048
     disk_mb: int = 256
     output_kb: int = 256

@@ -29,7 +29,7 @@ from traitlets.config import Config
 
 from ppobook.teaching import checks
 
-from .channel import Ended, Side, SideReader, SideWriter
+from .channel import Ended, Side, SideReader, SideWriter, renamed
 from .inert import Malformed
 from .remote import MODULES, base_of
 
@@ -220,6 +220,7 @@ class Worker(Side):
                 for key, entry in vars(value).items()
                 if key != "training"
                 and not key.startswith("_")
+                and not hasattr(kind, key)
                 and isinstance(entry, bool | int | float | str | tuple)
             ]
             tables = [
@@ -281,11 +282,7 @@ class Worker(Side):
 
     def exception(self, reader: SideReader, described: Any) -> BaseException:
         base = getattr(builtins, described["base"], Exception)
-        message = described["message"]
-        kind = type(described["type"], (base,), {"__str__": lambda self: message})
-        error = kind(message)
-        error.lent_number = described["lent"]
-        return error
+        return renamed(described["type"], base, described["message"], lent_number=described["lent"])
 
 
 def _find(path: str) -> Any:

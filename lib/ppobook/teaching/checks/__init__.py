@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import importlib
 import inspect
 import linecache
@@ -312,7 +313,8 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
     number, so that nobody has seen them before.
 
     The global random generators (Python's, NumPy's, torch's) are seeded for the length of the check, so
-    that it finds the same twice, and stand afterwards where they stood before.
+    that it finds the same twice, and stand afterwards where they stood before. The reader's function can
+    look at them; what they are seeded with doesn't tell from what the problems are drawn.
     """
     entry = _entry(name)
     if not callable(answer):
@@ -324,14 +326,17 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
     held: list[Property] = []
     mistake: Mistake | None = None
     try:
-        with _fixed_seeds(seed), _time_limit(seconds):
-            for finding in entry.function(Answer(name, answer)):
-                if isinstance(finding, Mistake):
-                    mistake = finding
-                    break
-                held.append(finding)
-    except Mistake as raised:
-        mistake = raised
+        with fixed_seeds(seed), _time_limit(seconds):
+            try:
+                for finding in entry.function(Answer(name, answer)):
+                    if isinstance(finding, Mistake):
+                        mistake = finding
+                        break
+                    held.append(finding)
+            except Mistake as raised:
+                mistake = raised
+            # Within the time, because what a message shows may take long to write.
+            return _judged(name, entry, mistake, held)
     except Stop as stop:
         return _verdict(stop.kind, stop.name, *stop.paragraphs)
     except _TooSlow:
@@ -343,6 +348,10 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
             "the check cannot read what came back",
             f"{type(error).__name__}: {error}".rstrip(": "),
         )
+
+
+def _judged(name: str, entry: _Entry, mistake: Mistake | None, held: list[Property]) -> Verdict:
+    """The verdict where the check came to its end."""
     if mistake is not None:
         seen, think, section = mistake.message(entry.messages[mistake.name], entry.section)
         read = f"Read: {entry.chapter.where(section)}."
@@ -386,6 +395,7 @@ _HEADLINES = {
     "returned": "✗ Not right: {}",
     "slow": "✗ Not right: {}",
 }
+_LONGEST = 10_000  # characters of a paragraph
 _NOT_YET = "Fill in the blank, run its cell, then run this one again."
 
 
@@ -399,7 +409,7 @@ def _verdict(kind: str, name: str, *paragraphs: str) -> Verdict:
         )
     lines = [_HEADLINES[kind].format(name)]
     for paragraph in paragraphs:
-        for line in paragraph.splitlines():
+        for line in paragraph[:_LONGEST].splitlines():
             hang = " " * (len(line) - len(line.lstrip()) + 4)
             lines += textwrap.wrap(
                 line, 92, initial_indent="  ", subsequent_indent=hang, break_on_hyphens=False
@@ -429,13 +439,18 @@ def _same(old: Any, new: Any) -> bool:
 
 
 @contextmanager
-def _fixed_seeds(seed: int) -> Iterator[None]:
+def fixed_seeds(seed: int) -> Iterator[None]:
+    """Draw random problems from `seed`, and seed the global generators with a number that doesn't tell it.
+
+    With 0, which is no secret, they're seeded with 0.
+    """
+    told = seed and int.from_bytes(hashlib.sha256(f"global/{seed}".encode()).digest()[:8], "big")
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(told)
+    np.random.seed(told % 2**32)  # noqa: NPY002
     if torch:
-        torch.manual_seed(seed % 2**63)
+        torch.manual_seed(told % 2**63)
     drawn_from = DRAWN_FROM.set(seed)
     try:
         yield

@@ -155,17 +155,26 @@ def words(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
+_TEXT, _ENTRIES = 2000, 12
+
+
 class _Shown:
-    """A value inside a message: text as it is, numbers rounded unless the message has a format for them."""
+    """A value inside a message: text as it is, numbers rounded unless the message has a format for them.
+
+    Of a long text or list, the beginning.
+    """
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __format__(self, how: str) -> str:
-        if how or isinstance(self.value, str):
+        if isinstance(self.value, str):
+            return format(self.value[:_TEXT], how)
+        if how:
             return format(self.value, how)
         if isinstance(self.value, list):
-            return "[" + ", ".join(f"{_Shown(value)}" for value in self.value) + "]"
+            shown = [f"{_Shown(value)}" for value in self.value[:_ENTRIES]]
+            return "[" + ", ".join(shown + ["…"] * (len(self.value) > _ENTRIES)) + "]"
         return numbers(self.value)
 
     def __getitem__(self, key: Any) -> _Shown:
