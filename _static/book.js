@@ -1,5 +1,22 @@
+// Formulas, before anything measures the page.
+document.addEventListener("DOMContentLoaded", () => {
+  if (typeof katex === "undefined") return;
+  for (const place of document.querySelectorAll(".math")) {
+    for (const node of [...place.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE)) {
+      const tex = /^\s*\\([([])([\s\S]*)\\[)\]]\s*$/.exec(node.data);
+      if (!tex) continue;
+      const set = document.createElement("span");
+      katex.render(tex[2], set, { displayMode: tex[1] === "[", throwOnError: false });
+      node.replaceWith(set);
+    }
+  }
+});
+
 // What the theme leaves out for people who don't use a mouse or a screen, and a link to each exercise.
 document.addEventListener("DOMContentLoaded", () => {
+  // The way by keyboard goes through the page's contents before its text.
+  const content = document.querySelector(".bd-content");
+  content?.prepend(...content.querySelectorAll("#pst-secondary-sidebar-modal, #pst-secondary-sidebar"));
   // A name that says what is shown and what it does. (The theme's names leave out the words on the button.)
   for (const button of document.querySelectorAll("button.search-button-field, button.search-button__button")) {
     const words = button.innerText.trim().replace(/\s+/g, " ");
@@ -34,6 +51,59 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// All buttons that copy code are one stop of the keyboard: the one nearest to what is on the screen. From there,
+// the arrow keys lead to the others.
+window.addEventListener("load", () => {
+  const buttons = [...document.querySelectorAll("button.copybtn")];
+  const select = (chosen) => buttons.forEach((button) => { button.tabIndex = button === chosen ? 0 : -1; });
+  for (const [at, button] of buttons.entries()) {
+    button.setAttribute("aria-label", "Copy this code");
+    button.setAttribute("aria-description", "Arrow keys lead to the other listings");
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      const shown = step && buttons.slice(step > 0 ? at + 1 : 0, step > 0 ? undefined : at).filter((b) => b.checkVisibility());
+      const next = shown?.at(step > 0 ? 0 : -1);
+      if (!next) return;
+      event.preventDefault();
+      select(next);
+      next.focus();
+    });
+  }
+  select(buttons[0]);
+  const near = new IntersectionObserver((seen) => {
+    const first = seen.find((one) => one.isIntersecting)?.target;
+    if (first && !document.activeElement.matches("button.copybtn")) select(first);
+  });
+  buttons.forEach((button) => near.observe(button));
+});
+
+// A switch for all code.
+document.addEventListener("DOMContentLoaded", () => {
+  const place = document.querySelector(".article-header-buttons");
+  if (!place || !document.querySelector(".bd-article div.cell_input")) return;
+  const page = document.documentElement;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "btn btn-sm pst-navbar-icon code-switch";
+  button.title = "Show or hide all code";
+  button.setAttribute("aria-label", "Code");
+  button.innerHTML = '<i class="fa-solid fa-code"></i>';
+  const say = () => button.setAttribute("aria-pressed", page.dataset.code !== "hidden");
+  button.addEventListener("click", () => {
+    // What the reader looks at stays where it is.
+    const seen = [...document.querySelectorAll(".bd-article :is(p, h2, h3, figure, table)")]
+      .find((part) => part.getBoundingClientRect().top > 60 && part.checkVisibility());
+    const before = seen?.getBoundingClientRect().top;
+    if (page.dataset.code === "hidden") delete page.dataset.code;
+    else page.dataset.code = "hidden";
+    localStorage.setItem("code", page.dataset.code ?? "shown");
+    say();
+    if (seen?.checkVisibility()) window.scrollBy(0, seen.getBoundingClientRect().top - before);
+  });
+  say();
+  place.prepend(button);
+});
+
 // What is folded, Deeper boxes above all, opens for whoever is sent into it.
 document.addEventListener("DOMContentLoaded", () => {
   const openAround = (place) => {
@@ -59,8 +129,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = event.target.closest("a[href*='#']");
     if (link && link.href === window.location.href) setTimeout(arrive);
   });
-  // The words of a search are marked. (Sphinx does so, after a moment; but not where it finds the theme's search.)
-  if (typeof Search !== "undefined" && !document.getElementById("search-results")) SphinxHighlight.highlightSearchWords();
+  // The words of a search are marked, by Sphinx, after a moment.
   setTimeout(() => document.querySelectorAll(".bd-article details .highlighted").forEach(openAround), 50);
   // On paper nothing can be opened; a solution stays closed there.
   const closed = [];

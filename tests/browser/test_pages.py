@@ -38,7 +38,7 @@ MARK_ONE_OF_EACH = """() => {
   for (const element of document.body.querySelectorAll("*")) {
     if (![...element.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
     if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-    if (element.closest("mjx-assistive-mml")) continue;
+    if (element.closest(".katex-mathml")) continue;
     const s = getComputedStyle(element);
     const kind = [s.color, s.fontSize, s.fontWeight, s.fontStyle, s.textShadow, ground(element)];
     const link = element.closest("a");
@@ -55,12 +55,12 @@ MARK_ONE_OF_EACH = """() => {
   document.querySelectorAll(".ppobook-figure").forEach(mark);
 }"""
 
-# Four fifths of a chapter's elements are MathJax's and Pygments' own. What has no mark is left out: formulas
+# Four fifths of a chapter's elements are KaTeX's and Pygments' own. What has no mark is left out: formulas
 # become boxes of their size, and the words of a program its text.
 LEAVE_OUT_THE_REST = """() => {
-  const own = [...document.querySelectorAll("mjx-container")]
+  const own = [...document.querySelectorAll(".katex")]
     .filter((formula) => !formula.querySelector("[data-one-of-each], a"))
-    .map((formula) => [formula, formula.firstElementChild.getBoundingClientRect()]);
+    .map((formula) => [formula, formula.getBoundingClientRect()]);
   for (const [formula, { width, height }] of own) {
     const box = document.createElement("span");
     box.style = `display: inline-block; width: ${width}px; height: ${height}px`;
@@ -74,7 +74,7 @@ LEAVE_OUT_THE_REST = """() => {
 
 def every_page(site: Path) -> list[str]:
     """Addresses of the pages that a reader can come to."""
-    made_by_sphinx = {"genindex.html", "py-modindex.html", "search.html"}
+    made_by_sphinx = {"genindex.html", "py-modindex.html", "search.html", "404.html"}
     pages = (p.relative_to(site).as_posix() for p in site.rglob("*.html"))
     return sorted(f"/{p}" for p in pages if p not in made_by_sphinx and not p.startswith("_"))
 
@@ -130,10 +130,10 @@ def test_nothing_stands_in_the_way_of_a_reader(
     page = open_page(phone=phone)
     library = of_the_library(site)
     found: list[str] = []
-    for address in [p for p in every_page(site) if p not in library] + library[:1] + ["/search.html"]:
+    others = [p for p in every_page(site) if p not in library]
+    for address in [*others, library[0], "/search.html", "/404.html"]:
         ready(page, site_url + address)
-        if address != "/search.html":
-            found += opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
+        found += opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
         # Folded text has to be readable too.
         page.evaluate("document.querySelectorAll('.bd-article details').forEach(d => { d.open = true })")
         page.evaluate(MARK_ONE_OF_EACH)
@@ -153,10 +153,7 @@ SIDE_BY_SIDE = f"""(addresses) => {{
   const opened = (address) => new Promise((done) => {{
     const frame = document.createElement("iframe");
     Object.assign(frame, {{ src: address, width: 390, height: 844 }});
-    frame.onload = async () => {{
-      await frame.contentWindow.MathJax?.startup?.promise;
-      done([address, ...({MEASURE})(frame.contentWindow)]);
-    }};
+    frame.onload = () => done([address, ...({MEASURE})(frame.contentWindow)]);
     document.body.append(frame);
   }});
   document.body.replaceChildren();
