@@ -31,7 +31,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   // What scrolls sideways can be scrolled by keyboard. (What is folded has no width yet.)
   const letScroll = (part) => {
-    for (const box of part.querySelectorAll("div.highlight pre, .cell_output pre, div.math, table.dataframe")) {
+    for (const box of part.querySelectorAll("div.highlight pre, .cell_output pre, div.math > span, table.dataframe")) {
       if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
     }
   };
@@ -49,6 +49,45 @@ document.addEventListener("DOMContentLoaded", () => {
     link.textContent = "#";
     title.append(" ", link);
   }
+});
+
+// A table that does not fit is set tighter; on a phone, one of words is then shown row by row, each cell below the
+// name of its column. One of numbers scrolls, and its first column stays.
+document.addEventListener("DOMContentLoaded", () => {
+  const phone = window.matchMedia("(max-width: 600px)");
+  const boxOf = (table) => table.closest(".pst-scrollable-table-container") ?? table;
+  const cut = (table) => boxOf(table).scrollWidth > boxOf(table).clientWidth + 1;
+  const name = (table) => {
+    const heads = [...table.querySelectorAll("thead th")];
+    table.setAttribute("role", "table");
+    for (const row of table.rows) {
+      row.setAttribute("role", "row");
+      [...row.cells].forEach((cell, at) => {
+        cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
+        if (!at || heads.length < 3 || cell.tagName === "TH" || !heads[at]?.textContent.trim()) return;
+        const label = document.createElement("span");
+        label.className = "column-name";
+        label.setAttribute("aria-hidden", "true");
+        label.append(...[...heads[at].childNodes].map((node) => node.cloneNode(true)));
+        cell.prepend(label);
+      });
+    }
+  };
+  const fit = () => {
+    for (const table of document.querySelectorAll(".bd-article table")) {
+      table.classList.remove("tight", "by-row");
+      if (!table.checkVisibility() || !cut(table)) continue;
+      table.classList.add("tight");
+      if (!cut(table) || !phone.matches || table.matches(".dataframe") || table.tHead?.rows.length !== 1) continue;
+      if (!table.querySelector(".column-name")) name(table);
+      table.classList.add("by-row");
+    }
+  };
+  fit();
+  window.addEventListener("load", fit);
+  window.addEventListener("resize", fit);
+  document.addEventListener("toggle", fit, true);
+  document.fonts?.ready.then(fit);
 });
 
 // All buttons that copy code are one stop of the keyboard: the one nearest to what is on the screen. From there,
@@ -69,7 +108,7 @@ window.addEventListener("load", () => {
       next.focus();
     });
   }
-  select(buttons[0]);
+  select(buttons.find((button) => button.checkVisibility()));
   const near = new IntersectionObserver((seen) => {
     const first = seen.find((one) => one.isIntersecting)?.target;
     if (first && !document.activeElement.matches("button.copybtn")) select(first);

@@ -9,14 +9,14 @@ document.addEventListener("DOMContentLoaded", () => {
     exercise: 1.1, "exercise-section": 0.9, library: 0.3,
   };
   // One word for what has several names.
-  const SAME = {
+  const SAME = new Map(Object.entries({
     epsilon: "ε", eps: "ε", varepsilon: "ε", "ϵ": "ε", lambda: "λ", lam: "λ", gamma: "γ", beta: "β", delta: "δ",
     theta: "θ", pi: "π", sigma: "σ", mu: "μ", advantages: "advantage", "â": "advantage", ratios: "ratio",
     normalise: "normalize", optimisation: "optimization", generalised: "generalized", regularised: "regularized",
-  };
+  }));
   const oneWord = (word) => {
     const low = word.toLowerCase();
-    const same = SAME[low] ?? low;
+    const same = SAME.get(low) ?? low;
     return same.length > 4 && same.endsWith("s") && !same.endsWith("ss") ? same.slice(0, -1) : same;
   };
 
@@ -53,7 +53,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const from = hit ? Math.max(0, text.lastIndexOf(" ", Math.max(0, hit.index - 60)) + 1) : 0;
     const passage = document.createElement("p");
     let at = from;
-    const end = Math.min(text.length, from + 190);
+    const end = text.length > from + 190 ? text.lastIndexOf(" ", from + 190) : text.length;
     if (from) passage.append("… ");
     for (const word of words.filter((word) => word.index >= from && word.index < end && terms.has(oneWord(word[0])))) {
       const mark = document.createElement("mark");
@@ -78,6 +78,11 @@ document.addEventListener("DOMContentLoaded", () => {
     if (box.dataset.query !== query) return; // somebody has typed on
     const all = index.search(query, { combineWith: "AND" });
     const found = all.length ? all : index.search(query, { combineWith: "OR" });
+    // Who writes a word wants it explained; names of the library come last, in a fourth of the room or what is left.
+    const named = found.filter((one) => one.kind === "library");
+    const explained = found.filter((one) => one.kind !== "library");
+    const room = Math.max(most - named.length, Math.ceil(most * 0.75));
+    const shown = [...explained.slice(0, room), ...named].slice(0, most);
     const said = document.createElement("p");
     said.className = "found";
     said.setAttribute("role", "status");
@@ -85,7 +90,7 @@ document.addEventListener("DOMContentLoaded", () => {
     said.textContent = all.length ? number(all.length)
       : found.length ? "No place has all of these words; these have some" : "Nothing found";
     const list = document.createElement("ul");
-    for (const one of found.slice(0, most)) {
+    for (const one of shown) {
       const item = document.createElement("li");
       const link = Object.assign(document.createElement("a"), { href: root + one.url, textContent: one.title });
       link.addEventListener("click", () => {
@@ -102,6 +107,7 @@ document.addEventListener("DOMContentLoaded", () => {
       list.append(item);
     }
     box.replaceChildren(said, list);
+    box.dataset.shown = query;
   };
 
   // Up and down go through the results, from the field and back to it.

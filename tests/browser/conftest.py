@@ -27,7 +27,7 @@ import serve
 from . import figure_site
 
 ROOT = Path(__file__).resolve().parents[2]
-DESKTOP = {"width": 1280, "height": 900}
+DESKTOP = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 OpenPage = Callable[..., Page]

@@ -91,6 +91,13 @@ MEASURE = """(window) => {
 }"""
 
 
+# Tables that scroll sideways, once all that is folded is open. On a phone, tables of numbers may.
+CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":not(.dataframe)" : ""}`)]
+  .map((table) => table.closest(".pst-scrollable-table-container") ?? table)
+  .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.innerText.replace(/\\s+/g, " ").slice(0, 60))"""
+
+
 def opens_well(address: str, titles: int, wide: int, screen: int) -> Iterator[str]:
     """What is wrong with a page that has been opened and measured."""
     if titles != 1:
@@ -136,6 +143,9 @@ def test_nothing_stands_in_the_way_of_a_reader(
         found += opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
         # Folded text has to be readable too.
         page.evaluate("document.querySelectorAll('.bd-article details').forEach(d => { d.open = true })")
+        # (A box says that it is open a moment later.)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        found += [f"{address}: a table is cut: {table}" for table in page.evaluate(CUT, phone)]
         page.evaluate(MARK_ONE_OF_EACH)
         turn(page, "dark")
         page.evaluate(MARK_ONE_OF_EACH)
