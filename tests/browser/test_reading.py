@@ -29,7 +29,7 @@ def test_a_page_weighs_less_than_a_megabyte_and_a_half(page: Page, site_url: str
 
 
 FORMULA = re.compile(
-    r'<(?:span|div) class="math [^"]*"[^>]*>(?:<span class="eqno">.*?</span>)?(\\\\[\[(][^<]*)<'
+    r'<(?:span|div) class="math [^"]*"[^>]*>(?:<span class="eqno">.*?</span>)?(\\[\[(][^<]*)<'
 )
 
 
