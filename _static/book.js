@@ -73,21 +73,22 @@ document.addEventListener("DOMContentLoaded", () => {
       });
     }
   };
+  // (All at once: to measure after each change would lay out the page as often.)
   const fit = () => {
-    for (const table of document.querySelectorAll(".bd-article table")) {
-      table.classList.remove("tight", "by-row");
-      if (!table.checkVisibility() || !cut(table)) continue;
-      table.classList.add("tight");
-      if (!cut(table) || !phone.matches || table.matches(".dataframe") || table.tHead?.rows.length !== 1) continue;
+    const tables = [...document.querySelectorAll(".bd-article table")];
+    tables.forEach((table) => table.classList.remove("tight", "by-row"));
+    const wide = tables.filter((table) => table.checkVisibility() && cut(table));
+    wide.forEach((table) => table.classList.add("tight"));
+    if (!phone.matches) return;
+    const words = wide.filter((table) => !table.matches(".dataframe") && table.tHead?.rows.length === 1 && cut(table));
+    for (const table of words) {
       if (!table.querySelector(".column-name")) name(table);
       table.classList.add("by-row");
     }
   };
-  fit();
   window.addEventListener("load", fit);
   window.addEventListener("resize", fit);
   document.addEventListener("toggle", fit, true);
-  document.fonts?.ready.then(fit);
 });
 
 // All buttons that copy code are one stop of the keyboard: the one nearest to what is on the screen. From there,

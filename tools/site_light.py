@@ -31,7 +31,6 @@ LARGE = (
     "styles/sphinx-book-theme.css",
     "sphinx-design.min.css",
     "basic.css",
-    "mystnb.*.css",
 )
 # Rules that hold other rules.
 GROUPS = ("media", "supports", "layer")
@@ -199,7 +198,10 @@ def thin_out(app: Sphinx, exception: Exception | None) -> None:
         return
     folder = Path(app.outdir)
     names = names_in_use(folder)
-    for path in [found for name in LARGE for found in (folder / "_static").glob(name)]:
+    # (Sphinx copies these anew at each build.)
+    for path in [folder / "_static" / name for name in LARGE]:
+        if not path.is_file():
+            continue
         text = path.read_text(encoding="utf-8")
         rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
         path.write_text(needed(rules, names), encoding="utf-8")
