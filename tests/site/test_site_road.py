@@ -149,7 +149,7 @@ def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
     front = source / "_build" / "html" / "index.html"
     text = front.read_text(encoding="utf-8")
     assert "5 minutes to read, 2 to compute." in text
-    assert text.index("Walks") < text.index("Hills") < text.index("<li>climb</li>")
+    assert text.index("<strong>Walks") < text.index("1 · <a ") < text.index("<li>climb</li>")
     write(
         source, TEXT.replace("## Cards", "word " * 2500 + "\n\n## Cards").replace("Deeper: without", "With")
     )
@@ -161,4 +161,4 @@ def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
 def test_in_one_long_page_a_box_is_open(source: Path) -> None:
     text = (build(source, "singlehtml") / "index.html").read_text(encoding="utf-8")
     assert "Deeper: the proof" in text
-    assert "<details" not in text
+    assert '<details class="deeper"' not in text
