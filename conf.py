@@ -1,5 +1,7 @@
-"""How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_hooks.py;
-of the main road, in tools/site_road.py; in tools/site_rebuilds.py is what a build may leave as it was."""
+"""How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
+solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
+front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
+_rebuilds what a build may leave as it was."""
 
 import os
 import sys
@@ -23,6 +25,7 @@ sys.modules.setdefault("rfc3987_syntax", None)
 
 book_meta = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))["meta"]
 book_repository = repository.address(ROOT, book_meta.get("repository"))
+book_site = os.environ.get("PPOBOOK_SITE") or book_meta.get("site") or repository.pages(book_repository)
 book_solutions = book_meta["solutions"] and os.environ.get("PPOBOOK_SOLUTIONS", "1") != "0"
 
 project = book_meta["title"]
@@ -39,12 +42,15 @@ extensions = [
     "sphinx_proof",
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
-    "sphinx-mathjax-offline",
     "sphinx.ext.napoleon",
     "autoapi.extension",
     "ppobook.teaching.site",
     "site_hooks",
+    "site_light",
+    "site_numbers",
     "site_road",
+    "site_search",
+    "site_way_in",
     "site_rebuilds",
 ]
 external_toc_path = "book.yml"
@@ -67,7 +73,11 @@ myst_heading_anchors = 3
 numfig = True
 numfig_format = {"figure": "Figure %s", "table": "Table %s", "code-block": "Listing %s"}
 math_eqref_format = "({number})"
+html_secnumber_suffix = " "
+html_math_renderer = "katex"
+myst_update_mathjax = False
 copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div.highlight:not(.cell_output *, .output *) > pre"
 
 
 class RoundBrackets(AuthorYearReferenceStyle):
@@ -95,14 +105,18 @@ autoapi_python_class_content = "class"
 napoleon_use_ivar = True
 # Docstrings say what an argument is and which shape it has; a signature is easier to read without types.
 autodoc_typehints = "none"
+# `name` in a docstring is code, and a link where the library has something of this name.
+default_role = "py:obj"
 
 # --- the page -----------------------------------------------------------------------------------------------
 
 html_theme = "sphinx_book_theme"
 html_title = book_meta["title"]
+html_baseurl = f"{book_site.rstrip('/')}/" if book_site else ""
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = [("book.js", {"loading_method": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("book.js", "contents.js", "search.js")]
+html_additional_pages = {"search": "search.html", "404": "404.html"}
 html_favicon = "_static/favicon.svg"
 html_copy_source = True
 html_show_sphinx = False
@@ -117,6 +131,7 @@ html_theme_options = {
     "navbar_persistent": [],
     "use_repository_button": bool(book_repository),
     "use_fullscreen_button": False,
+    "back_to_top_button": False,
     "home_page_in_toc": True,
     "show_navbar_depth": 1,
     "show_toc_level": 2,

@@ -1,4 +1,5 @@
-"""Where the book's repository is on the web: the address that launch, edit and errata links are made from."""
+"""Where the book's repository is on the web: the address that launch, edit and errata links are made from;
+and where its site is."""
 
 from __future__ import annotations
 
@@ -25,6 +26,15 @@ def address(root: Path, override: str | None = None, environ: Mapping[str, str] 
     if environ.get("GITHUB_REPOSITORY"):
         return f"{environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{environ['GITHUB_REPOSITORY']}"
     return environ.get("CI_PROJECT_URL") or _web(_origin(root))
+
+
+def pages(repository: str) -> str:
+    """`https://OWNER.github.io/NAME/`, where the site of a repository on GitHub is; elsewhere ""."""
+    found = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+)", repository)
+    if not found:
+        return ""
+    host = f"{found[1].lower()}.github.io"
+    return f"https://{host}/" if found[2].lower() == host else f"https://{host}/{found[2]}/"
 
 
 def _origin(root: Path) -> str:

@@ -7,18 +7,32 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Log no requests, and let browsers cache nothing."""
+    """Log no requests, let browsers cache nothing, and show the site's own page for lost readers."""
 
     def end_headers(self) -> None:
         """Disable caching."""
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Send `404.html` where there is no such file, as servers of static pages do."""
+        page = Path(self.directory, "404.html")
+        if code != HTTPStatus.NOT_FOUND or self.command != "GET" or not page.is_file():
+            super().send_error(code, message, explain)
+            return
+        text = page.read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""

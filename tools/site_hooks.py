@@ -2,7 +2,6 @@
 
 - Solutions stand folded below each blank of an exercise page, read from the executed master. One setting
   leaves them out.
-- Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
 - Each page has its links: run it on Binder or Colab, suggest an edit, report a mistake; where the book's
   repository has no known address, they are left out.
 - Colab gets copies of the notebooks with a cell in front that installs what they need.
@@ -16,8 +15,7 @@ import ast
 import json
 import re
 import tomllib
-from collections import Counter
-from copy import deepcopy
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -25,7 +23,6 @@ from urllib.parse import quote, urlencode
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
@@ -83,10 +80,25 @@ def fold_in_solutions(app: Sphinx, docname: str, source: list[str]) -> None:
 def folded(solution: masters.Solution) -> str:
     """A solution as MyST, in a box that is closed at first."""
     if solution.kind == "code":
-        title, body = "Solution", fenced("`", "python", solution.source)
+        title, body = "Solution", fenced("`", "python", without_blanks(solution.source))
     else:
         title, body = "Model answer", solution.source
     return fenced(":", f"{{dropdown}} {title}", f":class-container: solution\n\n{body}")
+
+
+def without_blanks(source: str) -> str:
+    """A solution less what was there to be filled: `table = {1: ...}` just before `table = {1: 2}`."""
+    lines = source.splitlines()
+    blank: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", [])
+        for one, other in pairwise(body if isinstance(body, list) else []):
+            if isinstance(one, ast.Assign) and isinstance(other, ast.Assign):
+                same = ast.dump(one.targets[0]) == ast.dump(other.targets[0])
+                values = [part.value for part in ast.walk(one.value) if isinstance(part, ast.Constant)]
+                if same and ... in values:
+                    blank |= set(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in blank)
 
 
 def fenced(mark: str, head: str, body: str) -> str:
@@ -94,31 +106,6 @@ def fenced(mark: str, head: str, body: str) -> str:
     longest = max((len(run) for run in re.findall(rf"{re.escape(mark)}+", body)), default=0)
     fence = mark * max(3, longest + 1)
     return f"{fence}{head}\n{body}\n{fence}"
-
-
-# --- numbers ------------------------------------------------------------------------------------------------
-
-
-def count_running(_app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Give Sphinx back its own numbers of the last build, so that it writes pages whose numbers change."""
-    env.toc_fignumbers = getattr(env, "book_running_numbers", {})
-    return []
-
-
-def count_by_chapter(_app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Turn the running numbers that Sphinx gave into chapter.number, for pages whose name begins with one."""
-    env.book_running_numbers = deepcopy(env.toc_fignumbers)
-    counters: Counter[tuple[int, str]] = Counter()
-    for docname, kinds in env.toc_fignumbers.items():
-        chapter = re.match(r"\d+", Path(docname).name)
-        if chapter is None:
-            continue
-        number = int(chapter[0])
-        for kind, numbers in kinds.items():
-            for target in numbers:
-                counters[number, kind] += 1
-                numbers[target] = (number, counters[number, kind])
-    return []
 
 
 # --- links of a page ----------------------------------------------------------------------------------------
@@ -380,9 +367,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(LinkClassesOnly)
     app.connect("source-read", take_roles)
     app.connect("source-read", fold_in_solutions)
-    # Before Sphinx numbers and after it, at 500; and after the theme has made its own buttons.
-    app.connect("env-get-updated", count_running, priority=100)
-    app.connect("env-get-updated", count_by_chapter, priority=900)
+    # After the theme has made its own buttons.
     app.connect("html-page-context", add_launch_buttons, priority=900)
     # Before the theme, which leaves out a part of the page that would be empty.
     app.connect("html-page-context", add_links, priority=100)

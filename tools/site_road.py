@@ -5,7 +5,6 @@
   printers _static/book.js opens it. In formats without scripts it is open.)
 - Each section says below its title how many minutes its road takes; a place to stop says how many have passed
   since the last.
-- `{chapters}` shows what book.yml says of each chapter, and its minutes.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
 import minutes
 from ppobook.course import references
@@ -56,30 +53,6 @@ def show_minutes(app: Sphinx, doctree: nodes.document) -> None:
     for box, before, now in zip(stops, [0.0, *chapter.sittings], chapter.sittings, strict=False):
         said = f" · {minutes.said(now - before)} since the {'last' if before else 'start'}"
         box[0] += nodes.inline("", said, classes=["minutes"])
-
-
-class Chapters(SphinxDirective):
-    """`{chapters}`: each chapter's title, minutes and outcomes."""
-
-    def run(self) -> list[nodes.Node]:
-        """Write it as MyST and let that be parsed."""
-        self.env.note_dependency(str(Path(self.env.srcdir) / "book.yml"))
-        lines = []
-        for docname, chapter in self.config.book_meta["chapters"].items():
-            number = int(Path(docname).name.partition("_")[0])
-            notebook = Path(self.env.srcdir) / f"{docname}.ipynb"
-            self.env.note_dependency(str(notebook))
-            lines += [
-                f"**{number} · [{chapter['title']}](/{docname}.ipynb)**",
-                f": *{minutes.about(chapter_at(notebook).minutes)} minutes to read, "
-                f"{chapter['minutes']['compute']} to compute.* You will be able to "
-                + "; ".join(outcome["text"].rstrip(".") for outcome in chapter["outcomes"])
-                + ".",
-                "",
-            ]
-        block = nodes.container(classes=["chapters"])
-        self.state.nested_parse(StringList(lines, "book.yml"), self.content_offset, block)
-        return [block]
 
 
 # --- Deeper boxes -------------------------------------------------------------------------------------------
@@ -127,7 +100,6 @@ def html(text: str) -> nodes.raw:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
-    app.add_directive("chapters", Chapters)
     app.add_post_transform(FoldDeeper)
     app.connect("doctree-read", show_minutes)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,18 +22,15 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+import serve
+
 from . import figure_site
 
 ROOT = Path(__file__).resolve().parents[2]
-DESKTOP = {"width": 1280, "height": 900}
+DESKTOP = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 OpenPage = Callable[..., Page]
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +45,7 @@ def site() -> Path:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """A folder on a port of this machine: its address, without a slash at its end."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(serve.Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
@@ -109,9 +106,8 @@ def jupyterlab(folder: Path) -> Iterator[str]:
 
 
 def ready(page: Page, address: str) -> None:
-    """Go there, and wait for the formulas and the interactive figures."""
+    """Go there, and wait for the interactive figures. (The formulas are set before the page has loaded.)"""
     page.goto(address)
-    page.wait_for_function("!window.MathJax?.startup?.promise || MathJax.startup.promise.then(() => true)")
     live = "() => [...document.querySelectorAll('.ppobook-figure')].every(f => f.dataset.live)"
     page.wait_for_function(live)
 

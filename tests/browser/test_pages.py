@@ -38,7 +38,7 @@ MARK_ONE_OF_EACH = """() => {
   for (const element of document.body.querySelectorAll("*")) {
     if (![...element.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
     if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-    if (element.closest("mjx-assistive-mml")) continue;
+    if (element.closest(".katex-mathml")) continue;
     const s = getComputedStyle(element);
     const kind = [s.color, s.fontSize, s.fontWeight, s.fontStyle, s.textShadow, ground(element)];
     const link = element.closest("a");
@@ -55,12 +55,12 @@ MARK_ONE_OF_EACH = """() => {
   document.querySelectorAll(".ppobook-figure").forEach(mark);
 }"""
 
-# Four fifths of a chapter's elements are MathJax's and Pygments' own. What has no mark is left out: formulas
+# Four fifths of a chapter's elements are KaTeX's and Pygments' own. What has no mark is left out: formulas
 # become boxes of their size, and the words of a program its text.
 LEAVE_OUT_THE_REST = """() => {
-  const own = [...document.querySelectorAll("mjx-container")]
+  const own = [...document.querySelectorAll(".katex")]
     .filter((formula) => !formula.querySelector("[data-one-of-each], a"))
-    .map((formula) => [formula, formula.firstElementChild.getBoundingClientRect()]);
+    .map((formula) => [formula, formula.getBoundingClientRect()]);
   for (const [formula, { width, height }] of own) {
     const box = document.createElement("span");
     box.style = `display: inline-block; width: ${width}px; height: ${height}px`;
@@ -74,7 +74,7 @@ LEAVE_OUT_THE_REST = """() => {
 
 def every_page(site: Path) -> list[str]:
     """Addresses of the pages that a reader can come to."""
-    made_by_sphinx = {"genindex.html", "py-modindex.html", "search.html"}
+    made_by_sphinx = {"genindex.html", "py-modindex.html", "search.html", "404.html"}
     pages = (p.relative_to(site).as_posix() for p in site.rglob("*.html"))
     return sorted(f"/{p}" for p in pages if p not in made_by_sphinx and not p.startswith("_"))
 
@@ -89,6 +89,13 @@ MEASURE = """(window) => {
   const page = window.document.documentElement;
   return [page.querySelectorAll(".bd-article h1").length, page.scrollWidth, window.innerWidth];
 }"""
+
+
+# Tables that scroll sideways, once all that is folded is open. On a phone, tables of numbers may.
+CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":not(.dataframe)" : ""}`)]
+  .map((table) => table.closest(".pst-scrollable-table-container") ?? table)
+  .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.innerText.replace(/\\s+/g, " ").slice(0, 60))"""
 
 
 def opens_well(address: str, titles: int, wide: int, screen: int) -> Iterator[str]:
@@ -130,12 +137,15 @@ def test_nothing_stands_in_the_way_of_a_reader(
     page = open_page(phone=phone)
     library = of_the_library(site)
     found: list[str] = []
-    for address in [p for p in every_page(site) if p not in library] + library[:1] + ["/search.html"]:
+    others = [p for p in every_page(site) if p not in library]
+    for address in [*others, library[0], "/search.html", "/404.html"]:
         ready(page, site_url + address)
-        if address != "/search.html":
-            found += opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
+        found += opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
         # Folded text has to be readable too.
         page.evaluate("document.querySelectorAll('.bd-article details').forEach(d => { d.open = true })")
+        # (A box says that it is open a moment later.)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        found += [f"{address}: a table is cut: {table}" for table in page.evaluate(CUT, phone)]
         page.evaluate(MARK_ONE_OF_EACH)
         turn(page, "dark")
         page.evaluate(MARK_ONE_OF_EACH)
@@ -153,10 +163,7 @@ SIDE_BY_SIDE = f"""(addresses) => {{
   const opened = (address) => new Promise((done) => {{
     const frame = document.createElement("iframe");
     Object.assign(frame, {{ src: address, width: 390, height: 844 }});
-    frame.onload = async () => {{
-      await frame.contentWindow.MathJax?.startup?.promise;
-      done([address, ...({MEASURE})(frame.contentWindow)]);
-    }};
+    frame.onload = () => done([address, ...({MEASURE})(frame.contentWindow)]);
     document.body.append(frame);
   }});
   document.body.replaceChildren();

@@ -50,7 +50,7 @@ def test_each_blank_is_followed_by_its_solution_folded() -> None:
         below = cells[blank + 1]["source"]
         assert below.startswith(":::"), name
         assert "{dropdown}" in below.splitlines()[0]
-        assert solution.source in below
+        assert solution.source.splitlines()[-1] in below
     # Nothing else was touched.
     rest = [c for c in cells if not str(c.get("id", "")).startswith("folded-")]
     assert rest == cells_of(READER.read_text(encoding="utf-8"))
@@ -79,27 +79,6 @@ def test_a_fence_is_longer_than_what_it_holds(body: str) -> None:
     assert set(fence) == {":"}
     assert text.startswith(fence + "{dropdown}")
     assert not any(line.startswith(fence) for line in body.splitlines())
-
-
-def test_numbers_are_counted_by_chapter() -> None:
-    env = SimpleNamespace(
-        toc_fignumbers={
-            "index": {"figure": {"front": (1,)}},
-            "chapters/00_setting_out": {"figure": {"a": (2,)}, "displaymath": {"x": (1,)}},
-            "chapters/01_vanilla_policy_gradient": {"figure": {"b": (3,), "c": (4,)}},
-            "exercises/01_vanilla_policy_gradient": {"figure": {"d": (5,)}, "exercise": {"e": (1,)}},
-        }
-    )
-    site_hooks.count_by_chapter(None, env)
-    numbers = env.toc_fignumbers
-    assert numbers["index"]["figure"]["front"] == (1,)
-    assert numbers["chapters/00_setting_out"] == {"figure": {"a": (0, 1)}, "displaymath": {"x": (0, 1)}}
-    assert numbers["chapters/01_vanilla_policy_gradient"]["figure"] == {"b": (1, 1), "c": (1, 2)}
-    # A set of exercises goes on counting where its chapter stopped.
-    assert numbers["exercises/01_vanilla_policy_gradient"] == {
-        "figure": {"d": (1, 3)},
-        "exercise": {"e": (1, 1)},
-    }
 
 
 @pytest.mark.parametrize(
@@ -182,3 +161,18 @@ def test_a_page_lists_what_a_stage_may_be_asked_for() -> None:
         app(True), "attribute", "ppobook.language.settings.OnlineDPOSettings.beta", shown, False, None
     )
     assert leave_out is True
+
+
+def test_a_solution_does_not_print_the_blank_first() -> None:
+    lines = [
+        "def table():",
+        "    x = {",
+        "        1: ...,",
+        "    }",
+        "    x = {1: 2}",
+        "    y = ...",
+        "    return x",
+    ]
+    assert site_hooks.without_blanks("\n".join(lines)).splitlines() == [lines[0], *lines[4:]]
+    plain = "def f(x):\n    y = x\n    y = y + 1\n    return y"
+    assert site_hooks.without_blanks(plain) == plain

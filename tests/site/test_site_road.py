@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed")
 
 CONF = """
-extensions = ["myst_nb", "site_road"]
+extensions = ["myst_nb", "site_road", "site_way_in"]
 include_patterns = ["index.md", "chapters/*.ipynb"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -25,6 +25,13 @@ numfig = True
 def setup(app):
     chapter = {"title": "Hills", "minutes": {"compute": 2}, "outcomes": [{"id": "a", "text": "climb"}]}
     app.add_config_value("book_meta", {"chapters": {"chapters/01_hills": chapter}}, "env")
+"""
+
+SPINE = """
+parts:
+  - caption: Walks
+    chapters:
+      - file: chapters/01_hills
 """
 
 INDEX = """# Book
@@ -83,6 +90,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("book")
     (root / "chapters").mkdir()
     (root / "conf.py").write_text(CONF, encoding="utf-8")
+    (root / "book.yml").write_text(SPINE, encoding="utf-8")
     (root / "index.md").write_text(INDEX, encoding="utf-8")
     write(root, TEXT)
     return root
@@ -139,7 +147,9 @@ def test_sections_and_places_to_stop_say_their_minutes(page: str) -> None:
 
 def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
     front = source / "_build" / "html" / "index.html"
-    assert "5 minutes to read, 2 to compute." in front.read_text(encoding="utf-8")
+    text = front.read_text(encoding="utf-8")
+    assert "5 minutes to read, 2 to compute." in text
+    assert text.index("<strong>Walks") < text.index("1 · <a ") < text.index("<li>climb</li>")
     write(
         source, TEXT.replace("## Cards", "word " * 2500 + "\n\n## Cards").replace("Deeper: without", "With")
     )
@@ -151,4 +161,4 @@ def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
 def test_in_one_long_page_a_box_is_open(source: Path) -> None:
     text = (build(source, "singlehtml") / "index.html").read_text(encoding="utf-8")
     assert "Deeper: the proof" in text
-    assert "<details" not in text
+    assert '<details class="deeper"' not in text

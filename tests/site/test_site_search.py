@@ -1,0 +1,52 @@
+"""What the search is given, without building the site."""
+
+from __future__ import annotations
+
+import pytest
+
+site_search = pytest.importorskip("site_search", reason="Sphinx is not installed")
+
+PAGE = r"""<nav>Sidebar</nav><article class="bd-article"><section id="clip">
+<h1>3 The clip<a class="headerlink" href="#clip">#</a></h1><p>It limits
+<span class="math">\(\varepsilon_t \le 0.2\)</span>.</p>
+<section id="sec-loss"><h2><span class="section-number">3.1 </span>A loss</h2><p class="minutes">5 minutes</p>
+<div class="cell"><div class="cell_input"><pre>secret = 1</pre></div></div><p>For <em>good</em> actions.</p>
+<script>alert(1)</script></section></section></article><footer>Footer</footer>"""
+
+
+def test_a_page_is_taken_apart_into_sections() -> None:
+    top, section = site_search.entries_of_page("chapters/03_clipped_value_loss", PAGE)
+    assert top == [
+        "chapters/03_clipped_value_loss.html",
+        "3 The clip",
+        "3 The clip",
+        "chapter",
+        "It limits ε_t ≤ 0.2.",
+        "clipped value loss cvl",
+    ]
+    address, title, page, kind, text, words = section
+    assert address == "chapters/03_clipped_value_loss.html#sec-loss"
+    assert (title, page, kind, words) == ("3.1 A loss", "3 The clip", "chapter-section", "")
+    assert text == "For good actions."
+
+
+def test_names_of_the_library_come_with_their_first_sentence() -> None:
+    page = """<h1>ppobook.returns</h1><p>Returns &amp; more.</p>
+    <dt class="sig sig-object py" id="ppobook.returns.gae">gae(x)</dt>
+    <dd><p>Advantages <code>[T]</code>.</p><p>More.</p></dd>"""
+    module, function = site_search.entries_of_library("autoapi/ppobook/returns/index", page)
+    assert module[1:5] == ["ppobook.returns", "The library", "library", "Returns & more."]
+    assert function[:2] == ["autoapi/ppobook/returns/index.html#ppobook.returns.gae", "gae"]
+    assert function[3:5] == ["library", "Advantages [T]."]
+
+
+@pytest.mark.parametrize(
+    ("tex", "plain"),
+    [
+        (r"\(\pi_\theta(a \mid s)\)", "π_θ(a | s)"),
+        (r"\[\min\left(r_t, 1\right)\]", "min(r_t, 1)"),
+        (r"\(\hat{A}_t\)", "A_t"),
+    ],
+)
+def test_formulas_are_put_in_plain_letters(tex: str, plain: str) -> None:
+    assert site_search.readable(tex).replace(" ", "") == plain.replace(" ", "")

@@ -1,0 +1,224 @@
+"""What keeps a page light; conf.py loads this file as an extension.
+
+- Formulas are set by KaTeX, and only pages that have some ask for it.
+- A picture is fetched when the reader comes near it, and its room is kept until then.
+- In listings, a word in the colour of the ground text has no mark-up of its own.
+- Of the theme's style sheets, rules for classes that no page and no script names are left out.
+- Sphinx's search index is not made: site_search.py makes the book's own.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import tinycss2
+from docutils import nodes
+from pygments.styles import get_style_by_name
+from pygments.token import STANDARD_TYPES, Token
+from sphinx.application import Sphinx
+from sphinx.ext.mathjax import html_visit_displaymath, html_visit_math
+from tinycss2.ast import HashToken, IdentToken, LiteralToken
+
+KATEX = "vendored/katex"
+# The style sheets that come from elsewhere, of which a page uses little.
+LARGE = (
+    "styles/pydata-sphinx-theme.css",
+    "styles/sphinx-book-theme.css",
+    "sphinx-design.min.css",
+    "basic.css",
+)
+# Rules that hold other rules.
+GROUPS = ("media", "supports", "layer")
+# Scripts that name no class of the page's.
+NO_CLASSES = ("vendored", "mathjax", "locales")
+
+
+# --- formulas -----------------------------------------------------------------------------------------------
+
+
+def mark_up(app: Sphinx) -> None:
+    """Write formulas between TeX's own marks, as for MathJax; book.js has KaTeX set them."""
+    app.add_html_math_renderer(
+        "katex",
+        inline_renderers=(html_visit_math, None),
+        block_renderers=(html_visit_displaymath, None),
+    )
+
+
+def ask_for_katex(
+    app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object
+) -> None:
+    """Add KaTeX to a page with formulas."""
+    if app.builder.format == "html" and re.search(r'class="math\b', context.get("body") or ""):
+        app.add_css_file(f"{KATEX}/katex.min.css")
+        app.add_js_file(f"{KATEX}/katex.min.js", defer="defer")
+
+
+# --- what a page says ---------------------------------------------------------------------------------------
+
+
+@lru_cache
+def plain_classes(*styles: str) -> frozenset[str]:
+    """Pygments' short names of what has the colour of ordinary text in each of these styles."""
+
+    def plain(style: Any, token: Any) -> bool:
+        ordinary, own = style.style_for_token(Token.Name), style.style_for_token(token)
+        return bool(own == ordinary)
+
+    known = [get_style_by_name(name) for name in styles]
+    return frozenset(
+        short
+        for token, short in STANDARD_TYPES.items()
+        if short and token not in Token.Generic and all(plain(style, token) for style in known)
+    )
+
+
+def without_plain_spans(html: str, plain: frozenset[str]) -> str:
+    """A page whose listings have no mark-up around words in the ordinary colour."""
+    names = "|".join(sorted(plain))
+    return re.sub(rf'<span class="(?:{names})">([^<]*)</span>', r"\1", html).replace(
+        "<pre><span></span>", "<pre>"
+    )
+
+
+@cache
+def size_of(picture: Path) -> tuple[int, int] | None:
+    """Width and height of an SVG or a PNG in CSS pixels, or None."""
+    if picture.suffix == ".png":
+        head = picture.read_bytes()[:24]
+        width, height = struct.unpack(">II", head[16:24])
+        return int(width), int(height)
+    if picture.suffix == ".svg":
+        found = re.search(r"<svg\b[^>]*>", picture.read_text(encoding="utf-8")[:4000], re.S)
+        sides = re.findall(r'\s(width|height)="([\d.]+)(pt|px|)"', found[0]) if found else []
+        pixels = {side: round(float(number) * (4 / 3 if unit == "pt" else 1)) for side, number, unit in sides}
+        if len(pixels) == 2:
+            return pixels["width"], pixels["height"]
+    return None
+
+
+def fetch_when_near(html: str, sizes: dict[str, tuple[int, int] | None]) -> str:
+    """A page whose pictures are fetched when the reader comes near, in the room that they will need."""
+
+    def changed(tag: re.Match[str]) -> str:
+        text = tag[0]
+        if "loading=" in text or 'src="data:' in text:
+            return text
+        source = re.search(r'src="([^"]*)"', text)
+        size = sizes.get(Path(source[1]).name) if source else None
+        room = f' width="{size[0]}" height="{size[1]}"' if size and "width" not in text else ""
+        return f'<img loading="lazy"{room}{text[4:]}'
+
+    return re.sub(r"<img\b[^>]*>", changed, html)
+
+
+def lighten(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], doctree: object) -> None:
+    """Do this to the text of a page."""
+    if app.builder.name != "html" or not context.get("body"):
+        return
+    sizes = {}
+    if isinstance(doctree, nodes.document):
+        for source, name in app.builder.images.items():
+            path = Path(app.srcdir, source)
+            sizes[name] = size_of(path) if path.is_file() else None
+    options = app.config.html_theme_options
+    plain = plain_classes(options["pygments_light_style"], options["pygments_dark_style"])
+    context["body"] = fetch_when_near(without_plain_spans(context["body"], plain), sizes)
+
+
+# --- style sheets -------------------------------------------------------------------------------------------
+
+
+def names_in_use(folder: Path) -> set[str]:
+    """Every class and id of the site's pages, and every word of its scripts, which may set one."""
+    names: set[str] = set()
+    for page in folder.rglob("*.html"):
+        if "_static" not in page.parts:
+            for value in set(re.findall(r'\b(?:class|id)="([^"]*)"', page.read_text(encoding="utf-8"))):
+                names.update(value.split())
+    for script in (folder / "_static").rglob("*.js"):
+        if not set(NO_CLASSES) & set(script.relative_to(folder).parts):
+            names.update(re.findall(r"[A-Za-z_][\w-]*", script.read_text(encoding="utf-8")))
+    return names
+
+
+def selectors(prelude: list[Any]) -> Iterable[list[Any]]:
+    """The selectors of a rule, which commas part."""
+    selector: list[Any] = []
+    for token in prelude:
+        if isinstance(token, LiteralToken) and token.value == ",":
+            yield selector
+            selector = []
+        else:
+            selector.append(token)
+    yield selector
+
+
+def can_match(selector: list[Any], names: set[str]) -> bool:
+    """Whether every class and id that the selector asks for is in use.
+
+    What stands in `:not(…)` or `:is(…)` is not looked at.
+    """
+    for before, token in zip([None, *selector], selector, strict=False):
+        if isinstance(token, HashToken) and token.value not in names:
+            return False
+        dot = isinstance(before, LiteralToken) and before.value == "."
+        if dot and isinstance(token, IdentToken) and token.value not in names:
+            return False
+    return True
+
+
+def needed(rules: list[Any], names: set[str]) -> str:
+    """The rules that can match something, as text."""
+    kept = []
+    for rule in rules:
+        if rule.type == "qualified-rule":
+            chosen = [s for s in selectors(rule.prelude) if can_match(s, names)]
+            if chosen:
+                head = ",".join(tinycss2.serialize(selector).strip() for selector in chosen)
+                kept.append(f"{head}{{{tinycss2.serialize(rule.content)}}}")
+        elif rule.type == "at-rule" and rule.lower_at_keyword in GROUPS and rule.content:
+            inner = tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True)
+            inside = needed(inner, names)
+            if inside:
+                kept.append(f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inside}}}")
+        elif rule.type != "error":
+            kept.append(rule.serialize())
+    return "\n".join(kept)
+
+
+def thin_out(app: Sphinx, exception: Exception | None) -> None:
+    """Leave out of the large style sheets what nothing on the site can match."""
+    if exception is not None or app.builder.name != "html":
+        return
+    folder = Path(app.outdir)
+    names = names_in_use(folder)
+    # (Sphinx copies these anew at each build.)
+    for path in [folder / "_static" / name for name in LARGE]:
+        if not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8")
+        rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
+        path.write_text(needed(rules, names), encoding="utf-8")
+
+
+def no_search_index(app: Sphinx) -> None:
+    """Tell Sphinx not to make its index."""
+    if app.builder.format == "html":
+        app.builder.search = False
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    mark_up(app)
+    # Before the builder prepares its index, as it does once the pages have been read.
+    app.connect("builder-inited", no_search_index)
+    app.connect("html-page-context", ask_for_katex)
+    app.connect("html-page-context", lighten, priority=800)
+    app.connect("build-finished", thin_out, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

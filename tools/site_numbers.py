@@ -1,0 +1,190 @@
+"""Numbers of chapters, sections and exercises, wherever their titles stand; conf.py loads this file.
+
+- A chapter's title begins with its number, and a set of exercises says whose it is: in its heading, in the
+  sidebar, in links to it, in the search, in the browser's tab.
+- Sections of a chapter are counted as its equations are: 3.8. A section with an exercise has its number.
+- Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
+- A page of exercises begins with a list of them: number, title, kind and minutes; and a box does not repeat
+  the title of its section.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx_exercise.nodes import exercise_enumerable_node
+
+
+def chapter_of(docname: str) -> int | None:
+    """The number that the name of a chapter's or of its exercises' page begins with."""
+    found = re.fullmatch(r"(?:chapters|exercises)/(\d+)_\w+", docname)
+    return int(found[1]) if found else None
+
+
+# --- titles -------------------------------------------------------------------------------------------------
+
+
+def number_title(_app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the chapter's number into the title of its notebook, or of its exercises'."""
+    number = chapter_of(docname)
+    if number is None:
+        return
+    notebook = json.loads(source[0])
+    cell = next(cell for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    text = "".join(cell["source"])
+    if docname.startswith("chapters/"):
+        text = re.sub(r"^# ", f"# {number} ", text, count=1, flags=re.M)
+    else:
+        text = re.sub(r"^# Exercises: ", f"# Exercises {number}: ", text, count=1, flags=re.M)
+    cell["source"] = text
+    source[0] = json.dumps(notebook)
+
+
+# --- figures, equations, exercises --------------------------------------------------------------------------
+
+
+def count_running(_app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Give Sphinx back its own numbers of the last build, so that it writes pages whose numbers change."""
+    env.toc_fignumbers = getattr(env, "book_running_numbers", {})
+    env.toc_secnumbers = {}
+    return []
+
+
+def count_by_chapter(_app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Turn the running numbers that Sphinx gave into chapter.number, for pages whose name begins with one."""
+    env.book_running_numbers = deepcopy(env.toc_fignumbers)
+    counters: Counter[tuple[int, str]] = Counter()
+    for docname, kinds in env.toc_fignumbers.items():
+        chapter = re.match(r"\d+", Path(docname).name)
+        if chapter is None:
+            continue
+        number = int(chapter[0])
+        for kind, numbers in kinds.items():
+            for target in numbers:
+                counters[number, kind] += 1
+                numbers[target] = (number, counters[number, kind])
+    return []
+
+
+# --- sections -----------------------------------------------------------------------------------------------
+
+
+def exercises_in(document: nodes.document) -> Iterator[tuple[nodes.section, nodes.Element]]:
+    """The exercises of a page, each with the section that it stands in."""
+    for box in document.findall(exercise_enumerable_node):
+        place = box.parent
+        while place is not None and not (
+            isinstance(place, nodes.section) and place.parent.parent is document
+        ):
+            place = place.parent
+        if place is not None:
+            yield place, box
+
+
+def note_sections_of_exercises(app: Sphinx, doctree: nodes.document) -> None:
+    """Remember which section each exercise of a page stands in."""
+    if app.env.docname.startswith("exercises/"):
+        found = {f"#{section['ids'][0]}": box["ids"][0] for section, box in exercises_in(doctree)}
+        app.env.metadata[app.env.docname]["exercises"] = found
+
+
+def number_sections(_app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Number the sections of chapters, and those with an exercise as it is numbered."""
+    for docname, toc in env.tocs.items():
+        chapter = chapter_of(docname)
+        if chapter is None:
+            continue
+        numbers: dict[str, tuple[int, ...]] = {}
+        of_exercises = env.toc_fignumbers.get(docname, {}).get("exercise", {})
+        placed = env.metadata[docname].get("exercises", {})
+        count = 0
+        for link, depth in headings(toc):
+            anchor = link["anchorname"]
+            numbers[anchor] = ()
+            if depth == 2 and docname.startswith("chapters/"):
+                count += 1
+                numbers[anchor] = (chapter, count)
+            elif depth == 2 and anchor in placed:
+                numbers[anchor] = of_exercises.get(placed[anchor], ())
+            link["secnumber"] = numbers[anchor] or None
+        env.toc_secnumbers[docname] = numbers
+    return []
+
+
+def headings(toc: nodes.Element, depth: int = 0) -> Iterator[tuple[nodes.Element, int]]:
+    """The headings of a page in the order of the text, each with its level: 1 is the title."""
+    for part in toc.children:
+        if isinstance(part, nodes.bullet_list):
+            yield from headings(part, depth + 1)
+        elif isinstance(part, addnodes.compact_paragraph):
+            yield part[0], max(depth, 1)
+        elif isinstance(part, nodes.list_item):
+            yield from headings(part, max(depth, 1))
+
+
+# --- the page of exercises ----------------------------------------------------------------------------------
+
+
+class ListExercises(SphinxPostTransform):
+    """Begin a page of exercises with a list of them, and let no box repeat its section's title."""
+
+    default_priority = 25  # after the boxes have their titles
+
+    def run(self, **_: Any) -> None:
+        """Add the list, where there is more than one exercise."""
+        docname = self.env.docname
+        if not docname.startswith("exercises/"):
+            return
+        numbers = self.env.toc_fignumbers.get(docname, {}).get("exercise", {})
+        entries = []
+        for section, box in exercises_in(self.document):
+            number = ".".join(map(str, numbers.get(box["ids"][0], ())))
+            entries.append(entry(section, box, number))
+            shorten_title(section, box)
+        if len(entries) > 1:
+            page = next(self.document.findall(nodes.section))
+            place = next(i for i, part in enumerate(page) if i and not isinstance(part, nodes.paragraph))
+            page.insert(place, nodes.bullet_list("", *entries, classes=["exercise-list"]))
+
+
+def entry(section: nodes.section, box: nodes.Element, number: str) -> nodes.list_item:
+    """A line of the list: "3.1 The clipped loss · Build · 15 minutes"."""
+    link = nodes.reference(
+        "", f"{number} {section[0].astext()}", internal=True, refuri=f"#{section['ids'][0]}"
+    )
+    said = next((line.astext() for line in box.findall(nodes.emphasis)), "").split(" · ")
+    words = " · ".join(part for part in said if not part.startswith(("difficulty", "outcome")))
+    line = nodes.paragraph(
+        "", "", link, nodes.inline("", f" · {words}" if words else "", classes=["minutes"])
+    )
+    return nodes.list_item("", line)
+
+
+def shorten_title(section: nodes.section, box: nodes.Element) -> None:
+    """Leave "Exercise 3.1" of "Exercise 3.1 (The clipped loss)" below the heading "3.1 The clipped loss"."""
+    title = box[0]
+    if title.astext().strip() == f"({section[0].astext()})":
+        title.children = []
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_post_transform(ListExercises)
+    app.connect("source-read", number_title)
+    app.connect("doctree-read", note_sections_of_exercises, priority=800)
+    # Before Sphinx numbers and after it, at 500.
+    app.connect("env-get-updated", count_running, priority=100)
+    app.connect("env-get-updated", count_by_chapter, priority=900)
+    app.connect("env-get-updated", number_sections, priority=910)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

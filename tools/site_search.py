@@ -1,0 +1,154 @@
+"""The book's search; conf.py loads this file as an extension. _static/search.js shows what it finds.
+
+At the end of a build, the pages are taken apart into sections: the text of the article, without code, outputs
+and what the theme puts around it. Each entry knows what it is, so that a chapter comes before a name of the
+library. Letters and names of one thing, as ε, epsilon and clip_eps, are made one by search.js.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+from sphinx.application import Sphinx
+
+FILE = "search-data.js"
+#: What stands in a page without being its text.
+FURNITURE: Final = {
+    *("headerlink", "minutes", "eqno", "admonition-title", "toctree-wrapper", "chapters", "exercise-list"),
+    *("cell_input", "cell_output", "highlight", "solution", "ppobook-figure", "ppobook-still"),
+}
+VOID: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
+# As KaTeX writes them, for an excerpt.
+NAMES: Final = """
+    alpha beta gamma delta epsilon varepsilon eta theta lambda mu nu pi rho sigma tau phi psi Delta nabla sum
+    cdot le ge mid to approx infty
+"""
+LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞", strict=True))
+KEPT: Final = {"ln", "log", "min", "max", "exp", "clip", "sum"}
+
+
+def readable(text: str) -> str:
+    r"""A passage with its formulas as plain letters: `\(\varepsilon = 0.2\)` becomes "ε = 0.2"."""
+
+    def formula(found: re.Match[str]) -> str:
+        inside = re.sub(r"\\(?:begin|end)\{[a-z*]+\}|&|\\(?:left|right|[bB]igg?[lr]?)\b", "", found[1])
+        inside = re.sub(r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|mathbb|mathcal)\b", "", inside)
+        inside = re.sub(r"\\([A-Za-z]+)", lambda name: LETTERS.get(name[1]) or kept(name[1]), inside)
+        return re.sub(r"[{}\\]|(?<=_)\s", "", inside)
+
+    def kept(name: str) -> str:
+        return name if name in KEPT else " "
+
+    text = re.sub(r"\\[(\[](.*?)\\[)\]]", formula, text, flags=re.S)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+class Sections(HTMLParser):
+    """The sections of a page's article: anchor, number, title and text of each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[dict[str, str]] = []
+        self.open: list[tuple[str, str]] = []  # each open tag, and what it does to what is inside
+        self.anchor = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Note where a section or its title begins, and what is to be left out."""
+        if tag in VOID:
+            return
+        given = dict(attributes)
+        classes = set((given.get("class") or "").split())
+        role = ""
+        if tag in ("script", "style", "pre", "svg") or classes & FURNITURE:
+            role = "out"
+        elif tag == "section" and not self.inside("exercise"):
+            self.anchor = given.get("id") or ""
+        elif tag in ("h1", "h2", "h3"):
+            role = "title"
+            self.found.append({"anchor": "" if tag == "h1" else self.anchor, "title": "", "text": ""})
+        elif "exercise" in classes:
+            role = "exercise"
+        self.open.append((tag, role))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close it."""
+        while self.open and self.open.pop()[0] != tag:
+            pass
+        if self.found and tag not in ("span", "em", "strong", "a", "code", "sub", "sup"):
+            self.found[-1]["text"] += " "
+
+    def handle_data(self, data: str) -> None:
+        """Add to the title or to the text."""
+        if self.found and not self.inside("out"):
+            self.found[-1]["title" if self.inside("title") else "text"] += data
+
+    def inside(self, role: str) -> bool:
+        """Whether an open tag has this role."""
+        return any(role == one for _, one in self.open)
+
+
+def kind_of(docname: str) -> str:
+    """What a page is to somebody who searches."""
+    folder = docname.partition("/")[0]
+    return {"chapters": "chapter", "exercises": "exercise"}.get(folder, "reference")
+
+
+def keys_of(docname: str) -> str:
+    """Words that stand for a page: of its file's name, and their initials, as "gae"."""
+    words = [word for word in re.split(r"[/_]", docname)[1:] if not word.isdigit()]
+    return " ".join([*words, "".join(word[0] for word in words)])
+
+
+def entries_of_page(docname: str, page: str) -> list[list[str]]:
+    """What can be found of a page: address, title, title of its page, kind, text, further words."""
+    article = page.partition('<article class="bd-article">')[2].partition("</article>")[0]
+    sections = Sections(article).found
+    if not sections:
+        return []
+    top, entries = readable(sections[0]["title"]), []
+    for section in sections:
+        anchor, kind = section["anchor"], kind_of(docname)
+        address = f"{docname}.html" + (f"#{anchor}" if anchor else "")
+        kind = f"{kind}-section" if anchor else kind
+        words = "" if anchor else keys_of(docname)
+        entries.append([address, readable(section["title"]), top, kind, readable(section["text"]), words])
+    return entries
+
+
+def entries_of_library(docname: str, page: str) -> list[list[str]]:
+    """The names that a page of the library explains, each with its first sentence."""
+    top = docname.removeprefix("autoapi/").removesuffix("/index").replace("/", ".")
+    entries = []
+    described = r'<dt class="sig[^"]*" id="(ppobook[^"]*)">.*?</dt>\s*<dd>(?:<p>(.*?)</p>)?'
+    for name, first in re.findall(described, page, re.S):
+        said = readable(html.unescape(re.sub(r"<[^>]+>", "", first)))
+        entries.append([f"{docname}.html#{name}", name.removeprefix(f"{top}."), top, "library", said, ""])
+    about = re.search(r"<h1>.*?</h1>\s*<p>(.*?)</p>", page, re.S)
+    said = readable(html.unescape(re.sub(r"<[^>]+>", "", about[1]))) if about else ""
+    return [[f"{docname}.html", top, "The library", "library", said, ""], *entries]
+
+
+def write_index(app: Sphinx, exception: Exception | None) -> None:
+    """Write what search.js reads."""
+    if exception is not None or app.builder.name != "html":
+        return
+    entries = []
+    for docname in sorted(app.env.found_docs):
+        page = Path(app.builder.get_outfilename(docname)).read_text(encoding="utf-8")
+        take = entries_of_library if docname.startswith("autoapi/") else entries_of_page
+        entries += take(docname, page)
+    # A script, since a page in a local file may not fetch.
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
+    Path(app.outdir, FILE).write_text(f"window.bookEntries = {text};\n", encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.connect("build-finished", write_index)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
