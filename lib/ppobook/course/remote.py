@@ -55,7 +55,10 @@ LENDS = {
 
 BUDGET = 2**30  # bytes that one process may send in all
 # Characters of an exception's name, its message and its line, and of all that a finding says.
-NAME, MESSAGE, LINE, FINDING = 60, 500, 160, 200
+NAME = 60
+MESSAGE = 500
+LINE = 160
+FINDING = 200
 
 
 class Remote:
@@ -300,8 +303,9 @@ class Grader(Side):
         if not name.isidentifier():
             name = "Exception"
         line = described.get("line")
-        known = isinstance(line, list) and len(line) == 2 and type(line[0]) is int and abs(line[0]) < 2**31
-        in_cell = (line[0], str(line[1])[:LINE]) if known else None
+        in_cell = None
+        if isinstance(line, list) and len(line) == 2 and type(line[0]) is int and abs(line[0]) < 2**31:
+            in_cell = (line[0], str(line[1])[:LINE])
         return renamed(name, base, message, _Far, __module__="builtins", in_cell=in_cell)
 
     def described(self, writer: SideWriter, error: BaseException) -> dict[str, Any]:
