@@ -182,14 +182,14 @@ def test_cells_have_a_time_for_all_of_them(grade):
     result = grade(data=json.dumps(data).encode(), limits=limits)
     assert kinds(result) == ALL_RIGHT
     assert [error.type for error in result.errors] == ["TooSlow", "TooSlow"]
-    assert result.notes == ["The notebook's cells took longer than they may together, so some were not run."]
+    assert result.notes == ["The notebook's cells took longer than they may together; the rest was not run."]
 
 
 def test_a_submission_has_a_time_for_all_of_it(grade):
     result = grade(limits=Limits(submission_seconds=0.0))
     assert set(kinds(result).values()) == {"ended"}
     assert result.points == 0
-    assert result.notes == ["The submission as a whole took longer than it may, so not all of it was graded."]
+    assert result.notes == ["The submission as a whole took longer than it may; the rest was not run."]
 
 
 def test_an_adapter_turns_the_function_into_the_checks_form(grade):

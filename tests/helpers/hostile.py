@@ -262,6 +262,7 @@ def answer(call, node=None):
     side._connection.sendall(struct.pack("<QI", len(text), len(text)) + text)
 """
 
+HALF = "raise ValueError(chr(0xD83D))"
 WRONG = {LOSS: "mistake"}
 RAISED = {LOSS: "raised"}
 ENDED = {LOSS: "ended"}
@@ -306,13 +307,6 @@ builtins.AssertionError = AssertionError
     "stop": Attack(
         function("from ppobook.teaching.checks import Stop\nraise Stop('right', 'clipped-loss')"),
         fools=CHECK,
-        verdicts=RAISED,
-    ),
-    "finding": Attack(
-        function(
-            "from ppobook.teaching.checks import Mistake\n"
-            "raise Mistake('not averaged over all entries', shape='x' * 10**5)"
-        ),
         verdicts=RAISED,
     ),
     "verdict": Attack(
@@ -384,10 +378,7 @@ for thing in gc.get_objects():
     "ended": Attack(
         function("from ppobook.course.channel import Ended\nraise Ended('right', 'right')"), verdicts=ENDED
     ),
-    "endless-number": Attack(
-        before=FORGING + "answer(float('inf'))",
-        says=("cell 2: Ended",),
-    ),
+    "endless-number": Attack(before=FORGING + "answer(float('inf'))", says=("cell 2: Ended",)),
     # Bombs.
     "range": Attack(function("return range(10**9)"), verdicts=RAISED),
     "nest": Attack(function("a = [1.0] * 300\nfor _ in range(4): a = [a] * 300\nreturn a"), verdicts=RAISED),
@@ -526,11 +517,7 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
     "moved": Attack(GUESS, change=move, verdicts=WRONG),
     "metadata": Attack(GUESS, change=edit, verdicts=WRONG),
     "half-a-character": Attack(
-        function("raise ValueError(chr(0xD83D))"),
-        change=half,
-        verdicts=RAISED,
-        says=("cell 2: ValueError",),
-        before="raise ValueError(chr(0xD83D))",
+        function(HALF), before=HALF, change=half, verdicts=RAISED, says=("cell 2: ValueError",)
     ),
     "no-python": Attack(before="def f(:", says=("cell 2: SyntaxError",)),
     # Objects.

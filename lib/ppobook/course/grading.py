@@ -231,9 +231,9 @@ class _Run:
         )
 
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
-        if self.for_cells <= 0:
-            self._note(f"{_NOTEBOOK.capitalize()}, so some were not run.")
-            return True
+        if said := self._over():
+            self._note(f"{said.capitalize()}; the rest was not run.")
+            return said == _NOTEBOOK  # there is still time to judge what has been defined
         began, seconds = time.monotonic(), min(self.limits.cell_seconds, self.for_cells)
         grader.deadline = min(began + seconds + _GRACE, self.until)
         try:
@@ -262,8 +262,8 @@ class _Run:
     def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
         began = time.monotonic()
-        if began >= self.until:
-            self._note(f"{_WHOLE.capitalize()}, so not all of it was graded.")
+        if self._over() == _WHOLE:
+            self._note(f"{_WHOLE.capitalize()}; the rest was not run.")
             return False
         grader.deadline = min(began + checks.seconds_of(part.judged_by, self.limits.seconds), self.until)
         try:

@@ -305,7 +305,7 @@ class Grader(Side):
         line = described.get("line")
         in_cell = None
         if isinstance(line, list) and len(line) == 2 and type(line[0]) is int and abs(line[0]) < 2**31:
-            in_cell = (line[0], str(line[1])[:LINE])
+            in_cell = line[0], str(line[1])[:LINE]
         return renamed(name, base, message, _Far, __module__="builtins", in_cell=in_cell)
 
     def described(self, writer: SideWriter, error: BaseException) -> dict[str, Any]:
