@@ -11,7 +11,7 @@ from ppobook.course.channel import Ended
 from ppobook.course.inert import Opaque
 from ppobook.envs import chain
 from ppobook.teaching import checks
-from ppobook.teaching.checks.descent import GradientDescent
+from ppobook.teaching.checks.beside.descent import GradientDescent
 
 IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
 
