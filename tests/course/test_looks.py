@@ -51,7 +51,9 @@ PACK = Pack.of("week", notebook())
         (PUBLIC, (), "looks like the public solution of double"),
         (PUBLIC.replace("entry", "a").replace("total", "b"), (), "looks like the public solution of double"),
         (
-            "def double(weights, x):\n" + "".join(f"    {one}\n" for one in PUBLIC.splitlines()) + "    return double",
+            "def double(weights, x):\n"
+            + "".join(f"    {one}\n" for one in PUBLIC.splitlines())
+            + "    return double",
             (),
             "looks like the public solution of double",
         ),

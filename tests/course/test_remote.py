@@ -1,5 +1,6 @@
 """A function in another process that is called like any other: values, gradients, exceptions, forgeries."""
 
+import importlib
 import time
 
 import numpy as np
@@ -14,6 +15,15 @@ from ppobook.teaching import checks
 from ppobook.teaching.checks.beside.descent import GradientDescent
 
 IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
+
+
+def test_what_travels_can_be_read_where_it_goes():
+    for module in sorted({*checks.names().values()}):
+        for kind in vars(importlib.import_module(module)).values():
+            if isinstance(kind, type) and (issubclass(kind, nn.Module) or hasattr(kind, "__travels__")):
+                assert (
+                    not kind.__module__.startswith("ppobook.teaching.checks") or "beside" in kind.__module__
+                )
 
 
 def test_values_go_there_and_come_back(open_grader):
