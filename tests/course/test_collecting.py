@@ -152,6 +152,14 @@ def test_archives_that_are_not_opened_are_named(course, source):
     assert notes["bob"][0].startswith("bob.rar is no zip: unpack it into a folder")
 
 
+def test_a_files_name_alone_is_no_canvas(course, source):
+    put(source / "lovelaceada_101_9001_week-01.ipynb", notebook("ada"), datetime(2027, 5, 3, tzinfo=UTC))
+    collect(course, source)
+    receipt = receipts(course, "ada")[0]
+    assert receipt["late_days"] > 50
+    assert "collect Canvas's zip as it was downloaded" in receipt["notes"][0]
+
+
 def test_given_times(course, tmp_path):
     csv = tmp_path / "times.csv"
     csv.write_text("student_id,time\nbob,2027-03-02 10:00\n")

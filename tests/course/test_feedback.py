@@ -86,7 +86,15 @@ def page(setting: Setting = SETTING, *, name: str = "Ada Lovelace", late: int = 
     share = max(0, 1 - late / 10)
     score = Score("ada", DUE, parts, points * (1 - share))
     submission = Submission(answer.get("students", ("ada",)), "ada", Path(), DUE, late, share)
-    return feedback.page(setting, SHEET, submission, record, score, name)
+    over = answer.get("over", True)
+    return feedback.page(setting, SHEET, submission, record, score, name, over=over)
+
+
+def test_the_rubric_is_there_once_it_is_marked_and_all_is_handed_in():
+    assert "Model answer and rubric" in page(mark=2.5, text="It is min.")
+    for early in (page(text="It is min."), page(mark=2.5, text="It is min.", over=False)):
+        assert "Model answer and rubric" not in early
+        assert "follow when this answer is marked and nothing can be handed in any more" in early
 
 
 def text(html: str) -> str:

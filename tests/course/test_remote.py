@@ -1,5 +1,6 @@
 """A function in another process that is called like any other: values, gradients, exceptions, forgeries."""
 
+import importlib
 import time
 
 import numpy as np
@@ -12,10 +13,19 @@ from ppobook.course.inert import Opaque
 from ppobook.course.remote import LINE, MESSAGE, NAME
 from ppobook.envs import chain
 from ppobook.teaching import checks
-from ppobook.teaching.checks.descent import GradientDescent
-from ppobook.teaching.checks.trust_regions.curvature import watch_a_call
+from ppobook.teaching.checks.beside.descent import GradientDescent
+from ppobook.teaching.checks.beside.trust_regions import watch_a_call
 
 IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
+
+
+def test_what_travels_can_be_read_where_it_goes():
+    for module in sorted({*checks.names().values()}):
+        for kind in vars(importlib.import_module(module)).values():
+            if isinstance(kind, type) and (issubclass(kind, nn.Module) or hasattr(kind, "__travels__")):
+                assert (
+                    not kind.__module__.startswith("ppobook.teaching.checks") or "beside" in kind.__module__
+                )
 
 
 def test_values_go_there_and_come_back(open_grader):
@@ -247,7 +257,7 @@ def test_what_was_lent_is_forgotten_when_another_name_is_asked_for(open_grader):
 def test_only_a_companion_may_say_what_it_found_and_not_much(open_grader):
     cell = """
 from ppobook.teaching import checks
-import ppobook.teaching.checks.trust_regions.curvature as c
+import ppobook.teaching.checks.beside.trust_regions as c
 def f(*a): raise checks.Mistake('an argument is overwritten', position=1)
 def few(answer, *a): raise checks.Mistake('an argument is overwritten', position=2)
 def much(answer, *a): raise checks.Mistake('an argument is overwritten', position='1' * 300)

@@ -15,6 +15,7 @@ from ppobook.course import sandbox as sandboxes
 from ppobook.course.channel import Ended
 from ppobook.course.remote import Grader
 from ppobook.course.sandbox import Limits, Server, available
+from ppobook.teaching import checks
 
 
 def test_there_can_be_a_sandbox_here():
@@ -37,7 +38,7 @@ def grader(request, server):
 
 # Each raises an AssertionError where something is possible that should not be.
 CLOSED = f"""
-import os, socket, ctypes, pathlib
+import os, socket, ctypes, pathlib, sys
 
 def refused(do, *args):
     try:
@@ -76,6 +77,12 @@ assert libc.unshare(0x10000000) == -1 and libc.mount(b"none", b"/tmp", b"tmpfs",
 status = pathlib.Path("/proc/self/status").read_text()
 assert "CapEff:\\t0000000000000000" in status and "CapBnd:\\t0000000000000000" in status
 assert "NoNewPrivs:\\t1" in status
+assert not pathlib.Path("/proc/1/environ").read_bytes()
+checks = pathlib.Path({os.path.dirname(checks.__file__)!r})
+assert sorted(path.name for path in checks.iterdir()) == ["__init__.py", "beside", "findings.py"]
+assert refused((checks / "x").write_text, "x")
+inside = [name.split(".")[3] for name in sys.modules if name.startswith("ppobook.teaching.checks.")]
+assert set(inside) <= {{"beside", "findings"}}, inside
 os.kill(1, 9)
 assert refused(os.setuid, 0)
 assert "SECRET" not in os.environ and "/root" not in os.environ["HOME"]

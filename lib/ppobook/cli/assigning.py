@@ -156,6 +156,7 @@ def collect(
         course: the course's folder
     """
     from ppobook.course import collecting, settings
+    from ppobook.course.safe_text import line
 
     if times is not None and not validation.path("times", times, "a CSV file").is_file():
         raise FileNotFoundError(f"times must be a CSV file, got {times!r}, which is not there")
@@ -166,13 +167,14 @@ def collect(
         days = f", {validation.counted(late, 'day')} late" if late else ""
         print(f"+ {who}  {made.time.astimezone(opened.timezone):%Y-%m-%d %H:%M}{days}")
         for note in made.notes:
-            print(f"    {note}")
+            print(line(f"    {note}"))
     for made in found.empty:
-        print(f"! {made.label}: no notebook that can be read; what came is kept")
+        print(line(f"! {made.label}: no notebook that can be read; what came is kept"))
     for made in found.unknown:
-        print(f"? {made.label}: nobody in the roster, or not one alone; kept in submitted/{name}/_unknown")
+        where = f"nobody in the roster, or not one alone; kept in submitted/{name}/_unknown"
+        print(f"? {line(made.label)}: {where}")
     for note in found.notes:
-        print(f"! {note}")
+        print(line(f"! {note}"))
     if found.missing:
         print(f"Nothing yet from: {', '.join(one.student_id for one in found.missing)}")
     total = validation.counted(len(found.new), "new submission")

@@ -89,12 +89,14 @@ def grade(
     if trusted and todo:
         facts = {"assignment": name, "submissions": len(todo), "sandbox": missing or "left out"}
         trail.note(opened.folder, "graded without a sandbox", **facts)
+    from ppobook.course.safe_text import line
+
     opener = partial(graders.open_grader, opened.folder, name, sandboxed=not trusted)
     # The process that grades keeps the time itself; this is for one that an answer keeps busy.
     seconds = opened.grading.submission_seconds + 600
     found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
     for by, why in found.failed.items():
-        print(f"! {by}: {why}")
+        print(line(f"! {by}: {why}"))
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
     if not counting:
@@ -163,7 +165,9 @@ def feedback(
         dry_run: say how many would be written, and write nothing
         course: the course's folder
     """
-    from ppobook.course import feedback, roster, settings, work
+    from datetime import UTC, datetime
+
+    from ppobook.course import feedback, lateness, roster, settings, work
     from ppobook.run.files import atomic_write
     from ppobook.run.progress import Progress
 
@@ -174,12 +178,14 @@ def feedback(
     setting = work.setting(opened)
     for name in work.released(opened, names):
         state = work.state(opened, name)
+        over = lateness.over(opened, opened.assignment(name), datetime.now(UTC))
         graded = [(who, one) for who, one in state.graded() if student in (None, who)]
         written = 0
         with Progress(len(graded), 0, name, "page", None) as progress:
             for count, (who, submission) in enumerate(graded, start=1):
+                record, score = state.records[who], state.scores[who]
                 page = feedback.page(
-                    setting, state.sheet, submission, state.records[who], state.scores[who], students[who]
+                    setting, state.sheet, submission, record, score, students[who], over=over
                 )
                 path = opened.folder / "feedback" / who / f"{name}.html"
                 if not path.exists() or path.read_bytes() != page.encode():

@@ -69,7 +69,14 @@ def number(value: float, language: str = "en") -> str:
 
 
 def page(
-    setting: Setting, sheet: Sheet, submission: Submission, record: Record, score: Score, name: str
+    setting: Setting,
+    sheet: Sheet,
+    submission: Submission,
+    record: Record,
+    score: Score,
+    name: str,
+    *,
+    over: bool = True,
 ) -> str:
     """The page of one student.
 
@@ -84,16 +91,24 @@ def page(
         What the gradebook holds.
     name : str
         The student's.
+    over : bool
+        Whether nothing that is handed in from now on can count; before that no rubric is shown.
     """
-    return _Page(setting, sheet, submission, record, score).html(name)
+    return _Page(setting, sheet, submission, record, score, over).html(name)
 
 
 class _Page:
     def __init__(
-        self, setting: Setting, sheet: Sheet, submission: Submission, record: Record, score: Score
+        self,
+        setting: Setting,
+        sheet: Sheet,
+        submission: Submission,
+        record: Record,
+        score: Score,
+        over: bool,
     ) -> None:
         self.setting, self.sheet, self.submission = setting, sheet, submission
-        self.record, self.score = record, score
+        self.record, self.score, self.over = record, score, over
         self.words = sentences()[setting.language]
 
     def number(self, value: float) -> str:
@@ -185,7 +200,7 @@ class _Page:
             yield f'<section class="{state}" id="{plain(part.name)}">'
             points = self.words["waiting"] if score.waiting else self.of(score.points, score.max)
             yield (f'<h3><code>{plain(part.name)}</code> <span class="points">{plain(points)}</span></h3>')
-            yield from self.tested(part, score) if part.role == "test" else self.read(part)
+            yield from self.tested(part, score) if part.role == "test" else self.read(part, score)
             if score.comment:
                 yield f'<div class="comment"><h4>{plain(self.words["comment"])}</h4>'
                 yield f"{rendered(score.comment)}</div>"
@@ -243,14 +258,16 @@ class _Page:
             return shown
         return f'<a href="{plain(self.setting.site.rstrip("/"))}/{plain(path)}#{plain(label)}">{shown}</a>'
 
-    def read(self, part: SheetPart) -> Iterator[str]:
+    def read(self, part: SheetPart, score: PartScore) -> Iterator[str]:
         text = self.record.text(part.name)
         if not text.strip():
             yield f"<p>{plain(self.words['nothing'])}</p>"
         else:
             yield f"<details>\n<summary>{plain(self.words['your_answer'])}</summary>"
             yield f'<div class="answer">{rendered(text)}</div>\n</details>'
-        if part.rubric:
+        if part.rubric and (score.waiting or not self.over):
+            yield f"<p>{plain(self.words['rubric_later'])}</p>"
+        elif part.rubric:
             yield f"<details>\n<summary>{plain(self.words['rubric'])}</summary>"
             yield f'<div class="rubric" lang="en">{statement(part.rubric)}</div>\n</details>'
 

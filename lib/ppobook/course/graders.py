@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import own_checks, packs
+from ppobook.course import looks, masters, own_checks, packs
 from ppobook.course.processes import Grade
 from ppobook.course.sets import open_set
 from ppobook.course.settings import load
@@ -41,7 +41,11 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     pack = handout.pack({name: form.adapter for name, form in forms.items()})
     limits = Limits(**asdict(course.grading))
     opened = Server() if sandboxed else Unprotected()
-    with own_checks.known(open_set(handout.set, course.folder)), opened as server:
+    found_set = open_set(handout.set, course.folder)
+    # An instructor's own solutions are nowhere public.
+    public = {} if found_set.own else masters.solutions(found_set.notebook)
+    code = {part.name: public[part.name].source for part in pack.tested if part.name in public}
+    with own_checks.known(found_set), opened as server:
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
             seed = part_seeds(course.secret, by, content)
@@ -53,6 +57,7 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
             for name, part in found["parts"].items():
                 if name in forms and part["kind"] != "right":
                     part["message"] = forms[name].message(part["message"])
+            found["looks"] = looks.looks(pack, content, code)
             return found
 
         yield grade

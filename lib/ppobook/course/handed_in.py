@@ -65,6 +65,7 @@ class Pending:
     source: Source
     time: datetime
     clone: Path | None = None
+    bulk: bool = False  # whether all of the source is a download of one platform
 
 
 def plain(text: str) -> str:
@@ -129,6 +130,7 @@ def read(
     if not path.exists():
         raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
     pending: list[Pending] = []
+    bulk = False
     time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     if path.is_dir():
         clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and is_clone(one)]
@@ -139,6 +141,7 @@ def read(
     elif path.suffix.lower() == ".zip" and not _is_one(path, students, assignment):
         try:
             source = archives.of_zip(path, course.timezone, CLASS)
+            bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.parts[0]) for one in source.files)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     else:
@@ -152,7 +155,7 @@ def read(
         source.files = [File(one.parts[1:], one.time, one.read) for one in source.files]
         source.notes = [(parts[1:], said) for parts, said in source.notes]
         tops = {one.parts[0] for one in source.files}
-    pending += [Pending(group, source, time) for group in _groups(source.files)]
+    pending += [Pending(group, source, time, bulk=bulk) for group in _groups(source.files)]
     return pending, [said for _, said in source.notes]
 
 
@@ -215,8 +218,15 @@ def opened(pending: Pending, course: Course, assignment: Assignment, students: S
     if group.kind == "canvas":
         due = deadline(course, assignment, student or "")
         if not group.late and made.time > due:
-            # Its zips have the time of the download; without LATE in its name a file came in time.
-            made.time, made.time_from = due.astimezone(UTC), "Canvas: not late"
+            # Its zips have the time of the download; without LATE in its name a file came in time. But in a
+            # folder, or among other files, such a name may be the student's own.
+            if pending.bulk:
+                made.time, made.time_from = due.astimezone(UTC), "Canvas: not late"
+            else:
+                made.notes.append(
+                    "its name is as Canvas gives them, which says nothing of its time here; collect Canvas's "
+                    "zip as it was downloaded, or give --times"
+                )
         elif group.late:
             made.notes.append("Canvas says that it is late, not when it came; --times gives that")
     return made

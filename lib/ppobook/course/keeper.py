@@ -22,6 +22,7 @@ import os
 import re
 import secrets
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +37,9 @@ _NAMESPACES = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000
 _MOUNTS, _BIND, _RECURSIVE, _PRIVATE = 0x20000, 4096, 16384, 1 << 18
 _NO_NEW_PRIVILEGES, _DROP_BOUND = 38, 24
 _WATCH = 0.1  # seconds between two looks at the memory
+# Of the checks' folder, what can be read inside. The rest holds slow definitions, which are solutions.
+_CHECKS = Path("teaching", "checks")
+_SHOWN = ("__init__.py", "findings.py", "beside")
 _LONGEST = 6 * 3600.0  # seconds that a sandbox may live, whatever its grader does
 
 
@@ -74,8 +78,19 @@ def counted_too(release: str) -> int:
 
 def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
     """Bubblewrap's command line, less what is to be run: what can be seen inside, and that is all."""
-    line = ["bwrap", "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent"]
-    line += ["--new-session", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--clearenv"]
+    # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
+    line = [shutil.which("bwrap") or "bwrap", "--unshare-user", "--unshare-all", "--disable-userns"]
+    line += [
+        "--die-with-parent",
+        "--new-session",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--hostname",
+        "sandbox",
+        "--clearenv",
+    ]
     line += ["--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         path = Path(name)
@@ -88,6 +103,11 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
     line += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
     for place in libraries():  # perhaps below /tmp
         line += ["--ro-bind", staged.get(place, str(place)), str(place)]
+    line += ["--size", str(2**20), "--tmpfs", str(_package() / _CHECKS)]
+    for name in _SHOWN:
+        shown = _package() / _CHECKS / name
+        line += ["--ro-bind", _staged(shown, staged), str(shown)]
+    line += ["--remount-ro", str(_package() / _CHECKS)]
     for mount in ("/dev/shm", "/dev"):  # what --dev makes can be written to
         line += ["--remount-ro", mount] if mount == "/dev" else ["--size", str(2**20), "--tmpfs", mount]
     line += ["--remount-ro", "/", "--chdir", "/tmp"]
@@ -101,13 +121,13 @@ def tried() -> str:
     uid = user()
     as_user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
     line = [*command({"disk_mb": 16}, stage()), "--", sys.executable, "-c", "import json"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, **as_user)  # type: ignore[call-overload]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={}, **as_user)  # type: ignore[call-overload]
     return done.stderr.strip() or "it says nothing" if done.returncode else ""
 
 
 def libraries() -> list[Path]:
     """The folders, besides /usr, that Python and its packages lie in."""
-    package = Path(__file__).resolve().parents[1]
+    package = _package()
     places = [Path(sys.base_prefix), Path(sys.prefix), package, package.parents[1] / "results"]
     for name in ("torch", "numpy", "IPython"):
         found = importlib.util.find_spec(name)
@@ -118,6 +138,18 @@ def libraries() -> list[Path]:
         if place.is_dir() and not any(place.is_relative_to(other) for other in (Path("/usr"), *kept)):
             kept.append(place)
     return kept
+
+
+def _package() -> Path:
+    return Path(__file__).resolve().parents[1]
+
+
+def _staged(path: Path, staged: dict[Path, str]) -> str:
+    """Where a path can be reached."""
+    for place, where in staged.items():
+        if path.is_relative_to(place):
+            return str(Path(where) / path.relative_to(place))
+    return str(path)
 
 
 def stage() -> dict[Path, str]:
@@ -190,7 +222,13 @@ class _Child:
             line.append(json.dumps(self.limits))
         kept = [status_end] if fork else [status_end, self.channel]
         self.wrap = subprocess.Popen(  # type: ignore[call-overload]
-            line, pass_fds=kept, stdin=subprocess.DEVNULL, stdout=ready_end, stderr=subprocess.PIPE, **as_user
+            line,
+            env={},
+            pass_fds=kept,
+            stdin=subprocess.DEVNULL,
+            stdout=ready_end,
+            stderr=subprocess.PIPE,
+            **as_user,
         )
         os.close(status_end)
         os.close(ready_end)
@@ -458,7 +496,7 @@ def _prepared() -> Any:
     """What notebooks import, imported; and an empty notebook."""
     for name in (
         *("gymnasium", "pandas", "scipy.stats", "matplotlib.pyplot", "matplotlib_inline", "tqdm"),
-        *("ppobook.envs", "ppobook.objectives", "ppobook.teaching.checks.probes"),
+        *("ppobook.envs", "ppobook.objectives", "ppobook.teaching.checks.beside.descent"),
         "torch.fx.experimental.symbolic_shapes",  # with sympy; the first torch.autograd.grad would import it
     ):
         with contextlib.suppress(ImportError):

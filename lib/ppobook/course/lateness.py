@@ -54,6 +54,12 @@ def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
     return Lateness(days, max(0.0, 1 - late.per_day / 100 * days))
 
 
+def over(course: Course, assignment: Assignment, now: datetime) -> bool:
+    """Whether nothing that anybody hands in from now on can count, late days and extensions considered."""
+    longer = [one.until for one in course.extensions if one.assignment == assignment.name]
+    return lateness(now, max([assignment.due, *longer]), course.late).days > course.late.days
+
+
 def counts(times: Sequence[datetime], due: datetime, late: Late) -> int | None:
     """Which of several submissions counts: of those with the fewest late days, the last.
 

@@ -326,9 +326,9 @@ class _Far:
 
 
 def _by_path(function: types.FunctionType) -> bool:
-    """Whether it is a function of a check's module, which the other process can import."""
+    """Whether it is a function that the other process can import."""
     module = sys.modules.get(function.__module__)
-    here = function.__module__.startswith("ppobook.teaching.checks")
+    here = function.__module__.startswith("ppobook.teaching.checks.beside.")
     return here and getattr(module, function.__qualname__, None) is function
 
 

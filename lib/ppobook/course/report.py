@@ -11,7 +11,10 @@ from pathlib import Path
 from ppobook.course.feedback import number, paragraphs
 from ppobook.course.gradebook import Score
 from ppobook.course.records import Record, Sheet, Submission
-from ppobook.course.safe_text import plain
+from ppobook.course.safe_text import line, plain
+
+# What stands above these notes: they are no verdicts.
+_LOOKS = "Perhaps worth a look, or a talk about the code; it says nothing for sure and costs no points:"
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Report:
     parts : tuple of PartReport
     mistakes : tuple of Mistake
         The most frequent first.
+    looks : mapping from str to tuple of str
+        What may be worth a look, and in whose submissions: see `ppobook.course.looks`.
     """
 
     assignment: str
@@ -78,6 +83,7 @@ class Report:
     seconds: float | None
     parts: tuple[PartReport, ...]
     mistakes: tuple[Mistake, ...]
+    looks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def unsolved(self) -> tuple[str, ...]:
@@ -129,6 +135,10 @@ def report(
         )
         mistakes += _mistakes(part.name, {s: graded[s] for s in answers.values()})
     due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions]
+    looks: dict[str, list[str]] = {}
+    for student in answers.values():
+        for said in graded[student].result.get("looks") or ():
+            looks.setdefault(str(said), []).append(student)
     cpu = [float(graded[s].result.get("cpu") or 0) for s in answers.values()]
     return Report(
         assignment=sheet.assignment,
@@ -141,6 +151,9 @@ def report(
         seconds=statistics.median(cpu) if cpu else None,
         parts=tuple(parts),
         mistakes=tuple(sorted(mistakes, key=lambda m: (-m.count, m.part, m.name))),
+        looks={
+            said: tuple(who) for said, who in sorted(looks.items(), key=lambda one: (-len(one[1]), one[0]))
+        },
     )
 
 
@@ -188,7 +201,12 @@ def text(found: Report, *, names: bool = False) -> str:
             lines.append(f"  {mistake.count:>3} × {mistake.part}: {_what(mistake)}{who}")
             if mistake.think:
                 lines.append(f"        {mistake.think}")
-    return "\n".join(lines).rstrip()
+    if found.looks:
+        lines += ["", _LOOKS]
+        for said, students in found.looks.items():
+            who = f" ({', '.join(students)})" if names else ""
+            lines.append(f"  {len(students):>3} × {said}{who}")
+    return "\n".join(line(one, 2000) for one in lines).rstrip()
 
 
 def table(found: Report, *, names: bool = False) -> list[list[str]]:
@@ -239,6 +257,12 @@ def _section(found: Report, names: bool) -> Iterator[str]:
         yield "</section>"
     if not found.mistakes:
         yield "<p>Nothing.</p>"
+    if found.looks:
+        yield f"<h2>To look at</h2>\n<p>{plain(_LOOKS)}</p>\n<ul>"
+        for said, students in found.looks.items():
+            who = f" ({', '.join(students)})" if names else ""
+            yield f"<li>{len(students)} × {plain(said)}{plain(who)}</li>"
+        yield "</ul>"
 
 
 def _summary(found: Report) -> str:

@@ -30,6 +30,14 @@ _DIRECTIVE = re.compile(r"^:{3,}\{([\w-]+)\}[ \t]*(.*)\n(?::[\w-]+:.*\n)*", re.M
 # What a file can't hold or a page can't show: control characters, and halves of surrogate pairs.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
+# What turns the direction of writing round, of all that follows too.
+_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def line(text: Any, limit: int = 500) -> str:
+    """Any text as one line for a terminal: nothing in it moves the cursor, ends the line or turns it."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(text)[:limit])
+
 
 def plain(text: Any, limit: int = LIMIT) -> str:
     """Any text, escaped, for a place where it is not rendered."""
@@ -58,6 +66,7 @@ def _named(role: re.Match[str]) -> str:
 
 
 def _clean(text: str, limit: int) -> str:
+    text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
     return text if len(text) <= limit else f"{text[:limit]} […]"
 

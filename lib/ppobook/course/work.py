@@ -91,6 +91,7 @@ def check_digest(name: str, own: Path) -> str:
         file = Path(spec.origin)
     folder = Path(checks.__file__).parent
     shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
+    shared += sorted((folder / "beside").glob("*.py"))
     mine = [file, file.with_suffix(".toml"), file.with_name("__init__.py")]
     return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
 

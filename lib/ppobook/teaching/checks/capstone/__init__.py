@@ -92,17 +92,6 @@ class Tape(gym.Env):
     def _look(self) -> np.ndarray:
         return self.rng.normal(size=self.observation_space.shape).astype(np.float32)
 
-    def written(self) -> tuple[Any, ...]:
-        """What it has written down, as plain values, from which `played` makes it again."""
-        return self.steps, self.resets, self.seeds
-
-    @classmethod
-    def played(cls, steps: Any, resets: Any, seeds: Any) -> Tape:
-        """A tape that holds what another one has written."""
-        tape = cls()
-        tape.steps, tape.resets, tape.seeds = steps, resets, seeds
-        return tape
-
     @property
     def returns(self) -> list[float]:
         """The undiscounted returns of the episodes that were played to their end, in their order."""
@@ -115,26 +104,33 @@ class Tape(gym.Env):
         return totals
 
 
-class Tapes:
-    """The tapes that are made while it is open, by the id ``capstone/Tape-v0``."""
+class Deck:
+    """Tapes that are played from where the reader's function runs, and stay here: what they say is true."""
 
-    ID = "capstone/Tape-v0"
-    made: list[Tape] | None = None
+    __lends__ = ("make", "reset", "step")
 
-    def __enter__(self) -> list[Tape]:
-        Tapes.made = []
-        return Tapes.made
+    MOST = 1000  # environments that a check lets be made
 
-    def __exit__(self, *_: Any) -> None:
-        Tapes.made = None
+    def __init__(self) -> None:
+        self._made: list[Tape] = []
 
+    def make(self) -> tuple[int, int, int]:
+        """A new tape: its number, the size of an observation, and how many actions there are."""
+        if len(self._made) == self.MOST:
+            raise ValueError(f"there can be {self.MOST} environments, and one more is made")
+        self._made.append(Tape(len(self._made)))
+        space = self._made[-1].observation_space
+        return len(self._made) - 1, space.shape[0], int(self._made[-1].action_space.n)
 
-def make_tape(**settings: Any) -> Tape:
-    """What the id stands for. Made outside of a check, it is not kept."""
-    found = Tape(len(Tapes.made or ()), **settings)
-    if Tapes.made is not None:
-        Tapes.made.append(found)
-    return found
+    def reset(self, number: int, seed: int | None) -> np.ndarray:
+        """Begin an episode; the first observation."""
+        return self._made[number].reset(seed=seed)[0]
 
+    def step(self, number: int, action: int) -> tuple[np.ndarray, float, bool, bool]:
+        """Take a step."""
+        return self._made[number].step(action)[:4]
 
-gym.register(Tapes.ID, make_tape)
+    @property
+    def tapes(self) -> list[Tape]:
+        """Those that were played."""
+        return [tape for tape in self._made if tape.resets]

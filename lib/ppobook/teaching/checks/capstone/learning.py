@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from ppobook.envs import climb, make_env
 
 from .. import Answer, Findings, Property, Stop, as_array, close, recognise, words
+from ..beside.capstone import Coin, Keen, evaluate_on_tapes
 from . import PRACTICE as CHAPTER
-from . import Tape, Tapes
+from . import Deck, Tape
 from .training import networks_of
 
 # On the ladder: short runs, with a discount that cannot be mistaken for none. On CartPole: what is asked for.
@@ -20,44 +21,17 @@ PROBE_STEPS, PROBE_GAMMA = 12_288, 0.5
 CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST = 25_000, (11, 12, 13), 150.0
 
 
-class Coin(nn.Module):
-    """A policy with the same probabilities everywhere."""
-
-    def __init__(self, *probabilities: float) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(probabilities).log())
-
-    def forward(self, observations: Tensor) -> Tensor:
-        return self.logits.expand(*observations.shape[:-1], len(self.logits))
-
-
-class Keen(nn.Module):
-    """A policy that takes action 1 where the first number that it sees is positive, and 0 elsewhere."""
-
-    def forward(self, observations: Tensor) -> Tensor:
-        first = observations[..., :1]
-        return torch.cat([-first.sign(), first.sign()], -1) * 20
-
-
-def evaluate_on_tapes(
-    answer: Answer, policy: nn.Module, episodes: int, seed: int
-) -> tuple[Any, list[tuple[Any, ...]]]:
-    """What comes back and what the tapes say, in the process where the reader's function runs."""
-    with Tapes() as tapes:
-        came = answer(policy, Tapes.ID, episodes, seed)
-    return came, [tape.written() for tape in tapes if tape.resets]
-
-
 class Evaluated:
     """One evaluation on tapes: the returns that came back, and the tapes."""
 
     def __init__(self, answer: Answer, episodes: int, seed: int, noise: int, policy: nn.Module) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
-        came, tapes = answer.beside(evaluate_on_tapes, policy, episodes, seed)
+        deck = Deck()
+        came = answer.beside(evaluate_on_tapes, deck, policy, episodes, seed)
         if isinstance(came, list | tuple | Tensor):
             raise Stop("returned", "no NumPy array", f"a NumPy array must come back, got {words(came)}.")
         self.returns = as_array(came, (episodes,), "the returns")
-        self.tapes: list[Tape] = [Tape.played(*written) for written in tapes]
+        self.tapes = deck.tapes
         self.true = np.array([total for tape in self.tapes for total in tape.returns])
         self.actions = [step[1] for tape in self.tapes for step in tape.steps]
         self.seeds = [seed for tape in self.tapes for seed in tape.seeds]

@@ -2,88 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, numbers, recognise, words
+from ..beside.capstone import Steps, train_on_tapes
 from . import WHOLE as CHAPTER
-from . import Tape, Tapes
+from . import Deck
 
 ENVS, STEPS, UPDATES, EPOCHS, MINIBATCHES, RATE = 3, 8, 4, 2, 2, 0.004
 TOTAL = ENVS * STEPS * UPDATES
-
-
-class Steps:
-    """Every optimizer that took a step while it is watched, and how often; and what networks were shown."""
-
-    def __init__(self) -> None:
-        self.optimizers: list[tuple[str, float, list[Tensor]]] = []  # each one's kind, eps and parameters
-        self.rates: list[float] = []
-        # Each parameter, its value and its gradient, at the first step.
-        self.first: list[tuple[Tensor, Tensor, Tensor]] = []
-        self.chance: list[bytes] = []  # torch's generator at each step
-        self.count = 0
-        self.stale = False
-
-    @contextmanager
-    def watch(self, tapes: list[Tape]) -> Iterator[None]:
-        from torch.nn.modules.module import register_module_forward_pre_hook
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-        def look(module: nn.Module, given: tuple[Any, ...]) -> None:
-            """Whether the first observation of all is shown when the second rollout has been played."""
-            for tape in tapes:
-                if len(tape.steps) > STEPS and given and isinstance(given[0], Tensor):
-                    first = torch.tensor(tape.steps[0][0])
-                    if given[0].shape[-1:] == first.shape:
-                        self.stale |= bool((given[0].detach() == first).all(-1).any())
-
-        seen: list[Any] = []
-
-        def note(optimizer: Any, *_: Any) -> None:
-            self.count += 1
-            self.chance.append(torch.get_rng_state().numpy().tobytes())
-            for group in optimizer.param_groups if self.count == 1 else ():
-                for p in group["params"]:
-                    slope = torch.zeros_like(p) if p.grad is None else p.grad.clone()
-                    self.first.append((p, p.detach().clone(), slope))
-            if all(optimizer is not one for one in seen):
-                seen.append(optimizer)
-                self.rates.append(float(optimizer.param_groups[0]["lr"]))
-
-        hooks = register_optimizer_step_pre_hook(note), register_module_forward_pre_hook(look)
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-            for optimizer in seen:
-                groups = optimizer.param_groups
-                parameters = [parameter for group in groups for parameter in group["params"]]
-                eps = float(groups[0].get("eps", 0))
-                self.optimizers.append((type(optimizer).__name__, eps, parameters))
-
-    def parameters(self) -> set[int]:
-        return {id(parameter) for _, _, parameters in self.optimizers for parameter in parameters}
-
-    def at_first(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
-        """The value and the gradient that a parameter had at the first step."""
-        return next((value, slope) for p, value, slope in self.first if p is parameter)
-
-
-def train_on_tapes(
-    answer: Answer, seed: int, total: int, settings: dict[str, Any]
-) -> tuple[Any, dict[str, Any], list[tuple[Any, ...]]]:
-    """What comes back, and what was seen of it, in the process where the reader's function runs."""
-    steps = Steps()
-    with Tapes() as tapes, steps.watch(tapes):
-        came = answer(Tapes.ID, seed, total, **settings)
-    return came, vars(steps), [tape.written() for tape in tapes if tape.resets]
 
 
 def networks_of(given: Any, least: int) -> tuple[nn.Module, nn.Module]:
@@ -108,12 +39,14 @@ class Trained:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
         np.random.seed(noise)  # noqa: NPY002
         settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
-        came, steps, tapes = answer.beside(train_on_tapes, seed, total, settings | {"lr": RATE} | more)
+        deck = Deck()
+        given = settings | {"lr": RATE} | more
+        came, steps = answer.beside(train_on_tapes, deck, STEPS, seed, total, given)
         self.steps = Steps()
         vars(self.steps).update(steps)
         self.policy, self.critic = networks_of(came, 3)
         self.history = came[2]
-        self.tapes: list[Tape] = [Tape.played(*written) for written in tapes]
+        self.tapes = deck.tapes
 
     @property
     def played(self) -> int:

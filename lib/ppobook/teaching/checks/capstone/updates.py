@@ -7,64 +7,15 @@ with which gradient the step was taken. That gradient is compared with differenc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import Answer, Findings, Property, Stop, as_array, close, either, numbers, recognise
+from ..beside.capstone import GradientDescent, Policy
 from . import WHOLE as CHAPTER
-
-
-class Policy(nn.Module):
-    """Logits that are free numbers for each sample, or, of one row, the same for all; remembers which
-    samples it was asked about.
-    """
-
-    def __init__(self, weight: Tensor, seen: list[np.ndarray]) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight)
-        self.seen = seen
-
-    def forward(self, observations: Tensor) -> Tensor:
-        if torch.is_grad_enabled():
-            self.seen.append(observations.detach().reshape(-1, observations.shape[-1]).argmax(-1).numpy())
-        return observations @ self.weight.expand(observations.shape[-1], -1)
-
-
-class GradientDescent:
-    """Writes down, at each step, the samples looked at, the weights, and their gradients."""
-
-    __travels__ = True  # see `checks.descent`
-
-    def __init__(self, parameters: list[Tensor], seen: list[np.ndarray], rate: float) -> None:
-        self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
-        self.defaults: dict[str, Any] = {"lr": rate}
-        self.state: dict[Any, Any] = {}
-        self.seen, self.rate = seen, rate
-        self.samples: list[np.ndarray] = []
-        self.weights: list[list[np.ndarray]] = []
-        self.slopes: list[list[np.ndarray]] = []
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for parameter in self.param_groups[0]["params"]:
-            parameter.grad = None
-
-    def step(self, closure: Callable[[], Any] | None = None) -> None:
-        parameters = self.param_groups[0]["params"]
-        looked = np.concatenate(self.seen) if self.seen else np.zeros(0, int)
-        self.seen.clear()
-        self.samples.append(np.array(list(dict.fromkeys(looked.tolist())), dtype=int))
-        self.weights.append([p.detach().double().numpy().copy() for p in parameters])
-        self.slopes.append(
-            [np.zeros(p.shape) if p.grad is None else p.grad.double().numpy().copy() for p in parameters]
-        )
-        with torch.no_grad():
-            for parameter in parameters:
-                if parameter.grad is not None:
-                    parameter -= self.rate * parameter.grad
 
 
 class Case:

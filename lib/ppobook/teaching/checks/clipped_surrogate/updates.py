@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
-from ..descent import GradientDescent, Moving
+from ..beside.descent import GradientDescent, Moving
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, probabilities
 

@@ -10,71 +10,36 @@ import torch
 from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
-from ..descent import GradientDescent
+from ..beside.grpo import Batch
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, probabilities
 
 
-class _Batch:
-    """Completions of some prompts by a table of logits, [prompts, columns, words], and who updates it.
-
-    The log-probabilities are nan in the padding.
-    """
-
-    __travels__ = True  # with the optimizer, which moves its logits: see `checks.descent`
-
-    def __init__(
-        self, logits: np.ndarray, tokens: np.ndarray, mask: np.ndarray, gap: np.ndarray, rate: float
-    ) -> None:
-        self.logits = torch.tensor(logits, dtype=torch.float32, requires_grad=True)
-        self.before = logits
-        self.tokens, self.mask = torch.tensor(tokens), torch.tensor(mask)
-        self.prompt = torch.arange(len(tokens)) // (len(tokens) // len(logits))
-        self.optimizer = GradientDescent(self.logits, rate)
-        self.ref_logp = self.logp().detach() + torch.tensor(gap, dtype=torch.float32)
-        self.calls = 0
-
-    def logp(self) -> Tensor:
-        every = torch.log_softmax(self.logits, dim=-1)[self.prompt]
-        taken = every.gather(-1, self.tokens[..., None])[..., 0]
-        return torch.where(self.mask, taken, torch.nan)
-
-    def logp_of(self) -> Tensor:
-        """log π of each token under the present weights."""
-        self.calls += 1
-        return self.logp()
-
-    def run(
-        self, answer: Answer, rewards: Any, size: int, eps: float, beta: float, epochs: int
-    ) -> np.ndarray:
-        """The losses that are reported."""
-        given = (
-            self.logp_of,
-            self.optimizer,
-            self.ref_logp.clone(),
-            torch.tensor(rewards, dtype=torch.float32),
-        )
-        back = answer(*given, self.mask.clone(), size, eps, beta, epochs)
-        if back is None or isinstance(back, str | dict) or (isinstance(back, list | tuple) and not back):
-            raise Stop(
-                "returned", "no losses", f"a list with one loss a step must come back, got {words(back)}."
-            )
-        if isinstance(back, list | tuple):
-            back = [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in back]
-        if np.ndim(back) == 1 and len(back) != epochs and len(self.optimizer.felt) == epochs:
-            raise Mistake("not one loss a step", came=len(back), epochs=epochs)
-        return as_array(back, (epochs,), "the losses", finite=False)
-
-    @property
-    def moved(self) -> np.ndarray:
-        return np.asarray(self.logits.detach().double().numpy() - self.before)
+def _losses(
+    batch: Batch, answer: Answer, rewards: Any, size: int, eps: float, beta: float, epochs: int
+) -> np.ndarray:
+    """The losses that are reported."""
+    given = (
+        batch.logp_of,
+        batch.optimizer,
+        batch.ref_logp.clone(),
+        torch.tensor(rewards, dtype=torch.float32),
+    )
+    back = answer(*given, batch.mask.clone(), size, eps, beta, epochs)
+    if back is None or isinstance(back, str | dict) or (isinstance(back, list | tuple) and not back):
+        raise Stop("returned", "no losses", f"a list with one loss a step must come back, got {words(back)}.")
+    if isinstance(back, list | tuple):
+        back = [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in back]
+    if np.ndim(back) == 1 and len(back) != epochs and len(batch.optimizer.felt) == epochs:
+        raise Mistake("not one loss a step", came=len(back), epochs=epochs)
+    return as_array(back, (epochs,), "the losses", finite=False)
 
 
 # How hard a token is pushed, from log π − log π_old and log π_ref − log π.
 Push = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _steps(batch: _Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
+def _steps(batch: Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
     """Where the logits go if each token is pushed like this, and a completion's pushes are averaged."""
     logits, tokens = batch.before.copy(), batch.tokens.numpy()
     rows, columns = np.nonzero(batch.mask.numpy())
@@ -117,15 +82,15 @@ def grpo_update(answer: Answer) -> Findings:
     logits = np.array([[[0.3, -0.2, 0.1]] * 3, [[0.0, 0.4, -0.1]] * 3])
     size, groups = 3, rewards.reshape(2, 3)
 
-    def made(rate: float = 0.2, gap: Any = 0.0) -> _Batch:
-        return _Batch(logits, tokens, mask, np.broadcast_to(gap, mask.shape), rate)
+    def made(rate: float = 0.2, gap: Any = 0.0) -> Batch:
+        return Batch(logits, tokens, mask, np.broadcast_to(gap, mask.shape), rate)
 
     one, three, short = made(), made(), made()
-    first = one.run(answer, rewards, size, 0.2, 0.0, 1)
+    first = _losses(one, answer, rewards, size, 0.2, 0.0, 1)
     if one.optimizer.felt == [0.0]:
         yield Mistake("old_logp is not detached")
-    losses = three.run(answer, rewards, size, 0.2, 0.0, 3)
-    short.run(answer, rewards, size, 0.2, 0.0, 5)
+    losses = _losses(three, answer, rewards, size, 0.2, 0.0, 3)
+    _losses(short, answer, rewards, size, 0.2, 0.0, 5)
     worth = _standard(rewards)
     rows = np.nonzero(mask)[0]
 
@@ -158,19 +123,19 @@ def grpo_update(answer: Answer) -> Findings:
     )
     # Long steps, without a KL: old and new policy soon differ, and some tokens fall silent.
     many = made(1.0)
-    reported = many.run(answer, rewards, size, 0.2, 0.0, 6)
+    reported = _losses(many, answer, rewards, size, 0.2, 0.0, 6)
 
     def clipped(log_ratio: np.ndarray, _: np.ndarray) -> np.ndarray:
         a, ratio = worth[rows], np.exp(log_ratio)
         return np.where(((a > 0) & (ratio > 1.2)) | ((a < 0) & (ratio < 0.8)), 0.0, ratio * a)
 
     added = made(0.05)
-    added.run(answer, rewards, size, 0.2, 0.0, 2)
+    _losses(added, answer, rewards, size, 0.2, 0.0, 2)
     single = made(0.05)
-    single.run(answer, rewards, size, 0.2, 0.0, 1)
+    _losses(single, answer, rewards, size, 0.2, 0.0, 1)
     went = float(np.abs(added.moved).max() / np.abs(single.moved).max())
     narrow = made(1.0)
-    narrow.run(answer, rewards, size, 0.05, 0.0, 6)
+    _losses(narrow, answer, rewards, size, 0.05, 0.0, 6)
     yield from recognise(
         many.moved,
         {
@@ -184,14 +149,14 @@ def grpo_update(answer: Answer) -> Findings:
     # And a reference that likes some tokens better and some less, with rewards that are all equal.
     likes = np.array([0.7, -0.4, 0.3])
     away, twice, behind, heavy, mixed, dearer = (made(gap=likes) for _ in range(6))
-    away.run(answer, np.ones(6), size, 0.2, 1.0, 1)
-    twice.run(answer, np.ones(6), size, 0.2, 2.0, 1)
+    _losses(away, answer, np.ones(6), size, 0.2, 1.0, 1)
+    _losses(twice, answer, np.ones(6), size, 0.2, 2.0, 1)
     swing = made(10.0, likes)  # steps so long that the loss rises
-    rising = swing.run(answer, np.ones(6), size, 0.2, 1.0, 3)
-    heavy.run(answer, np.ones(6), size, 0.2, 100.0, 1)
-    mixed.run(answer, rewards, size, 0.2, 0.3, 1)
-    dearer.run(answer, rewards, size, 0.2, 3.0, 1)
-    behind.run(answer, rewards, size, 0.2, 0.0, 1)
+    rising = _losses(swing, answer, np.ones(6), size, 0.2, 1.0, 3)
+    _losses(heavy, answer, np.ones(6), size, 0.2, 100.0, 1)
+    _losses(mixed, answer, rewards, size, 0.2, 0.3, 1)
+    _losses(dearer, answer, rewards, size, 0.2, 3.0, 1)
+    _losses(behind, answer, rewards, size, 0.2, 0.0, 1)
 
     def priced(push: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         return _steps(made(gap=likes), lambda _, x: push(x), 0.2, 1)
@@ -265,8 +230,8 @@ def grpo_update(answer: Answer) -> Findings:
     def run(*given: Any) -> np.ndarray:
         plain: list[Any] = [np.asarray(x) if isinstance(x, Tensor) else x for x in given]
         logits, tokens, mask, gap, rewards, size, eps, beta, epochs, rate = plain
-        batch = _Batch(logits, tokens, mask, gap, rate)
-        reported = batch.run(answer, rewards, size, eps, beta, epochs)
+        batch = Batch(logits, tokens, mask, gap, rate)
+        reported = _losses(batch, answer, rewards, size, eps, beta, epochs)
         return np.append(batch.moved.ravel(), reported)
 
     def slow(p: Problem) -> np.ndarray:

@@ -171,7 +171,7 @@ def token_clinic(answer: Answer) -> Findings:
             yield _mistake(case, names[case], tally)
     meant = [f"{case}: {FAULTS[names[case]]}" for case in sorted(names)]
     if not names:
-        raise Stop("so far", f"0 of {len(CASES)}", "No case has a name yet.")
+        raise Stop("not yet", "no case has a name")
     if len(names) < len(CASES):
         raise Stop("so far", f"{len(names)} of {len(CASES)}", tally, *(f"✓ {said}" for said in meant))
     yield Property("all eight cases have a name", True)

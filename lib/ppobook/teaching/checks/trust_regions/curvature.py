@@ -9,51 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise
+from .. import Answer, Findings, Mistake, Property, as_array, close, either, numbers, recognise
+from ..beside.trust_regions import watch_a_call
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, lowest, score_table, softmax
-
-
-class _Watch(TorchDispatchMode):
-    """How many tensor operations were made, and the size of the largest thing that one of them made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = self.largest = 0
-        self.derivatives = False
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = function(*args, **(kwargs or {}))
-        self.count += 1
-        self.derivatives |= "_has_same_storage" in str(function)  # a tangent is attached: forward mode
-        for made in out if isinstance(out, tuple | list) else (out,):
-            if isinstance(made, Tensor):
-                self.largest = max(self.largest, made.numel())
-        return out
 
 
 def _watched(answer: Answer, *arguments: Tensor) -> SimpleNamespace:
     """What one call does: `count` operations, `largest` tensor, and whether it asks for `derivatives`."""
     return SimpleNamespace(**answer.beside(watch_a_call, *arguments))
-
-
-def watch_a_call(answer: Answer, *arguments: Tensor) -> dict[str, Any]:
-    """`_watched`, in the process where the reader's function runs."""
-    watch = _Watch()
-
-    def seen(kept: Any) -> Any:
-        watch.derivatives = True
-        return kept
-
-    try:
-        with saved_tensors_hooks(seen, seen), watch:
-            answer(*arguments)
-    except Stop as stop:  # torch.func says that it can't be watched
-        watch.derivatives = any("saved tensor hooks" in text for text in stop.paragraphs)
-    return {"count": watch.count, "largest": watch.largest, "derivatives": watch.derivatives}
 
 
 @CHAPTER.check("fisher-softmax", section="sec-natural-gradient")

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-
-from ppobook.policies import Categorical
+from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, as_array, close, numbers, recognise
+from ..beside.trust_regions import Policy, back_and_forth, far_beyond, over_the_edge, steeper
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, divergence, lowest, score_table, softmax, two
 
@@ -140,60 +139,6 @@ def hunt_line_search(answer: Answer) -> Findings:
     yield agrees(search, slow, problems, what="your parameters and, as 0 or 1, your flag")
 
 
-class _Policy(nn.Module):
-    """Logits from a table, one row a state, and a bias; it writes down every table that it was asked with.
-
-    `bend` says what the policy makes of a change of its parameters: it may follow it as it is, or explode, or
-    turn round, so that a step that was right on paper fails when it is tried.
-    """
-
-    def __init__(self, table: Any, bias: Any = None, bend: Callable[[Tensor], Tensor] | None = None) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.tensor(np.asarray(table), dtype=torch.float32))
-        if bias is not None:
-            self.bias = nn.Parameter(torch.tensor(np.asarray(bias), dtype=torch.float32))
-        self.start, self.bend = self.table.detach().clone(), bend
-        self.seen: list[np.ndarray] = []
-        self.note = self.seen.append  # a copy of the policy notes in the same place
-
-    def forward(self, observations: Tensor) -> Tensor:
-        self.note(self.table.detach().double().numpy().copy())
-        logits = self.table if self.bend is None else self.start + self.bend(self.table - self.start)
-        return observations @ logits + getattr(self, "bias", 0.0)
-
-    def distribution(self, observations: Tensor) -> Categorical:
-        return Categorical(self(observations))
-
-    def row(self) -> np.ndarray:
-        return np.concatenate([p.detach().double().numpy().ravel() for p in self.parameters()])
-
-
-_Policy.__name__ = "policy"  # as a message calls it: “It was called with (a policy, …)”
-
-
-# What a policy can make of a change of its parameters. They have names, so that another process finds them.
-
-
-def far_beyond(share: float, d: Tensor) -> Tensor:
-    """Up to this share of 0.2 it follows, and above it goes much too far."""
-    return torch.where(d.abs() > 0.2 * share, 1e3 * d, d)
-
-
-def steeper(d: Tensor) -> Tensor:
-    return d + 400 * d**3
-
-
-def back_and_forth(d: Tensor) -> Tensor:
-    """It stays near and turns round: the whole step loses."""
-    turn = 0.2 / (1.5 * np.pi)
-    return turn * torch.sin(d / turn)
-
-
-def over_the_edge(d: Tensor) -> Tensor:
-    """Any change at all is too much."""
-    return d + 1e3 * torch.sign(d).detach()
-
-
 class _Step:
     """What the reader's step did to a policy, on a batch of observations, or of states that are one-hot."""
 
@@ -210,7 +155,7 @@ class _Step:
     ) -> None:
         self.table = np.asarray(table, dtype=np.float32).astype(np.float64)
         self.bias = np.zeros(0) if bias is None else np.asarray(bias, dtype=np.float32).astype(np.float64)
-        policy = _Policy(self.table, bias, bend)
+        policy = Policy(self.table, bias, bend)
         states, self.actions = np.asarray(batch[0]), np.array(batch[1])
         self.observations = states if states.ndim == 2 else np.eye(len(self.table))[states]
         self.weights, self.max_kl, self.damping = np.array(batch[2], dtype=np.float64), max_kl, damping

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, numbers, recognise
-from ..descent import GradientDescent, Moving
+from ..beside.descent import Moving, Watched
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER
 
@@ -19,30 +19,13 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
-class _Watched(GradientDescent):
-    """Gradient descent that writes down the gradient by the logits that each step has."""
-
-    def __init__(self, parameter: Tensor, rate: float) -> None:
-        super().__init__(parameter, rate)
-        self.gradients: list[np.ndarray] = []
-
-    def step(self, closure: Any = None) -> Any:
-        loss = super().step(closure)
-        gradient = self.param_groups[0]["params"][0].grad
-        self.gradients.append(np.zeros(0) if gradient is None else gradient.double().numpy().copy())
-        return loss
-
-
-_Watched.__name__ = GradientDescent.__name__
-
-
 class _Run:
     """One call of the reader's update on a batch of `learners` by `pulls`."""
 
     def __init__(self, answer: Answer, p: Problem, **settings: Any) -> None:
         logits = torch.tensor(p.logits, dtype=torch.float32).requires_grad_()
         self.before = logits.detach().double().numpy().copy()
-        self.optimizer = _Watched(logits, p.rate)
+        self.optimizer = Watched(logits, p.rate)
         batch = torch.tensor(p.states), torch.tensor(p.actions), torch.tensor(p.worth, dtype=torch.float32)
         back = Answer(answer._name, Moving(answer._function, logits))(self.optimizer, *batch, **settings)
         if isinstance(back, np.ndarray):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,3 +60,20 @@ class GradientDescent:
 
 
 GradientDescent.__name__ = "gradient-descent optimizer"  # as messages call it
+
+
+class Watched(GradientDescent):
+    """Gradient descent that writes down the gradient by the logits that each step has."""
+
+    def __init__(self, parameter: Tensor, rate: float) -> None:
+        super().__init__(parameter, rate)
+        self.gradients: list[np.ndarray] = []
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = super().step(closure)
+        gradient = self.param_groups[0]["params"][0].grad
+        self.gradients.append(np.zeros(0) if gradient is None else gradient.double().numpy().copy())
+        return loss
+
+
+Watched.__name__ = GradientDescent.__name__
