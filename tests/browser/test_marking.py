@@ -17,6 +17,7 @@ from ppobook.course.marking_server import MarkingServer
 
 from .conftest import OpenPage
 
+expect.set_options(timeout=30_000)  # a save waits for the disk, and the machine may be busy
 PART = "hunt-minmax-why"
 HOSTILE = "<img src=x onerror=alert(1)> ![x](http://evil.example/x.png) $\\href{javascript:alert(1)}{x}$"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,12 @@ from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import marking_server, sandbox, trail, work
+from ppobook.course import marking_server, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.gradebook import Book
+from ppobook.course.grading import part_seeds
 from ppobook.course.records import read_record
+from ppobook.teaching import checks
 
 IN_TIME = 1804500000  # 2027-03-08, in the afternoon
 LATE = IN_TIME + 86_400
@@ -127,7 +131,16 @@ def test_feedback(graded, run):
     assert "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
-    assert "Lovelace" not in page
+    others = {"ada", "Lovelace", "eve", "Åström", "mel", "O&#x27;Neill", "O'Neill", "@uni.example"}
+    assert not {one for one in others if re.search(rf"\b{re.escape(one)}\b", page)}
+    # Nothing of a check, of its sealed probes, or of the secret that draws them.
+    module = importlib.import_module(checks.names()["clipped-loss"])
+    source = {line.strip() for line in Path(module.__file__).read_text(encoding="utf-8").splitlines()}
+    assert not {line for line in source if len(line) > 30 and (line in page or escape(line) in page)}
+    course = settings.load(graded)
+    assert course.secret not in page
+    assert str(part_seeds(course.secret, "bob")("clipped-loss")) not in page
+    assert str(graded) not in page
     assert "0 pages written, 2 as they were" in run("feedback")
     assert "0 pages would be written, 1 as they were" in run("feedback", "--student", "ada", "--dry-run")
 

@@ -56,17 +56,19 @@ def test_a_set_that_is_called_by_its_number():
 def test_no_cell_ends_one_exercise_and_begins_another(name):
     whole = sets.open_set(name)
     for one in whole.exercises:
-        source = whole.notebook["cells"][one.start]["source"].lstrip("\n")
-        assert re.match(r"(\([\w-]+\)=\n)?(##? |:::)|# ", source), source[:100]
+        before = whole.notebook["cells"][one.start]["source"].partition("{exercise}")[0]
+        *_, last = re.split(r"(?m)^(?:\([\w-]+\)=\n)?##? ", before)
+        assert last == before or before.lstrip().startswith(("#", "(")), before[:100]
 
 
 def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
     after = "Why did no gauge move?"
     course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
     assert not [one for one in sources(make(course)) if after in one]
-    course = assigned(tmp_path, "03_the_clipped_surrogate", ("hunt-division", "adaptive-beta"))
-    (only,) = [one for one in sources(make(course)) if after in one]
-    assert "##" not in only
+    whole = sets.open_set("03_the_clipped_surrogate")
+    (only,) = [i for i, cell in enumerate(whole.notebook["cells"]) if after in cell["source"]]
+    (hunt,) = whole.chosen(("hunt-division",))
+    assert hunt.stop == only + 1
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -163,6 +163,16 @@ def test_the_text_that_a_variant_changes_is_there(master: Path, part: str) -> No
         assert any(old in source for source in sources), old
 
 
+@each_part
+def test_all_that_a_variant_changes_is_changed(master: Path, part: str) -> None:
+    """Also where one change is of words that stand in another's, as a title in a sentence."""
+    for one in covering(opened(master).declared[part]):
+        said = "\n".join(cell["source"] for cell in one.apply(opened(master).reader)["cells"])
+        for old, new in one.text:
+            assert new in said or "(" in new, (old, new)  # calls are renamed as well
+            assert old not in said or old in new or not old.endswith("."), old
+
+
 # --- what a student gets
 
 

@@ -158,6 +158,12 @@ class Variant:
                 f"`book_{self.declaration.function}`."
             )
 
+    def _retold(self, source: str) -> str:
+        """A text with the variant's changes, all at once: one may be of words that stand in another's."""
+        new = dict(self.text)
+        olds = sorted(map(re.escape, new), key=len, reverse=True)
+        return re.sub("|".join(olds), lambda found: new[found[0]], source) if olds else source
+
     def apply(self, notebook: Notebook) -> Notebook:
         """A reader's notebook with this variant in it: statement, starting code, and the cells that call it.
 
@@ -175,8 +181,7 @@ class Variant:
         for i, cell in enumerate(cells):
             p = part(cell)
             if p is None or p.role != "solution" or i == where:
-                for old, new in self.text:
-                    cell["source"] = cell["source"].replace(old, new)
+                cell["source"] = self._retold(cell["source"])
             hints = all(option.hints for option in self.options)
             if not hints and around and around.start <= i < where and cell["cell_type"] == "markdown":
                 cell["source"] = _HINT.sub("", cell["source"]).rstrip()
