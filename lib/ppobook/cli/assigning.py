@@ -101,15 +101,25 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
         dry_run: say what would be released, and write nothing
         course: the course's folder
     """
-    from ppobook.course import packs, settings
+    from ppobook.course import packs, settings, work
 
-    made = packs.release(settings.load(course), name, replace=replace, dry_run=dry_run)
+    opened = settings.load(course)
+    made = packs.release(opened, name, replace=replace, dry_run=dry_run)
     for part in made.pack.parts:
         how = "checked" if part.role == "test" else "read by a person"
         print(f"  {part.name}: {part.points:g} points, {how}")
     state = {"new": "", "unchanged": ", as it was released", "changed": ", released anew"}[made.state]
     would = "would be " if dry_run else ""
     print(f"{made.path}: {would}{made.pack.points:g} points in {len(made.pack.parts)} parts{state}")
+    if dry_run or made.state != "changed":
+        return
+    for one in work.released_anew(opened, name):
+        print(
+            f"! {one.student}: {one.part} was given {one.before:g} of {one.before_max:g} by a person, and has "
+            f"{one.points:g} of {one.max:g} now"
+        )
+    if any((opened.folder / "graded" / name).glob("*.json")):
+        print(f"What was graded counts again after: ppobook course grade {name}")
 
 
 @command

@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppobook.course.feedback import number
@@ -24,25 +24,31 @@ Table = list[list[str]]
 
 @dataclass(frozen=True)
 class Column:
-    """One assignment: what it is worth, and each student's score; ``comments`` are for Moodle."""
+    """One assignment: what it is worth, and each student's score; ``comments`` are for Moodle.
+
+    ``to_grade`` are the students with a submission that is not graded as it stands now.
+    """
 
     assignment: str
     max: float
     scores: Mapping[str, Score]
     late_days: Mapping[str, int]
     comments: Mapping[str, str]
+    to_grade: Collection[str] = field(default=())
 
     def final(self, student: str, missing: str, *, unfinished: bool) -> str:
         """The points that count, if they are final; `missing` where nothing was handed in."""
         score = self.scores.get(student)
         if score is None:
-            return missing
-        if score.waiting and not unfinished:
+            return "" if student in self.to_grade else missing
+        if (score.waiting or student in self.to_grade) and not unfinished:
             return ""
         return number(score.final)
 
     def status(self, student: str) -> str:
         score = self.scores.get(student)
+        if student in self.to_grade:
+            return "to grade"
         return "nothing graded" if score is None else "not marked yet" if score.waiting else "graded"
 
 
