@@ -249,9 +249,7 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     said = "clipped-loss 2, not 4"
     assert said in run("grades", "week-02")
     assert said in run("grade", "week-02", "--dry-run")
-    assert "! bob: clipped-loss was given 4 of 4 by a person, and has 2 of 2 now" in run(
-        "release", "week-02", "--replace"
-    )
+    assert "! bob: clipped-loss, 4 of 4 by a person, has 2 of 2 now" in run("release", "week-02", "--replace")
     # Until they are graded again, their points are those of another scale.
     run("grades", "week-02", "--zeros", "--unfinished")
     rows = {row["student_id"]: row for row in table((graded / "grades" / "plain-week-02.csv").read_text())}

@@ -13,6 +13,7 @@ from ppobook.cli.options import MaybeFile, command
 Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
 Name = Annotated[str, tyro.conf.arg(metavar="ASSIGNMENT")]
 StudentId = Annotated[str, tyro.conf.arg(metavar="STUDENT")]
+MaybeStudent = Annotated[str | None, tyro.conf.arg(metavar="STUDENT")]
 Source = Annotated[str, tyro.conf.arg(metavar="SOURCE")]
 Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
 Time = Annotated[str, tyro.conf.arg(metavar="TIME")]
@@ -114,10 +115,8 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
     if dry_run or made.state != "changed":
         return
     for one in work.released_anew(opened, name):
-        print(
-            f"! {one.student}: {one.part} was given {one.before:g} of {one.before_max:g} by a person, and has "
-            f"{one.points:g} of {one.max:g} now"
-        )
+        given = f"{one.before:g} of {one.before_max:g}"
+        print(f"! {one.student}: {one.part}, {given} by a person, has {one.points:g} of {one.max:g} now")
     if any((opened.folder / "graded" / name).glob("*.json")):
         print(f"What was graded counts again after: ppobook course grade {name}")
 
@@ -154,13 +153,22 @@ def students(
 
 @command
 def collect(
-    name: Name, source: Source, /, *, times: MaybeFile = None, dry_run: bool = False, course: Folder = "."
+    name: Name,
+    source: Source,
+    /,
+    *,
+    student: MaybeStudent = None,
+    times: MaybeFile = None,
+    dry_run: bool = False,
+    course: Folder = ".",
 ) -> None:
     """Keep what was handed in, under submitted/. A source can be collected again at any time.
 
     Args:
         name: the assignment
         source: a folder of zips, notebooks or git clones, or the zip that Moodle or Canvas gives
+        student: whose the source is, one file, whatever it is called: one in submitted/…/_unknown, or another
+            of several that somebody handed in
         times: a CSV with student_id and time, for a source that does not know when something came
         dry_run: say what would be collected, and keep nothing
         course: the course's folder
@@ -171,14 +179,16 @@ def collect(
         raise FileNotFoundError(f"times must be a CSV file, got {times!r}, which is not there")
     opened = settings.load(course)
     given = collecting.read_times(Path(times), opened) if times is not None else None
-    found = collecting.collect(opened, name, source, times=given, dry_run=dry_run)
+    found = collecting.collect(opened, name, source, student=student, times=given, dry_run=dry_run)
     for who, made, late in found.new:
         days = f", {validation.counted(late, 'day')} late" if late else ""
         print(f"+ {who}  {made.time.astimezone(opened.timezone):%Y-%m-%d %H:%M}{days}")
         for note in made.notes:
             print(f"    {note}")
     for made in found.empty:
-        print(f"! {made.label}: no notebook that can be read; what came is kept")
+        print(
+            f"! {made.label}: no notebook of {name} that can be read, so nothing to grade; what came is kept"
+        )
     for made in found.unknown:
         print(f"? {made.label}: nobody in the roster, or not one alone; kept in submitted/{name}/_unknown")
     for note in found.notes:
