@@ -123,13 +123,20 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
 
 @command
 def students(
-    file: MaybeFile = None, /, *, drop: bool = False, dry_run: bool = False, course: Folder = "."
+    file: MaybeFile = None,
+    /,
+    *,
+    drop: bool = False,
+    replace: bool = False,
+    dry_run: bool = False,
+    course: Folder = ".",
 ) -> None:
     """Show the students, or import a list: a CSV of Canvas or Moodle, or one with the column student_id.
 
     Args:
         file: the list; if left out, the roster is shown
         drop: drop from the roster who is missing in the list and has handed something in, too
+        replace: take a list in which more than half of the roster is missing
         dry_run: show what would change, and write nothing
         course: the course's folder
     """
@@ -140,11 +147,16 @@ def students(
         for one in roster.load(folder):
             print(f"{one.student_id}  {one.name}{f'  {one.group}' if one.group else ''}")
         return
-    found = roster.changes(
-        folder, roster.read(validation.path("file", file, "a list of students")), drop=drop
-    )
+    known = [one.student_id for one in roster.load(folder)]
+    listed = roster.read(validation.path("file", file, "a list of students"), known)
+    found = roster.changes(folder, listed, drop=drop)
     for line in found.lines():
         print(line)
+    if found.most_missing and not (replace or dry_run):
+        raise ValueError(
+            f"the list must have at least half of the {validation.counted(len(known), 'student')} of "
+            f"{roster.FILE}, or nothing is written: its ids may be others, such as logins; --replace takes it"
+        )
     if not dry_run:
         roster.write(folder, found.after)
     counts = f"{len(found.added)} new, {len(found.changed)} changed, {len(found.dropped)} dropped"

@@ -245,12 +245,16 @@ def grades(
         graded = {student: state.scores[student] for student, _ in state.graded()}
         todo, _ = run.due(state.job, state.submissions)
         to_grade = {student for one, _ in todo for student in one.students}
-        columns.append(Column(state.sheet.assignment, state.sheet.max, graded, late, comments, to_grade))
+        name = state.sheet.assignment
+        title = opened.assignment(name).title
+        columns.append(Column(name, state.sheet.max, graded, late, comments, title, to_grade))
     students = [
         {key: getattr(one, key) for key in ("student_id", "last_name", "first_name", "email", "group")}
         for one in roster.load(opened.folder)
     ]
     table = grades.table(form, students, columns, given, zeros=zeros, unfinished=unfinished)
+    for said in grades.other_points(given, columns) if given else ():
+        print(f"! {said}", file=sys.stderr)
     if dry_run:
         print(grades.written(table), end="")
         return
