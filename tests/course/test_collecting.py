@@ -308,8 +308,65 @@ def test_two_notebooks_and_wrong_names(course, source):
     assert receipts(course, "mel")[0]["notes"] == [
         "the notebook is called mel_final_version2.ipynb and not week-01.ipynb"
     ]
-    # What is no notebook is for the grading to say.
-    assert collecting.kept(course, WEEK, "eve")[0].path.read_bytes() == b"\xff\xfe no notebook"
+    (eve,) = collecting.kept(course, WEEK, "eve")
+    assert eve.path is None
+    assert (eve.folder / "other-1.ipynb").read_bytes() == b"\xff\xfe no notebook"
+
+
+def filled(course, name, text="mine"):
+    """A notebook as it was handed out, in which somebody has written."""
+    made = packs.released(course, name).notebook
+    cells = [one | {"source": text} if "solution" in str(one) else one for one in made["cells"]]
+    return json.dumps(made | {"cells": cells}).encode()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"cells": [{"cell_ty', b"{}", b"[]"])
+def test_what_is_no_notebook_is_named_and_not_graded(course, source, content):
+    put(source / "ada" / f"{WEEK}.ipynb", content)
+    found = collect(course, source)
+    assert [made.label for made in found.empty] == ["ada"]
+    assert "can't be read" in receipts(course, "ada")[0]["notes"][0]
+    assert collecting.counting(course, WEEK) == []
+    assert collect(course, source).again == 1
+
+
+def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_hand(course, source):
+    packs.release(course, WEEK)
+    blank = json.dumps(packs.released(course, WEEK).notebook).encode()
+    later = IN_TIME.replace(hour=15)
+    put(source / "ada" / f"{WEEK}.ipynb", filled(course, WEEK, "first"))
+    put(source / "ada" / f"{WEEK} (1).ipynb", filled(course, WEEK, "second"), later)
+    put(source / "bob" / f"{WEEK}.ipynb", filled(course, WEEK, "all"))
+    put(source / "bob" / f"{WEEK} (1).ipynb", blank, later)
+    put(source / "bob" / "scratch.ipynb", notebook("of my own"), later)
+    collect(course, source)
+    (ada,), (bob,) = collecting.kept(course, WEEK, "ada"), collecting.kept(course, WEEK, "bob")
+    assert ada.path.read_bytes() == filled(course, WEEK, "second")
+    assert bob.path.read_bytes() == filled(course, WEEK, "all")
+    # The other one, by hand; it came when it came, and the last of one time counts.
+    collect(course, next(ada.folder.glob("other-*")), student="ada")
+    counts = {one.by: one for one in collecting.counting(course, WEEK)}
+    assert counts["ada"].path.read_bytes() == filled(course, WEEK, "first")
+    assert counts["ada"].received == ada.time
+    assert collect(course, source).again == 2
+    with pytest.raises(ValueError, match="Did you mean 'ada'"):
+        collect(course, ada.path, student="adaa")
+    with pytest.raises(ValueError, match="one file of ada, got the folder"):
+        collect(course, source, student="ada")
+
+
+def test_another_assignments_notebooks_are_not_graded(course, source):
+    packs.release(course, WEEK)
+    packs.release(course, "week-02")
+    put(source / "ada.ipynb", filled(course, "week-02"))
+    with pytest.raises(ValueError, match="must hold notebooks of week-01, got those of week-02"):
+        collect(course, source)
+    assert not (course.folder / "submitted").exists()
+    put(source / "bob.ipynb", filled(course, WEEK))
+    found = collect(course, source)
+    assert [made.label for made in found.empty] == ["ada"]
+    assert receipts(course, "ada")[0]["notes"] == ["ada.ipynb is the notebook of week-02"]
+    assert [one.by for one in collecting.counting(course, WEEK)] == ["bob"]
 
 
 def test_nothing_is_collected_twice_and_all_is_kept(course, source):

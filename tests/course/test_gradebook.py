@@ -85,6 +85,19 @@ def test_the_sheet_may_change_after_grading(book):
     assert (score.points, score.max) == (13, 16)
 
 
+def test_a_persons_points_keep_their_share_of_a_part_that_is_worth_less(book, tmp_path):
+    book.record("week-03", "ada", received=DUE, auto=AUTO)
+    book.mark("week-03", "ada", "clipped-loss", SHEET.parts[0].max)
+    less = replace(SHEET, parts=(replace(SHEET.parts[0], max=1), *SHEET.parts[1:]))
+    (changed,) = book.declare(less)
+    assert (changed.student, changed.part, changed.points, changed.max) == ("ada", "clipped-loss", 1, 1)
+    assert book.scores("week-03")["ada"].parts["clipped-loss"].points == 1
+    assert [one["before"] for one in trail.read(tmp_path) if one["what"] == "rescaled"] == [
+        SHEET.parts[0].max
+    ]
+    assert book.declare(less) == []
+
+
 def test_bad_names_are_refused_in_a_sentence(book):
     with pytest.raises(ValueError, match="student must be in the roster, got 'nobody'"):
         book.record("week-03", "nobody", received=DUE, auto=AUTO)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from made_up_class import DUE, ROSTER
@@ -53,6 +54,13 @@ def test_plain():
     assert [line[5] for line in rows("plain", unfinished=True)[1:]] == ["10", "6.63", "3", "", "0"]
 
 
+def test_what_is_to_be_graded_has_no_number_and_is_no_zero():
+    anew = replace(COLUMN, to_grade={"ada", "mel"}, scores={"ada": score("ada", 10)})
+    assert [anew.final(one, "0", unfinished=False) for one in ("ada", "mel", "eve")] == ["", "", "0"]
+    assert anew.final("ada", "0", unfinished=True) == "10"
+    assert [anew.status(one) for one in ("ada", "mel", "eve")] == ["to grade", "to grade", "nothing graded"]
+
+
 def test_canvas():
     head, possible, *lines = rows("canvas")
     assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week-03"]
@@ -72,7 +80,15 @@ def test_canvas_from_its_own_export():
     head, posting, possible, *lines = rows("canvas", template)
     assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week-03 (12)"]
     assert posting[-1] == ""
-    assert possible[-1] == "13"
+    assert possible[-1] == "20"  # the platform's own
+    assert list(grades.other_points(list(csv.reader(io.StringIO(template))), [COLUMN])) == [
+        "week-03: the template has 20 points possible, what was released 13; the template's were left as they "
+        "are"
+    ]
+    titled = grades.table(
+        "canvas", ROSTER, [replace(COLUMN, title="Sheet 3")], [["Student", "ID", "Sheet 3 (9)"]]
+    )
+    assert titled == [["Student", "ID", "Sheet 3 (9)"]]
     assert lines == [
         ["Lovelace, Ada", "901", "ADA", "ada", "A", "10"],
         ["Neil, Bob", "902", "", "Bob@Example.org", "A", "6.63"],
@@ -102,6 +118,16 @@ def test_moodle_into_its_own_worksheet():
     assert ada[4:] == ["10", "13.00", "'=HYPERLINK(1)"]
     assert eve[4:] == ["4", "13.00", "old"]
     assert who[4] == ""
+    german = (
+        "ID,Vollständiger Name,E-Mail-Adresse,Status,Bewertung,Bestwertung,Feedback als Kommentar\n"
+        'Teilnehmer/in12,Ada Lovelace,ada@example.org,Abgegeben,-,"12,00",\n'
+        'Teilnehmer/in14,Who,who@example.org,-,-,"12,00",\n'
+    )
+    _, ada, who = rows("moodle", german)
+    assert ada[4:] == ["10", "12,00", "'=HYPERLINK(1)"]
+    assert who[3:5] == ["-", "-"]
+    (said,) = grades.other_points(list(csv.reader(io.StringIO(german))), [COLUMN])
+    assert "has 12 points possible" in said
     with pytest.raises(ValueError, match="must be Moodle's grading worksheet"):
         rows("moodle", "Name,Points\n")
 

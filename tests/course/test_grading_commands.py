@@ -228,3 +228,35 @@ def test_the_digest_of_a_check_follows_its_files(tmp_path):
     own.write_text("# a check")
     assert work.check_digest("clipped-loss", own) == found["clipped-loss"]
     assert work.check_digest("mine", own) != found["mine"]
+
+
+def test_only_the_instructor_reads_what_a_course_holds(graded, run):
+    run("extend", "eve", "week-02", "--until", "2027-03-20 23:59", "--reason", "ill")
+    run("feedback")
+    run("grades")
+    run("roster")
+    made = ("submitted/*/*/*", "graded/*/*", "feedback/*/*", "grades/*", "release/*.json", "gradebook.db")
+    found = [path for one in made for path in graded.glob(one)]
+    assert len(found) > 8
+    assert not [path for path in found if path.stat().st_mode & 0o077]
+
+
+def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(graded, run):
+    run("appeal", "bob", "week-02", "clipped-loss", "--points", "4", "--reason", "all of it is right")
+    path = graded / "course.yml"
+    text = path.read_text()
+    path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 13", "total: 11"))
+    said = "clipped-loss 2, not 4"
+    assert said in run("grades", "week-02")
+    assert said in run("grade", "week-02", "--dry-run")
+    assert "! bob: clipped-loss, 4 of 4 by a person, has 2 of 2 now" in run("release", "week-02", "--replace")
+    # Until they are graded again, their points are those of another scale.
+    run("grades", "week-02", "--zeros", "--unfinished")
+    rows = {row["student_id"]: row for row in table((graded / "grades" / "plain-week-02.csv").read_text())}
+    assert (rows["bob"]["week-02 status"], rows["bob"]["week-02 points"]) == ("to grade", "")
+    assert rows["eve"]["week-02 points"] == "0"
+    run("grade", "week-02", "--processes", "1")
+    run("feedback", "week-02")
+    page = (graded / "feedback" / "bob" / "week-02.html").read_text()
+    assert '<a href="#clipped-loss">clipped-loss</a></th><td>2 / 2</td>' in page
+    assert said not in run("grades", "week-02")

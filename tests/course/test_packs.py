@@ -170,7 +170,7 @@ def test_the_front_says_points_date_policy_and_ai_use(tmp_path):
     assert "# week-02" in front
     assert "chapter 3 of the book" in front
     assert "**13 points** in total, due **Monday, 8 March 2027, 23:59 (Europe/Berlin)**" in front
-    assert "Up to 15 minutes after that nothing is lost. For each day begun, 10 per cent" in front
+    assert "Up to 15 minutes after the due time nothing is lost. For each day begun, 10 per cent" in front
     assert "| The clipped loss | Build | 15 | 4 |" in front
     assert "Say what you asked" in front
     introduction = sources(pack)[1]

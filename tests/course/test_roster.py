@@ -3,6 +3,7 @@
 import pytest
 from small_course import ROSTER, write_course
 
+from ppobook.cli import main
 from ppobook.course import roster
 from ppobook.course.roster import Student
 
@@ -92,6 +93,35 @@ def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path):
     roster.write(tmp_path, found.after)
     assert roster.load(tmp_path) == found.after
     assert roster.changes(tmp_path, found.after).lines() == []
+
+
+def test_of_two_columns_of_ids_the_one_that_the_roster_has_is_taken(tmp_path):
+    path = tmp_path / "canvas.csv"
+    path.write_text(CANVAS.replace("999,,", "999,,b1946ac9"))
+    assert [one.student_id for one in roster.read(path)] == ["ada", "bob"]  # without "Student, Test"
+    assert [one.student_id for one in roster.read(path, ["s-1", "S-2", "S-3"])] == ["S-1", "S-2"]
+
+
+def test_a_full_name_does_not_divide_a_known_name_anew(tmp_path):
+    write_course(tmp_path)
+    had = [Student("ada", "von der Heide", "Ada"), *roster.load(tmp_path)[1:]]
+    roster.write(tmp_path, had)
+    path = tmp_path / "worksheet.csv"
+    path.write_text("Identifier,Full name,Username\nParticipant 101,Ada von der Heide,ada\n")
+    assert roster.changes(tmp_path, roster.read(path)).changed == (
+        (had[0], Student("ada", "von der Heide", "Ada", lms_id="101")),
+    )
+
+
+def test_a_list_that_lacks_most_of_the_roster_is_refused(tmp_path, capsys):
+    write_course(tmp_path)
+    path, course = tmp_path / "logins.csv", ("--course", str(tmp_path))
+    path.write_text("student_id\nx1\nx2\nx3\nada\n")
+    assert main(["course", "roster", str(path), *course]) == 2
+    assert "at least half of the 4 students" in capsys.readouterr().err
+    assert (tmp_path / "roster.csv").read_text() == ROSTER
+    assert main(["course", "roster", str(path), "--replace", *course]) == 0
+    assert len(roster.load(tmp_path)) == 4
 
 
 def test_the_file_round_trips(tmp_path):

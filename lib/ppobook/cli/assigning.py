@@ -13,6 +13,7 @@ from ppobook.cli.options import MaybeFile, command
 Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
 Name = Annotated[str, tyro.conf.arg(metavar="ASSIGNMENT")]
 StudentId = Annotated[str, tyro.conf.arg(metavar="STUDENT")]
+MaybeStudent = Annotated[str | None, tyro.conf.arg(metavar="STUDENT")]
 Source = Annotated[str, tyro.conf.arg(metavar="SOURCE")]
 Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
 Time = Annotated[str, tyro.conf.arg(metavar="TIME")]
@@ -101,26 +102,41 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
         dry_run: say what would be released, and write nothing
         course: the course's folder
     """
-    from ppobook.course import packs, settings
+    from ppobook.course import packs, settings, work
 
-    made = packs.release(settings.load(course), name, replace=replace, dry_run=dry_run)
+    opened = settings.load(course)
+    made = packs.release(opened, name, replace=replace, dry_run=dry_run)
     for part in made.pack.parts:
         how = "checked" if part.role == "test" else "read by a person"
         print(f"  {part.name}: {part.points:g} points, {how}")
     state = {"new": "", "unchanged": ", as it was released", "changed": ", released anew"}[made.state]
     would = "would be " if dry_run else ""
     print(f"{made.path}: {would}{made.pack.points:g} points in {len(made.pack.parts)} parts{state}")
+    if dry_run or made.state != "changed":
+        return
+    for one in work.released_anew(opened, name):
+        given = f"{one.before:g} of {one.before_max:g}"
+        print(f"! {one.student}: {one.part}, {given} by a person, has {one.points:g} of {one.max:g} now")
+    if any((opened.folder / "graded" / name).glob("*.json")):
+        print(f"What was graded counts again after: ppobook course grade {name}")
 
 
 @command
 def students(
-    file: MaybeFile = None, /, *, drop: bool = False, dry_run: bool = False, course: Folder = "."
+    file: MaybeFile = None,
+    /,
+    *,
+    drop: bool = False,
+    replace: bool = False,
+    dry_run: bool = False,
+    course: Folder = ".",
 ) -> None:
     """Show the students, or import a list: a CSV of Canvas or Moodle, or one with the column student_id.
 
     Args:
         file: the list; if left out, the roster is shown
         drop: drop from the roster who is missing in the list and has handed something in, too
+        replace: take a list in which more than half of the roster is missing
         dry_run: show what would change, and write nothing
         course: the course's folder
     """
@@ -131,11 +147,16 @@ def students(
         for one in roster.load(folder):
             print(f"{one.student_id}  {one.name}{f'  {one.group}' if one.group else ''}")
         return
-    found = roster.changes(
-        folder, roster.read(validation.path("file", file, "a list of students")), drop=drop
-    )
+    known = [one.student_id for one in roster.load(folder)]
+    listed = roster.read(validation.path("file", file, "a list of students"), known)
+    found = roster.changes(folder, listed, drop=drop)
     for line in found.lines():
         print(line)
+    if found.most_missing and not (replace or dry_run):
+        raise ValueError(
+            f"the list must have at least half of the {validation.counted(len(known), 'student')} of "
+            f"{roster.FILE}, or nothing is written: its ids may be others, such as logins; --replace takes it"
+        )
     if not dry_run:
         roster.write(folder, found.after)
     counts = f"{len(found.added)} new, {len(found.changed)} changed, {len(found.dropped)} dropped"
@@ -144,13 +165,22 @@ def students(
 
 @command
 def collect(
-    name: Name, source: Source, /, *, times: MaybeFile = None, dry_run: bool = False, course: Folder = "."
+    name: Name,
+    source: Source,
+    /,
+    *,
+    student: MaybeStudent = None,
+    times: MaybeFile = None,
+    dry_run: bool = False,
+    course: Folder = ".",
 ) -> None:
     """Keep what was handed in, under submitted/. A source can be collected again at any time.
 
     Args:
         name: the assignment
         source: a folder of zips, notebooks or git clones, or the zip that Moodle or Canvas gives
+        student: whose the source is, one file, whatever it is called: one in submitted/…/_unknown, or another
+            of several that somebody handed in
         times: a CSV with student_id and time, for a source that does not know when something came
         dry_run: say what would be collected, and keep nothing
         course: the course's folder
@@ -162,14 +192,15 @@ def collect(
         raise FileNotFoundError(f"times must be a CSV file, got {times!r}, which is not there")
     opened = settings.load(course)
     given = collecting.read_times(Path(times), opened) if times is not None else None
-    found = collecting.collect(opened, name, source, times=given, dry_run=dry_run)
+    found = collecting.collect(opened, name, source, student=student, times=given, dry_run=dry_run)
     for who, made, late in found.new:
         days = f", {validation.counted(late, 'day')} late" if late else ""
         print(f"+ {who}  {made.time.astimezone(opened.timezone):%Y-%m-%d %H:%M}{days}")
         for note in made.notes:
             print(line(f"    {note}"))
     for made in found.empty:
-        print(line(f"! {made.label}: no notebook that can be read; what came is kept"))
+        why = f"no notebook of {name} that can be read, so nothing to grade; what came is kept"
+        print(line(f"! {made.label}: {why}"))
     for made in found.unknown:
         where = f"nobody in the roster, or not one alone; kept in submitted/{name}/_unknown"
         print(f"? {line(made.label)}: {where}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from ppobook.cli.main import run_command
@@ -23,6 +24,9 @@ COMMANDS = {
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
 
+# What these write is shown to a class.
+PUBLIC = ("slides", "schedule")
+
 EXAMPLES = """\
   ppobook course new ~/course --begin 2027-02-01 --weeks 14 --chapters 1,2,3
   ppobook course roster students.csv --course ~/course
@@ -38,5 +42,14 @@ EXAMPLES = """\
 
 
 def run(words: Sequence[str], prog: str) -> None:
-    """Run the command that the first word names."""
-    run_command(words, prog, COMMANDS, EXAMPLES)
+    """Run the command that the first word names.
+
+    All that it writes but slides and plans is for the instructor's account alone: names, grades, the secret.
+    """
+    private = not words or words[0] not in PUBLIC
+    before = os.umask(0o077) if private else None
+    try:
+        run_command(words, prog, COMMANDS, EXAMPLES)
+    finally:
+        if before is not None:
+            os.umask(before)

@@ -13,6 +13,7 @@ from ppobook import validation
 from ppobook.cli.options import command
 
 if TYPE_CHECKING:
+    from ppobook.course.settings import Course
     from ppobook.course.work import State
 
 Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
@@ -67,6 +68,7 @@ def grade(
     if part is not None:
         job.sheet.part(part)
     todo, kept = run.due(job, counting, part=part, again=again)
+    _say_other_points(opened, name)
     if dry_run:
         for why, count in Counter(why for _, why in todo).most_common():
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
@@ -86,6 +88,11 @@ def grade(
         work.enrol(opened, book)
     if part is not None and todo:
         trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+    if todo:
+        # Each process loads the library before the first line of progress.
+        print(
+            f"{validation.counted(len(todo), 'submission')} to grade; it takes a moment to begin", flush=True
+        )
     if trusted and todo:
         facts = {"assignment": name, "submissions": len(todo), "sandbox": missing or "left out"}
         trail.note(opened.folder, "graded without a sandbox", **facts)
@@ -219,11 +226,11 @@ def grades(
         form: plain, canvas, moodle or gradescope
         template: what Canvas or Moodle exported, with its own numbers of students and assignments
         zeros: write 0, and not nothing, where nothing was handed in
-        unfinished: write points also where some answers are not marked yet
+        unfinished: write points also where some answers are not marked yet, or are to be graded again
         dry_run: print the table, and write nothing
         course: the course's folder
     """
-    from ppobook.course import grades, roster, settings, work
+    from ppobook.course import grades, roster, run, settings, work
     from ppobook.course.grades import Column
     from ppobook.run.files import atomic_write
 
@@ -244,12 +251,18 @@ def grades(
             for student, score in state.scores.items()
         }
         graded = {student: state.scores[student] for student, _ in state.graded()}
-        columns.append(Column(state.sheet.assignment, state.sheet.max, graded, late, comments))
+        todo, _ = run.due(state.job, state.submissions)
+        to_grade = {student for one, _ in todo for student in one.students}
+        name = state.sheet.assignment
+        title = opened.assignment(name).title
+        columns.append(Column(name, state.sheet.max, graded, late, comments, title, to_grade))
     students = [
         {key: getattr(one, key) for key in ("student_id", "last_name", "first_name", "email", "group")}
         for one in roster.load(opened.folder)
     ]
     table = grades.table(form, students, columns, given, zeros=zeros, unfinished=unfinished)
+    for said in grades.other_points(given, columns) if given else ():
+        print(f"! {said}", file=sys.stderr)
     if dry_run:
         print(grades.written(table), end="")
         return
@@ -259,6 +272,7 @@ def grades(
     print(f"{file}: {validation.counted(len(columns), 'assignment')}")
     for state in states:
         _say_unfinished(state)
+        _say_other_points(opened, state.sheet.assignment)
 
 
 @command
@@ -334,6 +348,17 @@ def appeal(
         print(f"{part} of {student} has {points:g} points already, for that reason")
     for one in changed:
         print(f"{one}: {part} has {points:g} points from now on")
+
+
+def _say_other_points(course: Course, name: str) -> None:
+    """Say where course.yml gives other points than those that count."""
+    from ppobook.course import work
+
+    if said := work.other_points(course, name):
+        print(
+            f"! {name}: the points that were released count, and by course.yml they are others: "
+            f"{'; '.join(said)}. They count after: ppobook course release {name} --replace, then grade {name}"
+        )
 
 
 def _waiting(state: State) -> int:

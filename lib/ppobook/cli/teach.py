@@ -86,7 +86,7 @@ def _term(folder: Path, begin: str | None) -> tuple[date | None, list[tuple[str,
     from ppobook.course import settings
 
     course = settings.load(folder)
-    return first or course.begin, [(one.name, one.due) for one in course.assignments]
+    return first or course.begin, [(f"{one.name} ({one.set})", one.due) for one in course.assignments]
 
 
 @command

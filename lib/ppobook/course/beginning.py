@@ -33,11 +33,12 @@ secret: {secret}
 
 # Each is one exercise set, of the book or of the folder exercises/. Choose its exercises by deleting lines
 # and their "#"; without `exercises` all are assigned. The minutes are those of a reader who isn't stuck.
-# More keys: `points: {{PART: 4}}` for other points than the book's, `total: 20` to have the sum checked.
+# More keys: `points: {{PART: 4}}` for other points than the book's, `total: 20` to have the sum checked,
+# `title: Sheet 1` for what your learning platform calls the assignment, in tables of grades.
 assignments:
 {assignments}
-# Up to `grace` nothing is lost; then so many per cent of the points for each day begun; after `days` nothing
-# counts.
+# Up to `grace` nothing is lost; then so many per cent of the points for each day begun (10, not 0.1); after
+# `days` nothing counts.
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
 
 # `ppobook course extend STUDENT ASSIGNMENT --until "2027-03-05 23:59" --reason ill` writes these.

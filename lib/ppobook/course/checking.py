@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import tomllib
@@ -100,6 +101,11 @@ def _machine(course: Course) -> Iterator[Finding]:
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
+    if os.name == "posix" and course.folder.stat().st_mode & 0o077:
+        yield Finding(
+            "note",
+            f"other accounts of this machine can look into {course.folder}; chmod -R go= {course.folder}",
+        )
     free = shutil.disk_usage(course.folder).free
     level = "ok" if free >= SPACE else "fails"
     need = "" if free >= SPACE else f", and a course needs {SPACE >> 30} GB"
@@ -110,6 +116,11 @@ def _dates(course: Course, now: datetime) -> Iterator[Finding]:
     today = now.astimezone(course.timezone)
     if course.end < today.date():
         yield Finding("fails", f"term.end must not be in the past, got {course.end}")
+    if 0 < course.late.per_day < 1:
+        yield Finding(
+            "note",
+            f"late.per_day is in per cent of the points, got {course.late.per_day:g}; 10 takes a tenth a day",
+        )
     before: Assignment | None = None
     for one in course.assignments:
         if not course.begin <= one.due.date() <= course.end:

@@ -22,7 +22,7 @@ from typing import Any
 
 from ppobook import validation
 from ppobook.course import handed_in, lateness, packs, roster
-from ppobook.course.handed_in import HandedIn
+from ppobook.course.handed_in import Asked, HandedIn
 from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED, Student
 from ppobook.course.settings import Assignment, Course
@@ -62,6 +62,7 @@ def collect(
     name: str,
     source: str | Path,
     *,
+    student: str | None = None,
     times: Mapping[str, datetime] | None = None,
     dry_run: bool = False,
     progress: bool | None = None,
@@ -75,6 +76,8 @@ def collect(
         The assignment.
     source : path
         A folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or one student's file.
+    student : str, optional
+        Whose the source is, one file, whatever it is called. A file that was collected before keeps its time.
     times : mapping, optional
         By student, when they handed in, where the source does not know it.
     dry_run : bool
@@ -85,7 +88,8 @@ def collect(
     Raises
     ------
     ValueError
-        There is no such assignment, nobody in the roster, or nothing in the source.
+        There is no such assignment, nobody in the roster, nothing in the source, or nothing but notebooks of
+        another assignment.
     """
     assignment = course.assignment(name)
     source = validation.path("source", source, "a folder or a zip")
@@ -94,25 +98,54 @@ def collect(
         raise ValueError(
             f"{roster.FILE} must hold the students first, got none; `ppobook course roster FILE` imports them"
         )
-    handout = packs.released(course, name)
-    cells = handout.notebook["cells"] if handout else []
-    ids = frozenset(one["id"] for one in cells if one["metadata"]["nbgrader"]["solution"])
-    file = handout.file if handout else f"{name}.ipynb"
+    if student is not None:
+        roster.find(students, student)
+        times = {student: found} | dict(times or {}) if (found := _collected_time(source)) else times
+    asked = _asked(course, name)
     base = course.folder / SUBMITTED / name
     for left in base.glob("*/.part-*") if not dry_run else ():
         shutil.rmtree(left, ignore_errors=True)
-    pending, left_out = handed_in.read(source, course, assignment, students)
+    pending, left_out = handed_in.read(source, course, assignment, students, student)
     if not pending:
         raise ValueError(f"source must hold submissions, got {str(source)!r} with no file in it")
+    for one in pending:  # the first that may be this assignment's ends it
+        found = handed_in.opened(one, course, assignment, students).notebooks
+        others = [asked.other(content) for _, content in found]
+        if None in others or not others:
+            break
+    else:
+        raise ValueError(f"source must hold notebooks of {name}, got those of {others[0]}")
     result = Collected(notes=left_out)
     with Progress(len(pending), 0, f"collecting {name}", "submission", progress) as bar:
         for count, one in enumerate(pending, 1):
             made = handed_in.opened(one, course, assignment, students)
-            _keep(made, result, course, assignment, file, ids, times or {}, dry_run)
+            _keep(made, result, course, assignment, asked, times or {}, dry_run)
             bar.show(count, {})
     have = {path.name for path in base.glob("*") if path.is_dir()} | {who for who, *_ in result.new}
     result.missing = [one for one in students if not have.intersection(course.group(name, one.student_id))]
     return result
+
+
+def _asked(course: Course, name: str) -> Asked:
+    """What tells this assignment's notebooks from those of the others that were released."""
+    ids, blank = {}, frozenset[str]()
+    for other in course.assignments:
+        handout = packs.released(course, other.name)
+        cells = handout.notebook["cells"] if handout else []
+        ids[other.name] = frozenset(one["id"] for one in cells if one["metadata"]["nbgrader"]["solution"])
+        if other.name == name:
+            blank = frozenset(one["source"].strip() for one in cells)
+    mine = ids.pop(name)
+    return Asked(f"{name}.ipynb", mine, blank, ids if mine else {})
+
+
+def _collected_time(file: Path) -> datetime | None:
+    """When a file came that lies beside a receipt, as all do that were collected; else None."""
+    try:
+        receipt = json.loads((file.parent / RECEIPT).read_text(encoding="utf-8"))
+        return datetime.fromisoformat(receipt["time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _keep(
@@ -120,22 +153,23 @@ def _keep(
     result: Collected,
     course: Course,
     assignment: Assignment,
-    file: str,
-    ids: frozenset[str],
+    asked: Asked,
     times: Mapping[str, datetime],
     dry_run: bool,
 ) -> None:
     if made.student is not None and made.student in times:
         made.time, made.time_from = times[made.student], "given"
-    chosen = handed_in.pick(made, file, ids)
+    chosen = handed_in.pick(made, asked)
     if chosen is None:
         result.empty.append(made)
     if made.student is None:
         result.unknown.append(made)
     who = made.student or f"{UNKNOWN}/{_safe(made.label)}"
     parent = course.folder / SUBMITTED / assignment.name / who
-    content = made.notebooks[chosen][1] if chosen is not None else (made.original or ("", b""))[1]
-    digest = hashlib.sha256(content).hexdigest()
+    content = [made.notebooks[chosen][1]] if chosen is not None else [(made.original or ("", b""))[1]]
+    if chosen is None:
+        content += [data for _, data in made.notebooks]
+    digest = hashlib.sha256(b"".join(content)).hexdigest()
     if _is_kept(made, digest, _receipts(parent)):
         result.again += 1
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,7 @@ from nbgrader import api
 from sqlalchemy import create_engine, text
 
 from ppobook.course.records import Sheet
-from ppobook.course.trail import locked
+from ppobook.course.trail import locked, note
 
 FILE = "gradebook.db"
 
@@ -41,6 +41,19 @@ class PartScore:
     def points(self) -> float:
         """What counts: a person's points, else the grader's, else none."""
         return self.manual if self.manual is not None else self.auto or 0.0
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """A person's points for a part that is worth more or less than it was."""
+
+    student: str
+    assignment: str
+    part: str
+    before: float
+    before_max: float
+    points: float
+    max: float
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ class Book:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._lock = folder / f".{FILE}.lock"
+        self._folder, self._lock = folder, folder / f".{FILE}.lock"
         path = (folder / FILE).resolve()
         with locked(self._lock):  # two processes must not make the tables at the same time
             if not path.exists():
@@ -132,11 +145,19 @@ class Book:
                 for key in ("last_name", "first_name", "email"):
                     setattr(student, key, row.get(key) or None)
 
-    def declare(self, sheet: Sheet) -> None:
+    def declare(self, sheet: Sheet) -> list[Rescaled]:
         """Add an assignment with its notebook and parts, or bring them up to date with the sheet.
 
         A part that is no longer on the sheet goes, with its points; what people decided stays in the trail.
+        Where a part is worth more or less than before, a person's points keep their share of it, and the
+        trail says so.
+
+        Returns
+        -------
+        list of Rescaled
+            A person's points that are others now.
         """
+        changed: list[Rescaled] = []
         with self._change() as db:
             assignment = self._assignment(sheet.assignment)
             if assignment is None:
@@ -157,6 +178,8 @@ class Book:
                         name=part.name, notebook=notebook, max_score=part.max, cell_type=kind
                     )
                     db.add(cell)
+                if cell.max_score != part.max:
+                    changed += self._rescale(db, sheet.assignment, cell, part.max)
                 cell.max_score, cell.cell_type = part.max, kind
                 if comments.pop(part.name, None) is None:
                     db.add(api.SolutionCell(name=part.name, notebook=notebook))
@@ -164,6 +187,22 @@ class Book:
                 for kind in (api.Grade, api.Comment):
                     db.query(kind).filter(kind.cell_id == gone.id).delete()
                 db.delete(gone)
+        for one in changed:
+            note(self._folder, "rescaled", **asdict(one))
+        return changed
+
+    @staticmethod
+    def _rescale(db: Any, assignment: str, cell: Any, most: float) -> list[Rescaled]:
+        """Give a person's points for a cell the share of the new maximum that they had of the old one."""
+        changed = []
+        for grade in db.query(api.Grade).filter(api.Grade.cell_id == cell.id):
+            before = grade.manual_score
+            if before is not None:
+                share = before / cell.max_score if cell.max_score else 0.0
+                grade.manual_score = round(share * most, 2)
+                facts = (grade.notebook.assignment.student_id, assignment, cell.name)
+                changed.append(Rescaled(*facts, before, cell.max_score, grade.manual_score, most))
+        return changed
 
     def assignments(self) -> list[str]:
         """The names of all assignments, by due date."""

@@ -9,14 +9,25 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ppobook.course import roster
 from ppobook.course.feedback import number
 from ppobook.course.gradebook import Score
 
 FORMS = ("plain", "canvas", "moodle", "gradescope")
+
+# What Moodle's grading worksheet calls its columns, in the languages of this course's feedback.
+_MOODLE = {
+    "identifier": ("identifier", "id", "identifiant", "identificador"),
+    "grade": ("grade", "bewertung", "note", "calificación"),
+    "comments": ("feedback comments", "feedback als kommentar", "feedback par commentaires",
+                 "commentaires de feedback", "comentarios de retroalimentación"),
+}  # fmt: skip
+_MOST = ("maximum grade", "bestwertung", "maximale bewertung", "note maximale", "calificación máxima")
+_WHO = frozenset(roster.NAMES["student_id"] + roster.NAMES["email"]) - {"id"}
 
 Row = Mapping[str, str]
 Table = list[list[str]]
@@ -24,25 +35,38 @@ Table = list[list[str]]
 
 @dataclass(frozen=True)
 class Column:
-    """One assignment: what it is worth, and each student's score; ``comments`` are for Moodle."""
+    """One assignment: what it is worth, and each student's score; ``comments`` are for Moodle.
+
+    ``title`` is what the platform calls it, the assignment's own name if empty; ``to_grade`` are the students
+    with a submission that is not graded as it stands now.
+    """
 
     assignment: str
     max: float
     scores: Mapping[str, Score]
     late_days: Mapping[str, int]
     comments: Mapping[str, str]
+    title: str = ""
+    to_grade: Collection[str] = field(default=())
+
+    @property
+    def called(self) -> str:
+        """What the platform calls it."""
+        return self.title or self.assignment
 
     def final(self, student: str, missing: str, *, unfinished: bool) -> str:
         """The points that count, if they are final; `missing` where nothing was handed in."""
         score = self.scores.get(student)
         if score is None:
-            return missing
-        if score.waiting and not unfinished:
+            return "" if student in self.to_grade else missing
+        if (score.waiting or student in self.to_grade) and not unfinished:
             return ""
         return number(score.final)
 
     def status(self, student: str) -> str:
         score = self.scores.get(student)
+        if student in self.to_grade:
+            return "to grade"
         return "nothing graded" if score is None else "not marked yet" if score.waiting else "graded"
 
 
@@ -87,6 +111,37 @@ def table(
     return fill.gradescope() if form == "gradescope" else fill.plain()
 
 
+def other_points(template: Table, columns: Sequence[Column]) -> Iterator[str]:
+    """Where a platform's points possible are not the assignment's, a sentence each."""
+    head = template[0]
+    possible = next(
+        (dict(zip(head, row, strict=False)) for row in template[1:] if _is_possible(head, row)), {}
+    )
+    for column in columns:
+        given = [
+            cell
+            for name, cell in possible.items()
+            if re.fullmatch(re.escape(column.called) + r"( \(\d+\))?", name)
+        ]
+        given += [
+            row[place] for row in template[1:2] for place, name in enumerate(head)
+            if name.strip().casefold() in _MOST and place < len(row)
+        ]  # fmt: skip
+        for cell in given:
+            if not re.fullmatch(r"\d+([.,]\d+)?", cell.strip()):
+                continue
+            most = float(cell.replace(",", "."))
+            if abs(most - column.max) > 1e-9:
+                yield (
+                    f"{column.assignment}: the template has {most:g} points possible, what was released "
+                    f"{number(column.max)}; the template's were left as they are"
+                )
+
+
+def _is_possible(head: Sequence[str], row: Sequence[str]) -> bool:
+    return head[0] == "Student" and row[0].strip() == "Points Possible"
+
+
 @dataclass(frozen=True)
 class _Fill:
     roster: Sequence[Row]
@@ -116,7 +171,7 @@ class _Fill:
         return rows
 
     def gradescope(self) -> Table:
-        names = [f"{column.assignment}{end}" for column in self.columns for end in ("", " - Max Points")]
+        names = [f"{column.called}{end}" for column in self.columns for end in ("", " - Max Points")]
         rows = [["First Name", "Last Name", "SID", "Email", *names]]
         for student in self.roster:
             row = [student.get(key, "") for key in ("first_name", "last_name", "student_id", "email")]
@@ -128,7 +183,7 @@ class _Fill:
     def canvas(self, template: Table | None) -> Table:
         fixed = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
         if template is None:
-            rows = [[*fixed, *(column.assignment for column in self.columns)]]
+            rows = [[*fixed, *(column.called for column in self.columns)]]
             rows.append(["    Points Possible", "", "", "", "", *(number(c.max) for c in self.columns)])
             for student in self.roster:
                 name, last = student.get("first_name", ""), student.get("last_name", "")
@@ -142,21 +197,24 @@ class _Fill:
         kept = [place for place, name in enumerate(head) if name in fixed]
         # Canvas adds its own number to an assignment's name: "week-03 (1234)".
         titles = [
-            next((name for name in head if re.fullmatch(re.escape(c.assignment) + r"( \(\d+\))?", name)), "")
+            next((name for name in head if re.fullmatch(re.escape(c.called) + r"( \(\d+\))?", name)), "")
             for c in self.columns
         ]
         for column, title in zip(self.columns, titles, strict=True):
             if not title:
                 raise ValueError(
-                    f"template must have a column “{column.assignment} (number)”; "
-                    "make the assignment in Canvas first, then export"
+                    f"template must have a column “{column.called} (number)”; make the assignment in Canvas "
+                    "first, then export, or say in course.yml what it is called there, as its `title`"
                 )
         rows = [[*(head[place] for place in kept), *titles]]
         for line in template[1:]:
             cells = dict(zip(head, line, strict=False))
             first = [line[place] if place < len(line) else "" for place in kept]
             if cells.get("Student", "").strip() == "Points Possible":
-                rows.append([*first, *(number(column.max) for column in self.columns)])
+                given = (cells.get(title, "").strip() for title in titles)
+                rows.append(
+                    [*first, *(own or number(c.max) for own, c in zip(given, self.columns, strict=True))]
+                )
                 continue
             who = self.known(cells, ("SIS User ID", "SIS Login ID", "Integration ID"))
             if who is not None:
@@ -168,7 +226,7 @@ class _Fill:
 
     def moodle(self, template: Table | None) -> Table:
         if template is None:
-            head = [f"{c.assignment}{end}" for c in self.columns for end in ("", " feedback")]
+            head = [f"{c.called}{end}" for c in self.columns for end in ("", " feedback")]
             rows = [["ID number", "Email address", *head]]
             for student in self.roster:
                 row = [student["student_id"], student.get("email", "")]
@@ -178,7 +236,10 @@ class _Fill:
                 rows.append(row)
             return rows
         head = template[0] if template else []
-        if "Identifier" not in head or "Grade" not in head:
+        named = {
+            key: next((one for one in head if one.strip().casefold() in _MOODLE[key]), "") for key in _MOODLE
+        }
+        if not (named["identifier"] and named["grade"]):
             raise ValueError(
                 f"template must be Moodle's grading worksheet, with columns Identifier and Grade, got {head}"
             )
@@ -188,12 +249,12 @@ class _Fill:
         rows = [list(head)]
         for line in template[1:]:
             cells = dict(zip(head, line, strict=False))
-            who = self.known(cells, ("ID number", "Email address", "Username"))
+            who = self.known(cells, [one for one in head if one.strip().casefold() in _WHO])
             points = self.final(column, who) if who is not None else ""
             if who is not None and points:
-                cells["Grade"] = points
-                if "Feedback comments" in head:
-                    cells["Feedback comments"] = column.comments.get(who, "")
+                cells[named["grade"]] = points
+                if named["comments"]:
+                    cells[named["comments"]] = column.comments.get(who, "")
             rows.append([cells.get(name, "") for name in head])
         return rows
 
@@ -220,7 +281,7 @@ def written(rows: Table) -> str:
 def inert(cell: str) -> str:
     """A cell that a spreadsheet takes for text: with an apostrophe in front where it would be a formula."""
     cell = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]", "", cell)
-    if re.fullmatch(r"-?\d+(\.\d+)?", cell):
+    if re.fullmatch(r"-?\d+(\.\d+)?|-", cell):  # Moodle's "-" is no grade
         return cell
     # Spreadsheets skip white space, and know the wide forms of the signs as well.
     return f"'{cell}" if re.match(r"\s*[=+\-@＝＋－＠]|[\t\r\n]", cell) else cell

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
-from ppobook.course import archives
+from ppobook.course import archives, rebuild
 from ppobook.course.archives import CLASS, File, RefusedError, Source, is_clone
 from ppobook.course.lateness import deadline
 from ppobook.course.roster import Student
@@ -31,7 +31,8 @@ _AGAIN = re.compile(r"(.+)-(\d{1,3})")
 class HandedIn:
     """One submission of a source. ``student`` is None where nobody of the roster could be found.
 
-    ``notebooks`` are names and bytes, ``original`` is what came, where that was a zip or no notebook at all.
+    ``notebooks`` are names and bytes, ``saved`` their times where they are known, ``original`` is what came,
+    where that was a zip or no notebook at all.
     """
 
     label: str
@@ -41,6 +42,7 @@ class HandedIn:
     time: datetime
     time_from: str
     notebooks: list[tuple[str, bytes]] = field(default_factory=list)
+    saved: list[datetime | None] = field(default_factory=list)
     original: tuple[str, bytes] | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -116,22 +118,31 @@ def _only(found: set[str]) -> str | None:
 
 
 def read(
-    path: Path, course: Course, assignment: Assignment, students: Sequence[Student]
+    path: Path,
+    course: Course,
+    assignment: Assignment,
+    students: Sequence[Student],
+    student: str | None = None,
 ) -> tuple[list[Pending], list[str]]:
     """The submissions of a source, not yet read, and what was left out of it.
 
-    A source is a folder, a zip of a platform, or one student's file.
+    A source is a folder, a zip of a platform, or one student's file; with a student, it is their file.
 
     Raises
     ------
     ValueError
         It is neither, or damaged.
     """
+    if student is not None and path.is_dir():
+        raise ValueError(f"source must be one file of {student}, got the folder {str(path)!r}")
     if not path.exists():
         raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
     pending: list[Pending] = []
     bulk = False
     time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    if student is not None:
+        file = File((path.name,), time, path.read_bytes)
+        return [Pending(Group(student, "file", (file,)), Source([file]), time)], []
     if path.is_dir():
         clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and is_clone(one)]
         pending += [Pending(Group(one.name, "git", ()), Source(), time, one) for one in clones]
@@ -237,6 +248,7 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
     suffix = PurePosixPath(file.name).suffix.lower()
     if suffix == ".ipynb":
         made.notebooks.append((file.name, file.read()))
+        made.saved.append(file.time)
     elif suffix == ".zip":
         content = file.read()
         made.original = file.name, content
@@ -246,6 +258,7 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
             inside = PurePosixPath(one.name).suffix.lower()
             if inside == ".ipynb":
                 made.notebooks.append((one.name, one.read()))
+                made.saved.append(one.time)
             elif inside in _ARCHIVES:
                 made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
     elif made.original is None:
@@ -267,39 +280,83 @@ def _of_clone(group: Group, pending: Pending, student: str | None) -> HandedIn:
         for file in source.files:
             if PurePosixPath(file.name).suffix.lower() == ".ipynb":
                 made.notebooks.append((file.name, file.read()))
+                made.saved.append(file.time)
     except RefusedError as error:
         made.notes.append(str(error))
     return made
 
 
-def pick(made: HandedIn, file: str, ids: frozenset[str]) -> int | None:
-    """Which notebook of a submission is meant: by the name of the pack's file, else by what is in it.
+@dataclass(frozen=True)
+class Asked:
+    """What tells an assignment's notebook from others.
 
-    Parameters
+    Attributes
     ----------
-    made : HandedIn
-        Gets a note where the name is another one, or where there are several.
     file : str
         The name of the pack's notebook.
     ids : frozenset of str
-        The ids of the cells that students fill in, which tell one assignment's notebook from another's.
+        The ids of the cells that students fill in.
+    blank : frozenset of str
+        The sources of all cells as they were handed out.
+    others : mapping from str to frozenset of str
+        The ids of the other assignments, by name.
     """
-    if not made.notebooks:
+
+    file: str
+    ids: frozenset[str] = frozenset()
+    blank: frozenset[str] = frozenset()
+    others: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def held(self, content: bytes) -> int:
+        """How many of the cells that students fill in are in a notebook."""
+        return _held(content, self.ids)
+
+    def other(self, content: bytes) -> str | None:
+        """The assignment whose notebook it is; None where it may be this one's, or nobody's."""
+        counts = {name: _held(content, ids) for name, ids in self.others.items()}
+        best = max(counts, key=lambda name: counts[name], default="")
+        return best if best and counts[best] and not self.held(content) else None
+
+
+def _held(content: bytes, ids: frozenset[str]) -> int:
+    return sum(f'"{one}"'.encode() in content for one in ids)
+
+
+def pick(made: HandedIn, asked: Asked) -> int | None:
+    """Which notebook of a submission is meant; None where none is one, or this assignment's.
+
+    Of several it is one with the pack's cells or name; of several such, one that was written in; of these the
+    one that was saved last. A note says so.
+    """
+    read: dict[int, bool] = {}
+    for i, (name, content) in enumerate(made.notebooks):
+        try:
+            found = {source.strip() for source in rebuild.sources(content)}
+        except rebuild.Unreadable as error:
+            made.notes.append(f"{name} can't be read: {error}")
+            continue
+        if other := asked.other(content):
+            made.notes.append(f"{name} is the notebook of {other}")
+            continue
+        read[i] = not found <= asked.blank
+    if not read:
         return None
 
-    def judged(i: int) -> tuple[bool, int, int, int, int]:
+    def judged(i: int) -> tuple[bool, bool, int, float, bool, int, int, int]:
         name, content = made.notebooks[i]
         stem, again = PurePosixPath(name).stem, 0
-        if made.kind == "canvas" and stem != PurePosixPath(file).stem and (found := _AGAIN.fullmatch(stem)):
+        pack = PurePosixPath(asked.file).stem
+        if made.kind == "canvas" and stem != pack and (found := _AGAIN.fullmatch(stem)):
             stem, again = found[1], int(found[2])
-        held = sum(f'"{one}"'.encode() in content for one in ids)
-        named = stem.lower() == PurePosixPath(file).stem.lower()
-        return named, held, again, len(content), -i
+        held, time = asked.held(content), made.saved[i]
+        named = stem.lower() == pack.lower()
+        saved = time.timestamp() if time else 0.0
+        return held > 0 or named, read[i], again, saved, named, held, len(content), -i
 
-    best = max(range(len(made.notebooks)), key=judged)
+    best = max(read, key=judged)
     name = made.notebooks[best][0]
     if len(made.notebooks) > 1:
         made.notes.append(f"there are {len(made.notebooks)} notebooks; {name} was taken")
-    elif not judged(best)[0]:
-        made.notes.append(f"the notebook is called {name} and not {file}")
+    elif not judged(best)[4]:
+        made.notes.append(f"the notebook is called {name} and not {asked.file}")
     return best

@@ -21,7 +21,7 @@ def date_in_words(moment: datetime) -> str:
 
 def late_in_words(late: Late) -> str:
     """The late policy, in one or two sentences."""
-    grace = f"Up to {_span(late.grace)} after that nothing is lost. " if late.grace else ""
+    grace = f"Up to {_span(late.grace)} after the due time nothing is lost. " if late.grace else ""
     if not late.days:
         return f"{grace}What comes later does not count."
     days = f"{late.days} day{'s' if late.days > 1 else ''}"
@@ -59,8 +59,8 @@ def front_cell(
         "",
         *table,
         "",
-        "Fill in what says “not yet”, and write your answers where “Your answer” stands. You may add cells. "
-        "How to hand in is said in HOW_TO_HAND_IN.md, beside this notebook.",
+        "Fill in what says “not yet”, and write your answers where “Your answer”, “Your proof” and the like "
+        "stand. You may add cells. How to hand in is said in HOW_TO_HAND_IN.md, beside this notebook.",
     ]
     if course.ai_use:
         lines += ["", f"**On using AI.** {course.ai_use}"]

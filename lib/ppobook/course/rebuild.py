@@ -17,7 +17,7 @@ from typing import Any
 
 from ppobook.teaching.tags import Cell, Notebook, part
 
-__all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild"]
+__all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
 
 _HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
@@ -199,6 +199,17 @@ def _defined(source: str) -> set[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def sources(submission: bytes) -> list[str]:
+    """The sources of a notebook's cells.
+
+    Raises
+    ------
+    Unreadable
+        It is no notebook.
+    """
+    return [one.source for one in _cells(submission, [])]
 
 
 def _cells(submission: bytes, notes: list[str]) -> list[_Own]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from ppobook import validation
@@ -45,7 +45,7 @@ COLUMNS = tuple(field.name for field in fields(Student))
 
 # What platforms call a column, in small letters, in the languages of this course's feedback. Of the names for
 # an id, the first that a list has is taken.
-_NAMES: Mapping[str, tuple[str, ...]] = {
+NAMES: Mapping[str, tuple[str, ...]] = {
     "student_id": (
         "student_id", "sis login id", "sis user id", "login id", "username", "user name", "benutzername",
         "anmeldename", "nom d'utilisateur", "nombre de usuario", "id number", "id-nummer", "matrikelnummer",
@@ -72,6 +72,12 @@ class Changes:
     changed: tuple[tuple[Student, Student], ...]
     dropped: tuple[Student, ...]
     kept: tuple[Student, ...]
+
+    @property
+    def most_missing(self) -> bool:
+        """Whether more than half of the students of the roster are not in the list."""
+        missing, listed = len(self.dropped) + len(self.kept), len(self.after) - len(self.kept)
+        return missing > listed - len(self.added)
 
     def lines(self) -> list[str]:
         """A line for each change."""
@@ -102,8 +108,14 @@ def load(folder: Path) -> tuple[Student, ...]:
     return read(path) if path.exists() else ()
 
 
-def read(path: Path) -> tuple[Student, ...]:
+def read(path: Path, known: Collection[str] = ()) -> tuple[Student, ...]:
     """The students of a list, as this course's roster or a platform has them.
+
+    Parameters
+    ----------
+    path : Path
+    known : collection of str
+        The ids of the roster: of several columns of ids, the one that has most of these is taken.
 
     Raises
     ------
@@ -117,7 +129,7 @@ def read(path: Path) -> tuple[Student, ...]:
     if start is None:
         raise ValueError(f"{path.name} must be a list of students, got an empty file")
     heading = [cell.lower().rstrip(":") for cell in rows[start]]
-    columns = _columns(heading)
+    columns = _columns(heading, rows[start + 1 :], {one.lower() for one in known})
     if "student_id" not in columns and "email" not in columns:
         raise ValueError(
             f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, got "
@@ -129,7 +141,9 @@ def read(path: Path) -> tuple[Student, ...]:
             continue
         student = _student(row, heading, columns)
         # Canvas has a row of points below the heading and a test student at the end.
-        if not student.student_id and _TEST_STUDENT.match(row[0]):
+        if _TEST_STUDENT.match(row[0]) and not student.student_id:
+            continue
+        if heading[0] == "student" and row[0].lower() == "student, test":
             continue
         where = f"{path.name}, line {number}"
         if not student.student_id:
@@ -178,10 +192,17 @@ def separator(text: str) -> str:
     return max(",;\t", key=heading.count)
 
 
-def _columns(heading: Sequence[str]) -> dict[str, int]:
+def _columns(heading: Sequence[str], rows: Sequence[Sequence[str]], ids: Collection[str]) -> dict[str, int]:
     columns: dict[str, int] = {}
-    for column, known in _NAMES.items():
-        at = next((heading.index(name) for name in known if name in heading), None)
+
+    def has(at: int) -> int:
+        return sum(len(row) > at and row[at].lower() in ids for row in rows)
+
+    for column, known in NAMES.items():
+        places = [heading.index(name) for name in known if name in heading]
+        at = next(iter(places), None)
+        if column == "student_id" and places:
+            at = max(places, key=has)  # the first of those that have the same
         # An id that already is the student's is not the platform's as well.
         if at is not None and at not in columns.values():
             columns[column] = at
@@ -210,6 +231,8 @@ def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, i
 def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Changes:
     """What a new list changes in a course's roster. What the list does not say, such as a group, stays.
 
+    So does how a name is divided, which a list with full names alone does not say.
+
     Parameters
     ----------
     folder : path
@@ -234,6 +257,8 @@ def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Chan
             after.append(student)
             continue
         merged = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
+        if merged.name == old.name:
+            merged = replace(merged, first_name=old.first_name, last_name=old.last_name)
         after.append(merged)
         if merged != old:
             changed.append((old, merged))

@@ -34,7 +34,10 @@ _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 @dataclass(frozen=True)
 class Assignment:
-    """One assignment. No exercises mean all of its set; ``points`` has those that differ from the set's."""
+    """One assignment. No exercises mean all of its set; ``points`` has those that differ from the set's.
+
+    ``title`` is what the learning platform calls it, the name if empty.
+    """
 
     name: str
     set: str
@@ -42,6 +45,7 @@ class Assignment:
     exercises: tuple[str, ...] = ()
     points: Mapping[str, float] = field(default_factory=dict)
     total: float | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ def moment(value: Value, zone: ZoneInfo) -> datetime:
 
 
 def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
-    known = ("name", "set", "exercises", "due", "points", "total")
+    known = ("name", "set", "exercises", "due", "points", "total", "title")
     values = value.mapping(known, ("name", "set", "due"))
     exercises = [one.text("an exercise's label").removeprefix("ex-") for one in listed(values, "exercises")]
     for one, label in zip(listed(values, "exercises"), exercises, strict=True):
@@ -232,6 +236,7 @@ def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
         exercises=tuple(exercises),
         points={name: number.number(high=1000) for name, number in points.items()},
         total=optional(values, "total", lambda one: one.number(high=100_000), None),
+        title=optional(values, "title", Value.text, ""),
     )
 
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import ppobook
-from ppobook.course import collecting, own_checks, packs, roster, run, trail
+from ppobook.course import collecting, gradebook, own_checks, packs, roster, run, trail
 from ppobook.course.feedback import Setting
-from ppobook.course.gradebook import Book, Score
+from ppobook.course.gradebook import Book, Rescaled, Score
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
 from ppobook.course.sets import open_set
 from ppobook.course.settings import Course
@@ -49,7 +49,13 @@ class State:
         for submission in self.submissions:
             for student in submission.students:
                 record = self.records.get(student)
-                if record is not None and not record.failed and student in self.scores:
+                # Points of another pack may be on another scale; they are nothing until it is graded again.
+                if (
+                    record is not None
+                    and not record.failed
+                    and record.pack == self.sheet.pack
+                    and student in self.scores
+                ):
                     yield student, submission
 
 
@@ -112,6 +118,35 @@ def ready(course: Course, name: str) -> None:
 def enrol(course: Course, book: Book) -> None:
     """Bring the roster into the gradebook."""
     book.enrol([asdict(student) for student in roster.load(course.folder)])
+
+
+def released_anew(course: Course, name: str) -> list[Rescaled]:
+    """Bring an assignment that was released anew into the gradebook: the marks and appeals on a new scale."""
+    if not (course.folder / gradebook.FILE).exists():
+        return []
+    with Book(course.folder) as book:
+        return book.declare(sheet(course, name))
+
+
+def other_points(course: Course, name: str) -> list[str]:
+    """What parts are worth by course.yml and the book, where that is not what was handed out.
+
+    Returns
+    -------
+    list of str
+        Such as "pg-loss 1, not 2"; empty where nothing differs, or where `check` has to say why.
+    """
+    handout = packs.released(course, name)
+    assert handout is not None
+    try:
+        now = {one.name: one.points for one in packs.make(course, course.assignment(name)).parts}
+    except ValueError:
+        return []
+    before = {one.name: one.points for one in handout.parts}
+    said = [f"{part} {points:g}, not {before[part]:g}" for part, points in now.items()
+            if part in before and before[part] != points]  # fmt: skip
+    said += [f"{part} {points:g}, and was not in it" for part, points in now.items() if part not in before]
+    return said + [f"{part} is not in it any more" for part in before if part not in now]
 
 
 def state(course: Course, name: str) -> State:

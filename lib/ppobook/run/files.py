@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -15,7 +16,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def atomic_write(path: str | Path, content: bytes | str, *, sync: bool = True) -> None:
-    """Write or replace a file in one step: an interruption leaves the old file intact.
+    """Write or replace a file in one step: an interruption leaves the old file intact, with who may read it.
 
     Parameters
     ----------
@@ -39,6 +40,8 @@ def atomic_write(path: str | Path, content: bytes | str, *, sync: bool = True) -
             write_synced(part, content)
         else:
             part.write_bytes(content)
+        if path.exists():
+            part.chmod(stat.S_IMODE(path.stat().st_mode))
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
