@@ -414,6 +414,24 @@ def test_what_the_loss_returns_is_compared_with_the_policy_once(monkeypatch):
     assert rows == [16] * 9 + [64]  # two epochs of four minibatches, one comparison; after the update
 
 
+def test_a_metric_may_have_a_gradient(recwarn):
+    class Mine(PPO):
+        def loss(self, batch):
+            found, diagnostics = super().loss(batch)
+            return found, {name: x.requires_grad_() for name, x in diagnostics.items()} | {"mine": found}
+
+        def update(self, rollout):
+            return super().update(rollout) | {"norm": next(self.policy.parameters()).norm()}
+
+    torch.set_warn_always(True)  # else once in a process
+    try:
+        history = train(Mine, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
+    finally:
+        torch.set_warn_always(False)
+    assert history[["norm", "mine"]].notna().all(axis=None)
+    assert not recwarn.list
+
+
 def test_a_loss_need_not_return_a_kl():
     kind = loss(lambda x, batch: (x, {}))
     metrics = train(kind, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history

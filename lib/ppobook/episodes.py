@@ -12,6 +12,8 @@ from ppobook.rollouts import Collector, Rollout
 
 # `collect_episodes` takes a longer episode for one that never ends.
 _MOST_STEPS = 100_000
+# After so many steps it takes more of them at a time: a call costs as much as some ten steps.
+_MANY_STEPS, _LONGER_PART = 10_000, 64
 
 
 @torch.no_grad()
@@ -53,16 +55,24 @@ def collect_episodes(collector: Collector, at_least: int) -> Rollout:
     ------
     ValueError
         An episode does not end.
+    KeyboardInterrupt
+        SIGTERM or SIGHUP in a training run.
     """
     validation.instance("collector", collector, Collector)
     at_least = validation.count("at_least", at_least)
     collector.reset()
     parts = [collector.collect(at_least)]
     waiting = ~_ended(parts[0])[:, -1]
+    steps, more = at_least, max(1, at_least // 16)
     while waiting.any():
-        parts.append(collector.collect(max(1, at_least // 16)))
+        if collector.leave_if_urgent is not None:
+            collector.leave_if_urgent()
+        parts.append(collector.collect(more))
         waiting = waiting & ~_ended(parts[-1]).any(1)
-        if sum(part.rewards.shape[1] for part in parts) > at_least + _MOST_STEPS:
+        steps += more
+        if steps > at_least + _MANY_STEPS:
+            more = max(more, _LONGER_PART)
+        if steps > at_least + _MOST_STEPS:
             raise ValueError(
                 f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
                 'With baseline="value" whole episodes are not needed'

@@ -38,7 +38,7 @@ from ppobook.objectives import ppo_loss
 from ppobook.policies import together
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
-from ppobook.run.metrics import means, validate_loss
+from ppobook.run.metrics import detached, means, validate_loss
 from ppobook.run.rates import scale_rates
 from ppobook.settings import PPOSettings
 
@@ -134,6 +134,7 @@ class PPO(ActorCritic):
     def gradient_step(self, minibatch: Batch) -> dict[str, Any]:
         """A step of the optimizer on a minibatch; returns diagnostics, and grad_norm before clipping."""
         loss, diagnostics = self.loss(minibatch) if self.validated else self.validated_loss(minibatch)
+        diagnostics = detached(diagnostics)  # a subclass's may have gradients
         self.optimizer.zero_grad()
         loss.backward()
         stepped = choose.stepped(self.optimizer)
@@ -206,7 +207,7 @@ class PPO(ActorCritic):
         # Not after a resume: a policy may count its calls.
         if self.progress == 0 and not self._compared:
             self._compared = True
-            self._refuse_other_numbers(by, minibatch, returned[1])
+            self._refuse_other_numbers(by, minibatch, detached(returned[1]))
         if self.settings.max_kl is not None:
             self.approx_kl(returned[1])
         return returned

@@ -240,14 +240,14 @@ def train(
         The weights have diverged, or a loss or the norm of a gradient is not finite.
     Interrupted
         Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
-        finished, unless Ctrl-C is pressed again.
+        finished, unless Ctrl-C is pressed again, or SIGTERM comes while whole episodes are collected.
 
     Notes
     -----
     Whatever ends a run, an error of an environment included, its whole updates are saved in `out`, and are
-    the `run` of the exception; a process that is killed without notice loses those since the last
-    checkpoint. So does one whose update in progress cannot be undone: networks of more than 64 MB are not
-    copied before it.
+    the `run` of the exception, also where `out` cannot be written; a process that is killed without notice
+    loses those since the last checkpoint. So does one whose update in progress cannot be undone: networks of
+    more than 64 MB are not copied before it.
 
     A run that is killed and resumed gives the history (times aside) and the weights of an unbroken one, to
     the bit, where the environments can be pickled. Where they can't, and `out` is given, they are reset at
@@ -407,6 +407,7 @@ class _Training(TrainingLoop):
         before = attributes(learner)
         networks: dict[str, Any] = {"policy": self.collector.policy, "value": learner.value}
         begin = time.perf_counter()
+        self.collector.leave_if_urgent = self.interrupts.leave_if_urgent
         rollout = learner.collect(self.collector)
         between = time.perf_counter()
         self.rewards = rollout.rewards

@@ -335,6 +335,14 @@ def test_a_world_with_other_words_is_refused(
         measure(run_of_world)
 
 
+def test_an_evaluation_shows_its_numbers() -> None:
+    found = evaluate(decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float(), WORLD, n=8)
+    name, numbers = f"{found}".removesuffix(")").split("(")
+    pairs = [number.split("=") for number in numbers.split(", ")]
+    assert name == "Evaluation"
+    assert {name: float(x) for name, x in pairs} == pytest.approx(found.numbers, rel=1e-3)
+
+
 def test_policies_are_compared_on_the_same_draws() -> None:
     model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
     table = compare({"one": model, "the same": model}, WORLD, n=8)

@@ -186,6 +186,17 @@ class AnotherModel(GRPO):
         return metrics
 
 
+def test_a_metric_may_have_a_gradient(recwarn):
+    kind = loss(lambda x, row: (x, {"mine": 2 * x}))
+    torch.set_warn_always(True)  # else once in a process
+    try:
+        history = train(kind, **SMALL | {"batch_size": 16}, updates=2).history
+    finally:
+        torch.set_warn_always(False)
+    assert history["mine"].tolist() == (2 * history["loss"]).tolist()
+    assert not recwarn.list
+
+
 BAD_RETURNS = [
     ("another model", AnotherModel, ValueError, "AnotherModel.step must change the model in place, got"),
     ("nothing", loss(lambda x, row: None), TypeError, "Mine.loss must return a pair .*, got NoneType"),

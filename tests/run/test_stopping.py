@@ -21,6 +21,7 @@ from ppobook.run.files import atomic_write, write_synced
 from ppobook.run.folder import RunFolder, checkpoints
 from ppobook.run.interrupts import SIGNALS, Interrupted, Interrupts
 from ppobook.run.lock import locked
+from ppobook.run.naming import as_options
 from ppobook.run.state import Kept
 
 
@@ -149,6 +150,25 @@ def test_ignored_signals_and_handlers_of_ones_own_stay():
         assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
         signal.raise_signal(SIGNALS[-1])
     assert interrupts.asked is None
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_sigterm_leaves_a_collection_of_episodes_and_ctrl_c_does_not(tmp_path, number):
+    """A later SIGTERM does so after a Ctrl-C, too."""
+    taken = []
+
+    class Endless(Odd):
+        def step(self, action):
+            taken.append(None)
+            if len(taken) in (1000, 3000):
+                signal.raise_signal(number if len(taken) == 1000 else signal.SIGTERM)
+            return *super().step(action)[:2], False, len(taken) <= 64, {}
+
+    with pytest.raises(Interrupted, match=r"^stopped by .* after update \d+, .*go on with") as caught:
+        small(env=Endless, baseline="none", out=tmp_path / "run", num_steps=16, num_envs=1)
+    assert caught.value.signal is number
+    assert len(taken) == (3000 if number == signal.SIGINT else 1000)
+    assert len(load(tmp_path / "run").history) == len(caught.value.run.history) > 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -352,14 +372,45 @@ def full(from_update):
 
 @pytest.mark.parametrize(
     ("first", "says"),
-    [(0, "No space left on device; nothing is saved"), (3, "; update 2 is saved: make room and resume")],
+    [
+        (0, "No space left on device; nothing is saved"),
+        (3, "; update 2 is saved: make room and resume; updates 3 to 4 are kept only in .run, to write .*"),
+    ],
 )
-def test_a_full_disk_says_what_is_saved(engine, tmp_path, monkeypatch, first, says):
+def test_a_full_disk_says_what_is_saved(engine, unbroken, tmp_path, monkeypatch, first, says):
     monkeypatch.setattr(checkpoint_module, "write_synced", full(first))
     with pytest.raises(OSError, match=f"^out=.*{says}$") as caught:
         engine.new(out=tmp_path / "run")
     assert not hasattr(caught.value, "__notes__")
     assert not first or engine.load(tmp_path / "run").history["update"].max() == 2
+    assert len(caught.value.run.history) == (4 if first else 0)
+    monkeypatch.setattr(checkpoint_module, "write_synced", write_synced)
+    again = caught.value.run.save(tmp_path / "elsewhere")
+    engine.same_run(engine.train(resume=again), unbroken[engine.name])
+
+
+def test_in_a_shell_what_a_full_disk_did_not_take_is_lost(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "write_synced", full(4))
+    with as_options(), pytest.raises(OSError, match=r"; update 3 is saved: .*; updates 4 to 6 are lost$"):
+        engine.new(out=tmp_path / "run", checkpoint_every=3)
+
+
+@pytest.mark.parametrize("pressed", [1, 2])
+def test_ctrl_c_on_a_full_disk_keeps_the_run(engine, unbroken, at_update, tmp_path, monkeypatch, pressed):
+    def press():
+        for _ in range(pressed):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(checkpoint_module, "write_synced", full(3))
+    undo = at_update(3 if pressed == 1 else 4, press)
+    says = r"No space left.*; update 2 is saved: make room and resume; update 3 is kept only in \.run"
+    with pytest.raises(OSError if pressed == 1 else Interrupted, match=says) as caught:
+        engine.new(out=tmp_path / "run")
+    undo()
+    monkeypatch.setattr(checkpoint_module, "write_synced", write_synced)
+    assert len(caught.value.run.history) == 3
+    for place in (tmp_path / "run", caught.value.run.save(tmp_path / "elsewhere")):
+        engine.same_run(engine.train(resume=place), unbroken[engine.name])
 
 
 def test_a_disk_that_is_full_after_a_checkpoint(engine, tmp_path, monkeypatch):
@@ -387,6 +438,7 @@ def test_a_disk_that_is_full_when_an_error_comes(engine, at_update, tmp_path, mo
     assert lost.startswith("update 3 could not be saved: OSError: out=")
     assert "No space left on device" in lost
     assert saved.startswith("update 2 is saved; go on with")
+    assert len(error.run.history) == 3
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -421,7 +473,7 @@ def test_a_removed_folder_that_cannot_be_made_again_holds_nothing(engine, at_upd
         (tmp_path / "above").touch()
 
     at_update(5, replace)
-    with pytest.raises(OSError, match=r"^out=.*got: Not a directory; nothing is saved$"):
+    with pytest.raises(OSError, match=r"^out=.*got: Not a directory; nothing is saved; updates 1 to 6 are"):
         engine.new(out=tmp_path / "above" / "run")
 
 

@@ -47,9 +47,9 @@ from ppobook.run.spellings import hinting, refuse_unknown
 EVAL_BATCH_SIZE = 512
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
-    """The result of `evaluate`.
+    """The result of `evaluate`. Printed, it shows its numbers.
 
     Attributes
     ----------
@@ -68,6 +68,9 @@ class Evaluation:
     texts: list[str]
     gold: Tensor | None
     reward: Tensor | None
+
+    def __repr__(self) -> str:
+        return f"Evaluation({', '.join(f'{name}={x:.4g}' for name, x in self.numbers.items())})"
 
     def samples(self, n: int = 5) -> str:
         """The first completion of each of n prompts, one per line, with its rewards."""

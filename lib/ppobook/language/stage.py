@@ -32,7 +32,7 @@ from ppobook.language.stored import join_rows, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
-from ppobook.run.metrics import validate_loss
+from ppobook.run.metrics import detached, validate_loss
 from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
@@ -191,8 +191,8 @@ class Stage(Stateful):
                 validate_loss(f"{type(self).__name__}.loss", returned, (*RESERVED, "tokens", "grad_norm"))
             value, metrics = returned
             (value * (float(weight(mine)) / total)).backward()
-            detached = {name: x.detach() for name, x in outputs.items()}
-            return detached, value.item(), {name: float(x) for name, x in metrics.items()}
+            numbers = {name: float(x) for name, x in detached(metrics).items()}
+            return detached(outputs), value.item(), numbers
 
         done = self.map_rows(len(rows), one)
         _, value, metrics = done[0]

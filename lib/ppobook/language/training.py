@@ -132,10 +132,10 @@ def train(
     Notes
     -----
     Whatever ends a run, an error of a reward included, its whole updates are saved in `out`, and are the
-    exception's attribute `run`; a process that is killed
-    without notice loses those since the last checkpoint. So does one whose update in progress cannot be
-    undone: models and optimizers of more than 64 MB are not copied before it, and an update that has changed
-    their weights stays.
+    exception's attribute `run`, also where `out` cannot be written; a process that is killed without notice
+    loses those since the last checkpoint. So does one whose update in progress cannot be undone: models and
+    optimizers of more than 64 MB are not copied before it, and an update that has changed their weights
+    stays.
     """
     asked: dict[str, Any] = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every}
     asked |= {"device": device, "lora": lora, "dtype": dtype}

@@ -36,9 +36,9 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """A context in which Ctrl-C, SIGTERM and SIGHUP wait for the update in progress.
 
-    A second Ctrl-C leaves it; SIGTERM and SIGHUP, which are often sent twice, only ever ask.
-    A signal that is ignored, as nohup has SIGHUP ignored, stays so, and a handler of one's own for SIGTERM
-    or SIGHUP stays in place.
+    A second Ctrl-C leaves it; SIGTERM and SIGHUP, which are often sent twice, only ever ask, and a loop that
+    may take long leaves it by `leave_if_urgent`. A signal that is ignored, as nohup has SIGHUP ignored, stays
+    so, and a handler of one's own for SIGTERM or SIGHUP stays in place.
 
     Parameters
     ----------
@@ -55,6 +55,7 @@ class Interrupts:
         self.answers = answers
         self.asked: signal.Signals | None = None
         self.updating = False
+        self.urgent = False  # SIGTERM or SIGHUP has come
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -80,11 +81,18 @@ class Interrupts:
         finally:
             self.updating = False
 
+    def leave_if_urgent(self) -> None:
+        """Leave the update in progress by a KeyboardInterrupt if SIGTERM or SIGHUP has come."""
+        if self.urgent:
+            raise KeyboardInterrupt
+
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self.process:  # an environment's own process: the signal does there what it did
             self.__exit__()
             os.kill(os.getpid(), number)
-        elif self.asked is None:
+            return
+        self.urgent |= number != signal.SIGINT
+        if self.asked is None:
             self.asked = signal.Signals(number)
             if self.answers and number == signal.SIGINT:
                 say("stopping after this update; press Ctrl-C again to stop at once without it")

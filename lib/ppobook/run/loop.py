@@ -16,7 +16,7 @@ from ppobook.run.checkpoint import Checkpoint, Format, delete_later, write_check
 from ppobook.run.folder import RunFolder, holds, is_full, refuse_unless_writable, unwritable
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
-from ppobook.run.metrics import check_metrics, refuse_unless_finite
+from ppobook.run.metrics import check_metrics, detached, refuse_unless_finite
 from ppobook.run.naming import in_shell, named
 from ppobook.run.progress import Progress, events, say
 from ppobook.run.settings import schedules
@@ -69,7 +69,10 @@ class TrainingLoop(abc.ABC):
         self.seconds = 0.0
         self.saved = -1
         self._saved_at = time.monotonic()
-        self._unwritable = False
+        # Why whole updates since `saved` are only in memory; empty if the folder can be written.
+        self._unwritable = ""
+        # While updates are done, the signals that are answered.
+        self.interrupts = Interrupts()
         # The norm of the weights when training begins: steps that are too large change it.
         self._norm = 0.0
         # The state before the update in progress; None between two updates.
@@ -181,8 +184,9 @@ class TrainingLoop(abc.ABC):
         if not self._metrics_checked:
             check_metrics(by, returned, self.reserved)
             self._metrics_checked = True
-        refuse_unless_finite(by, returned)
-        return dict(returned)
+        metrics = detached(returned)
+        refuse_unless_finite(by, metrics)
+        return metrics
 
     def how_to_resume(self, folder: Path) -> str:
         """For the message of a run that ended early."""
@@ -245,14 +249,21 @@ class TrainingLoop(abc.ABC):
             except OSError as error:
                 if holds(folder.path, self.update):  # and only history.csv or config.json is not
                     self.saved = self.update
-                remedy = "make room" if is_full(error) else "make it writable"
-                kept = f"update {self.saved} is saved: {remedy} and resume"
-                self._unwritable = True
-                raise OSError(
-                    f"{unwritable(folder, error)}; "
-                    f"{kept if holds(folder.path, self.saved) else 'nothing is saved'}"
-                ) from None
+                self._unwritable = f"{unwritable(folder, error)}; {self._what_is_saved(folder, error)}"
+                raise OSError(self._unwritable) from None
         self.saved, self._saved_at = self.update, time.monotonic()
+
+    def _what_is_saved(self, folder: RunFolder, error: OSError) -> str:
+        """Which updates a folder that can't be written holds, and where the others are."""
+        remedy = "make room" if is_full(error) else "make it writable"
+        first, kept = 1, "nothing is saved"
+        if holds(folder.path, self.saved):
+            first, kept = self.saved + 1, f"update {self.saved} is saved: {remedy} and resume"
+        if first > self.update:
+            return kept
+        others = f"updates {first} to {self.update} are" if first < self.update else f"update {first} is"
+        where = "lost" if in_shell() else "kept only in .run, to write elsewhere with .run.save(folder)"
+        return f"{kept}; {others} {where}"
 
     def go(
         self,
@@ -265,7 +276,7 @@ class TrainingLoop(abc.ABC):
         """Update until the run is as long as it was asked to be, or a signal stops it.
 
         Whatever ends it, whole updates are saved: the update in progress is undone. The exception has the run
-        so far as its attribute `run`.
+        so far as its attribute `run`, also where the folder can't be written.
 
         Raises
         ------
@@ -276,6 +287,7 @@ class TrainingLoop(abc.ABC):
         OSError
             The folder can't be written.
         """
+        self.interrupts = interrupts
         total = self.config[self.limit]
         path = folder.path if folder else None
         if folder and self.position < total:
@@ -310,9 +322,9 @@ class TrainingLoop(abc.ABC):
                 if not self._is_saved(folder):
                     self.save(folder, due=False)
             except BaseException as error:
-                kept = self._save_whole_updates(folder, error)
-                if not (kept and isinstance(error, KeyboardInterrupt)):
-                    if kept:
+                whole = self._save_whole_updates(folder, error)
+                if not (whole and isinstance(error, KeyboardInterrupt)):
+                    if whole:
                         with contextlib.suppress(Exception):  # what ended the run is what to report
                             error.run = self.run()  # type: ignore[attr-defined]
                     raise
@@ -327,10 +339,11 @@ class TrainingLoop(abc.ABC):
     def _save_whole_updates(self, folder: RunFolder | None, error: BaseException) -> bool:
         """Undo the update that failed, and save the ones before; a note on the error says what is saved.
 
-        Returns whether nothing is lost of the updates before.
+        Returns whether nothing is lost of the updates before: if the folder can't be written, they are in
+        memory.
         """
         if self._unwritable:  # as the error says
-            return False
+            return True
         lost = ""
         try:
             if self._kept is not None and self._kept.intact:
@@ -349,14 +362,14 @@ class TrainingLoop(abc.ABC):
             hint = f"; {self.how_to_resume(folder.path)}" if go_on else ""
             hint += ", or begin again in the same folder" if go_on and self.saved == 0 else ""
             error.add_note(f"update {self.saved} is saved{hint}")
-        return not lost
+        return not lost or bool(self._unwritable)
 
     def _interrupted(self, signal: int, path: Path | None) -> Interrupted:
         by = "Ctrl-C" if signal == SIGINT else Signals(signal).name
         place = "" if self.counter == "update" else f", {counted(self.position, self.unit)}"
         kept = "; not saved: --out was not given" if in_shell() else ", kept only in .run"
         if path is not None:
-            kept = f"; {self.how_to_resume(path)}"
+            kept = f"; {self._unwritable or self.how_to_resume(path)}"
         return Interrupted(f"stopped by {by} after update {self.update}{place}{kept}", self.run(), signal)
 
     def _finite_update(self) -> dict[str, Any]:

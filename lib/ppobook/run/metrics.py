@@ -18,6 +18,11 @@ FINITE = ("loss", "policy_loss", "value_loss", "grad_norm")
 TOO_LARGE = "rewards or coefficients may be too large"
 
 
+def detached(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics without their gradients: torch warns where a tensor that has one becomes a number."""
+    return {name: x.detach() if isinstance(x, Tensor) else x for name, x in metrics.items()}
+
+
 def refuse_unless_finite(by: str, metrics: dict[str, Any]) -> None:
     """Raise FloatingPointError for a loss or a norm of a gradient that is not finite."""
     for name in FINITE:
@@ -52,7 +57,7 @@ def check_metrics(by: str, metrics: Any, reserved: Iterable[str]) -> None:
     if not isinstance(metrics, dict):
         raise TypeError(f"{by} must return a dict of numbers, got {type(metrics).__name__}")
     refuse_reserved(by, metrics, reserved)
-    for name, number in metrics.items():
+    for name, number in detached(metrics).items():
         _refuse_unnamed(by, name)
         try:
             float(number)
@@ -76,7 +81,7 @@ def validate_loss(by: str, returned: Any, reserved: Iterable[str] = ()) -> None:
     if not math.isfinite(loss.item()):
         raise FloatingPointError(f"the loss returned by {by} must be finite, got {loss.item()}: {TOO_LARGE}")
     refuse_reserved(by, metrics, reserved)
-    for name, x in metrics.items():
+    for name, x in detached(metrics).items():
         _refuse_unnamed(by, name)
         try:
             float(x)
