@@ -1,6 +1,6 @@
 """What grading a class costs, beside plain nbgrader with the same notebooks; and a class of 200, end to end.
 
-    python benchmarks/course_grading.py                 # beside nbgrader; half an hour
+    python benchmarks/course_grading.py                 # beside nbgrader; ten minutes where nothing else runs
     python benchmarks/course_grading.py --what whole    # 200 submissions, from the folder to the grades
     python benchmarks/course_grading.py --quick         # a class of four, some minutes
     python benchmarks/course_grading.py --record        # write to results/
@@ -38,7 +38,7 @@ from race import Line, write
 from ppobook.experiments.engines import machine, versions
 
 NAME = "course_grading"
-CLASSES, SIZE = 3, 30  # that both grade
+SIZES = (20, 30)  # of the classes that both grade
 WHOLE = 200  # submissions that are graded end to end
 OURS, THEIRS = "ppobook course", "nbgrader"
 Points = dict[str, dict[str, float]]
@@ -194,28 +194,33 @@ def lines(who: dict[str, Any], used: dict[str, Used]) -> list[Line]:
     return rows
 
 
-def ratio(rows: list[Line]) -> ratios.Ratio:
-    """How many times nbgrader's CPU seconds ours are, for grading, over the classes that both graded."""
+def ratio(rows: list[Line], size: int) -> ratios.Ratio:
+    """How many times nbgrader's CPU seconds ours are, for grading, over the classes of one size."""
     spent = {
-        name: [row["cpu_seconds"] for row in rows if (row["contestant"], row["step"]) == (name, "grade")]
+        name: [
+            row["cpu_seconds"]
+            for row in rows
+            if (row["contestant"], row["step"], row["submissions"]) == (name, "grade", size)
+        ]
         for name in (OURS, THEIRS)
     }
     return ratios.of_pairs(spent[OURS], spent[THEIRS])
 
 
-def all_beside(classes: int, size: int) -> tuple[list[Line], dict[str, Any]]:
+def all_beside(sizes: tuple[int, ...], repeats: int) -> tuple[list[Line], dict[str, Any]]:
     """Classes that both grade: the rows, and what is said of them."""
     rows: list[Line] = []
-    for seed in range(classes):
-        for contestant, used in beside(size, seed).items():
-            rows += lines({"contestant": contestant, "submissions": size, "seed": seed}, used)
-    found = ratio(rows)
-    print(f"grading, ours to nbgrader's: {found.ratio:.2f} ({found.low:.2f} to {found.high:.2f})")
-    spent = {"ratio": found.ratio, "low": found.low, "high": found.high}
-    words = (
-        "Both grade each class, starting included, and both give the same points; nbgrader has one process."
-    )
-    return rows, {"note": words, "seeds": list(range(classes)), "cpu_seconds_of_grading": spent}
+    for seed in range(repeats):
+        for size in sizes:
+            for contestant, used in beside(size, seed).items():
+                rows += lines({"contestant": contestant, "submissions": size, "seed": seed}, used)
+    for size in sizes:
+        found = ratio(rows, size)
+        print(
+            f"{size} submissions, ours to nbgrader's: {found.ratio:.2f} ({found.low:.2f} to {found.high:.2f})"
+        )
+    words = "Both grade each class, starting included, and give the same points; nbgrader has one process."
+    return rows, {"note": words, "seeds": list(range(repeats))}
 
 
 def all_whole(size: int, seed: int, endless: int) -> tuple[list[Line], dict[str, Any]]:
@@ -243,6 +248,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="course_grading", description="What grading a class costs.")
     parser.add_argument("--what", choices=("beside", "whole"), default="beside")
     parser.add_argument("--quick", action="store_true", help="a class of four, once")
+    parser.add_argument("--repeats", type=int, default=1, help="how many classes of each size both grade")
     parser.add_argument("--record", action="store_true", help="write to results/")
     parser.add_argument("--note", default="", help="what else there is to say, such as a busy machine")
     options = parser.parse_args(arguments)
@@ -250,7 +256,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("grading must have a sandbox: install bubblewrap", file=sys.stderr)
         return 2
     if options.what == "beside":
-        name, (rows, said) = NAME, all_beside(*((1, 4) if options.quick else (CLASSES, SIZE)))
+        name, (rows, said) = NAME, all_beside((4,) if options.quick else SIZES, options.repeats)
     else:
         name, (rows, said) = f"{NAME}_whole", all_whole(*((4, 99, 0) if options.quick else (WHOLE, 99, 2)))
     write(name, rows, facts(name, also=options.note, **said), recorded=options.record)

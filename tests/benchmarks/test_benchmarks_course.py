@@ -89,12 +89,15 @@ def test_what_a_commands_children_use_is_counted(tmp_path):
 
 def test_the_ratio_is_of_grading_alone():
     rows = [
-        {"contestant": who, "step": step, "cpu_seconds": seconds}
-        for who, step, seconds in [
-            (course_grading.OURS, "grade", 30.0),
-            (course_grading.OURS, "feedback", 99.0),
-            (course_grading.THEIRS, "grade", 90.0),
-            (course_grading.THEIRS, "feedback", 1.0),
+        {"contestant": who, "step": step, "submissions": size, "cpu_seconds": seconds}
+        for who, step, size, seconds in [
+            (course_grading.OURS, "grade", 20, 30.0),
+            (course_grading.OURS, "grade", 30, 40.0),
+            (course_grading.OURS, "feedback", 20, 99.0),
+            (course_grading.THEIRS, "grade", 20, 60.0),
+            (course_grading.THEIRS, "grade", 30, 90.0),
+            (course_grading.THEIRS, "feedback", 20, 1.0),
         ]
     ]
-    assert course_grading.ratio(rows).ratio == pytest.approx(1 / 3)
+    assert course_grading.ratio(rows, 20).ratio == pytest.approx(1 / 2)
+    assert course_grading.ratio(rows, 30).ratio == pytest.approx(4 / 9)

@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -62,16 +63,21 @@ def test_the_entry_quiz_has_twelve_questions_and_says_where_each_gap_is_felt() -
 def test_what_grading_costs_is_what_was_recorded() -> None:
     page = (ROOT / "reference" / "instructors.md").read_text(encoding="utf-8")
     beside, whole = ppobook.results("course_grading"), ppobook.results("course_grading_whole")
-    spent = beside[beside.step == "grade"].pivot(index="seed", columns="contestant", values="cpu_seconds")
-    ratios = spent["ppobook course"] / spent["nbgrader"]
-    said = re.search(r"(\w+) classes of (\d+) took ([\d.]+) to ([\d.]+) times the CPU seconds", page)
+    graded = beside[beside.step == "grade"].assign(log=lambda table: np.log(table.cpu_seconds))
+    middle = graded.pivot_table(index="submissions", columns="contestant", values="log")
+    ratios = np.exp(middle["ppobook course"] - middle["nbgrader"])
+    said = re.search(
+        r"a class of 30 takes ([\d.]+) times the CPU seconds .*? a class of 20 ([\d.]+) times", page
+    )
     assert said
-    assert [said[1], int(said[2])] == ["Three", beside.submissions.iloc[0]]
-    assert len(ratios) == 3
-    assert [float(said[3]), float(said[4])] == [round(ratios.min(), 2), round(ratios.max(), 2)]
-    assert ratios.max() <= 0.5
+    assert [float(said[1]), float(said[2])] == [round(ratios[30], 2), round(ratios[20], 2)]
+    row = whole[whole.step == "grade"].iloc[0]
     said = re.search(r"A class of (\d+) .*? took (\d+) CPU seconds .*? at most ([\d.]+) GB", page)
     assert said
-    row = whole[whole.step == "grade"].iloc[0]
     assert [int(said[1]), int(said[2])] == [row.submissions, round(row.cpu_seconds)]
     assert float(said[3]) == round(row.peak_mb / 1024, 1)
+    each = np.exp(middle["nbgrader"][30]) / 30
+    said = re.search(r"([\d.]+) a submission, where nbgrader takes ([\d.]+)", page)
+    assert said
+    assert [float(said[1]), float(said[2])] == [round(row.cpu_seconds / row.submissions, 1), round(each, 1)]
+    assert row.cpu_seconds / row.submissions <= each / 2
