@@ -80,17 +80,8 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
     """Bubblewrap's command line, less what is to be run: what can be seen inside, and that is all."""
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
     line = [shutil.which("bwrap") or "bwrap", "--unshare-user", "--unshare-all", "--disable-userns"]
-    line += [
-        "--die-with-parent",
-        "--new-session",
-        "--uid",
-        "65534",
-        "--gid",
-        "65534",
-        "--hostname",
-        "sandbox",
-        "--clearenv",
-    ]
+    line += ["--die-with-parent", "--new-session", "--uid", "65534", "--gid", "65534"]
+    line += ["--hostname", "sandbox", "--clearenv"]
     line += ["--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         path = Path(name)

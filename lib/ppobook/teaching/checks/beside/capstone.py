@@ -63,8 +63,8 @@ class Tapes:
         Tapes.now = None
 
 
-def make_player() -> Player:
-    """What the id stands for.
+def make_player(**settings: Any) -> Player:
+    """What the id stands for; it has no settings.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def make_player() -> Player:
     """
     if Tapes.now is None:
         raise RuntimeError(f"{Tapes.ID} can be made during a check only")
-    Tapes.now.made.append(Player(Tapes.now.deck))
+    Tapes.now.made.append(Player(Tapes.now.deck, **settings))
     return Tapes.now.made[-1]
 
 

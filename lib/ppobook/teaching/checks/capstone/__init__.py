@@ -66,7 +66,7 @@ class Tape(gym.Env):
         self.rng = np.random.default_rng(1000 + number)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = spaces.Discrete(actions)
-        self.longest = longest
+        self.size, self.actions, self.longest = size, actions, longest
         self.steps: list[tuple[np.ndarray, int, float, bool, bool, np.ndarray]] = []
         self.resets: list[int] = []
         self.seeds: list[int | None] = []
@@ -119,8 +119,8 @@ class Deck:
         if len(self._made) == self.MOST:
             raise ValueError(f"there can be {self.MOST} environments, and one more is made")
         self._made.append(Tape(len(self._made)))
-        space = self._made[-1].observation_space
-        return len(self._made) - 1, space.shape[0], int(self._made[-1].action_space.n)
+        tape = self._made[-1]
+        return len(self._made) - 1, tape.size, tape.actions
 
     def reset(self, number: int, seed: int | None) -> np.ndarray:
         """Begin an episode; the first observation."""
