@@ -180,12 +180,11 @@ def feedback(
     for name in work.released(opened, names):
         state = work.state(opened, name)
         graded = [(who, one) for who, one in state.graded() if student in (None, who)]
-        written = 0
+        written, varied = 0, work.varied(opened, name)
         with Progress(len(graded), 0, name, "page", None) as progress:
             for count, (who, submission) in enumerate(graded, start=1):
-                page = feedback.page(
-                    setting, state.sheet, submission, state.records[who], state.scores[who], students[who]
-                )
+                found = state.records[who], state.scores[who], students[who]
+                page = feedback.page(setting, state.sheet, submission, *found, varied=varied)
                 path = opened.folder / "feedback" / who / f"{name}.html"
                 if not path.exists() or path.read_bytes() != page.encode():
                     written += 1
@@ -298,7 +297,8 @@ def report(
         state = work.state(opened, name)
         graded = dict(state.graded())
         records = {student: state.records[student] for student in graded}
-        found.append(report.report(state.sheet, state.submissions, records, state.scores, count))
+        varied = work.varied(opened, name)
+        found.append(report.report(state.sheet, state.submissions, records, state.scores, count, varied))
     print("\n\n".join(report.text(one, names=with_names) for one in found))
     if page is not None:
         atomic_write(page, report.html(found, names=with_names))

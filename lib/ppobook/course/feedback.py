@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -67,7 +67,14 @@ def number(value: float, language: str = "en") -> str:
 
 
 def page(
-    setting: Setting, sheet: Sheet, submission: Submission, record: Record, score: Score, name: str
+    setting: Setting,
+    sheet: Sheet,
+    submission: Submission,
+    record: Record,
+    score: Score,
+    name: str,
+    *,
+    varied: Collection[str] = (),
 ) -> str:
     """The page of one student.
 
@@ -82,14 +89,23 @@ def page(
         What the gradebook holds.
     name : str
         The student's.
+    varied : collection of str
+        The parts that were handed out in another form than the book's, of which the advice speaks.
     """
-    return _Page(setting, sheet, submission, record, score).html(name)
+    return _Page(setting, sheet, submission, record, score, varied).html(name)
 
 
 class _Page:
     def __init__(
-        self, setting: Setting, sheet: Sheet, submission: Submission, record: Record, score: Score
+        self,
+        setting: Setting,
+        sheet: Sheet,
+        submission: Submission,
+        record: Record,
+        score: Score,
+        varied: Collection[str] = (),
     ) -> None:
+        self.varied = varied
         self.setting, self.sheet, self.submission = setting, sheet, submission
         self.record, self.score = record, score
         self.words = sentences()[setting.language]
@@ -203,6 +219,8 @@ class _Page:
         yield f'<p class="verdict"><span class="mark">{mark}</span> {sentence}</p>'
         if score.manual is not None:
             yield f"<p>{plain(self.words['changed'])}</p>"
+        if part.name in self.varied and kind in ("mistake", "property"):
+            yield f"<p>{plain(self.words['varied'])}</p>"
         yield from self.advice(kind, said)
 
     def advice(self, kind: str, said: list[Paragraph]) -> Iterator[str]:
