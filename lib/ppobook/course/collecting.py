@@ -128,7 +128,8 @@ def collect(
 
 def _asked(course: Course, name: str) -> Asked:
     """What tells this assignment's notebooks from those of the others that were released."""
-    ids, blank = {}, frozenset[str]()
+    ids: dict[str, frozenset[str]] = {}
+    blank: frozenset[str] = frozenset()
     for other in course.assignments:
         handout = packs.released(course, other.name)
         cells = handout.notebook["cells"] if handout else []
