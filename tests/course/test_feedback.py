@@ -86,8 +86,8 @@ def page(setting: Setting = SETTING, *, name: str = "Ada Lovelace", late: int = 
     share = max(0, 1 - late / 10)
     score = Score("ada", DUE, parts, points * (1 - share))
     submission = Submission(answer.get("students", ("ada",)), "ada", Path(), DUE, late, share)
-    over = answer.get("over", True)
-    return feedback.page(setting, SHEET, submission, record, score, name, over=over)
+    over, varied = answer.get("over", True), answer.get("varied", ())
+    return feedback.page(setting, SHEET, submission, record, score, name, over=over, varied=varied)
 
 
 def test_the_rubric_is_there_once_it_is_marked_and_all_is_handed_in():
@@ -117,6 +117,12 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "It is <code>min</code>." in html
     assert "It never comes back. (2 points.)" in said
     assert "Good." in said
+
+
+def test_of_a_variant_the_advice_is_said_to_be_about_the_books_form():
+    said = feedback.sentences()["en"]["varied"]
+    assert said in text(page(varied=("clipped-loss",), **{"clipped-loss": 0}))
+    assert said not in text(page(varied=("hunt-minmax",), **{"clipped-loss": 0}))
 
 
 def test_without_a_site_the_section_is_named():

@@ -82,8 +82,8 @@ def test_canvas_from_its_own_export():
     assert posting[-1] == ""
     assert possible[-1] == "20"  # the platform's own
     assert list(grades.other_points(list(csv.reader(io.StringIO(template))), [COLUMN])) == [
-        "week-03: the template has 20 points possible, what was released 13; the template's were left as they "
-        "are"
+        "week-03: the template has 20 points possible, what was released 13; the template's were left as "
+        "they are"
     ]
     titled = grades.table(
         "canvas", ROSTER, [replace(COLUMN, title="Sheet 3")], [["Student", "ID", "Sheet 3 (9)"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from made_up_class import DUE, SHEET, grade_one, hand_in
@@ -42,12 +43,13 @@ def found(tmp_path):
 
 def test_numbers(found):
     assert (found.graded, found.students, found.late) == (4, 5, 2)
-    assert found.mean == 7 / 4
+    assert found.mean == 7 / 2  # bob and eve have an answer that nobody has marked
     clipped, hunt, why = found.parts
     assert (clipped.answered, clipped.full, clipped.mean) == (3, pytest.approx(1 / 3), pytest.approx(4 / 3))
     assert hunt.kinds == {"right": 1, "mistake": 1, "raised": 1}
     assert (why.waiting, why.full) == (1, 0)
-    assert found.unsolved == ("hunt-minmax-why",)
+    assert (why.answered, why.solved, clipped.solved) == (1, 0, 1)
+    assert found.unsolved == ()  # nobody has marked what was written
     assert found.seconds == 1.5
 
 
@@ -67,9 +69,9 @@ def test_a_groups_submission_is_counted_once_and_the_most_frequent_mistake_is_fi
 
 def test_in_the_terminal_without_names(found):
     said = report.text(found)
-    assert "4 of 5 students graded, mean 1.75 of 10 points, 2 late" in said
+    assert "4 of 5 students graded, mean 3.5 of 10 points of those marked to the end, 2 late" in said
     assert "  2 × clipped-loss: old_logp is not detached" in said
-    assert "Nobody solved hunt-minmax-why." in said
+    assert "Nobody solved" not in said
     assert "33 %" in said
     assert not any(name in said for name in ("ada", "bob", "eve", "mel"))
     assert "(eve, mel)" in report.text(found, names=True)
@@ -91,3 +93,16 @@ def test_nobody_has_handed_in():
     assert report.text(found).startswith("week-03: 0 of 5 students graded, 0 late")
     assert "Nothing." in report.html([found])
     assert not found.unsolved
+
+
+def test_what_is_not_known_is_not_counted(tmp_path):
+    submission = replace(hand_in(tmp_path, "ada", text="It is min."), timed=False)
+    result = grade_one(json.dumps({"text": "It is min.", **WRONG}).encode(), "ada")
+    record = Record("week-03", "ada", "ada", "ada", DUE.isoformat(), "", {}, "", result=result)
+    parts = {"clipped-loss": PartScore(4, 0, None, "", False)}
+    parts["hunt-minmax-why"] = PartScore(3, None, None, "", True)
+    scores = {"ada": Score("ada", DUE, parts, 0.0)}
+    found = report.report(SHEET, [submission], {"ada": record}, scores, 1, varied={"clipped-loss"})
+    assert (found.hours, found.mean, found.unsolved) == (None, None, ("clipped-loss",))
+    assert "mean" not in report.text(found).splitlines()[0]
+    assert found.mistakes[0].think.startswith("In the book's form: The old policy")

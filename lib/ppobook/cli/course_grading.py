@@ -187,13 +187,11 @@ def feedback(
         state = work.state(opened, name)
         over = lateness.over(opened, opened.assignment(name), datetime.now(UTC))
         graded = [(who, one) for who, one in state.graded() if student in (None, who)]
-        written = 0
+        written, varied = 0, work.varied(opened, name)
         with Progress(len(graded), 0, name, "page", None) as progress:
             for count, (who, submission) in enumerate(graded, start=1):
-                record, score = state.records[who], state.scores[who]
-                page = feedback.page(
-                    setting, state.sheet, submission, record, score, students[who], over=over
-                )
+                found = state.records[who], state.scores[who], students[who]
+                page = feedback.page(setting, state.sheet, submission, *found, over=over, varied=varied)
                 path = opened.folder / "feedback" / who / f"{name}.html"
                 if not path.exists() or path.read_bytes() != page.encode():
                     written += 1
@@ -306,7 +304,8 @@ def report(
         state = work.state(opened, name)
         graded = dict(state.graded())
         records = {student: state.records[student] for student in graded}
-        found.append(report.report(state.sheet, state.submissions, records, state.scores, count))
+        varied = work.varied(opened, name)
+        found.append(report.report(state.sheet, state.submissions, records, state.scores, count, varied))
     print("\n\n".join(report.text(one, names=with_names) for one in found))
     if page is not None:
         atomic_write(page, report.html(found, names=with_names))

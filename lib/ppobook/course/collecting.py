@@ -128,7 +128,8 @@ def collect(
 
 def _asked(course: Course, name: str) -> Asked:
     """What tells this assignment's notebooks from those of the others that were released."""
-    ids, blank = {}, frozenset[str]()
+    ids: dict[str, frozenset[str]] = {}
+    blank: frozenset[str] = frozenset()
     for other in course.assignments:
         handout = packs.released(course, other.name)
         cells = handout.notebook["cells"] if handout else []
@@ -294,7 +295,9 @@ def counting(course: Course, name: str) -> list[Submission]:
         late = lateness.lateness(one.time, due, course.late)
         together = tuple(member for member in members if member in students)
         assert one.path is not None
-        result.append(Submission(together, one.student, one.path, one.time, late.days, round(late.share, 8)))
+        timed = one.receipt["source"] != "canvas" or one.receipt["time_from"] == "given"
+        share = round(late.share, 8)
+        result.append(Submission(together, one.student, one.path, one.time, late.days, share, timed))
     return result
 
 

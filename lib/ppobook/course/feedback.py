@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -77,6 +77,7 @@ def page(
     name: str,
     *,
     over: bool = True,
+    varied: Collection[str] = (),
 ) -> str:
     """The page of one student.
 
@@ -93,8 +94,10 @@ def page(
         The student's.
     over : bool
         Whether nothing that is handed in from now on can count; before that no rubric is shown.
+    varied : collection of str
+        The parts that were handed out in another form than the book's, of which the advice speaks.
     """
-    return _Page(setting, sheet, submission, record, score, over).html(name)
+    return _Page(setting, sheet, submission, record, score, over, varied).html(name)
 
 
 class _Page:
@@ -106,7 +109,9 @@ class _Page:
         record: Record,
         score: Score,
         over: bool,
+        varied: Collection[str],
     ) -> None:
+        self.varied = varied
         self.setting, self.sheet, self.submission = setting, sheet, submission
         self.record, self.score, self.over = record, score, over
         self.words = sentences()[setting.language]
@@ -220,6 +225,8 @@ class _Page:
         yield f'<p class="verdict"><span class="mark">{mark}</span> {sentence}</p>'
         if score.manual is not None:
             yield f"<p>{plain(self.words['changed'])}</p>"
+        if part.name in self.varied and kind in ("mistake", "property"):
+            yield f"<p>{plain(self.words['varied'])}</p>"
         yield from self.advice(kind, said)
 
     def advice(self, kind: str, said: list[Paragraph]) -> Iterator[str]:

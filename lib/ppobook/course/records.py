@@ -84,6 +84,8 @@ class Submission:
         Days begun after the due date, extensions and grace considered.
     share : float
         The share of the points that still counts after these.
+    timed : bool
+        Whether it is known when it came, and not only whether in time.
     """
 
     students: tuple[str, ...]
@@ -92,6 +94,7 @@ class Submission:
     received: datetime
     late_days: int = 0
     share: float = 1.0
+    timed: bool = True
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppobook.course.feedback import number, paragraphs
 from ppobook.course.gradebook import Score
-from ppobook.course.records import Record, Sheet, Submission
+from ppobook.course.records import Record, Sheet, SheetPart, Submission
 from ppobook.course.safe_text import line, plain
 
 # What stands above these notes: they are no verdicts.
@@ -34,7 +34,10 @@ class Mistake:
 
 @dataclass(frozen=True)
 class PartReport:
-    """One part: its answers, the share that earned all points, the mean, and the kinds of verdicts."""
+    """One part: what was written, the share that earned all points, the mean, and the kinds of verdicts.
+
+    ``full`` and ``mean`` are of all who are marked, those who wrote nothing too; ``solved`` is a number.
+    """
 
     name: str
     title: str
@@ -45,6 +48,7 @@ class PartReport:
     mean: float
     waiting: int
     kinds: Mapping[str, int] = field(default_factory=dict)
+    solved: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,13 @@ class Report:
         Students whose submission is graded.
     students : int
         Students of the course.
-    mean, max : float
-        Points, after what is taken off for late days.
+    mean : float or None
+        Of the points, after what is taken off for late days, of those who are marked to the end.
+    max : float
     late : int
         Students who handed in late.
     hours : float or None
-        The median of the hours before the due date.
+        The median of the hours before the due date, of submissions whose time is known.
     seconds : float or None
         The median of the seconds that one submission took to grade.
     parts : tuple of PartReport
@@ -76,7 +81,7 @@ class Report:
     assignment: str
     graded: int
     students: int
-    mean: float
+    mean: float | None
     max: float
     late: int
     hours: float | None
@@ -97,6 +102,7 @@ def report(
     records: Mapping[str, Record],
     scores: Mapping[str, Score],
     students: int,
+    varied: Collection[str] = (),
 ) -> Report:
     """Count what a class made of an assignment.
 
@@ -107,6 +113,8 @@ def report(
     records, scores : mappings from student
     students : int
         How many there are in the course.
+    varied : collection of str
+        The parts that were handed out in another form than the book's, of which the messages speak.
     """
     graded = {student: record for student, record in records.items() if student in scores}
     # A group's one submission is one answer, whoever of the group it is read from.
@@ -126,15 +134,18 @@ def report(
                 part.title,
                 part.role,
                 part.max,
-                len(mine),
+                sum(_written(graded[s], part) for s in answers.values() if part.name in scores[s].parts),
                 statistics.fmean(score.points >= score.max for score in marked) if marked else 0.0,
                 statistics.fmean(score.points for score in marked) if marked else 0.0,
                 len(mine) - len(marked),
                 dict(kinds.most_common()),
+                sum(score.points >= score.max for score in marked),
             )
         )
-        mistakes += _mistakes(part.name, {s: graded[s] for s in answers.values()})
-    due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions]
+        known = {s: graded[s] for s in answers.values()}
+        mistakes += _mistakes(part.name, known, "In the book's form: " * (part.name in varied))
+    due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions if s.timed]
+    final = [scores[s].final for s in graded if not scores[s].waiting]
     looks: dict[str, list[str]] = {}
     for student in answers.values():
         for said in graded[student].result.get("looks") or ():
@@ -144,7 +155,7 @@ def report(
         assignment=sheet.assignment,
         graded=len(graded),
         students=students,
-        mean=statistics.fmean(scores[s].final for s in graded) if graded else 0.0,
+        mean=statistics.fmean(final) if final else None,
         max=sheet.max,
         late=sum(len(s.students) for s in submissions if s.late_days),
         hours=statistics.median(due) if due else None,
@@ -157,7 +168,14 @@ def report(
     )
 
 
-def _mistakes(part: str, records: Mapping[str, Record]) -> list[Mistake]:
+def _written(record: Record, part: SheetPart) -> bool:
+    """Whether something was written for a part."""
+    if part.role == "manual":
+        return bool(record.text(part.name).strip())
+    return record.parts.get(part.name, {}).get("kind") not in (None, "not yet", "missing", "unreadable")
+
+
+def _mistakes(part: str, records: Mapping[str, Record], form: str) -> list[Mistake]:
     found: dict[tuple[str, str], list[str]] = {}
     think: dict[tuple[str, str], str] = {}
     for student, record in records.items():
@@ -171,7 +189,7 @@ def _mistakes(part: str, records: Mapping[str, Record]) -> list[Mistake]:
         )
         found.setdefault((kind, name), []).append(student)
         said = [p.text for p in paragraphs(str(verdict.get("message") or "")) if p.head == "Think"]
-        think.setdefault((kind, name), said[0] if said else "")
+        think.setdefault((kind, name), f"{form}{said[0]}" if said else "")
     return [
         Mistake(part, kind, name or kind, tuple(students), think[kind, name])
         for (kind, name), students in found.items()
@@ -214,7 +232,7 @@ def table(found: Report, *, names: bool = False) -> list[list[str]]:
     rows = [["assignment", "part", "row", "what", "count", "share", "mean", "max", *(["students"] * names)]]
     for part in found.parts:
         share = f"{part.full:.3f}"
-        row = [found.assignment, part.name, "part", "all points", str(round(part.full * part.answered))]
+        row = [found.assignment, part.name, "part", "all points", str(part.solved)]
         rows.append([*row, share, number(part.mean), number(part.max), *([""] * names)])
     answered = {part.name: part.answered for part in found.parts}
     for mistake in found.mistakes:
@@ -267,8 +285,9 @@ def _section(found: Report, names: bool) -> Iterator[str]:
 
 def _summary(found: Report) -> str:
     parts = [f"{found.graded} of {found.students} students graded"]
-    if found.graded:
-        parts.append(f"mean {number(found.mean)} of {number(found.max)} points")
+    if found.mean is not None:
+        whose = " of those marked to the end" if any(part.waiting for part in found.parts) else ""
+        parts.append(f"mean {number(found.mean)} of {number(found.max)} points{whose}")
     parts.append(f"{found.late} late")
     if found.hours is not None:
         when = "before" if found.hours >= 0 else "after"

@@ -149,6 +149,16 @@ def other_points(course: Course, name: str) -> list[str]:
     return said + [f"{part} is not in it any more" for part in before if part not in now]
 
 
+def varied(course: Course, name: str) -> frozenset[str]:
+    """The parts of an assignment that were handed out in another form than the book's."""
+    handout = packs.released(course, name)
+    assert handout is not None
+    try:
+        return frozenset(packs.forms(course, handout))
+    except (OSError, ValueError):  # without the book's folder
+        return frozenset()
+
+
 def state(course: Course, name: str) -> State:
     """An assignment as it stands; the gradebook is brought up to date first."""
     work, counting = job(course, name), collecting.counting(course, name)

@@ -205,7 +205,8 @@ class Variant:
         if docstring is None:
             rest = lines[body.lineno - 1 :]
             return "".join([*lines[:first], head, "\n", *rest])
-        said = f'    """{docstring.rstrip()}\n\n    In this course\'s form, as stated above.\n    """\n'
+        said = '    """In this course\'s form, as stated above. In the book\'s form it is:\n\n    '
+        said += f'{docstring.strip()}\n    """\n'
         rest = lines[body.end_lineno :]
         return "".join([*lines[:first], head, "\n", said, *rest]).rstrip("\n")
 
