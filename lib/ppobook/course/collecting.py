@@ -100,7 +100,8 @@ def collect(
         )
     if student is not None:
         roster.find(students, student)
-        times = {student: found} | dict(times or {}) if (found := _collected_time(source)) else times
+        came = _collected_time(source)
+        times = {student: came} | dict(times or {}) if came else times
     asked = _asked(course, name)
     base = course.folder / SUBMITTED / name
     for left in base.glob("*/.part-*") if not dry_run else ():
