@@ -134,7 +134,7 @@ def other_points(course: Course, name: str) -> list[str]:
     Returns
     -------
     list of str
-        Such as "pg-loss 1, not 2"; empty where nothing differs, or where `check` has to say why.
+        A line a part, "pg-loss 1, not 2"; none where nothing differs or the pack cannot be made.
     """
     handout = packs.released(course, name)
     assert handout is not None
