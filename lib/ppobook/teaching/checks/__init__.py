@@ -444,13 +444,13 @@ def fixed_seeds(seed: int) -> Iterator[None]:
 
     With 0, which is no secret, they're seeded with 0.
     """
-    told = seed and int.from_bytes(hashlib.sha256(f"global/{seed}".encode()).digest()[:8], "big")
+    number = seed and int.from_bytes(hashlib.sha256(f"global/{seed}".encode()).digest()[:8], "big")
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None  # noqa: NPY002
-    random.seed(told)
-    np.random.seed(told % 2**32)  # noqa: NPY002
+    random.seed(number)
+    np.random.seed(number % 2**32)  # noqa: NPY002
     if torch:
-        torch.manual_seed(told % 2**63)
+        torch.manual_seed(number % 2**63)
     drawn_from = DRAWN_FROM.set(seed)
     try:
         yield
