@@ -222,6 +222,7 @@ def test_it_would_be_believed_in_the_process_of_the_student(graded, server, name
     notebook = notebook_of(attack, graded.answers, graded.knows)
     with server.start(Limits()) as sandbox:
         grader = Grader(sandbox)
+        assert grader.cell(hostile.with_checks(), 30.0) is None
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code" and not cell["id"].startswith("test-"):
                 assert grader.cell(cell["source"], 30.0) is None, cell["source"]
