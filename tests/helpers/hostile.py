@@ -528,11 +528,9 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
         says=("cell 2: FileNotFoundError",),
     ),
     # What is collected.
-    "links": Attack(
-        packed=links_out, verdicts={"nothing": ""}, collected="week-03.ipynb is a link; left out"
-    ),
+    "links": Attack(packed=links_out, verdicts=NOTHING, collected="week-03.ipynb is a link; left out"),
     "zip-slip": Attack(GUESS, packed=slips_out, verdicts=WRONG, collected="leads out of the zip; left out"),
-    "zip-bomb": Attack(packed=grows, verdicts={"nothing": ""}, collected="! zip-bomb: no notebook"),
+    "zip-bomb": Attack(packed=grows, verdicts=NOTHING, collected="! zip-bomb: no notebook"),
     # Cells.
     "deleted": Attack(GUESS, change=delete, verdicts=WRONG),
     "doubled": Attack(
@@ -602,11 +600,7 @@ __le__ = __gt__ = __ge__ = __lt__
     "not-utf-8": Attack(
         GUESS + "  # à côté", packed=not_utf_8, verdicts=WRONG, says=("The file is not UTF-8",)
     ),
-    "cut-short": Attack(
-        packed=cut_short,
-        verdicts=dict.fromkeys(WORTH, "unreadable"),
-        says=("The file is no notebook, or was truncated",),
-    ),
+    "cut-short": Attack(packed=cut_short, verdicts=NOTHING, collected="! cut-short: no notebook"),
     "another-version": Attack(
         GUESS,
         packed=another_version,
