@@ -39,7 +39,7 @@ WEEK = """\
     exercises: [clip-table-up, clipped-loss, ratio-one-proof]
     due: 2027-03-08 23:59
     points: {clipped-loss: 4, ratio-one-proof: 0}
-grading: {seconds: 8, cell_seconds: 4, memory_mb: 900, disk_mb: 16, output_kb: 64, processes: 40}
+grading: {seconds: 12, cell_seconds: 4, memory_mb: 900, disk_mb: 16, output_kb: 64, processes: 40}
 """
 
 

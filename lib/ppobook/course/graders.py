@@ -5,6 +5,7 @@ It imports what grades and nothing of the gradebook, whose packages take seconds
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -33,6 +34,9 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     from ppobook.course.grading import grade_submission, part_seeds
     from ppobook.course.sandbox import Limits, Server
     from ppobook.course.unprotected import Unprotected
+
+    # With sympy; the first gradient would import it, in the time of the first student's check.
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")
 
     course = load(folder)
     handout = packs.released(course, name)
