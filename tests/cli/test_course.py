@@ -187,7 +187,7 @@ def test_a_walk(folder, tmp_path, capsys):
     assert run("collect", "week-01", source, "--course", folder) == 0
     said = capsys.readouterr().out
     assert re.search(r"^\+ mel  20\d\d-", said, re.M)
-    assert "! bob: no notebook that can be read" in said
+    assert "! bob: no notebook of week-01 that can be read" in said
     assert "? stranger: nobody in the roster" in said
     assert "Nothing yet from: ada\n" in said
     assert "2 new submissions, 0 already kept" in said

@@ -134,7 +134,7 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
         os.utime(path, (IN_TIME, IN_TIME))
     assert course_command("collect", name, source, "--course", folder) == 0
 
-    def graded_here(submissions, open_grader, processes):
+    def graded_here(submissions, open_grader, processes, seconds):
         with open_grader() as grade:
             for one in submissions:
                 yield one, grade(one.path.read_bytes(), one.by), ""

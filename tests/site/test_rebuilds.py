@@ -18,7 +18,7 @@ from sphinx.cmd.build import main as sphinx_build  # noqa: E402
 
 FILES = {
     "conf.py": """
-import site_hooks
+import site_numbers
 extensions = ["myst_parser", "autoapi.extension", "site_rebuilds"]
 html_theme = "basic"
 html_static_path = ["_static"]
@@ -29,8 +29,8 @@ autoapi_dirs = ["lib/small"]
 autoapi_keep_files = True
 autoapi_add_toctree_entry = False
 def setup(app):
-    app.connect("env-get-updated", site_hooks.count_running, priority=100)
-    app.connect("env-get-updated", site_hooks.count_by_chapter, priority=900)
+    app.connect("env-get-updated", site_numbers.count_running, priority=100)
+    app.connect("env-get-updated", site_numbers.count_by_chapter, priority=900)
 """,
     "index.md": "# Small\n\n```{toctree}\n01_one\n02_two\nautoapi/small/index\n```\n",
     "01_one.md": "# One\n\nSome text.\n\n```{figure} _static/a.svg\n:name: first\n\nOne.\n```\n",
