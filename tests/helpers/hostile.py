@@ -7,16 +7,14 @@ that passes there.
 
 from __future__ import annotations
 
-import io
 import json
-import stat
-import zipfile
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archives import link, zipped
 from watching import mark
 
 from ppobook.teaching import checks
@@ -234,20 +232,6 @@ def not_utf_8(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
 def cut_short(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
     data = json.dumps(notebook).encode()
     return ".ipynb", data[: len(data) // 2]
-
-
-def zipped(*files: tuple[str | zipfile.ZipInfo, bytes | str]) -> tuple[str, bytes]:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files:
-            archive.writestr(name, data)
-    return ".zip", content.getvalue()
-
-
-def link(name: str, target: str) -> tuple[zipfile.ZipInfo, str]:
-    entry = zipfile.ZipInfo(name)
-    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return entry, target
 
 
 def links_out(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
