@@ -141,9 +141,9 @@ def test_a_submission_leaves_nothing_to_the_next(grade):
 
 def test_the_generators_do_not_tell_what_the_problems_are_drawn_from(grade):
     source = "def clipped_loss(*given): raise Exception(torch.initial_seed())"
-    told = [grade({"clipped-loss": source}).parts["clipped-loss"].message for _ in range(2)]
-    assert told[0] == told[1]
-    (number,) = re.findall(r"Exception: (\d+)", told[0])
+    messages = [grade({"clipped-loss": source}).parts["clipped-loss"].message for _ in range(2)]
+    assert messages[0] == messages[1]
+    (number,) = re.findall(r"Exception: (\d+)", messages[0])
     hidden = part_seeds(SECRET, "ada", b"")("clipped-loss")
     assert int(number) % 2**32 != hidden % 2**32
     with checks.fixed_seeds(hidden):

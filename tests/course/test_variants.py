@@ -444,9 +444,9 @@ def test_a_stumble_is_shown_with_the_students_line() -> None:
 
     verdict = checks.run("pg-loss", one.adapter(stumbling))
     assert "len(args) + undefined_name" in verdict.message
-    told = one.message(verdict.message)
-    assert told.startswith(verdict.message)
-    assert "the book's form, pg_loss(logp, advantages, mask). It returns the objective to *climb*" in told
+    message = one.message(verdict.message)
+    assert message.startswith(verdict.message)
+    assert "the book's form, pg_loss(logp, advantages, mask). It returns the objective to *climb*" in message
 
 
 def test_a_clinic_is_lettered_in_another_way_and_so_are_its_messages() -> None:

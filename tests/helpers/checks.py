@@ -62,16 +62,21 @@ class Exercises:
                 exec(compile(tree, "a cell", "exec"), space)
         return space
 
+    def world(self, **constants: Any) -> dict[str, Any]:
+        """Everything that the master defines, its solutions too; nothing is run."""
+        space = self.namespace()
+        space.update(constants)
+        for solution in self.solutions.values():
+            exec(solution.source, space)
+        return space
+
     def defined(self, name: str, space: dict[str, Any]) -> Answer:
         """The function that the solution of an exercise defines."""
         return space[re.findall(r"^def (\w+)", self.solutions[name].source, re.MULTILINE)[-1]]
 
     def reference(self, name: str) -> Answer:
         """The master's solution."""
-        space = self.namespace()
-        for solution in self.solutions.values():
-            exec(solution.source, space)
-        return self.defined(name, space)
+        return self.defined(name, self.world())
 
     def blank(self, name: str, edit: Callable[[str], str] = str) -> Answer:
         """What a reader finds in place of the solution."""
@@ -266,6 +271,10 @@ class CheckTests:
 
     # --- the page and the master
 
+    def chapters(self) -> list[tuple[checks.Chapter, str]]:
+        """The chapters that hints send to, each with its text."""
+        return [(self.module.CHAPTER, self.exercises.chapter)]
+
     def test_the_section_a_hint_sends_to_exists(self) -> None:
         source = "".join(
             path.read_text(encoding="utf-8")
@@ -273,11 +282,13 @@ class CheckTests:
             for path in (file, file.with_suffix(".toml"))
             if path.exists()
         )
-        headings = dict(re.findall(r"^\((sec-[a-z-]+)\)=\n#+ (.+)$", self.exercises.chapter, re.MULTILINE))
-        known = self.module.CHAPTER.sections
+        known = [label for chapter, _ in self.chapters() for label in chapter.sections]
         assert set(re.findall(r"[\"'](sec-[a-z-]+)[\"']", source)) == set(known)
-        assert dict(known) == {label: headings.get(label, "no such label in the chapter") for label in known}
-        assert f"# {self.module.CHAPTER.title}\n" in self.exercises.chapter
+        for chapter, text in self.chapters():
+            headings = dict(re.findall(r"^\((sec-[a-z-]+)\)=\n#+ (.+)$", text, re.MULTILINE))
+            no = "no such label in the chapter"
+            assert dict(chapter.sections) == {label: headings.get(label, no) for label in chapter.sections}
+            assert f"# {chapter.title}\n" in text
 
     def test_each_kind_and_difficulty_is_there_and_the_order_climbs(self) -> None:
         exercises = masters.exercises(masters.read(self.exercises.master))

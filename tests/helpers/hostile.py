@@ -183,8 +183,8 @@ def rename(notebook: Notebook) -> None:
     ids |= {new: old for old, new in ids.items()}
     for cell in notebook["cells"]:
         cell["id"] = ids.get(cell["id"], cell["id"])
-        told = [tag for tag in cell["metadata"].pop("tags", []) if LOSS not in tag and TABLE not in tag]
-        cell["metadata"]["tags"] = told
+        kept = [tag for tag in cell["metadata"].pop("tags", []) if LOSS not in tag and TABLE not in tag]
+        cell["metadata"]["tags"] = kept
 
 
 def move(notebook: Notebook) -> None:

@@ -324,7 +324,7 @@ class Side:
         raise NotImplementedError
 
     def came(self, reader: SideReader, writer: SideWriter) -> None:
-        """Told before an answer is read."""
+        """Called before an answer is read."""
 
     def lend(self, value: Any) -> int:
         """A number by which the other side can call a function."""

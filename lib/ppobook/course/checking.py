@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,11 +237,9 @@ def _tried(
 ) -> Iterator[Finding]:
     """What is wrong when the reference is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
-    from ppobook.course.sandbox import Limits
 
     forms = packs.forms(course, handout, book)
     pack = handout.pack({name: form.adapter for name, form in forms.items()})
-    limits = Limits(**asdict(course.grading))
     given = masters.solutions(found.notebook)
     answers = {
         p.name: forms[p.name].reference(given[p.name].source, forms) if p.name in forms else given[p.name]
@@ -253,7 +251,7 @@ def _tried(
     def graded(content: bytes, who: str) -> dict[str, PartResult]:
         seed = part_seeds(course.secret, who, content)
         with own_checks.known(found):
-            return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts
+            return grade_submission(pack, content, server=server, seed=seed, limits=course.grading).parts
 
     refused: dict[str, str] = {}
     for number in range(TRIED):

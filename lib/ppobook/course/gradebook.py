@@ -354,27 +354,22 @@ class Book:
         db.flush()
         return found
 
-    @staticmethod
-    def _grades(db: Any, submission: Any) -> dict[str, Any]:
+    def _grades(self, db: Any, submission: Any) -> dict[str, Any]:
         """The grades of a submission by part; those of new parts are made."""
-        found = {}
-        for notebook in submission.notebooks:
-            have = {grade.cell_id: grade for grade in notebook.grades}
-            for cell in notebook.notebook.grade_cells:
-                if cell.id not in have:
-                    have[cell.id] = api.Grade(cell=cell, notebook=notebook)
-                    db.add(have[cell.id])
-                found[cell.name] = have[cell.id]
-        return found
+        return self._by_part(db, submission, api.Grade, "grades", "grade_cells")
+
+    def _comments(self, db: Any, submission: Any) -> dict[str, Any]:
+        """The comments on a submission by part; those of new parts are made."""
+        return self._by_part(db, submission, api.Comment, "comments", "solution_cells")
 
     @staticmethod
-    def _comments(db: Any, submission: Any) -> dict[str, Any]:
+    def _by_part(db: Any, submission: Any, kind: Any, kept: str, cells: str) -> dict[str, Any]:
         found = {}
         for notebook in submission.notebooks:
-            have = {comment.cell_id: comment for comment in notebook.comments}
-            for cell in notebook.notebook.solution_cells:
+            have = {one.cell_id: one for one in getattr(notebook, kept)}
+            for cell in getattr(notebook.notebook, cells):
                 if cell.id not in have:
-                    have[cell.id] = api.Comment(cell=cell, notebook=notebook)
+                    have[cell.id] = kind(cell=cell, notebook=notebook)
                     db.add(have[cell.id])
                 found[cell.name] = have[cell.id]
         return found

@@ -32,7 +32,7 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
         False runs students' code without a sandbox, see `ppobook.course.unprotected`.
     """
     from ppobook.course.grading import grade_submission, part_seeds
-    from ppobook.course.sandbox import Limits, Server
+    from ppobook.course.sandbox import Server
     from ppobook.course.unprotected import Unprotected
 
     # With sympy; the first gradient would import it, in the time of the first student's check.
@@ -43,7 +43,6 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     assert handout is not None
     forms = packs.forms(course, handout)
     pack = handout.pack({name: form.adapter for name, form in forms.items()})
-    limits = Limits(**asdict(course.grading))
     opened = Server() if sandboxed else Unprotected()
     found_set = open_set(handout.set, course.folder)
     # An instructor's own solutions are nowhere public.
@@ -55,7 +54,7 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
             seed = part_seeds(course.secret, by, content)
             found = asdict(
                 grade_submission(
-                    pack, content, server=server, seed=seed, limits=limits, partial=course.partial
+                    pack, content, server=server, seed=seed, limits=course.grading, partial=course.partial
                 )
             )
             for name, part in found["parts"].items():

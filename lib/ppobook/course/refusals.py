@@ -13,7 +13,8 @@ from ppobook.teaching.tags import Notebook, part
 
 _MARKERS = re.compile(r"^\s*(# solution|# hidden|<!--\s*solution\s*-->)\s*$", re.M)
 _HIDDEN = re.compile(r"^[ \t]*# hidden[ \t]*$", re.M)
-_PATHS = re.compile(r"(?<![\w.])(/home/|/Users/|/root/|[A-Z]:\\{1,2}Users\\)")
+_HOMES = "home|Users|root"
+_PATHS = re.compile(rf"(?<![\w.])(/({_HOMES})/|[A-Z]:\\{{1,2}}Users\\)")
 _PUBLIC = re.compile(r"\]\([^)]*exercises/[^)]*\)")
 # Shorter lines stand in given code as well: `return table`.
 LINE = 24

@@ -25,6 +25,7 @@ from typing import Any
 
 from . import keeper
 from .channel import Ended
+from .limits import Limits
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available"]
 
@@ -54,24 +55,6 @@ REFUSING = (
 
 class NoSandbox(RuntimeError):  # noqa: N818
     """A sandbox can't be made here; the message says why."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a submission may use.
-
-    seconds is for a check and cell_seconds for a cell, notebook_seconds for all cells together, however often
-    they are run; the others are for the submission as a whole.
-    """
-
-    seconds: float = 20.0
-    cell_seconds: float = 60.0
-    notebook_seconds: float = 600.0
-    submission_seconds: float = 1800.0
-    memory_mb: int = 2048
-    disk_mb: int = 256
-    output_kb: int = 256
-    processes: int = 64
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
 from ppobook import validation
+from ppobook.course.limits import Limits
 from ppobook.course.reading import Value, listed, optional, parse
 from ppobook.run.spellings import did_you_mean
 
@@ -68,20 +69,6 @@ class Extension:
 
 
 @dataclass(frozen=True)
-class Grading:
-    """What a submission may use while it is graded; see `ppobook.course.sandbox.Limits`."""
-
-    seconds: int = 20
-    cell_seconds: int = 60
-    notebook_seconds: int = 600
-    submission_seconds: int = 1800
-    memory_mb: int = 2048
-    disk_mb: int = 256
-    output_kb: int = 256
-    processes: int = 64
-
-
-@dataclass(frozen=True)
 class Course:
     """A course: its folder, and what its course.yml says.
 
@@ -100,7 +87,7 @@ class Course:
     groups: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     language: str = "en"
-    grading: Grading = Grading()
+    grading: Limits = field(default_factory=Limits)
     partial: Mapping[str, float] = field(default_factory=dict)
     book: str = ""
     site: str = ""
@@ -198,7 +185,7 @@ def read(text: str, folder: Path) -> Course:
         groups=_groups(values["groups"], names) if "groups" in values else {},
         ai_use=optional(values, "ai_use", Value.text, ""),
         language=optional(feedback, "language", lambda value: value.choice(LANGUAGES), "en"),
-        grading=_grading(values["grading"]) if "grading" in values else Grading(),
+        grading=_grading(values["grading"]) if "grading" in values else Limits(),
         partial=_partial(values["partial"]) if "partial" in values else {},
         book=optional(values, "book", lambda value: value.matching(_ADDRESS, _ADDRESS_FORM), ""),
         site=optional(values, "site", lambda value: value.matching(_SITE, _SITE_FORM), ""),
@@ -282,9 +269,9 @@ def _student(value: Value) -> str:
     return text
 
 
-def _grading(value: Value) -> Grading:
-    known = tuple(Grading.__dataclass_fields__)
-    return Grading(**{name: one.count(low=1) for name, one in value.mapping(known).items()})
+def _grading(value: Value) -> Limits:
+    known = tuple(Limits.__dataclass_fields__)
+    return Limits(**{name: one.count(low=1) for name, one in value.mapping(known).items()})
 
 
 def _partial(value: Value) -> dict[str, float]:

@@ -73,12 +73,7 @@ def test_plain_lists_are_as_good(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
-    """Everything that the master defines, its solutions too; nothing is run."""
-    space = EXERCISES.namespace()
-    space.update(END=0, KIND=1, PLAIN=2, RUDE=3, ASK=4, LIMIT=8)
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
-    return space
+    return EXERCISES.world(END=0, KIND=1, PLAIN=2, RUDE=3, ASK=4, LIMIT=8)
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[list[float]]:

@@ -90,12 +90,7 @@ def test_three_things_are_asked_for_where_one_came() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
-    """Everything that the master defines, its solutions too; nothing is run."""
-    space = EXERCISES.namespace()
-    space["WORDS"] = [*map(str, range(9)), "answer", "<eos>"]
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
-    return space
+    return EXERCISES.world(WORDS=[*map(str, range(9)), "answer", "<eos>"])
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[list[float]]:

@@ -141,10 +141,7 @@ def test_what_the_answer_says_of_the_eight_cases() -> None:
 
 @pytest.mark.parametrize("mended", [False, True])
 def test_the_batch_with_two_bugs_shows_both(mended: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    space = EXERCISES.namespace()
-    space["END"] = 1
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
+    space = EXERCISES.world(END=1)
     space["ratios_of"](space["collate" if mended else "suspicious_collate"])
     drawn, masked, ended, _, *columns = map(int, re.findall(r"\d+", capsys.readouterr().out))
     assert drawn - masked == (0 if mended else ended)

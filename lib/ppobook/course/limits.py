@@ -1,0 +1,23 @@
+"""What a submission may use while it is graded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use.
+
+    seconds is for a check and cell_seconds for a cell, notebook_seconds for all cells together, however often
+    they are run; the others are for the submission as a whole.
+    """
+
+    seconds: float = 20
+    cell_seconds: float = 60
+    notebook_seconds: float = 600
+    submission_seconds: float = 1800
+    memory_mb: int = 2048
+    disk_mb: int = 256
+    output_kb: int = 256
+    processes: int = 64
