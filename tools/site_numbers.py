@@ -3,6 +3,7 @@
 - A chapter's title begins with its number, and a set of exercises says whose it is: in its heading, in the
   sidebar, in links to it, in the search, in the browser's tab.
 - Sections of a chapter are counted as its equations are: 3.8. A section with an exercise has its number.
+  A link that shows its title shows its number.
 - Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
 - A page of exercises begins with a list of them: number, title, kind and minutes; and a box does not repeat
   the title of its section.
@@ -133,6 +134,28 @@ def headings(toc: nodes.Element, depth: int = 0) -> Iterator[tuple[nodes.Element
             yield from headings(part, max(depth, 1))
 
 
+# --- links to sections --------------------------------------------------------------------------------------
+
+
+class NumberLinks(SphinxPostTransform):
+    """Say the number of a section in links that show its title: "§1.4 How far a policy has moved"."""
+
+    default_priority = 5  # before the links are resolved
+
+    def run(self, **_: Any) -> None:
+        """Give a link without words of its own the section's number and title."""
+        labels = self.env.domaindata["std"]["labels"]
+        for link in self.document.findall(addnodes.pending_xref):
+            if link.get("reftype") != "ref" or link.get("refexplicit"):
+                continue
+            docname, anchor, title = labels.get(link["reftarget"], ("", "", ""))
+            number = self.env.toc_secnumbers.get(docname, {}).get(f"#{anchor}")
+            if number and docname.startswith("chapters/"):
+                words = f"§{'.'.join(map(str, number))} {title}"
+                link[:] = [nodes.inline(words, words, classes=["xref", "std", "std-ref"])]
+                link["refexplicit"] = True
+
+
 # --- the page of exercises ----------------------------------------------------------------------------------
 
 
@@ -180,6 +203,7 @@ def shorten_title(section: nodes.section, box: nodes.Element) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
+    app.add_post_transform(NumberLinks)
     app.add_post_transform(ListExercises)
     app.connect("source-read", number_title)
     app.connect("doctree-read", note_sections_of_exercises, priority=800)
