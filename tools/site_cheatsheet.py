@@ -80,10 +80,15 @@ def sweep(tables: list[tuple[str, dict[str, Any]]], by: str, value: str) -> dict
 
 
 def said(found: dict[str, list[float]], digits: int) -> str:
-    """`0.1: 488, 0.2: 499 (10 seeds)`."""
-    cells = [f"{key}: **{fmean(values):.{digits}f}**".replace("**-", "**−") for key, values in found.items()]
-    seeds = sorted({len(values) for values in found.values()})
-    return f"{', '.join(cells)} ({' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seeds)"
+    """`0.1: 488, 0.2: **499** (10 seeds)`: the means, the largest in bold."""
+    means = {key: fmean(values) for key, values in found.items()}
+    best = max(means.values())
+    cells = []
+    for key, mean in means.items():
+        number = f"{mean:.{digits}f}".replace("-", "−")
+        cells.append(f"{key}: **{number}**" if mean == best else f"{key}: {number}")
+    seeds = {len(values) for values in found.values()}
+    return f"{', '.join(cells)} ({' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds)"
 
 
 def presets_of(text: str, setting: str) -> dict[str, Any]:
@@ -176,7 +181,16 @@ class Settings(OfTheSheet):
             found = sweep(tables, one["by"], one["value"])
             said_here.append(f"{one['title']}: {said(found, one.get('digits', 0))}")
         said_here += [row["note"]] if "note" in row else []
-        return f"{'; '.join(said_here)}. {{ref}}`→ <{row['section']}>`"
+        return (
+            f"{'; '.join(said_here)}. {{ref}}`Chapter {self.chapter_with(row['section'])} <{row['section']}>`"
+        )
+
+    def chapter_with(self, label: str) -> int:
+        """The number of the chapter that has a section of this label."""
+        for path in sorted(Path(self.env.srcdir).glob("chapters/*.md")):
+            if f"({label})=" in self.read(f"chapters/{path.name}"):
+                return int(path.name[:2])
+        raise self.error(f"section must be the label of one in chapters/, got {label}")
 
 
 # --- the page -----------------------------------------------------------------------------------------------
