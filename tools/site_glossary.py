@@ -23,6 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from site_numbers import chapter_of
 from site_way_in import Written
 
 DATA: Final = "reference/glossary.toml"
@@ -37,13 +38,17 @@ OPENING: Final = "admonition-in-this-chapter"
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the glossary: its sentence, the section that explains it, and how it is written in a text."""
+    """A word of the glossary: its sentence, the section that explains it, and how it is written in a text.
+
+    `chapter` is the first one in which it is looked for; a word with an everyday meaning may stand before.
+    """
 
     name: str
     says: str
     section: str
     also: tuple[str, ...]
     forms: tuple[str, ...]
+    chapter: int
 
 
 def words_of(text: str) -> dict[str, Word]:
@@ -52,8 +57,13 @@ def words_of(text: str) -> dict[str, Word]:
     for name, entry in sorted(tomllib.loads(text)["terms"].items(), key=lambda pair: pair[0].lower()):
         also = tuple(entry.get("also", []))
         forms = tuple(entry.get("find", [name, *also]))
-        words[name] = Word(name, entry["says"], entry["section"], also, forms)
+        words[name] = Word(name, entry["says"], entry["section"], also, forms, entry.get("chapter", 0))
     return words
+
+
+def everyday_of(text: str) -> list[str]:
+    """Phrases in which a word is not the glossary's."""
+    return list(tomllib.loads(text).get("everyday", []))
 
 
 # --- the page -----------------------------------------------------------------------------------------------
@@ -78,13 +88,15 @@ class use(nodes.inline):  # noqa: N801 - docutils finds a node's writer by the n
     """The first use of a word in a chapter."""
 
 
-def pattern_of(words: Iterable[Word]) -> tuple[re.Pattern[str], list[str]]:
+def pattern_of(words: Iterable[Word], everyday: Iterable[str]) -> tuple[re.Pattern[str], list[str]]:
     """An expression that finds any form of any word, the longest first, and the word of each of its groups.
 
-    A form with capitals is found as it is written, another at the beginning of a sentence, too.
+    A form with capitals is found as it is written, another at the beginning of a sentence, too. Of a phrase
+    that is everyday the word is "".
     """
+    forms = [(form, word.name) for word in words for form in word.forms]
     forms = sorted(
-        ((form, word.name) for word in words for form in word.forms), key=lambda one: (-len(one[0]), one[0])
+        [*forms, *((phrase, "") for phrase in everyday)], key=lambda entry: (-len(entry[0]), entry[0])
     )
 
     def written(form: str) -> str:
@@ -95,10 +107,12 @@ def pattern_of(words: Iterable[Word]) -> tuple[re.Pattern[str], list[str]]:
     return re.compile(rf"(?<![\w-])(?:{found})s?(?![\w-])"), [name for _, name in forms]
 
 
-def first_uses(texts: Iterable[str], words: Iterable[Word]) -> list[list[tuple[int, int, str]]]:
+def first_uses(
+    texts: Iterable[str], words: Iterable[Word], everyday: Iterable[str] = ()
+) -> list[list[tuple[int, int, str]]]:
     """For each passage in turn: where words stand that have not stood before, as (start, end, word)."""
-    pattern, names = pattern_of(words)
-    met: set[str] = set()
+    pattern, names = pattern_of(words, everyday)
+    met = {""}
     found = []
     for text in texts:
         here = []
@@ -130,14 +144,17 @@ class MarkFirstUses(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         """Go through the text."""
-        if not self.env.docname.startswith("chapters/"):
-            return
-        known = self.env.domains.standard_domain.objects
+        chapter = chapter_of(self.env.docname)
         path = Path(self.env.srcdir, DATA)
-        words = words_of(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if chapter is None or not self.env.docname.startswith("chapters/") or not path.exists():
+            return
+        data = path.read_text(encoding="utf-8")
+        words = {name: word for name, word in words_of(data).items() if word.chapter <= chapter}
+        known = self.env.domains.standard_domain.objects
         passages = [text for text in self.document.findall(nodes.Text) if is_running_text(text)]
         used = []
-        for passage, places in zip(passages, first_uses(passages, words.values()), strict=True):
+        uses = first_uses(passages, words.values(), everyday_of(data))
+        for passage, places in zip(passages, uses, strict=True):
             used += [words[name] for *_, name in places]
             if places:
                 passage.parent.replace(passage, self.with_links(passage, places, known))

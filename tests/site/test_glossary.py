@@ -14,7 +14,8 @@ from docutils import nodes
 import site_glossary
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = site_glossary.words_of((ROOT / site_glossary.DATA).read_text(encoding="utf-8"))
+TEXT = (ROOT / site_glossary.DATA).read_text(encoding="utf-8")
+WORDS = site_glossary.words_of(TEXT)
 CHAPTERS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "chapters").glob("*.md"))}
 
 
@@ -28,7 +29,7 @@ def prose(text):
 
 def test_there_are_about_a_hundred_words_in_order():
     assert 80 <= len(WORDS) <= 130
-    written = re.findall(r'^"([^"]+)" = ', (ROOT / site_glossary.DATA).read_text(encoding="utf-8"), re.M)
+    written = re.findall(r'^"([^"]+)" = ', TEXT, re.M)
     assert written == sorted(written, key=str.lower)
 
 
@@ -41,14 +42,18 @@ def test_a_word_has_one_plain_sentence_and_a_section_that_says_more(word):
 
 
 def test_each_word_is_used_in_a_chapter():
-    texts = [prose(text) for text in CHAPTERS.values()]
-    used = {
-        name
-        for text in texts
-        for found in site_glossary.first_uses([text], WORDS.values())
-        for *_, name in found
-    }
+    used = set()
+    for chapter, text in CHAPTERS.items():
+        words = [word for word in WORDS.values() if word.chapter <= int(chapter[:2])]
+        (found,) = site_glossary.first_uses([prose(text)], words, site_glossary.everyday_of(TEXT))
+        used |= {name for *_, name in found}
     assert not set(WORDS) - used
+
+
+def test_each_everyday_phrase_is_in_a_chapter():
+    everyday = site_glossary.everyday_of(TEXT)
+    assert everyday
+    assert all(any(phrase in prose(text).lower() for text in CHAPTERS.values()) for phrase in everyday)
 
 
 def test_no_form_belongs_to_two_words_and_no_two_words_share_an_anchor():
@@ -77,6 +82,11 @@ def test_first_uses_are_found_once_and_the_longest_wins():
         ("policy", "policy"),
         ("KL", "KL divergence"),
     ]
+
+
+def test_an_everyday_phrase_is_no_use():
+    words, texts = [WORDS["state"]], ["A hidden state. The state of the game."]
+    assert site_glossary.first_uses(texts, words, ["hidden state"]) == [[(20, 25, "state")]]
 
 
 def test_what_stands_in_titles_code_and_links_is_no_use():
