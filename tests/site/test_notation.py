@@ -1,44 +1,124 @@
-"""The table of notation: each name in it is one that the library uses."""
+"""The notation ledger: each name is one of the library's, with its shape, and each symbol is in a chapter."""
 
-import ast
+import importlib
+import inspect
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
+import site_notation
+
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "reference" / "notation.md").read_text(encoding="utf-8")
-ROWS = [line.strip("|").split("|") for line in PAGE.splitlines() if re.match(r"\| (?!symbol)", line)]
+TABLES = site_notation.rows_of((ROOT / site_notation.DATA).read_text(encoding="utf-8"))
+ROWS = [row for rows in TABLES.values() for row in rows]
+PLACES = [(row, name, place) for row in ROWS for name, place in row["places"].items()]
+CHAPTERS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "chapters").glob("*.md")}
 
 
-@pytest.fixture(scope="module")
-def names():
-    """Names of arguments, fields and functions of the library."""
-    found = set()
-    for path in (ROOT / "lib" / "ppobook").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, ast.FunctionDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(node.target.id)
+def thing_at(place):
+    """The function or class of the library at `returns.gae` or `envs.tabular.TabularMDP.q_values`."""
+    parts = place.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(["ppobook", *parts[:end]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            thing = getattr(thing, part)
+        return thing
+    raise AssertionError(place)
+
+
+def axes_of(shape):
+    """`N, T + 1` as a list of axes."""
+    return [axis.replace(" ", "") for axis in shape.split(",") if axis.strip()]
+
+
+def documented_shapes(thing, name):
+    """Of an argument or attribute: the shapes that the docstring gives it, as lists of axes."""
+    found = []
+    for line in (thing.__doc__ or "").splitlines():
+        entry = re.fullmatch(r" *(\w+(?:, \w+)*) : (.*)", line)
+        if entry and name in entry[1].split(", "):
+            shape = re.search(r"shape \(([^)]*)\)|^\[([^\]]*)\]", entry[2])
+            if shape:
+                found.append(axes_of(shape[1] or shape[2]))
     return found
 
 
-def test_each_row_has_two_columns_and_says_what_it_is():
-    assert len(ROWS) > 20
-    assert all(len(row) == 2 and row[1].strip() for row in ROWS), ROWS
+def agree(ours, documented):
+    """Whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
+    if documented[0] == "...":
+        rest = documented[1:]
+        return len(ours) >= len(rest) and (not rest or ours[-len(rest) :] == rest)
+    return ours == ["…" if axis.startswith("*") else axis for axis in documented]
 
 
-def test_each_name_is_the_librarys(names):
-    in_code = [name for row in ROWS for name in re.findall(r"`(\w+)(?:\(\))?`", row[0])]
-    assert len(in_code) > 15
-    assert not [name for name in in_code if name not in names]
+@pytest.mark.parametrize(("row", "name", "place"), PLACES, ids=[f"{n}-{p}" for _, n, p in PLACES])
+def test_each_name_is_the_librarys(row, name, place):
+    target, _, member = place.partition(":")
+    thing = thing_at(target)
+    if not member:
+        assert target.split(".")[-1] == name
+        return
+    assert member == name
+    if inspect.isfunction(thing):
+        assert name in inspect.signature(thing).parameters
+    else:
+        known = {field.name for field in fields(thing)} if is_dataclass(thing) else set()
+        assert name in known or hasattr(thing, name) or name in inspect.getsource(thing.__init__)
 
 
-def test_no_symbol_and_no_name_stands_twice():
-    signs = [sign for row in ROWS for sign in re.findall(r"`[^`]+`|\$[^$]+\$", row[0])]
-    assert len(signs) == len(set(signs))
+@pytest.mark.parametrize(("row", "name", "place"), PLACES, ids=[f"{n}-{p}" for _, n, p in PLACES])
+def test_each_shape_is_that_of_the_docstring(row, name, place):
+    ours = axes_of(row.get("shape", ""))
+    for documented in documented_shapes(thing_at(place.partition(":")[0]), name):
+        assert agree(ours, documented), f"{ours} here, {documented} there"
+
+
+def test_shapes_are_compared_at_all():
+    compared = [n for _, n, p in PLACES if documented_shapes(thing_at(p.partition(":")[0]), n)]
+    assert len(compared) > 10
+    assert agree(["N", "T"], ["...", "T"])
+    assert agree(["N", "T", "…"], ["N", "T", "*obs"])
+    assert not agree(["N", "T"], ["...", "T+1"])
+    assert not agree(["B", "T"], ["N", "T"])
+
+
+def test_each_row_says_what_it_is():
+    assert len(ROWS) > 35
+    assert all(row["what"].strip() and (row["symbols"] or row["names"]) for row in ROWS)
+    assert all(row.get("unit", "nats") in ("nats", "points", "points a nat", "updates") for row in ROWS)
+
+
+def test_no_symbol_stands_twice_and_no_name_in_one_table():
+    symbols = [symbol for row in ROWS for symbol in row["symbols"]]
+    assert len(symbols) == len(set(symbols))
+    for rows in TABLES.values():
+        names = [name for row in rows for name in row["names"]]
+        assert len(names) == len(set(names))
+
+
+def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
+    met = {
+        (row["symbols"] or row["names"])[0]: int(site_notation.first_chapter(row, CHAPTERS)[:2])
+        for row in ROWS
+    }
+    brought = {r"\gamma": 1, r"G_t": 1, r"\delta": 2, r"F": 2, r"\varepsilon": 3, r"\delta_t": 4, r"c_v": 3}
+    brought |= {r"\lambda": 4, r"R(x, y)": 7, r"y_w": 7, r"G": 8, r"h": 9, r"\mu": 10, r"C": 10}
+    assert {symbol: met[symbol] for symbol in brought} == brought
+
+
+def test_symbols_are_found_in_formulas_only():
+    text = "The letter z is no formula.\n\n$$\n\\bigl( \\pi_{\\theta} + x \\bigr)\n$$ (a)\n\n{math}`r_{t+1}`"
+    assert site_notation.in_formulas(r"\pi_\theta", text)
+    assert site_notation.in_formulas("r_t", text)
+    assert not site_notation.in_formulas("z", text)
+
+
+def test_a_symbol_that_no_chapter_has_is_refused():
+    row = {"symbols": [r"\Xi"], "names": [], "what": "nothing"}
+    with pytest.raises(LookupError, match="must stand in a chapter"):
+        site_notation.first_chapter(row, CHAPTERS)

@@ -1,0 +1,108 @@
+"""Looking things up: the cheatsheet on two sheets of paper, and the glossary's words at their first use."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import OpenPage, ready
+
+CHAPTER = "/chapters/03_the_clipped_surrogate.html"
+SHEET = "/reference/cheatsheet.html"
+# The room between the margins of A4, in CSS pixels.
+PAPER = {"width": round((210 - 16) / 25.4 * 96), "height": round((297 - 14) / 25.4 * 96)}
+TOO_WIDE = """() => [...document.querySelectorAll(".entry, .settings td")].filter((box) => {
+  const right = box.getBoundingClientRect().right;
+  const parts = [...box.querySelectorAll(".katex-html .base, code")];
+  return parts.some((part) => part.getBoundingClientRect().right > right + 2);
+}).map((box) => box.innerText.slice(0, 60))"""
+
+
+# --- the cheatsheet -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_cheatsheet_prints_on_two_sheets_of_a4(open_page: OpenPage, site_url: str, dark: bool) -> None:
+    page = open_page(dark=dark)
+    ready(page, site_url + SHEET)
+    paper = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 2
+    sizes = {tuple(map(float, box.split()[2:])) for box in re.findall(rb"/MediaBox\s*\[([^\]]*)\]", paper)}
+    assert all(abs(width - 595) < 2 and abs(height - 842) < 2 for width, height in sizes), sizes
+
+
+def test_no_formula_of_the_printed_cheatsheet_is_wider_than_its_column(page: Page, site_url: str) -> None:
+    page.set_viewport_size(PAPER)
+    ready(page, site_url + SHEET)
+    page.emulate_media(media="print")
+    assert page.evaluate(TOO_WIDE) == []
+
+
+def test_a_formula_leads_to_its_chapter_its_function_and_its_figure(page: Page, site_url: str) -> None:
+    page.goto(site_url + SHEET)
+    entry = page.locator(".entry", has_text="Clipped surrogate")
+    for name, target in (("(3.1)", "#equation-clipped-surrogate"), ("Figure 3.", "#fig-several-advantages")):
+        expect(entry.get_by_role("link", name=name)).to_have_attribute("href", re.compile(f"{target}$"))
+    expect(entry.get_by_role("link", name="clipped_surrogate_loss")).to_be_visible()
+
+
+# --- words of the glossary ----------------------------------------------------------------------------------
+
+
+def test_a_word_says_what_it_is_to_the_pointer_until_escape(page: Page, site_url: str) -> None:
+    ready(page, site_url + CHAPTER)
+    word, tip = page.locator("a.term:visible").first, page.locator("#term-tip")
+    expect(tip).to_be_hidden()
+    word.hover()
+    expect(tip).to_be_visible()
+    said = page.locator(f"#{word.get_attribute('aria-describedby')}").text_content()
+    assert said
+    expect(tip).to_have_text(said)
+    tip.hover()
+    page.wait_for_timeout(400)
+    expect(tip).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+
+
+def test_words_are_one_stop_of_the_keyboard_and_arrow_keys_lead_on(page: Page, site_url: str) -> None:
+    ready(page, site_url + CHAPTER)
+    words, tip = page.locator("a.term"), page.locator("#term-tip")
+    assert words.count() >= 20
+    expect(page.locator("a.term[tabindex='0']")).to_have_count(1)
+    page.locator("a.term[tabindex='0']").focus()
+    first = tip.text_content()
+    expect(tip).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(tip).to_be_visible()
+    assert tip.text_content() != first
+    expect(page.locator("a.term[tabindex='0']")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/reference/glossary.html#term-*")
+
+
+def test_on_a_phone_a_word_says_it_on_the_screen_and_then_leads_on(
+    open_page: OpenPage, site_url: str
+) -> None:
+    page = open_page(phone=True)
+    ready(page, site_url + CHAPTER)
+    word, tip = page.locator("a.term:visible").nth(3), page.locator("#term-tip")
+    word.scroll_into_view_if_needed()
+    word.tap()
+    expect(tip).to_be_visible()
+    box = tip.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    word.tap()
+    page.wait_for_url("**/reference/glossary.html#term-*")
+
+
+def test_without_scripts_a_word_is_a_link_and_no_stop(open_page: OpenPage, site_url: str) -> None:
+    page = open_page(javascript=False)
+    page.goto(site_url + CHAPTER)
+    expect(page.locator("a.term:not([tabindex='-1'])")).to_have_count(0)
+    page.locator("a.term:visible").first.click()
+    page.wait_for_url("**/reference/glossary.html#term-*")

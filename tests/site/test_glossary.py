@@ -1,0 +1,212 @@
+"""The glossary: every word is used and explained, and its first use in a chapter says what it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docutils import nodes
+
+import site_glossary
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / site_glossary.DATA).read_text(encoding="utf-8")
+WORDS = site_glossary.words_of(TEXT)
+CHAPTERS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "chapters").glob("*.md"))}
+
+
+def prose(text):
+    """A chapter without its code cells."""
+    return re.sub(r"^```\{code-cell\}.*?^```$", "", text, flags=re.M | re.S)
+
+
+# --- the data -----------------------------------------------------------------------------------------------
+
+
+def test_there_are_about_a_hundred_words_in_order():
+    assert 80 <= len(WORDS) <= 130
+    written = re.findall(r'^"([^"]+)" = ', TEXT, re.M)
+    assert written == sorted(written, key=str.lower)
+
+
+@pytest.mark.parametrize("word", WORDS.values(), ids=lambda word: word.name)
+def test_a_word_has_one_plain_sentence_and_a_section_that_says_more(word):
+    assert re.fullmatch(r"[A-Zn0-9β].{15,170}[.]", word.says), word.says
+    assert not re.search(r"[.!?] [A-Z]", word.says), "one sentence"
+    assert not re.search("[$`]", word.says)
+    assert any(f"({word.section})=" in text for text in CHAPTERS.values())
+
+
+def test_each_word_is_used_in_a_chapter():
+    used = set()
+    for chapter, text in CHAPTERS.items():
+        words = [word for word in WORDS.values() if word.chapter <= int(chapter[:2])]
+        (found,) = site_glossary.first_uses([prose(text)], words, site_glossary.everyday_of(TEXT))
+        used |= {name for *_, name in found}
+    assert not set(WORDS) - used
+
+
+def test_each_everyday_phrase_is_in_a_chapter():
+    everyday = site_glossary.everyday_of(TEXT)
+    assert everyday
+    assert all(any(phrase in prose(text).lower() for text in CHAPTERS.values()) for phrase in everyday)
+
+
+def test_no_form_belongs_to_two_words_and_no_two_words_share_an_anchor():
+    forms = [form for word in WORDS.values() for form in word.forms]
+    assert len(forms) == len(set(forms))
+    assert len({site_glossary.tip_of(name) for name in WORDS}) == len(WORDS)
+
+
+# --- first uses ---------------------------------------------------------------------------------------------
+
+
+def test_first_uses_are_found_once_and_the_longest_wins():
+    words = [
+        WORDS[name] for name in ("policy", "policy gradient", "vanilla policy gradient", "KL divergence")
+    ]
+    texts = [
+        "Vanilla policy gradient. A policy-like thing.",
+        "The policies? Policy gradients: a policy; KL, kl.",
+    ]
+    first, then = site_glossary.first_uses(texts, words)
+    assert [(texts[0][a:b], name) for a, b, name in first] == [
+        ("Vanilla policy gradient", "vanilla policy gradient")
+    ]
+    assert [(texts[1][a:b], name) for a, b, name in then] == [
+        ("Policy gradients", "policy gradient"),
+        ("policy", "policy"),
+        ("KL", "KL divergence"),
+    ]
+
+
+def test_an_everyday_phrase_is_no_use():
+    words, texts = [WORDS["state"]], ["A hidden state. The state of the game."]
+    assert site_glossary.first_uses(texts, words, ["hidden state"]) == [[(20, 25, "state")]]
+
+
+def test_what_stands_in_titles_code_and_links_is_no_use():
+    text = nodes.Text("policy")
+    place = nodes.paragraph("", "", text)
+    assert site_glossary.is_running_text(text)
+    for around in (nodes.title, nodes.literal, nodes.reference):
+        inner = nodes.Text("policy")
+        nodes.paragraph("", "", around("", "", inner))
+        assert not site_glossary.is_running_text(inner)
+    nodes.admonition("", place, classes=[site_glossary.OPENING])
+    assert not site_glossary.is_running_text(text)
+
+
+# --- a small book -------------------------------------------------------------------------------------------
+
+CONF = """
+extensions = ["myst_nb", "site_glossary", "site_road"]
+include_patterns = ["index.md", "chapters/*.md", "reference/*.md"]
+nb_execution_mode = "off"
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+numfig = True
+
+def setup(app):
+    app.add_config_value("book_meta", {}, "env")
+"""
+
+CHAPTER = """# The policy
+
+:::{admonition} In this chapter
+A policy.
+:::
+
+(sec-hill)=
+## A hill
+
+A `policy` is code; a [policy](https://example.org) a link. A policy has *logits*, and a policy gradient.
+
+## Deeper: more of the policy
+
+*About the critic.*
+
+The critic, and the policy.
+"""
+
+DATA = """[terms]
+"critic" = { says = "What estimates a value <here>.", section = "sec-hill" }
+"logits" = { says = "Real numbers, one an action.", section = "sec-hill", also = ["logit"] }
+"policy" = { says = "The rule by which an agent acts.", section = "sec-hill" }
+"policy gradient" = { says = "The way up.", section = "sec-hill" }
+"""
+
+
+def build(folder):
+    """Build the book, and say what was written."""
+    command = [sys.executable, "-m", "sphinx", "-W", "-b", "html", ".", "_build"]
+    paths = os.pathsep.join(map(str, (ROOT / "tools", ROOT / "lib", os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book")
+    files = {
+        "conf.py": CONF,
+        "index.md": "# Book\n\nA policy.\n\n```{toctree}\nchapters/01_hill\nreference/glossary\n```\n",
+        "chapters/01_hill.md": CHAPTER,
+        "reference/glossary.md": "# Glossary\n\n```{words}\n```\n",
+        "reference/glossary.toml": DATA,
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    build(folder)
+    return folder
+
+
+def page(book, name):
+    return (book / "_build" / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_the_glossary_has_every_word_with_its_section(book):
+    text = page(book, "reference/glossary")
+    for anchor in ("term-critic", "term-logits", "term-policy", "term-policy-gradient"):
+        assert f'id="{anchor}"' in text
+    assert "Real numbers, one an action. Also: logit." in text
+    assert 'href="../chapters/01_hill.html#sec-hill"' in text
+
+
+def test_first_uses_link_to_the_glossary_and_are_described(book):
+    text = page(book, "chapters/01_hill")
+    links = re.findall(r'<a ([^>]*class="term"[^>]*)>([^<]*)</a>', text)
+    assert [word for _, word in links] == ["policy", "logits", "policy gradient", "critic"]
+    for attributes, word in links:
+        anchor = word.replace(" ", "-")
+        assert f'href="../reference/glossary.html#term-{anchor}"' in attributes
+        assert 'tabindex="-1"' in attributes
+        assert f'aria-describedby="says-{anchor}"' in attributes
+        assert text.count(f'id="says-{anchor}"') == 1
+    assert '<p id="says-critic">What estimates a value &lt;here&gt;.</p>' in text
+    assert 'src="../_static/terms.js' in text
+
+
+def test_other_pages_are_left_alone(book):
+    assert "term" not in page(book, "index")
+    assert "terms.js" not in page(book, "index")
+
+
+def test_a_new_sentence_reaches_the_chapters(book):
+    path = book / "reference" / "glossary.toml"
+    path.write_text(DATA.replace("The way up.", "Uphill."), encoding="utf-8")
+    build(book)
+    assert ">Uphill.</p>" in page(book, "chapters/01_hill")
+    assert "Uphill." in page(book, "reference/glossary")
