@@ -45,6 +45,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "autoapi.extension",
     "ppobook.teaching.site",
+    "site_cards",
     "site_hooks",
     "site_light",
     "site_numbers",
