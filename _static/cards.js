@@ -1,7 +1,7 @@
 // The cards on their page: what is due is kept in this browser, and sent nowhere.
 //
 // Leitner's boxes. A card that was known goes up a box, and comes again after as many days as the desk's `data-days`
-// says for that box; one that was not is asked again in the same sitting, and begins at the first box.
+// says for that box; one that was not is asked again in the same sitting, and starts over.
 document.addEventListener("DOMContentLoaded", () => {
   const desk = document.querySelector(".card-desk");
   if (!desk) return;
@@ -81,9 +81,10 @@ document.addEventListener("DOMContentLoaded", () => {
   function ask() {
     const card = waiting[0];
     if (!card) return stop(`Done with ${count(done, "card")}. `);
-    const box = read().boxes[card.name]?.[0] ?? 0;
+    const box = read().boxes[card.name]?.[0];
+    const place = box === undefined ? "new" : box ? `box ${box} of ${days.length}` : "once more";
     const deck = card.fold.closest("section").querySelector("h1, h2, h3, h4").firstChild.textContent;
-    part("which-one").textContent = `${waiting.length} to go · ${deck} · ${box ? `box ${box} of ${days.length}` : "first box"}`;
+    part("which-one").textContent = `${waiting.length} to go · ${deck} · ${place}`;
     copy(card.fold.querySelector("summary .question"), part("question"));
     copy(card.fold.querySelector(".answer"), part("answer"));
     part("answer").hidden = part("again").hidden = part("knew").hidden = true;
@@ -160,16 +161,16 @@ document.addEventListener("DOMContentLoaded", () => {
   window.addEventListener("storage", (event) => { if (event.key === KEY || event.key === null) refresh(); });
   window.addEventListener("pageshow", refresh);
 
-  // Who follows a link to a card that is not among those chosen gets to see all.
+  // Who follows a link to what is not among the chosen cards gets to see all.
   const arrive = () => {
-    const fold = cards.find((card) => `#card-${card.name}` === decodeURIComponent(window.location.hash))?.fold;
-    if (!fold) return;
-    if (fold.parentElement.hidden) {
+    const place = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+    if (!place?.closest("section")?.querySelector("details.card-fold")) return;
+    if (place.closest("[hidden]")) {
       which.value = "";
       refresh();
     }
-    fold.open = true;
-    fold.scrollIntoView();
+    if (place.matches("details.card-fold")) place.open = true;
+    place.scrollIntoView();
   };
   window.addEventListener("hashchange", arrive);
 
