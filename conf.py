@@ -47,6 +47,7 @@ extensions = [
     "ppobook.teaching.site",
     "site_cheatsheet",
     "site_glossary",
+    "site_cards",
     "site_hooks",
     "site_light",
     "site_notation",

@@ -30,7 +30,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const way = page.scrollHeight - window.innerHeight;
     bar.style.width = `${way > 0 ? Math.min(100, (100 * window.scrollY) / way) : 100}%`;
     const fold = Math.max(110, window.innerHeight / 6);
-    const above = lines.filter(({ place }) => place.getBoundingClientRect().top <= fold);
+    const above = lines.filter(({ place }) => !place.hidden && place.getBoundingClientRect().top <= fold);
     // At the very end the last heading may never come up.
     const asked = lines.find(({ link }) => link.hash === window.location.hash);
     const top = asked?.place.getBoundingClientRect().top;

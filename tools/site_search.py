@@ -20,7 +20,8 @@ FILE = "search-data.js"
 #: What stands in a page without being its text.
 FURNITURE: Final = {
     *("headerlink", "minutes", "eqno", "admonition-title", "toctree-wrapper", "chapters", "exercise-list"),
-    *("term-tips", "cell_input", "cell_output", "highlight", "solution", "ppobook-figure", "ppobook-still"),
+    *("term-tips", "flash-card", "cell_input", "cell_output", "highlight", "solution"),
+    *("ppobook-figure", "ppobook-still"),
 }
 VOID: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 # As KaTeX writes them, for an excerpt.

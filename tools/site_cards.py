@@ -1,0 +1,312 @@
+"""The page of all cards; conf.py loads this file as an extension. _static/cards.js keeps what is due.
+
+- `{cards} desk` is where cards are studied, `{cards} themes` the cards that belong together, `{cards} decks`
+  every deck. All are read from the decks, so a card that changes there changes here.
+- On the site each card is folded; in other formats its answer stands below its question.
+- The build writes the same cards as a package for Anki beside the page.
+- Above the cards of a chapter stands a link to that page.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
+
+import site_anki
+import site_card_names as names
+from ppobook.teaching import decks
+
+PAGE: Final = "reference/cards"
+PACKAGE: Final = "steps-you-can-trust.apkg"
+#: Days until a card comes again, by its box.
+INTERVALS: Final = (1, 3, 7, 16, 35, 80)
+
+
+# --- a card's words -----------------------------------------------------------------------------------------
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a card's side."""
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
+
+
+def pieces(text: str) -> Iterator[tuple[str, str]]:
+    """A paragraph in pieces: each one's kind (text, math, code, strong, em) and what is in it."""
+    at = 0
+    for found in decks._PIECES.finditer(text):
+        yield "text", text[at : found.start()]
+        yield str(found.lastgroup), found[found.lastgroup or 0]
+        at = found.end()
+    yield "text", text[at:]
+
+
+def as_nodes(text: str) -> list[nodes.Node]:
+    """A paragraph for Sphinx."""
+    made: list[nodes.Node] = []
+    for kind, inner in pieces(text):
+        if kind == "math":
+            made.append(nodes.math("", inner[2:-2].strip()))
+        elif kind == "code":
+            made.append(nodes.literal("", inner))
+        elif kind in ("strong", "em"):
+            made.append((nodes.strong if kind == "strong" else nodes.emphasis)("", "", *as_nodes(inner)))
+        elif inner:
+            made.append(nodes.Text(inner))
+    return made
+
+
+def as_html(text: str) -> str:
+    r"""A paragraph for Anki, with its mathematics between \( and \)."""
+    made = []
+    for kind, inner in pieces(text):
+        if kind in ("strong", "em"):
+            made.append(f"<{kind}>{as_html(inner)}</{kind}>")
+        else:
+            plain = html.escape(inner, quote=False)
+            made.append(f"<code>{plain}</code>" if kind == "code" else plain)
+    return "".join(made)
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+
+
+def title_of(config: Config, deck: str) -> str:
+    """What a deck is called on the page."""
+    chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
+    return f"{int(deck[:2])} · {chapter['title']}" if chapter else "Across the chapters"
+
+
+class Cards(SphinxDirective):
+    """`{cards} desk`, `{cards} themes` or `{cards} decks`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The part of the page that was asked for."""
+        root = Path(self.env.srcdir)
+        for path in [*(root / names.FOLDER).glob("*.yml"), *Path(decks.__file__).parent.glob("cards/*.yml")]:
+            self.env.note_dependency(str(path))
+        try:
+            cards = names.named_cards(root)
+            themes = names.themes(root, cards)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
+        if self.arguments[0] not in makers:
+            raise self.error(f"cards must be one of {', '.join(makers)}, got {self.arguments[0]}")
+        return makers[self.arguments[0]](cards, themes)
+
+    def desk(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+        """An empty box, which becomes the desk where there is a browser."""
+        groups = [("Themes", [(f"theme {key}", theme["title"]) for key, theme in themes.items()])]
+        for deck in dict.fromkeys(named.deck for named in cards):
+            tags = dict.fromkeys(named.card.tag for named in cards if named.deck == deck)
+            title = title_of(self.config, deck)
+            own = [(f"tag {deck} {tag}", tag.replace("-", " ")) for tag in tags]
+            groups.append((title, [(f"deck {deck}", f"{title}: all"), *own]))
+        return [nodes.container(classes=["card-desk"], groups=groups)]
+
+    def themes(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+        """Each theme with its lines, and links to their cards."""
+        fronts = {named.name: named.card.front for named in cards}
+        made: list[nodes.Node] = []
+        for key, theme in themes.items():
+            section = nodes.section("", nodes.title("", theme["title"]), ids=[f"cards-{key}"])
+            for line, own in theme["cards"].items():
+                if line:
+                    section += nodes.paragraph("", line, classes=["card-theme"])
+                links = nodes.bullet_list(classes=["simple"])
+                for name in own:
+                    link = nodes.reference(
+                        "", "", *as_nodes(fronts[name]), refid=f"card-{name}", internal=True
+                    )
+                    links += nodes.list_item("", nodes.paragraph("", "", link))
+                section += links
+            made.append(section)
+        return made
+
+    def decks(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+        """A section for each deck."""
+        sections: dict[str, nodes.section] = {}
+        for named in cards:
+            if named.deck not in sections:
+                title = nodes.title("", title_of(self.config, named.deck))
+                sections[named.deck] = nodes.section("", title, ids=[f"cards-{named.deck.partition('_')[0]}"])
+            sections[named.deck] += self.card(named, names.themes_of(named, themes))
+        return list(sections.values())
+
+    def card(self, named: names.Named, themes: list[str]) -> nodes.container:
+        """A question, its answer, and where the book explains it."""
+        card = named.card
+        keys = [f"deck {named.deck}", f"tag {named.deck} {card.tag}", *(f"theme {key}" for key in themes)]
+        where = addnodes.pending_xref(
+            "", nodes.inline("", card.section), refdomain="std", reftype="ref", reftarget=card.section,
+            refexplicit=False, refwarn=True, refdoc=self.env.docname,
+        )  # fmt: skip
+        tag = nodes.Text(f"{card.tag.replace('-', ' ')} · ")
+        return nodes.container(
+            "",
+            nodes.paragraph("", "", *as_nodes(" ".join(card.front.split())), classes=["question"]),
+            *(nodes.paragraph("", "", *as_nodes(part)) for part in paragraphs(card.back)),
+            nodes.paragraph("", "", tag, where, classes=["where"]),
+            classes=["flash-card"],
+            ids=[f"card-{named.name}"],
+            keys=keys,
+        )
+
+
+# --- on the site --------------------------------------------------------------------------------------------
+
+
+class ForBrowsers(SphinxPostTransform):
+    """Fold the cards, and lay the desk."""
+
+    default_priority = 900  # after references have become links
+    builders = ("html", "dirhtml")
+
+    def run(self, **_: Any) -> None:
+        """Put HTML around what the directive made."""
+        for box in list(self.document.findall(nodes.container)):
+            if "flash-card" in box["classes"]:
+                fold(box)
+            elif "card-desk" in box["classes"]:
+                box.replace_self(raw(desk(box["groups"])))
+
+
+def fold(card: nodes.container) -> None:
+    """Make a `details` element of a card."""
+    question, *answer = card.children
+    keys = html.escape("|".join(card["keys"]))
+    card.children = [
+        raw(f'<details id="{card["ids"][0]}" class="card-fold" data-keys="{keys}"><summary>'),
+        nodes.inline("", "", *question.children, classes=["question"]),
+        raw('</summary><div class="answer">'),
+        *answer,
+        raw("</div></details>"),
+    ]
+    card["ids"] = []
+
+
+def raw(text: str) -> nodes.raw:
+    """A piece of HTML."""
+    return nodes.raw("", text, format="html")
+
+
+def desk(groups: list[tuple[str, list[tuple[str, str]]]]) -> str:
+    """Where cards are studied; cards.js shows it and gives it life."""
+    options = ['<option value="">All cards</option>']
+    for label, entries in groups:
+        inner = "".join(
+            f'<option value="{html.escape(k)}">{html.escape(text)}</option>' for k, text in entries
+        )
+        options.append(f'<optgroup label="{html.escape(label)}">{inner}</optgroup>')
+    per_day = "".join(f'<option value="{n}">{text}</option>' for n, text in PER_DAY)
+    return DESK.format(options="".join(options), per_day=per_day, days=" ".join(map(str, INTERVALS)))
+
+
+PER_DAY: Final = ((5, "5"), (10, "10"), (20, "20"), (100_000, "all"))
+DESK: Final = f"""
+<p><a class="card-package" href="{PACKAGE}" download>All cards for Anki</a> ({PACKAGE})</p>
+<noscript><p>Without JavaScript nothing is kept, but each card below can be opened.</p></noscript>
+<div class="card-desk" data-days="{{days}}" hidden>
+<div class="row">
+<label>Which cards <select class="which">{{options}}</select></label>
+<label>New ones a day <select class="per-day">{{per_day}}</select></label>
+</div>
+<p class="due" role="status"></p>
+<div class="row">
+<button type="button" class="study">Study</button>
+<button type="button" class="forget">Forget my progress</button>
+</div>
+<div class="one-card" role="group" aria-label="The card" hidden>
+<p class="which-one"></p>
+<div class="question" tabindex="-1"></div>
+<div class="answer" tabindex="-1" hidden></div>
+<div class="row">
+<button type="button" class="show">Show the answer</button>
+<button type="button" class="again" aria-keyshortcuts="1" hidden>1 · Not yet</button>
+<button type="button" class="knew" aria-keyshortcuts="2" hidden>2 · Knew it</button>
+<button type="button" class="stop">Stop</button>
+</div>
+</div>
+</div>
+"""
+
+
+def add_script(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Give the page of cards its script, and a chapter's cards a link to that page."""
+    if app.builder.name != "html":
+        return
+    if pagename == PAGE:
+        app.add_js_file("cards.js", defer="defer")
+    elif 'class="ppobook-cards"' in context.get("body", ""):
+        link = f'<p class="all-cards"><a href="{context["pathto"](PAGE)}">All decks on one page</a>'
+        link += ", with what is due today, and for Anki.</p>\n"
+        context["body"] = context["body"].replace(
+            '<div class="ppobook-cards"', f'{link}<div class="ppobook-cards"', 1
+        )
+
+
+# --- for Anki -----------------------------------------------------------------------------------------------
+
+
+def deck_for_anki(config: Config, deck: str) -> str:
+    """What a deck is called there: Anki puts decks in the order of the alphabet."""
+    chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
+    return f"{deck[:2]} {chapter['title']}" if chapter else title_of(config, deck)
+
+
+def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
+    """Every card, as Anki takes it."""
+    root, base = Path(app.srcdir), app.config.html_baseurl
+    cards = names.named_cards(root)
+    themes = names.themes(root, cards)
+    labels = app.env.domains["std"].labels
+    made = []
+    for named in cards:
+        card = named.card
+        docname, anchor, section = labels.get(card.section, ("", "", card.section))
+        where = html.escape(section)
+        if base and docname:
+            address = f"{base}{app.builder.get_target_uri(docname)}#{anchor}"
+            where = f'<a href="{html.escape(address)}">{where}</a>'
+        made.append(
+            site_anki.Note(
+                name=named.name,
+                deck=f"{app.config.project}::{deck_for_anki(app.config, named.deck)}",
+                front=as_html(" ".join(card.front.split())),
+                back="".join(f"<p>{as_html(part)}</p>" for part in paragraphs(card.back)),
+                where=where,
+                tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *names.themes_of(named, themes))),
+            )
+        )
+    return made
+
+
+def write_package(app: Sphinx, exception: Exception | None) -> None:
+    """Write the package for Anki beside the page."""
+    if exception is None and app.builder.name == "html" and PAGE in app.env.found_docs:
+        when = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        path = Path(app.outdir, PAGE).parent / PACKAGE
+        path.write_bytes(site_anki.package(notes_for_anki(app), when))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_directive("cards", Cards)
+    app.add_post_transform(ForBrowsers)
+    app.connect("html-page-context", add_script)
+    app.connect("build-finished", write_package)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
