@@ -81,6 +81,7 @@ class Desk:
     best: dict[str, float]
     broken: int
     file: str
+    """Where all this is kept; "" where it is not."""
     up: str = ".."
     """The way from the notebook that shows it to the folder of copies."""
 
@@ -112,6 +113,9 @@ class Desk:
         return "\n".join([*lines, "", *self._notes()])
 
     def _notes(self) -> Iterator[str]:
+        if not self.file:
+            yield "Nothing is kept here, only in the copies that `make lab` or `ppobook work` makes."
+            return
         if self.broken:
             lines = "1 line that is" if self.broken == 1 else f"{self.broken} lines that are"
             yield f"{self.file} has {lines} no record and left out."
@@ -165,22 +169,28 @@ def desk(folder: str | Path | None = None, source: str | Path | None = None) -> 
     Parameters
     ----------
     folder : path, optional
-        The folder of copies; if left out, the one around the notebook or terminal that asks.
+        The folder of copies; if left out, the one around the notebook that asks. Where there is none, the
+        desk is that of a new reader.
     source : path, optional
         The book's folder; found by itself in a checkout.
 
     Raises
     ------
     FileNotFoundError
-        There is no such folder of copies, or no book.
+        `folder` is no folder of copies, or there is no book.
     OSError
         What the folder keeps can't be read.
     """
-    work = find_folder(folder)
-    here = Path.cwd()
+    book, here = rooms(workspace.find_source(source)), Path.cwd()
+    try:
+        work = find_folder(folder)
+    except FileNotFoundError:
+        if folder is not None:
+            raise
+        return lay_out(book, Kept(), "")
     up = Path(os.path.relpath(work, here)).as_posix() if progress.around(here) == work else "."
     file = f"{work.resolve().name}/{progress.FILE}"
-    return lay_out(rooms(workspace.find_source(source)), progress.read(work), file, up)
+    return lay_out(book, progress.read(work), file, up)
 
 
 def find_folder(folder: str | Path | None = None) -> Path:
