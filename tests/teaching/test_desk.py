@@ -90,7 +90,7 @@ def test_what_is_shown_is_escaped_and_linked():
     assert "1 &lt; 2 &amp; &lt;b&gt;" in page
     assert 'href="../exercises/x.ipynb#About-a"' in page
     assert "gae 1:23" in page
-    assert "1 line that is no record" in page
+    assert "1 line of work/file can&#x27;t be read" in page
     assert "<code>ppobook progress --clear</code>" in page
 
 

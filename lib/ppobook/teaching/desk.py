@@ -117,8 +117,8 @@ class Desk:
             yield "Nothing is kept here, only in the copies that `make lab` or `ppobook work` makes."
             return
         if self.broken:
-            lines = "1 line that is" if self.broken == 1 else f"{self.broken} lines that are"
-            yield f"{self.file} has {lines} no record and left out."
+            lines = "1 line" if self.broken == 1 else f"{self.broken} lines"
+            yield f"{lines} of {self.file} can't be read; the others are shown."
         yield f"Kept in {self.file} on this machine alone; `ppobook progress --clear` forgets it."
 
     def __repr__(self) -> str:
