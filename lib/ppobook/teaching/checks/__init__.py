@@ -285,6 +285,8 @@ def names() -> dict[str, str]:
 def check(name: str, answer: Callable[..., Any]) -> None:
     """Check the reader's function for the exercise `name`; print that it is right, or say what is not.
 
+    In a notebook of the reader's own copies the verdict is recorded there, see `ppobook.teaching.progress`.
+
     Parameters
     ----------
     name : the exercise's name, such as "reward-to-go"
