@@ -70,7 +70,7 @@ endif
 # reader's own settings still go before ours.)
 lab: $(VENV)/.lab
 	$(BIN)/ppobook work
-	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb)) > /dev/null || true
+	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb desk/*.ipynb)) > /dev/null || true
 	cd work && JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)" PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
 
 notebooks: $(VENV)/.all
@@ -95,7 +95,7 @@ check: $(VENV)/.all
 
 test: check
 	$(MAKE) book SERVE=0
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser $(NBVAL) tests chapters exercises/masters
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser $(NBVAL) tests chapters exercises/masters desk
 
 # What trains goes other ways where a processor rounds otherwise. PyTorch can do as all smaller processors do.
 KINDS := import torch; kinds = ['default', 'avx2', 'avx512']; best = torch.backends.cpu.get_cpu_capability().lower(); \

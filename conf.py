@@ -59,7 +59,14 @@ extensions = [
 ]
 external_toc_path = "book.yml"
 # The pages. Of a chapter the notebook is the page, and the text beside it is only its source.
-include_patterns = ["index.md", "chapters/*.ipynb", "exercises/*.ipynb", "reference/**", "autoapi/**"]
+include_patterns = [
+    "index.md",
+    "chapters/*.ipynb",
+    "exercises/*.ipynb",
+    "desk/*.ipynb",
+    "reference/**",
+    "autoapi/**",
+]
 # (The folders are named so that Sphinx need not walk through them.)
 exclude_patterns = [".*", "_build", "work", "runs", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]

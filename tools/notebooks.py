@@ -4,7 +4,8 @@
 
 NAME is a number (01), a file's name (01_vanilla_policy_gradient) or a path; without one, every notebook is
 made. `chapters/NN_name.md` gives `chapters/NN_name.ipynb`; `exercises/masters/NN_name.md` gives the executed
-master beside it, and `exercises/NN_name.ipynb`, which a reader opens.
+master beside it, and `exercises/NN_name.ipynb`, which a reader opens; `desk/name.md` gives `desk/name.ipynb`,
+executed too, but without outputs, since each reader sees something else in it.
 
 A notebook is executed from top to bottom in a fresh kernel and a temporary folder, and then written in one
 step, so that a failing or killed build leaves the old one whole. It remembers what its outputs depend on: its
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from notebook_builder.digests import changes, code_cells_digest, outputs_digest
 from notebook_builder.draft import draft, promises
-from notebook_builder.execution import Ran, execute, hide_answers
+from notebook_builder.execution import Ran, execute, hide_answers, without_outputs
 from notebook_builder.refusals import refusals, serialised
 from notebook_builder.staleness import stored_notebook
 from notebook_builder.targets import BuildError, Target, chosen
@@ -100,6 +101,8 @@ def _run(wanted: Notebook, target: Target) -> Ran:
         ) from None
     if target.kind == "reader":
         hide_answers(ran.notebook)
+    if target.kind == "desk":
+        without_outputs(ran.notebook)
     return ran
 
 

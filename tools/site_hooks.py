@@ -41,7 +41,7 @@ COLAB_FOLDER = "colab"
 
 def take_roles(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Read a notebook's citations and references as its author wrote them, not as JupyterLab shows them."""
-    if docname.startswith(RUNNABLE):
+    if docname.startswith((*RUNNABLE, "desk/")):
         notebook = json.loads(source[0])
         references.as_roles(notebook)
         source[0] = json.dumps(notebook)
@@ -156,7 +156,7 @@ def add_launch_buttons(
 
 def source_of(app: Sphinx, docname: str) -> str:
     """The file that a person edits to change a page, from the root of the repository."""
-    if docname.startswith("chapters/"):
+    if docname.startswith(("chapters/", "desk/")):
         return f"{docname}.md"
     if docname.startswith("exercises/"):
         return f"exercises/masters/{Path(docname).name}.md"

@@ -35,6 +35,7 @@ LINES = {
     "envs": "",
     "work": "work",
     "reset": "pg-loss",
+    "progress": "--folder copies",
     **{f"language {name}": STAGE + " --reward gold" * x.wants_reward for name, x in language.STAGES.items()},
     "language sample": "base --n 1 --max-new-tokens 2",
     "language evaluate": "base --n 2 --max-new-tokens 2",
@@ -64,6 +65,7 @@ MADE = [
     "language reward base --pairs 8 --eval-pairs 0 --batch-size 4 --updates 1 --quiet --out reward_model",
     "course new term --begin 2099-01-05 --chapters 1",
     "course release week-14 --course term",
+    "work copies",
 ]
 SCRIPT = """
 from ppobook.experiments import record

@@ -21,6 +21,7 @@ COMMITTED = sorted(
         (REPOSITORY / "chapters").glob("*.ipynb"),
         (REPOSITORY / "exercises").glob("*.ipynb"),
         (REPOSITORY / "exercises" / "masters").glob("*.ipynb"),
+        (REPOSITORY / "desk").glob("*.ipynb"),
     )
 )
 

@@ -454,3 +454,34 @@ def test_what_half_of_all_printing_cells_print_is_compared():
                 compared += "nbval-check-output" in masters.tags(cell)
     assert printing > 0
     assert compared / printing >= 0.5
+
+
+# --- the desk -----------------------------------------------------------------------------------------------
+
+DESK = """# A desk
+
+See {ref}`ex-double`.
+
+```{code-cell} ipython3
+from ppobook import toy
+
+toy.double(21)
+```
+"""
+
+
+def test_a_notebook_of_the_desk_is_executed_and_keeps_no_outputs(book):
+    (book / "desk").mkdir()
+    (book / "desk" / "desk.md").write_text(HEAD + DESK, encoding="utf-8")
+    target = targets(book)[-1]
+    assert str(target) == "desk/desk.ipynb"
+    assert "executed" in build(target)
+    text, code = cells(target)
+    assert "../exercises/01_tiny.ipynb" in text["source"]
+    assert (code["outputs"], code["execution_count"]) == ([], None)
+    # Nothing that it shows depends on the library; so a change there leaves it as it is.
+    replace(book / "lib/ppobook/twice.py", "2", "3")
+    assert build(target) == "up to date"
+    replace(target.source, "toy.double(21)", "toy.double(1 / 0)")
+    with pytest.raises(BuildError, match="ZeroDivisionError"):
+        build(target)

@@ -86,6 +86,7 @@ def test_a_fence_is_longer_than_what_it_holds(body: str) -> None:
     [
         ("chapters/00_setting_out", "chapters/00_setting_out.md"),
         (PAGE, "exercises/masters/01_vanilla_policy_gradient.md"),
+        ("desk/drill", "desk/drill.md"),
         ("autoapi/ppobook/returns/index", "lib/ppobook/returns.py"),
         ("autoapi/ppobook/experiments/index", "lib/ppobook/experiments/__init__.py"),
     ],

@@ -14,7 +14,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """One notebook to make, of the kind "chapter", "master" or "reader", and the text that it comes from."""
+    """A notebook to make, of the kind "chapter", "master", "reader" or "desk", and the text it comes from."""
 
     kind: str
     notebook: Path
@@ -26,7 +26,7 @@ class Target:
 
 
 def targets(root: Path = ROOT) -> list[Target]:
-    """All notebooks of the book, chapters first, each exercise master before its reader's notebook."""
+    """All notebooks of the book: chapters, each exercise master before its reader's notebook, the desk."""
     found = [
         Target("chapter", md.with_suffix(".ipynb"), md, root)
         for md in sorted((root / "chapters").glob("*.md"))
@@ -34,6 +34,9 @@ def targets(root: Path = ROOT) -> list[Target]:
     for md in sorted((root / "exercises" / "masters").glob("*.md")):
         found.append(Target("master", md.with_suffix(".ipynb"), md, root))
         found.append(Target("reader", root / "exercises" / f"{md.stem}.ipynb", md, root))
+    found += [
+        Target("desk", md.with_suffix(".ipynb"), md, root) for md in sorted((root / "desk").glob("*.md"))
+    ]
     return found
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "envs": ("ppobook.cli.work:envs", "list environments"),
     "work": ("ppobook.cli.work:work", "copy chapters and exercises into a folder of your own"),
     "reset": ("ppobook.cli.work:reset", "start an exercise over; your answers go into a backup"),
+    "progress": ("ppobook.cli.work:progress", "show which exercises are right, what is next, what is left"),
     "language": ("ppobook.cli.language:run", "train and evaluate small language models"),
     "course": ("ppobook.cli.course:run", "run a course: hand out, collect, grade, give back"),
 }

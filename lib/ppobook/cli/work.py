@@ -1,8 +1,8 @@
-"""`ppobook envs`, `work` and `reset`."""
+"""`ppobook envs`, `work`, `reset` and `progress`."""
 
 from __future__ import annotations
 
-from ppobook.cli.options import command
+from ppobook.cli.options import MaybeFolder, command
 
 
 @command
@@ -36,3 +36,23 @@ def reset(name: str, /, *, folder: str = "work") -> None:
     from ppobook.teaching.workspace import reset
 
     reset(name, folder)
+
+
+@command
+def progress(*, clear: bool = False, folder: MaybeFolder = None) -> None:
+    """Print which exercises are right, which mistakes you met, what is next, and what is left.
+
+    Args:
+        clear: forget it all, and the times of the drill
+        folder: the folder of your copies; found by itself in it and beside it
+    """
+    from ppobook.teaching import progress
+    from ppobook.teaching.desk import desk, find_folder
+
+    work = find_folder(folder)
+    if not clear:
+        print(desk(work))
+    elif progress.clear(work):
+        print(f"{work / progress.FILE} is removed: nothing of your checks and of the drill is kept any more.")
+    else:
+        print(f"There is nothing to forget in {work}.")

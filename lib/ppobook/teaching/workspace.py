@@ -1,4 +1,4 @@
-"""A reader's own copies of the chapters and exercises, and how to start an exercise over.
+"""A reader's own copies of the chapters, exercises and desk, and how to start an exercise over.
 
 The copies are in `work/`, which git ignores. A copy that the reader hasn't changed follows the book; a
 changed one is theirs, and is never overwritten without a backup. What was copied is
@@ -24,7 +24,7 @@ from ppobook.teaching import tags
 from ppobook.teaching.tags import Cell, Notebook
 
 MEMORY = ".book.json"
-FOLDERS = ("chapters", "exercises")
+FOLDERS = ("chapters", "exercises", "desk")
 
 
 def find_source(source: str | Path | None = None) -> Path:
@@ -60,7 +60,7 @@ def _is_book(folder: Path) -> bool:
 
 
 def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[Path]:
-    """Copy each chapter and exercise that is not in `folder` yet, and print what changed in the book.
+    """Copy each notebook of the book that is not in `folder` yet, and print what changed in the book.
 
     An unchanged copy is replaced when the book's version has changed. A changed copy is kept.
 

@@ -1,0 +1,164 @@
+"""What a reader's checks found, kept in the reader's own folder and nowhere else.
+
+`check` hands each verdict to `record`, and the drill each time on its clock. They become lines of
+`.progress.jsonl` in the folder of copies that `ppobook work` made, and `ppobook.teaching.desk` reads them.
+
+Recorded is only what a person does in a notebook of that folder: there has to be a kernel of Jupyter, its
+folder or one above has to be the folder of copies, and no variable of `OFF` is set. The builder of the
+notebooks sets the first of them, a continuous integration the second, and pytest, which nbval runs in, the
+others; all of these hand them on to the kernels that they start. A grader judges answers in a process of its
+own without a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ppobook.teaching.workspace import MEMORY
+
+FILE = ".progress.jsonl"
+OFF = ("PPOBOOK_BUILD", "CI", "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
+_LONGEST = 200  # characters of what a verdict names
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict on an exercise: when, which check, and the kind and the name that the verdict has."""
+
+    at: float
+    check: str
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Time:
+    """A time on the drill's clock: when, which of its formulas, and how long it took."""
+
+    at: float
+    drill: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a folder keeps, in the order in which it was recorded, and how many lines can't be read."""
+
+    findings: tuple[Finding, ...] = ()
+    times: tuple[Time, ...] = ()
+    broken: int = 0
+
+
+def place() -> Path | None:
+    """The folder to record in; None where nothing is recorded."""
+    if any(os.environ.get(name) for name in OFF) or os.environ.get("PPOBOOK_PROGRESS") == "0":
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return around(Path.cwd()) if getattr(shell, "kernel", None) is not None else None
+
+
+def around(folder: Path) -> Path | None:
+    """The folder of copies that this one is or is in; None where there is none."""
+    found = (above for above in (folder, *folder.parents) if (above / MEMORY).is_file())
+    return next(found, None)
+
+
+def record(folder: Path, **entry: Any) -> None:
+    """Add a line to what the folder keeps.
+
+    A line is written by one call at the end of the file, so that two kernels can record at once. It begins
+    with the line break: after a line that was cut off, by a full disk for one, it stands by itself.
+
+    Raises
+    ------
+    OSError
+        The folder is not writable, or something else than a file has the file's name.
+    """
+    entry = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in entry.items()}
+    line = "\n" + json.dumps({"at": round(time.time()), **entry})
+    # Without O_NONBLOCK a pipe of this name would wait for its reader, and with it the check.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+    file = os.open(folder / FILE, flags | getattr(os, "O_BINARY", 0), 0o644)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+def read(folder: Path) -> Kept:
+    """What the folder keeps; a line that is no record is left out and counted.
+
+    Raises
+    ------
+    OSError
+        There is something that can't be read.
+    """
+    try:
+        lines = (folder / FILE).read_bytes().splitlines()
+    except FileNotFoundError:
+        return Kept()
+    except OSError as error:
+        raise OSError(f"{folder / FILE} must be a file that can be read ({error.strerror})") from None
+    found = [_parsed(line) for line in lines if line.strip()]
+    return Kept(
+        findings=tuple(one for one in found if isinstance(one, Finding)),
+        times=tuple(one for one in found if isinstance(one, Time)),
+        broken=found.count(None),
+    )
+
+
+def _parsed(line: bytes) -> Finding | Time | None:
+    try:
+        entry = json.loads(line)
+        if entry.keys() == {"at", "check", "kind", "what"}:
+            words = (entry[key] for key in ("check", "kind", "what"))
+            return Finding(_number(entry["at"]), *map(_text, words))
+        if entry.keys() == {"at", "drill", "seconds"}:
+            return Time(_number(entry["at"]), _text(entry["drill"]), _number(entry["seconds"]))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass
+    return None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        raise ValueError
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def clear(folder: Path) -> bool:
+    """Forget everything that the folder keeps; returns whether there was something.
+
+    Raises
+    ------
+    OSError
+        It can't be removed.
+    """
+    try:
+        (folder / FILE).unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise OSError(f"{folder / FILE} must be a file that can be removed ({error.strerror})") from None
+    return True
+
+
+def best(kept: Kept) -> dict[str, float]:
+    """The shortest time of each formula of the drill, in seconds."""
+    found: dict[str, float] = {}
+    for one in kept.times:
+        found[one.drill] = min(one.seconds, found.get(one.drill, math.inf))
+    return found

@@ -1,0 +1,309 @@
+"""What checks found is recorded in the reader's folder: all of it, there alone, and at no check's cost."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from ppobook.cli.main import main
+from ppobook.course import masters
+from ppobook.teaching import checks, progress
+from ppobook.teaching.progress import Time
+from ppobook.teaching.workspace import MEMORY
+
+ROOT = Path(__file__).parents[2]
+RIGHT = masters.solutions(ROOT / "exercises/masters/01_vanilla_policy_gradient.md")["pg-loss"].source
+WRONG = RIGHT.replace("return -", "return ")
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A reader's folder with nothing in it but what makes it one."""
+    folder = tmp_path / "work"
+    (folder / "exercises").mkdir(parents=True)
+    (folder / MEMORY).write_text("{}\n")
+    return folder
+
+
+@pytest.fixture
+def kernel(monkeypatch, work):
+    """As in a kernel that has been started for a notebook of the reader's folder."""
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(progress, "OFF", ())
+    monkeypatch.delenv("PPOBOOK_BUILD", raising=False)
+    monkeypatch.chdir(work / "exercises")
+    return shell
+
+
+def function(source):
+    space = {}
+    exec(f"import torch\n{source}", space)
+    return space["pg_loss"]
+
+
+def blank(*_):
+    raise NotImplementedError("not yet: pg-loss")
+
+
+def tried(answer):
+    """What a reader sees of a check."""
+    try:
+        checks.check("pg-loss", answer)
+    except checks.NotRight as error:
+        return str(error)
+    return "right"
+
+
+def kinds(work):
+    return [(one.check, one.kind) for one in progress.read(work).findings]
+
+
+# --- what is recorded ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("kernel")
+def test_each_verdict_is_recorded_but_a_blank(work):
+    tried(blank)
+    tried(function(WRONG))
+    tried(lambda *_: 1 / 0)
+    tried(function(RIGHT))
+    mistake, raised, right = progress.read(work).findings
+    assert (mistake.check, mistake.kind) == ("pg-loss", "mistake")
+    assert mistake.what == checks.run("pg-loss", function(WRONG)).name
+    assert (raised.kind, raised.what) == ("raised", "ZeroDivisionError")
+    assert (right.kind, right.what) == ("right", "pg-loss")
+    assert mistake.at <= right.at
+
+
+@pytest.mark.usefixtures("kernel")
+def test_neither_code_nor_a_path_is_recorded(work):
+    tried(lambda *_: (_ for _ in ()).throw(ValueError(f"the secret of {work}")))
+    said = (work / progress.FILE).read_text()
+    assert "ValueError" in said
+    assert "secret" not in said
+    assert str(work) not in said
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_long_name_is_cut(work):
+    tried(lambda *_: (_ for _ in ()).throw(type("E" * 9999, (Exception,), {})()))
+    assert len(progress.read(work).findings[0].what) == 200
+
+
+# --- where it is off ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_a_grader_runs_is_not_recorded(work):
+    assert checks.run("pg-loss", function(RIGHT)).right
+    assert not (work / progress.FILE).exists()
+
+
+@pytest.mark.parametrize("name", progress.OFF)
+def test_off_where_the_environment_says_who_runs_it(work, kernel, monkeypatch, name):
+    monkeypatch.setattr(progress, "OFF", (name,))
+    monkeypatch.setenv(name, "1")
+    tried(function(RIGHT))
+    assert not (work / progress.FILE).exists()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_off_where_the_reader_says_so(work, monkeypatch):
+    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
+    tried(function(RIGHT))
+    assert not (work / progress.FILE).exists()
+
+
+def test_off_without_a_kernel(work, kernel):
+    kernel.kernel = None
+    tried(function(RIGHT))
+    assert not (work / progress.FILE).exists()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_off_outside_of_a_readers_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tried(function(RIGHT))
+    assert not [*tmp_path.rglob(progress.FILE)]
+
+
+# --- a check is right whatever happens to its record --------------------------------------------------------
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch):
+    (work / progress.FILE).mkdir()
+    assert tried(function(RIGHT)) == "right"
+    (work / progress.FILE).rmdir()
+
+    def refuse(*_):
+        raise PermissionError("read-only")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert tried(function(RIGHT)) == "right"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "cwd", refuse)  # as of a folder that was deleted
+        assert tried(function(RIGHT)) == "right"
+    assert progress.read(work) == progress.Kept()
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_check_does_not_wait_for_a_pipe(work):
+    os.mkfifo(work / progress.FILE)
+    assert tried(function(RIGHT)) == "right"
+
+
+# --- what is read -------------------------------------------------------------------------------------------
+
+GOOD = {"at": 5, "check": "pg-loss", "kind": "right", "what": "pg-loss"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json",
+        "[1]",
+        "3",
+        "{}",
+        '{"at": 5, "check": "pg-loss"}',
+        json.dumps(GOOD | {"at": "now"}),
+        json.dumps(GOOD | {"at": float("nan")}),
+        json.dumps(GOOD | {"check": ["pg-loss"]}),
+        json.dumps(GOOD | {"more": 1}),
+        json.dumps({"at": 5, "drill": "gae", "seconds": -1}),
+        json.dumps(GOOD)[:-9],
+        "\ufffd\x00",
+        "[" * 100_000,
+    ],
+)
+def test_a_broken_line_is_left_out_and_counted(work, line):
+    (work / progress.FILE).write_bytes(line.encode("utf-16" if line[0] == "\ufffd" else "utf-8"))
+    progress.record(work, check="pg-loss", kind="right", what="pg-loss")
+    kept = progress.read(work)
+    assert [one.check for one in kept.findings] == ["pg-loss"]
+    assert kept.broken >= 1
+
+
+def test_a_moved_folder_keeps_its_records(work, tmp_path):
+    progress.record(work, check="pg-loss", kind="right", what="pg-loss")
+    moved = Path(shutil.move(work, tmp_path / "moved here"))
+    progress.record(moved, drill="gae", seconds=83.25)
+    kept = progress.read(moved)
+    assert kinds(moved) == [("pg-loss", "right")]
+    assert [(one.drill, one.seconds) for one in kept.times] == [("gae", 83.25)]
+
+
+def test_the_best_time_is_the_shortest():
+    kept = progress.Kept(times=(Time(1, "gae", 90.0), Time(2, "gae", 80.0), Time(3, "gae", 85.0)))
+    assert progress.best(kept) == {"gae": 80.0}
+
+
+def test_clear(work, capsys, monkeypatch):
+    progress.record(work, check="pg-loss", kind="right", what="pg-loss")
+    monkeypatch.chdir(work.parent)
+    assert main(["progress", "--clear"]) == 0
+    assert "is removed" in capsys.readouterr().out
+    assert not (work / progress.FILE).exists()
+    assert (work / MEMORY).exists()
+    assert main(["progress", "--clear"]) == 0
+    assert "nothing to forget in work" in capsys.readouterr().out
+
+
+def test_one_sentence_where_there_is_no_folder_or_no_file(work, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (work / progress.FILE).mkdir()
+    for words in (["--folder", "."], ["--clear"], []):
+        assert main(["progress", *words]) == 2
+        said = capsys.readouterr()
+        assert not said.out
+        assert said.err.count("\n") == 1
+        assert "must be a f" in said.err  # a folder of your copies, a file that can be read
+
+
+# --- several at once, and in earnest ------------------------------------------------------------------------
+
+
+def _write(work, name, count):
+    for _ in range(count):
+        progress.record(work, check=name, kind="property", what=name * 30)
+
+
+def test_two_processes_at_once_lose_nothing(work):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write, args=(work, name, 300)) for name in ("one", "two")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    kept = progress.read(work)
+    assert kept.broken == 0
+    assert sorted(one.check for one in kept.findings) == ["one"] * 300 + ["two"] * 300
+
+
+def notebook(work, name):
+    """A notebook of the reader's: an answer that is wrong, then one that is right, five times."""
+    first = f"import torch\nfrom ppobook.teaching import check\n{WRONG}\nwrong = pg_loss\n{RIGHT}"
+    cells = [
+        first,
+        *["try:\n    check('pg-loss', wrong)\nexcept AssertionError:\n    check('pg-loss', pg_loss)"] * 5,
+    ]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(made, work / "exercises" / name)
+    return made
+
+
+def environment():
+    """That of a person, who runs neither pytest nor a continuous integration."""
+    rest = {name: value for name, value in os.environ.items() if name not in progress.OFF}
+    return rest | {"PYTHONPATH": str(ROOT / "lib"), "OMP_NUM_THREADS": "1"}
+
+
+def execute(work, made):
+    client = NotebookClient(made, timeout=300, resources={"metadata": {"path": str(work / "exercises")}})
+    client.execute(env=environment())
+
+
+@pytest.mark.slow
+def test_two_kernels_at_once(work):
+    notebooks = [notebook(work, f"{name}.ipynb") for name in ("one", "two")]
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(execute, work, made) for made in notebooks]:
+            done.result()
+    kept = progress.read(work)
+    assert kept.broken == 0
+    assert len(kept.findings) == 20
+    assert sum(one.kind == "right" for one in kept.findings) == 10
+
+
+@pytest.mark.slow
+def test_nbval_records_nothing(work):
+    notebook(work, "one.ipynb")
+    words = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--nbval-lax",
+        "--nbval-current-env",
+        "exercises",
+    ]
+    ran = subprocess.run(
+        [sys.executable, *words], cwd=work, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert "6 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert not (work / progress.FILE).exists()
