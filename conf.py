@@ -1,7 +1,8 @@
 """How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
 solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
 front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
-_rebuilds what a build may leave as it was."""
+_rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _myths, _outcomes,
+_paths, _reading."""
 
 import os
 import sys
@@ -47,7 +48,11 @@ extensions = [
     "ppobook.teaching.site",
     "site_hooks",
     "site_light",
+    "site_myths",
     "site_numbers",
+    "site_outcomes",
+    "site_paths",
+    "site_reading",
     "site_road",
     "site_search",
     "site_way_in",
