@@ -51,13 +51,15 @@ def read(root: Path) -> dict[str, list[Outcome]]:
     chapters = yaml.safe_load((root / "book.yml").read_text(encoding="utf-8"))["meta"]["chapters"]
     data = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
     tasks = schedule.read_book(root).tasks
-    cards = {docname: decks.read(deck_of(root, docname)) for docname in chapters}
+    files = {docname: deck_of(root, docname) for docname in chapters}
+    cards = {docname: decks.read(file) if file.exists() else () for docname, file in files.items()}
     known = {outcome["id"] for chapter in chapters.values() for outcome in chapter["outcomes"]}
+    every_card = [card for deck in cards.values() for card in deck]
     if strangers := sorted(set(data) - known):
         raise ValueError(f"{DATA}: an outcome must be one of book.yml's, got {', '.join(strangers)}")
     return {
         docname: [
-            outcome_of(entry, data.get(entry["id"], {}), tasks, cards[docname], known, all_of(cards))
+            outcome_of(entry, data.get(entry["id"], {}), tasks, cards[docname], known, every_card)
             for entry in chapter["outcomes"]
         ]
         for docname, chapter in chapters.items()
@@ -67,11 +69,6 @@ def read(root: Path) -> dict[str, list[Outcome]]:
 def deck_of(root: Path, docname: str) -> Path:
     """The file of a chapter's cards."""
     return root / "lib" / "ppobook" / "teaching" / "cards" / f"{Path(docname).name}.yml"
-
-
-def all_of(cards: dict[str, tuple[decks.Card, ...]]) -> list[decks.Card]:
-    """All decks as one."""
-    return [card for deck in cards.values() for card in deck]
 
 
 def outcome_of(

@@ -23,19 +23,13 @@ _SECTION = re.compile(r"^##+ Further reading[ \t]*\n(.*?)(?=^#|^\(|\Z)", re.M | 
 
 
 def recommended(notebook: Path) -> str:
-    """What stands under "Further reading" in a chapter, with its citations as roles.
-
-    Raises
-    ------
-    ValueError
-        The chapter has no such section.
-    """
+    """What stands under "Further reading" in a chapter, with its citations as roles; "" if nothing does."""
     content = tags.read(notebook)
     references.as_roles(content)
     for cell in content["cells"]:
         if cell["cell_type"] == "markdown" and (found := _SECTION.search(cell["source"])):
             return found[1].strip()
-    raise ValueError(f"{notebook.name} must have a section “Further reading”")
+    return ""
 
 
 def write(page: Page, which: str) -> list[str]:
@@ -56,8 +50,9 @@ def write(page: Page, which: str) -> list[str]:
     for docname, chapter in page.chapters.items():
         notebook = page.root / f"{docname}.ipynb"
         page.depend(notebook)
-        lines += [f"## {number_of(docname)} · {chapter['title']}", ""]
-        lines += [f"[The chapter](/{docname}.ipynb)", "", *recommended(notebook).splitlines(), ""]
+        if said := recommended(notebook):
+            lines += [f"## {number_of(docname)} · {chapter['title']}", ""]
+            lines += [f"[The chapter](/{docname}.ipynb)", "", *said.splitlines(), ""]
     return lines
 
 

@@ -41,8 +41,7 @@ def test_each_chapter_recommends_and_says_why(notebook: Path) -> None:
         assert len(words) >= 6, item
 
 
-def test_a_chapter_without_a_list_is_named(tmp_path: Path) -> None:
+def test_a_chapter_without_a_list_recommends_nothing(tmp_path: Path) -> None:
     notebook = tmp_path / "01_hills.ipynb"
     notebook.write_text('{"cells": [{"cell_type": "markdown", "metadata": {}, "source": "# Hills"}]}')
-    with pytest.raises(ValueError, match=r"01_hills\.ipynb must have a section “Further reading”"):
-        site_reading.recommended(notebook)
+    assert site_reading.recommended(notebook) == ""
