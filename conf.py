@@ -1,7 +1,11 @@
 """How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
 solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
-front page, the library's and the one for lost readers in _way_in, the pages to look things up in _cheatsheet,
-_notation and _glossary, what keeps pages light in _light, and in _rebuilds what a build may leave as it was."""
+front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
+_rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _cards, _cheatsheet,
+_claims, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
+front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
+_rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _myths, _outcomes,
+_paths, _reading."""
 
 import os
 import sys
@@ -51,7 +55,11 @@ extensions = [
     "site_hooks",
     "site_light",
     "site_notation",
+    "site_myths",
     "site_numbers",
+    "site_outcomes",
+    "site_paths",
+    "site_reading",
     "site_road",
     "site_search",
     "site_way_in",

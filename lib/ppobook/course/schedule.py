@@ -22,7 +22,6 @@ from pathlib import Path
 
 import yaml
 
-from ppobook import validation
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching import minutes, tags
 
@@ -218,6 +217,8 @@ def divided(book: Book, weeks: int, chapters: Sequence[int], exercises: Sequence
     ValueError
         There is no such chapter or exercise, or more weeks than sections.
     """
+    from ppobook import validation  # needs NumPy, which the site does without
+
     for number in chapters:
         if number not in book.chapters:
             known = ", ".join(map(str, book.chapters))

@@ -1,0 +1,139 @@
+"""Paths through the book for one reader, with what they take: paths.toml says what is read and done.
+
+Minutes are counted as a schedule's are: the printed ones of each section, half as many again for rereading,
+and the exercises' own.
+
+    for path in paths.read(schedule.read_book(folder)):
+        print(path.title, path.hours)
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ppobook.course.schedule import REREADING, Book, Section, Task
+from ppobook.run.spellings import did_you_mean
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a path: what is read and done in it."""
+
+    title: str
+    about: str
+    read: tuple[Section, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    deeper: tuple[int, ...] = ()
+    """Chapters whose Deeper boxes are read too."""
+    deeper_minutes: float = 0.0
+    other_minutes: float = 0.0
+    """What is neither read nor done in an exercise, such as a quiz."""
+
+    @property
+    def printed(self) -> float:
+        """The printed minutes of what is read."""
+        return sum(section.minutes for section in self.read) + self.deeper_minutes
+
+    @property
+    def exercise_minutes(self) -> int:
+        """What the exercises say that they take."""
+        return sum(task.exercise.minutes for task in self.tasks)
+
+    @property
+    def hours(self) -> tuple[float, float, float]:
+        """Hours: at least, as planned, at most."""
+        fixed = self.exercise_minutes + self.other_minutes
+        low, mid, high = ((self.printed * times + fixed) / 60 for times in REREADING)
+        return low, mid, high
+
+
+@dataclass(frozen=True)
+class LearningPath:
+    """A way through the book, and for whom it is."""
+
+    id: str
+    title: str
+    readers: str
+    steps: tuple[Step, ...]
+    then: str
+    """Where to go from its end."""
+
+    @property
+    def hours(self) -> tuple[float, float, float]:
+        """Hours over the whole path: at least, as planned, at most."""
+        low, mid, high = (sum(step.hours[i] for step in self.steps) for i in range(3))
+        return low, mid, high
+
+
+@cache
+def _data() -> list[dict[str, Any]]:
+    text = Path(__file__).with_name("paths.toml").read_text(encoding="utf-8")
+    data: list[dict[str, Any]] = tomllib.loads(text)["path"]
+    return data
+
+
+def names() -> tuple[str, ...]:
+    """The ids of all paths."""
+    return tuple(entry["id"] for entry in _data())
+
+
+def read(book: Book) -> tuple[LearningPath, ...]:
+    """All paths, with the sections and exercises of this book.
+
+    Raises
+    ------
+    ValueError
+        A path names a section or an exercise that the book has not.
+    """
+    return tuple(
+        LearningPath(
+            entry["id"],
+            entry["title"],
+            entry["for"],
+            tuple(_step(book, step) for step in entry["step"]),
+            entry["then"],
+        )
+        for entry in _data()
+    )
+
+
+def _step(book: Book, step: dict[str, Any]) -> Step:
+    deeper = tuple(step.get("deeper", ()))
+    return Step(
+        title=step["title"],
+        about=step["about"],
+        read=tuple(section for words in step.get("read", ()) for section in _read(book, words)),
+        tasks=tuple(task for words in step.get("do", ()) for task in _do(book, words)),
+        deeper=deeper,
+        deeper_minutes=sum(book.chapters[number].deeper for number in deeper),
+        other_minutes=step.get("other_minutes", 0),
+    )
+
+
+def _read(book: Book, words: str) -> tuple[Section, ...]:
+    """The sections of "3", a whole chapter, or of "sec-clip"."""
+    if words.isdecimal() and int(words) in book.chapters:
+        return book.chapters[int(words)].sections
+    known = {s.label: s for chapter in book.chapters.values() for s in chapter.sections if s.label}
+    if words not in known:
+        hint = did_you_mean(words, list(known))
+        raise ValueError(f"what is read must be a chapter's number or a section's label, got {words!r}{hint}")
+    return (known[words],)
+
+
+def _do(book: Book, words: str) -> tuple[Task, ...]:
+    """The exercises of "all of 3", of "all of 06_clinic", or of "clipped-loss"."""
+    if words.startswith("all of "):
+        of = words.removeprefix("all of ")
+        found = tuple(t for t in book.tasks.values() if of in (t.set, str(t.chapter)))
+        if not found:
+            raise ValueError(f"a set of exercises must be a chapter's number or its file's name, got {of!r}")
+        return found
+    if words not in book.tasks:
+        hint = did_you_mean(words, list(book.tasks))
+        raise ValueError(f"an exercise must be one of the book's, by its label, got {words!r}{hint}")
+    return (book.tasks[words],)

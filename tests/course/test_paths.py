@@ -1,0 +1,100 @@
+"""Learning paths: what they take, and that what they name is there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ppobook.course import paths, schedule
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import site_paths  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def book() -> schedule.Book:
+    return schedule.read_book(ROOT)
+
+
+@pytest.fixture(scope="module")
+def found(book: schedule.Book) -> dict[str, paths.LearningPath]:
+    return {path.id: path for path in paths.read(book)}
+
+
+def test_fifteen_hours_are_four_of_theory_eight_of_implementation_and_three_of_a_deep_dive(found) -> None:
+    path = found["fifteen-hours"]
+    assert [step.title for step in path.steps] == ["Theory", "Implementation", "Deep dive"]
+    for step, hours in zip(path.steps, (4, 8, 3), strict=True):
+        assert step.hours[1] == pytest.approx(hours, abs=0.25), step.title
+    assert path.hours[1] == pytest.approx(15, abs=0.5)
+
+
+def test_the_whole_book_is_the_whole_book(book, found) -> None:
+    steps = found["whole-book"].steps
+    assert [s for step in steps for s in step.read] == [s for c in book.chapters.values() for s in c.sections]
+    assert [t for step in steps for t in step.tasks] == list(book.tasks.values())
+    assert [n for step in steps for n in step.deeper] == list(book.chapters)
+    printed = sum(chapter.minutes + chapter.deeper for chapter in book.chapters.values())
+    assert sum(step.printed for step in steps) == pytest.approx(printed)
+
+
+def test_the_engineers_path_has_all_of_the_chapters_on_language_and_leads_to_a_real_model(
+    book, found
+) -> None:
+    path = found["language-models"]
+    read = {section for step in path.steps for section in step.read}
+    for number in (7, 8, 9, 10):
+        assert set(book.chapters[number].sections) <= read
+    assert "to_a_real_model" in path.then
+
+
+def test_the_refresher_begins_with_the_entry_quiz(found) -> None:
+    first = found["refresher"].steps[0]
+    assert "entry_quiz" in first.about
+    assert first.hours == (10 / 60,) * 3
+    assert found["refresher"].hours[1] < 5
+
+
+def test_no_path_names_a_thing_twice(found) -> None:
+    for path in found.values():
+        read = [section for step in path.steps for section in step.read]
+        done = [task.exercise.label for step in path.steps for task in step.tasks]
+        assert len(read) == len(set(read)), path.id
+        assert len(done) == len(set(done)), path.id
+
+
+def test_a_readers_hours_are_counted_as_a_courses(book, found) -> None:
+    step = found["fifteen-hours"].steps[1]
+    assert step.hours == schedule.Week(step.read, step.tasks).hours
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            {"read": ["sec-clipp"]},
+            "what is read must be a chapter's number or a section's label, got 'sec-clipp'",
+        ),
+        ({"read": ["11"]}, "got '11'"),
+        ({"do": ["cliped-loss"]}, "an exercise must be one of the book's, by its label, got 'cliped-loss'"),
+        ({"do": ["all of 11"]}, "a set of exercises must be a chapter's number or its file's name, got '11'"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused(book, step, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        paths._step(book, {"title": "", "about": "", **step})
+
+
+def test_what_is_on_the_page(book, found) -> None:
+    pages = {number: f"/chapters/{number}.ipynb" for number in book.chapters}
+    lines = "\n".join(site_paths.lines_of(found["language-models"].steps[2], book, pages))
+    assert lines.startswith("**From people's preferences** · 3 h ")
+    assert "[Chapter 7](/chapters/7.ipynb): all of it (" in lines
+    assert "[Exercises 7](/exercises/07_rlhf.ipynb): {ref}`ex-token-table` · " in lines
+    whole = "\n".join(site_paths.lines_of(found["whole-book"].steps[1], book, pages))
+    assert "[The capstone](/exercises/06_capstone.ipynb): all 8 (230 minutes)" in whole
+    assert [site_paths.clock(x) for x in (2, 62, 236)] == ["5 min", "1 h 00", "3 h 55"]

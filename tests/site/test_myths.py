@@ -1,0 +1,95 @@
+"""The page of myths: each sentence has a source, a measurement that still says it, and a section."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import site_myth_numbers as numbers  # noqa: E402
+import site_myths as myths  # noqa: E402
+from site_sections import UnfoundedError  # noqa: E402
+
+MYTHS = myths.read(ROOT)
+CHAPTERS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "chapters").glob("*.md")}
+KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.M))
+# What no one source says in these words. Chapters judge it without a quotation.
+UNQUOTED = {"lower-bound", "argmax-tokens"}
+# Quoted here, and not in the chapter.
+QUOTED_HERE = {"clip-holds-policy"}
+
+
+def plain(text: str) -> str:
+    """Text on one line."""
+    return " ".join(text.split())
+
+
+def test_the_seven_that_were_asked_for_are_there() -> None:
+    asked = {"clip-bounds-kl", "value-clipping", "clip-holds-policy", "lower-bound", "trpo-cost"}
+    assert asked | {"must-normalise", "argmax-tokens"} <= set(MYTHS)
+
+
+@pytest.mark.parametrize("name", MYTHS)
+def test_the_measurement_bears_the_verdict_out_and_its_numbers_are_read(name: str) -> None:
+    of = numbers.Evidence(ROOT)
+    read = numbers.NUMBERS[name](of)
+    assert of.experiments or of.chapters
+    asked = set(re.findall(r"\{(\w+)\}(?!`)", MYTHS[name]["measured"]))
+    assert asked
+    assert asked <= set(read)
+    text = myths.measured(MYTHS[name], name, of)
+    assert all(read[key].replace("-", "−") in text for key in asked)
+
+
+@pytest.mark.parametrize("name", MYTHS)
+def test_the_section_is_a_chapters_and_the_sources_are_in_the_bibliography(name: str) -> None:
+    myth = MYTHS[name]
+    assert [text for text in CHAPTERS.values() if f"({myth['section']})=" in text]
+    cited = re.findall(r"\{cite\}`(\w+)`", " ".join(myth.values()))
+    assert set(cited) <= KEYS
+    assert ("{cite}" in myth["who"]) == (name not in UNQUOTED)
+
+
+@pytest.mark.parametrize("name", sorted(set(MYTHS) - UNQUOTED - QUOTED_HERE))
+def test_the_sentence_is_quoted_as_in_the_chapter(name: str) -> None:
+    quoted = re.findall(r'"(.+?)"', plain(MYTHS[name]["sentence"]))
+    assert quoted
+    for sentence in quoted:
+        words = plain(sentence).rstrip(".")
+        assert any(words in plain(text) for text in CHAPTERS.values()), words
+
+
+def test_a_number_that_speaks_against_the_verdict_is_refused(tmp_path: Path) -> None:
+    def recorded(fast: str) -> numbers.Evidence:
+        folder = tmp_path / fast / "results" / "clip_lr"
+        folder.mkdir(parents=True)
+        (folder / "table.csv").write_text(f"lr,approx_kl\n0.0001,0.007\n0.03,{fast}\n", encoding="utf-8")
+        return numbers.Evidence(tmp_path / fast)
+
+    assert numbers.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
+    with pytest.raises(UnfoundedError, match="the clip alone bounds no KL"):
+        numbers.clip_bounds_kl(recorded("0.02"))
+
+
+def test_a_chapter_that_no_longer_prints_a_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chapters").mkdir()
+    notebook = '{"cells": [{"outputs": [{"text": ["42 cells\\n"]}]}, {}]}'
+    (tmp_path / "chapters" / "06_practice.ipynb").write_text(notebook, encoding="utf-8")
+    of = numbers.Evidence(tmp_path)
+    assert of.printed("06", r"^(\d+) cells") == ["42"]
+    with pytest.raises(UnfoundedError, match="chapter 6 must have printed"):
+        of.printed("06", r"within (\d+)")
+
+
+def test_where_the_numbers_come_from_is_said_with_seeds_and_date() -> None:
+    of = numbers.Evidence(ROOT)
+    numbers.trpo_cost(of)
+    said = myths.source_of(of)
+    assert re.search(
+        r"`results/clip_cost`, 5 seeds, \d{4}-\d\d-\d\d; again with `ppobook record clip_cost`", said
+    )

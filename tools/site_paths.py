@@ -1,0 +1,99 @@
+"""The page of learning paths; conf.py loads this file as an extension.
+
+`{paths}` shows those of the library, ppobook.course.paths, with their hours, sections and exercises;
+`{terms}` shows the ready plans of a course, ppobook.course.schedule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import site_sections
+from ppobook.course import paths, schedule
+from ppobook.teaching import minutes
+from site_sections import Page, number_of
+
+
+def book_of(page: Page) -> schedule.Book:
+    """The book, whose changes change the page."""
+    page.depend("book.yml", *(page.root / "chapters").glob("*.ipynb"))
+    page.depend(*(page.root / "exercises").glob("*.ipynb"))
+    return schedule.read_book(page.root)
+
+
+def write_paths(page: Page, _words: str) -> list[str]:
+    """`{paths}`: a table of all, and a section for each."""
+    book = book_of(page)
+    pages = {number_of(name): f"/{name}.ipynb" for name in page.chapters}
+    found = paths.read(book)
+    lines = ["| Path | Hours |", "| :--- | :--- |"]
+    lines += [f"| [{path.title}](#path-{path.id}) | {in_hours(path.hours)} |" for path in found]
+    for path in found:
+        lines += ["", f"(path-{path.id})=", f"## {path.title}", "", path.readers, ""]
+        lines += [f"**{in_hours(path.hours)}** as planned.", ""]
+        for step in path.steps:
+            lines += lines_of(step, book, pages)
+        lines += [path.then, ""]
+    return lines
+
+
+def lines_of(step: paths.Step, book: schedule.Book, pages: dict[int, str]) -> list[str]:
+    """A step of a path: its hours, what is read, what is done."""
+    lines = [f"**{step.title}** · {clock(60 * step.hours[1])}. {step.about}", ""]
+    for number in dict.fromkeys(section.chapter for section in step.read):
+        chapter, part = book.chapters[number], [s for s in step.read if s.chapter == number]
+        whole = len(part) == len(chapter.sections)
+        what = "all of it" if whole else " · ".join(f"{{ref}}`{section.label}`" for section in part)
+        boxes = ", with its Deeper boxes" if number in step.deeper else ""
+        took = sum(section.minutes for section in part) + (chapter.deeper if boxes else 0)
+        said = f"{what}{boxes} ({minutes.said(took)} as printed)"
+        lines.append(f"- [Chapter {number}]({pages[number]}): {said}")
+    sets = dict.fromkeys(task.set for task in step.tasks)
+    for name in sets:
+        own = [task for task in step.tasks if task.set == name]
+        every = len(own) == sum(task.set == name for task in book.tasks.values())
+        took = sum(task.exercise.minutes for task in own)
+        named = " · ".join(f"{{ref}}`ex-{task.exercise.label}`" for task in own)
+        what = f"all {len(own)}" if every else named
+        lines.append(f"- [{title_of(name)}](/exercises/{name}.ipynb): {what} ({minutes.said(took)})")
+    return [*lines, ""]
+
+
+def title_of(name: str) -> str:
+    """What a set of exercises is called here."""
+    number, _, title = name.partition("_")
+    special = title in ("clinic", "capstone", "final_assessment")
+    return f"The {title.replace('_', ' ')}" if special else f"Exercises {int(number)}"
+
+
+def write_terms(page: Page, _words: str) -> list[str]:
+    """`{terms}`: the ready plans of a course, a row each."""
+    book = book_of(page)
+    lines = ["| Weeks | What it is | Hours at home | Exercises |", "| :--- | :--- | :--- | :--- |"]
+    for weeks in schedule.lengths():
+        plan = schedule.ready(book, weeks)
+        count = sum(len(week.tasks) for week in plan.weeks)
+        said = f"*{plan.title}.* {plan.aim} Left out: {plan.left_out[0]}"
+        lines.append(f"| {weeks} | {said} | {in_hours(plan.hours)} | {count} |")
+    return lines
+
+
+def in_hours(hours: tuple[float, float, float]) -> str:
+    """Rounded to whole hours: "15 (14 to 16) hours"."""
+    low, mid, high = (f"{x:.0f}" for x in hours)
+    return f"{mid} hours" if low == high else f"{mid} hours ({low} to {high})"
+
+
+def clock(amount: float) -> str:
+    """To the nearest five minutes: "3 h 55", "40 min"."""
+    whole = max(5, 5 * round(amount / 5))
+    return f"{whole // 60} h {whole % 60:02d}" if whole >= 60 else f"{whole} min"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    site_sections.add(app, "paths", write_paths)
+    site_sections.add(app, "terms", write_terms)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
