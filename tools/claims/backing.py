@@ -289,12 +289,24 @@ def _names(node: ast.AST) -> set[str]:
             own.add(inner.arg)
         if isinstance(inner, ast.comprehension):
             own |= {n.id for n in ast.walk(inner.target) if isinstance(n, ast.Name)}
-    if isinstance(node, ast.For):
-        own |= {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+    if isinstance(node, ast.For | ast.With | ast.If):
+        own |= _set_before_read(node)
     if isinstance(node, ast.FunctionDef):
         own |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         own |= {node.name}
     return {name for name in read - own if not hasattr(builtins, name)}
+
+
+def _set_before_read(node: ast.stmt) -> set[str]:
+    """The names that a compound statement gives a value on an earlier line than it reads them."""
+    first: dict[tuple[str, bool], int] = {}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            key = inner.id, isinstance(inner.ctx, ast.Load)
+            first[key] = min(inner.lineno, first.get(key, inner.lineno))
+    if isinstance(node, ast.For):
+        first |= {(n.id, False): -1 for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+    return {name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)}
 
 
 def _is_pure(node: ast.stmt) -> bool:
@@ -326,14 +338,14 @@ def _constants(node: ast.AST) -> list[float]:
 
 
 def _spans(node: ast.AST) -> list[tuple[float, float]]:
-    """The bounds in `15 < x < 17`, where the upper is at most half as much again as the lower."""
+    """The bounds in `15 < x < 17`, where the upper is at most 1.7 times the lower."""
     found = []
     for inner in ast.walk(node):
         if isinstance(inner, ast.Compare):
             ends = [x.value for x in (inner.left, inner.comparators[-1]) if isinstance(x, ast.Constant)]
             if len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
                 low, high = sorted(map(float, ends))
-                found += [(low, high)] if 0 < low and high <= 1.5 * low else []
+                found += [(low, high)] if 0 < low and high <= 1.7 * low else []
     return found
 
 

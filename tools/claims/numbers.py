@@ -29,9 +29,9 @@ _HIDDEN = re.compile(
 )
 _WORD = "|".join(WORDS)
 _NUMBER = re.compile(
-    r"(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?)(?P<percent> ?%| per cent| in 100\b| in a hundred)?"
+    r"(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?P<percent> ?%| per cent|(?: \w+)? in 100\b)?"
     rf"|\b(?:(?P<count>{_WORD}|one|a|an) )?(?P<part>{'|'.join(PARTS)})s?\b(?! (?:time|run|policy|column|line|row|one))"
-    rf"|\b(?:one|1) in (?:a )?(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)\b"
+    rf"|\b(?:one|1) (?:\w+ )?in (?:a )?(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)\b"
     rf"|\b(?P<times>{'|'.join(TIMES)})\b"
     rf"|\b(?P<word>one(?= (?:of|seed|run)\b)|{_WORD})(?P<more>[- ](?:{_WORD}|one)\b)?(?P<fold>fold)?\b",
     re.I,
@@ -72,12 +72,13 @@ def _number(found: re.Match[str], before: str, after: str) -> Number:
     if digits := parts["digits"]:
         digits = digits.rstrip(",")
         value = float(digits.replace(",", "").replace("−", "-"))
-        places = len(digits.partition(".")[2])
+        places = None if "e" in digits else len(digits.partition(".")[2])
         return Number(said, abs(value), places, bool(parts["percent"]), bound, about)
     if parts["part"]:
         count = (parts["count"] or "a").lower()
         value = WORDS.get(count, 1) * PARTS[parts["part"].lower()]
         change = bool(_MORE.match(after)) - bool(_LESS.match(after))
+        change = change or bool(re.search(r"\bby (?:about |nearly )?$", before))
         return Number(said, value, None, bound=bound, about=about, change=change)
     if one_in := parts["one_in"]:
         whole = sum(float(WORDS.get(word, 0) or word) for word in one_in.lower().split("-"))
@@ -109,7 +110,7 @@ def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, f
 def _forms(number: Number, value: float) -> list[float]:
     forms = [value]
     if number.change:
-        forms.append(number.change * (value - 1))
+        forms.append(abs(value - 1))
     if number.percent or number.digits is None:
         forms.append(100 * value)
     if number.digits is None:
