@@ -101,6 +101,7 @@ def in_text(text: str) -> list[float]:
 def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, float]] = ()) -> bool:
     """Whether one of the values is the number, rounded as the sentence rounds it, or a narrow span holds it."""
     forms = {number.value, number.value / 100 if number.percent else number.value}
+    forms |= {1 / number.value} if number.digits is None and number.value else set()
     forms |= {1 + number.change * number.value} if number.change else set()
     if any(low <= form <= high for low, high in spans for form in forms):
         return True
