@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -173,9 +174,11 @@ class Chapter:
         backing.wrong = unknown + backing.wrong
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
-        chosen = {round(x, 9) for x in sentence.mark.chosen} if sentence.mark else set()
+        chosen = sentence.mark.chosen if sentence.mark else ()
         for number in numbers.in_sentence(sentence.text):
-            if round(number.value, 9) not in chosen and not numbers.says(number, backing.values, backing.spans):
+            if any(math.isclose(number.value, x, rel_tol=1e-5) for x in chosen):
+                continue
+            if not numbers.says(number, backing.values, backing.spans):
                 backing.wrong.append(f"it says {number.text!r}, and what stands behind it does not")
         return backing
 
@@ -301,6 +304,8 @@ def _set_before_read(node: ast.stmt) -> set[str]:
     """The names that a compound statement gives a value on an earlier line than it reads them."""
     first: dict[tuple[str, bool], int] = {}
     for inner in ast.walk(node):
+        if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
+            first[inner.target.id, True] = 0
         if isinstance(inner, ast.Name):
             key = inner.id, isinstance(inner.ctx, ast.Load)
             first[key] = min(inner.lineno, first.get(key, inner.lineno))

@@ -29,9 +29,9 @@ _HIDDEN = re.compile(
 )
 _WORD = "|".join(WORDS)
 _NUMBER = re.compile(
-    r"(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?P<percent> ?%| per cent|(?: \w+)? in 100\b)?"
+    rf"(?<![\w.,])(?P<top>one|\d+|{_WORD}) (?:\w+ )?in (?:a )?(?!100\b|a? ?hundred)(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)(?!\.?\d|\w|%)"
+    r"|(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?P<percent> ?%| per cent|(?: \w+)? in 100\b)?"
     rf"|\b(?:(?P<count>{_WORD}|one|a|an) )?(?P<part>{'|'.join(PARTS)})s?\b(?! (?:time|run|policy|column|line|row|one))"
-    rf"|\b(?:one|1) (?:\w+ )?in (?:a )?(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)\b"
     rf"|\b(?P<times>{'|'.join(TIMES)})\b"
     rf"|\b(?P<word>one(?= (?:of|seed|run)\b)|{_WORD})(?P<more>[- ](?:{_WORD}|one)\b)?(?P<fold>fold)?\b",
     re.I,
@@ -82,7 +82,8 @@ def _number(found: re.Match[str], before: str, after: str) -> Number:
         return Number(said, value, None, bound=bound, about=about, change=change)
     if one_in := parts["one_in"]:
         whole = sum(float(WORDS.get(word, 0) or word) for word in one_in.lower().split("-"))
-        return Number(said, 1 / whole, None, bound=bound, about=about)
+        top = parts["top"].lower()
+        return Number(said, float(WORDS.get(top, 1) if top.isalpha() else top) / whole, None, bound=bound, about=about)
     if parts["times"]:
         return Number(said, TIMES[parts["times"].lower()], None, bound=bound, about=about)
     value = float(WORDS.get(parts["word"].lower(), 1))
