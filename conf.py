@@ -3,9 +3,6 @@ solutions in _hooks, the main road through a chapter in _road, numbers in _numbe
 front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
 _rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _cards, _cheatsheet,
 _claims, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
-front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
-_rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _myths, _outcomes,
-_paths, _reading."""
 
 import os
 import sys
@@ -52,6 +49,7 @@ extensions = [
     "site_cheatsheet",
     "site_glossary",
     "site_cards",
+    "site_claims",
     "site_hooks",
     "site_light",
     "site_notation",

@@ -1,0 +1,1 @@
+"""Sentences that state a measurement, and what stands behind each."""

@@ -1,0 +1,392 @@
+"""What stands behind a sentence: the chapter's code, its recorded tables, its assertions and its outputs.
+
+Of a name, the statements that it comes from are found by following assignments backwards. Where they begin at
+recorded tables they are run again, on the tables as they are now, and so are the assertions about the name.
+Where they train something, the stored outputs of the cells and the assertions, which held when these were
+made, are what is compared; that the outputs are still those of the code, a test of the notebooks says.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from claims import numbers, text
+
+# What statements may use that are run again: tables, and arithmetic on them. All else may take minutes.
+PURE = frozenset({
+    "ppobook.results", "ppobook.facts", "ppobook.experiments", "ppobook.evaluation.aggregate", "ppobook.teaching.style",
+    "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools", "collections", "re", "json", "textwrap",
+})  # fmt: skip
+MOST = 2000  # numbers of one value
+
+
+@dataclass
+class Statement:
+    """One statement of a chapter's code at the outermost level."""
+
+    index: int
+    cell: int
+    node: ast.stmt
+    defines: set[str]
+    uses: set[str]
+    fresh: bool
+    """Whether what it defines is new, and not made of what bore the name before."""
+    touches: set[str]
+    """What it changes and does not define."""
+
+    @property
+    def source(self) -> str:
+        """The statement on one line."""
+        return ast.unparse(self.node)
+
+
+@dataclass
+class Backing:
+    """What stands behind a sentence."""
+
+    tables: list[str] = field(default_factory=list)
+    cells: list[int] = field(default_factory=list)
+    asserts: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    """All numbers that it says."""
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """Bounds of what it asserts, where they are close together."""
+    recomputed: bool = False
+    wrong: list[str] = field(default_factory=list)
+
+
+class Chapter:
+    """A chapter's code, its stored outputs, and what can be recomputed of it."""
+
+    def __init__(self, source: Path, notebook: Path) -> None:
+        self.name = source.stem
+        self.text = text.read(source)
+        stored = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in stored if cell["cell_type"] == "code"]
+        self.outputs = [_plain(cell["outputs"]) for cell in code]
+        self.statements = _statements(self.text.cells)
+        self.values: dict[str, Any] = {}
+        self.failed: dict[int, str] = {}
+
+    @property
+    def marked(self) -> list[text.Sentence]:
+        """The sentences with a mark."""
+        return [sentence for sentence in self.text.sentences if sentence.mark]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """All names that the chapter's code defines, without what it imports."""
+        kinds = ast.Import | ast.ImportFrom
+        return set().union(*(s.defines for s in self.statements if not isinstance(s.node, kinds)))
+
+    # --- where things come from -----------------------------------------------------------------------------
+
+    def origin(self, uses: set[str], before: int) -> set[int]:
+        """The statements that these names come from, as they are before a statement."""
+        found: set[int] = set()
+        wanted = [(name, before) for name in uses]
+        seen = set(wanted)
+        while wanted:
+            name, limit = wanted.pop()
+            for statement in reversed(self.statements[:limit]):
+                if name not in statement.defines:
+                    continue
+                found.add(statement.index)
+                # A function finds its names when it is called.
+                late = isinstance(statement.node, ast.FunctionDef)
+                more = {(used, limit if late else statement.index) for used in statement.uses - {name}}
+                wanted += more - seen
+                seen |= more
+                if statement.fresh and name not in statement.touches:
+                    break
+        return found
+
+    def pure(self, indices: set[int]) -> bool:
+        """Whether these statements only read tables and count."""
+        return all(_is_pure(self.statements[i].node) for i in indices)
+
+    def tables(self, indices: set[int]) -> list[str]:
+        """The recorded tables that these statements read."""
+        calls = (node for i in sorted(indices) for node in ast.walk(self.statements[i].node))
+        return list(dict.fromkeys(
+            call.args[0].value for call in calls
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "results"
+            and call.args and isinstance(call.args[0], ast.Constant)
+        ))  # fmt: skip
+
+    # --- running it again -----------------------------------------------------------------------------------
+
+    def recompute(self) -> None:
+        """Evaluate the expressions of all marks that come from tables, and the assertions about them."""
+        ends: dict[int, list[str]] = {}
+        run: set[int] = set()
+        for expression in {e for sentence in self.marked for e in sentence.mark.expressions}:
+            origin = self._origin_of(expression)
+            if origin and self.pure(origin):
+                run |= origin
+                ends.setdefault(max(origin), []).append(expression)
+        for statement in self.statements:
+            if isinstance(statement.node, ast.Assert) and self.pure(origin := self._origin(statement)):
+                if origin & run:
+                    run |= {*origin, statement.index}
+        space: dict[str, Any] = {"__name__": "claims"}
+        for index in sorted(run):
+            code = ast.fix_missing_locations(ast.Module([self.statements[index].node], []))
+            try:
+                exec(compile(code, self.name, "exec"), space)
+            except Exception as error:
+                self.failed[index] = f"{type(error).__name__} {error}".strip()
+            for expression in ends.get(index, ()):
+                try:
+                    self.values[expression] = eval(expression, space)
+                except Exception as error:
+                    self.failed[index] = f"{expression}: {type(error).__name__} {error}"
+
+    def _origin(self, statement: Statement) -> set[int]:
+        return self.origin(statement.uses, statement.index)
+
+    def _origin_of(self, expression: str) -> set[int]:
+        return self.origin(_names(ast.parse(expression, mode="eval")), len(self.statements))
+
+    # --- what stands behind a sentence ----------------------------------------------------------------------
+
+    def backing(self, sentence: text.Sentence) -> Backing:
+        """What stands behind a marked sentence, and what is wrong with it."""
+        backing, unknown = Backing(), []
+        for expression in sentence.mark.expressions if sentence.mark else ():
+            try:
+                used = _names(ast.parse(expression, mode="eval")) & self.names
+            except SyntaxError:
+                used = set()
+            if used:
+                self._add(backing, expression, used)
+            else:
+                unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
+        backing.wrong = unknown + backing.wrong
+        if not backing.wrong and not backing.asserts and not backing.values:
+            backing.wrong.append("no table, assertion or output stands behind it")
+        chosen = sentence.mark.chosen if sentence.mark else ()
+        for number in numbers.in_sentence(sentence.text):
+            if any(math.isclose(number.value, x, rel_tol=1e-5) for x in chosen):
+                continue
+            if not numbers.says(number, backing.values, backing.spans):
+                backing.wrong.append(f"it says {number.text!r}, and what stands behind it does not")
+        return backing
+
+    def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
+        origin = self._origin_of(expression)
+        backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
+        about = [s for s in self.statements if isinstance(s.node, ast.Assert) and used & s.uses]
+        for statement in about:
+            if statement.source not in backing.asserts:
+                backing.asserts.append(statement.source)
+                backing.values += _constants(statement.node)
+                backing.spans += _spans(statement.node)
+        failed = origin | {statement.index for statement in about}
+        backing.wrong += [self.failed[i] for i in sorted(failed & self.failed.keys())]
+        if expression in self.values:
+            backing.recomputed = True
+            backing.values += flat(self.values[expression])
+            backing.shown.append(f"{expression} = {_short(self.values[expression])}")
+            backing.cells += [self.statements[max(origin)].cell]
+            return
+        for cell in self._cells_of(used):
+            if cell not in backing.cells:
+                backing.cells.append(cell)
+                backing.values += numbers.in_text(self.outputs[cell])
+                backing.shown += [self.outputs[cell]] if self.outputs[cell] else []
+
+    def _cells_of(self, used: set[str]) -> list[int]:
+        """The cells that define one of the names or show it."""
+        return sorted({
+            s.cell for s in self.statements
+            if used & s.defines or (isinstance(s.node, ast.Expr | ast.For | ast.With) and used & s.uses)
+        })  # fmt: skip
+
+
+# --- statements ---------------------------------------------------------------------------------------------
+
+
+def _statements(cells: tuple[str, ...]) -> list[Statement]:
+    found: list[Statement] = []
+    modules: set[str] = set()
+    for cell, source in enumerate(cells):
+        plain = "\n".join(line for line in source.splitlines() if not line.startswith("%"))
+        for node in (part for whole in ast.parse(plain).body for part in _one_by_one(whole)):
+            defines, uses = _defines(node), _names(node)
+            modules |= defines if isinstance(node, ast.Import | ast.ImportFrom) else set()
+            touched = _touched(node) - defines - modules
+            fresh = not (defines & uses and not isinstance(node, ast.FunctionDef))
+            found.append(Statement(len(found), cell, node, defines | touched, uses, fresh, touched))
+    return found
+
+
+def _one_by_one(node: ast.stmt) -> list[ast.stmt]:
+    """An import of several names as several imports, of which one may be needed without the others."""
+    if isinstance(node, ast.ImportFrom):
+        return [
+            ast.copy_location(ast.ImportFrom(node.module, [alias], node.level), node) for alias in node.names
+        ]
+    return [node]
+
+
+def _defines(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    inner = _outermost(node)
+    stored = {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored
+
+
+def _touched(node: ast.stmt) -> set[str]:
+    """Names whose objects a statement changes: `table["x"] = …`, `rows.append(…)`; of a function, others'."""
+    if isinstance(node, ast.ClassDef):
+        return set()
+    function = isinstance(node, ast.FunctionDef)
+    found = set()
+    for inner in ast.walk(node) if function else _outermost(node):
+        if isinstance(inner, ast.Subscript | ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            found |= {_root(inner)}
+        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
+            if isinstance(inner.value.func, ast.Attribute):
+                found |= {_root(inner.value.func)}
+    return (found & _names(node) if function else found) - {""}
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _outermost(node: ast.AST) -> list[ast.AST]:
+    """The node and what is in it, without the names that only a comprehension or a function knows."""
+    found, waiting = [], [node]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        own = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda | ast.FunctionDef
+        waiting += [child for child in ast.iter_child_nodes(one) if not isinstance(child, own)]
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names that a node reads from outside of it, without builtins."""
+    read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    own: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.AugAssign):
+            read |= {_root(inner.target)} - {""}
+        if isinstance(inner, ast.arg):
+            own.add(inner.arg)
+        if isinstance(inner, ast.comprehension):
+            own |= {n.id for n in ast.walk(inner.target) if isinstance(n, ast.Name)}
+    if isinstance(node, ast.For | ast.With | ast.If):
+        own |= _set_before_read(node)
+    if isinstance(node, ast.FunctionDef):
+        own |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        own |= {node.name}
+    return {name for name in read - own if not hasattr(builtins, name)}
+
+
+def _set_before_read(node: ast.stmt) -> set[str]:
+    """The names that a compound statement gives a value on an earlier line than it reads them."""
+    first: dict[tuple[str, bool], int] = {}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
+            first[inner.target.id, True] = 0
+        if isinstance(inner, ast.Name):
+            key = inner.id, isinstance(inner.ctx, ast.Load)
+            first[key] = min(inner.lineno, first.get(key, inner.lineno))
+    if isinstance(node, ast.For):
+        first |= {(n.id, False): -1 for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+    return {name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)}
+
+
+def _is_pure(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return all(_allowed(f"{node.module}.{alias.name}") for alias in node.names)
+    if isinstance(node, ast.Import):
+        return all(_allowed(alias.name) for alias in node.names)
+    return not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
+
+
+def _allowed(name: str) -> bool:
+    return any(name == pure or name.startswith(f"{pure}.") for pure in PURE)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+def _constants(node: ast.AST) -> list[float]:
+    """The numbers that an assertion names, and the fractions that it makes of them."""
+    found = []
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
+            found.append(float(inner.value))
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div | ast.Mult | ast.Pow):
+            both = inner.left, inner.right
+            if all(isinstance(side, ast.Constant) for side in both):
+                found.append(float(eval(ast.unparse(inner))))
+    return found
+
+
+def _spans(node: ast.AST) -> list[tuple[float, float]]:
+    """The bounds in `15 < x < 17`, where the upper is at most 1.7 times the lower."""
+    found = []
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Compare):
+            ends = [x.value for x in (inner.left, inner.comparators[-1]) if isinstance(x, ast.Constant)]
+            if len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
+                low, high = sorted(map(float, ends))
+                found += [(low, high)] if 0 < low and high <= 1.7 * low else []
+    return found
+
+
+def flat(value: Any) -> list[float]:
+    """All numbers of a value: of a table, its index too."""
+    if isinstance(value, str):
+        return numbers.in_text(value)
+    if isinstance(value, dict):
+        return flat(list(value)) + flat(list(value.values()))
+    if hasattr(value, "reset_index"):
+        value = value.reset_index()
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple | set):
+        return [x for item in value for x in flat(item)][:MOST]
+    return [float(value)] if isinstance(value, int | float) else []
+
+
+def _short(value: Any) -> str:
+    """A value in a few lines."""
+    said = value.to_string() if hasattr(value, "to_string") else _rounded(value)
+    lines = said.splitlines()
+    return "\n".join([*lines[:12], *(["…"] if len(lines) > 12 else [])])
+
+
+def _rounded(value: Any) -> str:
+    said = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", repr(value))
+    return re.sub(r"\d+\.\d{5,}(?!\d|e)", lambda found: f"{float(found[0]):.4g}", said)
+
+
+def _plain(outputs: list[dict[str, Any]]) -> str:
+    """What a cell printed, and the plain form of what it showed."""
+    said = []
+    for output in outputs:
+        part = output.get("text") or output.get("data", {}).get("text/plain", "")
+        said.append("".join(part))
+    return re.sub(r"<(?:Figure|Axes)[^>]*>", "", "\n".join(said)).strip()

@@ -1,0 +1,173 @@
+"""The claims ledger; conf.py loads this file as an extension.
+
+`{claims}` lists every sentence of the chapters that a mark calls a measurement (tools/claims/text.py says how
+one is written), with what stands behind it. Each is held against that: a mark that names nothing, a number
+that the recorded table, the assertion or the stored output does not say, an assertion that fails on the table
+as it is now, are warnings, and so errors of a build with -W. Without pandas and torch, which a site can be
+built without, nothing is computed again, and only what needs no computing is compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from claims.backing import Backing, Chapter
+from claims.text import Sentence
+from site_way_in import Written
+
+log = logging.getLogger(__name__)
+LONGEST = 1500  # characters of what a cell printed
+
+
+class Claims(Written):
+    """`{claims}`: the marked sentences, chapter by chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        """A list of each chapter, below its name."""
+        found = []
+        for docname, facts in self.config.book_meta["chapters"].items():
+            chapter = self.chapter(docname)
+            number = int(chapter.name.partition("_")[0])
+            lines = [f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
+            for sentence in chapter.marked:
+                backing = chapter.backing(sentence)
+                for wrong in warnings(backing, can_compute()):
+                    log.warning("%s: %r", wrong, sentence.text, location=f"{docname}.md:{sentence.line}")
+                lines += self.claim(docname, chapter, sentence, backing)
+            if chapter.marked:
+                found += self.block("claims", lines)
+        return found
+
+    def chapter(self, docname: str) -> Chapter:
+        """A chapter, with what can be computed again."""
+        root = Path(self.env.srcdir)
+        source, notebook = root / f"{docname}.md", root / f"{docname}.ipynb"
+        self.env.note_dependency(str(source))
+        self.env.note_dependency(str(notebook))
+        chapter = Chapter(source, notebook)
+        if can_compute():
+            with contextlib.redirect_stdout(io.StringIO()):
+                chapter.recompute()
+        return chapter
+
+    def claim(self, docname: str, chapter: Chapter, sentence: Sentence, backing: Backing) -> list[str]:
+        """A sentence, where it stands, what is behind it, and, folded, what that says."""
+        said = [where(docname, sentence), source(backing)]
+        dates = []
+        for table in backing.tables:
+            facts = json.loads(self.read(f"results/{table}/facts.json"))
+            self.env.note_dependency(str(Path(self.env.srcdir, "results", table, "table.csv")))
+            said.append(f"{{source}}`results/{table} <results/{table}/table.csv>`: {seeds(facts['seeds'])}")
+            dates.append(facts["date"])
+        if dates:
+            said.append(f"recorded {' and '.join(dict.fromkeys(sorted(dates)))}")
+        said.append(intervals(sentence, backing))
+        again = [self.command(table) for table in backing.tables]
+        again.append(f"make notebooks NAME={chapter.name.partition('_')[0]}")
+        shown = "\n".join([*(part[:LONGEST] for part in backing.shown), *backing.asserts])
+        return [
+            plain(sentence.text, docname),
+            f": {' · '.join(filter(None, said))}",
+            "",
+            f"  <details><summary>What it says, and how to run it again</summary><pre>{block(shown)}</pre>"
+            f"<pre>{block(chr(10).join(dict.fromkeys(again)))}</pre></details>",
+            "",
+        ]
+
+    def command(self, table: str) -> str:
+        """What records a table again."""
+        made_by = json.loads(self.read(f"results/{table}/facts.json"))["made_by"]
+        return f"python {made_by if '/' in made_by else f'results/{table}/{made_by}'}"
+
+
+def can_compute() -> bool:
+    """Whether tables can be read and the chapters' code be run."""
+    return all(find_spec(name) for name in ("pandas", "scipy", "torch"))
+
+
+def warnings(backing: Backing, computed: bool) -> list[str]:
+    """What is wrong; of what would have to be computed to know, nothing if it was not."""
+    return backing.wrong if computed or not backing.tables else []
+
+
+def where(docname: str, sentence: Sentence) -> str:
+    """A link to the section."""
+    title = re.sub(r"[\[\]{}`]", "", sentence.section.title)
+    if sentence.section.label:
+        return f"{{ref}}`{title} <{sentence.section.label}>`"
+    return f"[{title}](/{docname}.ipynb)"
+
+
+def source(backing: Backing) -> str:
+    """What kind of thing stands behind it."""
+    cells = "".join(f"{', ' if i else ''}{cell + 1}" for i, cell in enumerate(sorted(set(backing.cells))))
+    kinds = [f"code cell{'s' if ',' in cells else ''} {cells}"] if cells else []
+    if backing.asserts:
+        count = len(backing.asserts)
+        kinds.append(f"{count} assertion{'s' if count > 1 else ''}")
+    return " and ".join(kinds) + (", computed again by this build" if backing.recomputed else "")
+
+
+def seeds(given: list[int]) -> str:
+    """How many seeds, and which."""
+    if not given:
+        return "no seeds"
+    if len(given) == 1:
+        return f"seed {given[0]}"
+    whole = list(range(given[0], given[-1] + 1)) == given
+    which = f"{given[0]} to {given[-1]}" if whole else ", ".join(map(str, given[:12]))
+    return f"{len(given)} seeds, {which}"
+
+
+_SPAN = re.compile(r"[-−+]?\d[\d.,]*%? to [-−+]?\d[\d.,]*%?|low=[^,)]*, high=[^,)]*")
+
+
+def intervals(sentence: Sentence, backing: Backing) -> str:
+    """The interval that the sentence gives, else those that what is behind it shows."""
+    own = _SPAN.findall(sentence.text)
+    found = own or [span for part in backing.shown for span in _SPAN.findall(part)]
+    spans = list(dict.fromkeys(span.rstrip(".,") for span in found))[:4]
+    named = [re.sub(r"low=(.*), high=(.*)", r"\1 to \2", span) for span in spans]
+    return f"interval {', '.join(named)}" if named else "no interval"
+
+
+def plain(text: str, docname: str) -> str:
+    """A sentence that stands by itself: with links from here, and without half of a pair of stars."""
+    text = re.sub(r"\]\((?!\.\./|#|\w+:)", "](/chapters/", text)
+    text = text.replace("](../", "](/").replace("](#", f"](/{docname}.ipynb#")
+    for stars in ("**", "*"):
+        bare = re.sub(r"\{[\w:-]+\}`[^`]*`|`[^`]*`|\$[^$]+\$", "", text)
+        if bare.replace("**", "" if stars == "*" else "**").count(stars) % 2:
+            text = text.replace("*", "")
+    return text
+
+
+def block(text: str) -> str:
+    """A text for a `pre` that stands on one line of its source."""
+    return html.escape(text).replace("\n", "&#10;")
+
+
+def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
+    """Leave the marks out of the pages."""
+    for node in list(doctree.findall(nodes.raw)):
+        if re.match(r"<!--\s*claim:", node.astext()):
+            node.parent.remove(node)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_directive("claims", Claims)
+    # Before what looks at the words of a page.
+    app.connect("doctree-read", drop_marks, priority=100)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
