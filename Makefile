@@ -13,10 +13,11 @@ TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/cpu
 endif
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 
-.PHONY: help setup book lab test learning check browser notebooks bench bench-language hooks clean
+.PHONY: help setup book editions lab test learning check browser notebooks bench bench-language hooks clean
 
 help:
 	@echo "make book       build the site and serve it on this machine (SERVE=0 only builds)"
+	@echo "make editions   build the site, and make the book's zip, PDF and EPUB of it, in _build/editions (ONLY=pdf: one of them)"
 	@echo "make lab        open the chapters and exercises in JupyterLab, in copies of your own under work/ (LAB=… passes options)"
 	@echo "make test       run everything: style, types, spelling, site, library, every notebook"
 	@echo "make learning   what trains, and every notebook, with each kind of arithmetic that this processor has"
@@ -46,6 +47,10 @@ $(VENV)/.site: $(VENV)/.venv pyproject.toml constraints.txt
 	$(PIP) --no-deps --editable .
 	@touch $@
 
+$(VENV)/.editions: $(VENV)/.site
+	$(PIP) --group editions
+	@touch $@
+
 $(VENV)/.lab: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing PyTorch and JupyterLab, once: a few minutes."
 	$(PIP) $(TORCH_INDEX) --editable '.[lab]'
@@ -53,8 +58,8 @@ $(VENV)/.lab: $(VENV)/.venv pyproject.toml constraints.txt
 
 $(VENV)/.all: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing everything, once: a few minutes."
-	$(PIP) $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser
-	@touch $(VENV)/.site $(VENV)/.lab $@
+	$(PIP) $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser --group editions
+	@touch $(VENV)/.site $(VENV)/.editions $(VENV)/.lab $@
 
 setup: $(VENV)/.all
 
@@ -65,6 +70,10 @@ book: $(VENV)/.site
 ifneq ($(SERVE),0)
 	$(BIN)/python tools/serve.py
 endif
+
+editions: $(VENV)/.editions
+	$(MAKE) book SERVE=0
+	$(BIN)/python tools/editions.py $(ONLY)
 
 # (JupyterLab shows the stored figures of notebooks that are trusted only. It would ask whether to fetch news; a
 # reader's own settings still go before ours.)

@@ -1,8 +1,8 @@
 """How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
 solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
-front page, the library's and the one for lost readers in _way_in, what keeps pages light in _light, and in
-_rebuilds what a build may leave as it was. Pages that are made from the rest of the book: _cards, _cheatsheet,
-_claims, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
+front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps pages
+light in _light, and in _rebuilds what a build may leave as it was. Pages that are made from the rest of the
+book: _cards, _cheatsheet, _claims, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
 
 import os
 import sys
@@ -50,6 +50,7 @@ extensions = [
     "site_glossary",
     "site_cards",
     "site_claims",
+    "site_editions",
     "site_hooks",
     "site_light",
     "site_notation",

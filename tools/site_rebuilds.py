@@ -48,7 +48,7 @@ def note_code_and_assets(app: Sphinx, config: Config) -> None:
     ours = [
         module
         for name, module in sys.modules.items()
-        if name.startswith(("ppobook", "site_", "claims", "minutes", "notebook_"))
+        if name.startswith(("ppobook", "site_", "claims", "edition_", "minutes", "notebook_"))
     ]
     code = {Path(module.__file__ or "") for module in ours}
     config.book_code = digest(code | {root / "conf.py", root / "constraints.txt"})

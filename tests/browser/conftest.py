@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import serve
+from edition_builder.browser import find as find_chromium
 from ppobook.teaching import progress
 
 from . import figure_site
@@ -135,8 +135,7 @@ def site_url(site: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """The system's Chromium; PPOBOOK_CHROMIUM=/path/to/it takes another one."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = os.environ.get("PPOBOOK_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    path = find_chromium()
     if path is None:
         pytest.fail("no Chromium found: install it (Debian: apt install chromium)", pytrace=False)
     flags = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]

@@ -108,7 +108,7 @@ def test_condas_environment_names_everything_that_a_command_needs() -> None:
 
     named = {line for line in lines if not line.startswith("-")}
     assert named == {"gymnasium", "jupyterlab", "matplotlib", "torch"}.union(
-        *(names(group) for group in ("site", "test", "browser"))
+        *(names(group) for group in ("site", "test", "browser", "editions"))
     )
 
 

@@ -1,0 +1,132 @@
+"""What Chromium makes of the editions: the PDF, formulas as MathML, and the zip opened from the disk."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import tiny_site
+from playwright.sync_api import Browser, expect
+from pypdf import PdfReader
+
+from edition_builder import archive, browser, pages, pdf
+
+from .conftest import OpenPage
+
+pytestmark = pytest.mark.xdist_group("editions")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small site."""
+    return tiny_site.build(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def printed(tiny: Path, chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> PdfReader:
+    """The small book as a PDF."""
+    book = pages.read(tiny.parents[1], tiny)
+    pages.link(book, pdf.place)
+    work = tmp_path_factory.mktemp("work")
+    count = pdf.write(book, work / "tiny.pdf", chromium, work)
+    reader = PdfReader(work / "tiny.pdf")
+    assert count == len(reader.pages)
+    return reader
+
+
+def bookmarks(reader: PdfReader) -> list:
+    """The titles, those below another one in a list after it."""
+
+    def titles(entries: list) -> list:
+        return [titles(entry) if isinstance(entry, list) else entry.title for entry in entries]
+
+    return titles(reader.outline)
+
+
+def test_a_chapter_starts_on_a_page_of_its_own_and_has_its_bookmarks(printed: PdfReader) -> None:
+    starts = {name: number for name, number in pdf.page_numbers(printed).items() if "--" not in name}
+    assert list(starts) == sorted(starts, key=lambda name: starts[name]) or len(set(starts.values())) == 3
+    for name, title in (("chapters-01-one", "1 One"), ("chapters-02-two", "2 Two")):
+        text = printed.pages[starts[name] - 1].extract_text()
+        assert title in text
+        assert f"\n{starts[name]}" in text or text.rstrip().endswith(str(starts[name]))
+    contents, first, below, second, rest = bookmarks(printed)
+    assert (contents, first, second) == ("Contents", "First part", "Second part")
+    assert below[0] == "1 One"
+    assert "Exercises 1: one" in below
+    assert rest[0] == "2 Two"
+
+
+def test_the_contents_say_the_page(printed: PdfReader) -> None:
+    text = next(t for t in (page.extract_text() for page in printed.pages) if "Contents" in t)
+    at = pdf.page_numbers(printed)
+    for name, title in (("chapters-01-one", "1 One"), ("exercises-01-one", "Exercises 1: one")):
+        line = next(line for line in text.splitlines() if line.startswith(title))
+        assert line.removeprefix(title).split() == [str(at[name])]
+
+
+def test_it_is_tagged_and_says_what_it_is(printed: PdfReader) -> None:
+    root = printed.root_object
+    assert root["/MarkInfo"]["/Marked"]
+    assert "/StructTreeRoot" in root
+    assert root["/Lang"] == "en"
+    assert root["/ViewerPreferences"]["/DisplayDocTitle"]
+    assert printed.metadata.title == "Tiny: a book for tests"
+    assert printed.metadata.author == "Nobody & Co"
+
+
+def test_links_lead_across_pages(printed: PdfReader) -> None:
+    names = set(printed.named_destinations)
+    goals = set()
+    for page in printed.pages:
+        for annotation in page.get("/Annots", []):
+            goal = annotation.get_object().get("/Dest")
+            if goal is not None:
+                goals.add(str(goal))
+    assert {name.lstrip("/") for name in goals} <= {name.lstrip("/") for name in names}
+    assert any("chapters-02-two--there" in name for name in goals)
+
+
+def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfReader) -> None:
+    text = "\n".join(page.extract_text() for page in printed.pages)
+    assert "Folded on the site." in text
+    assert "Count." in text
+    assert "Four." in text
+    assert "draw_something" not in text
+    assert text.count("long") == 60  # of a line of code far longer than the page is wide
+    assert "39" in text  # the end of a formula that is as well
+
+
+def test_formulas_are_mathml_and_a_wrong_one_is_named(tiny: Path, chromium: Browser) -> None:
+    made = browser.mathml(chromium, tiny, [(r"\alpha \le \beta_1", False), (r"\frac{1}{2} & x"[:11], True)])
+    inline, apart = made[r"\alpha \le \beta_1", False], made[r"\frac{1}{2}", True]
+    for text in (inline, apart):
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/1998/Math/MathML}math"
+    assert "display" not in inline
+    assert 'display="block"' in apart
+    with pytest.raises(Exception, match=r"\\wrong"):
+        browser.mathml(chromium, tiny, [(r"\wrong", False)])
+
+
+def test_the_zip_works_from_the_disk(site: Path, open_page: OpenPage, tmp_path: Path) -> None:
+    path = tmp_path / "book.zip"
+    archive.write(site, path, 0)
+    with zipfile.ZipFile(path) as archived:
+        archived.extractall(tmp_path)
+    page = open_page(dark=True)
+    page.goto((tmp_path / "book" / "index.html").as_uri())
+    page.get_by_role("link", name="Start with chapter 0").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("0 Setting out")
+    assert page.locator(".katex").count() > 10
+    live = "() => [...document.querySelectorAll('.ppobook-figure')].every(f => f.dataset.live)"
+    page.wait_for_function(live)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Color mode").click()
+    page.get_by_role("button", name="Light", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.goto(f"{(tmp_path / 'book' / 'search.html').as_uri()}?q=entropy bonus")
+    page.locator("#search-results a").first.click()
+    assert page.url.startswith(tmp_path.as_uri())
+    expect(page.locator("article h1")).to_be_visible()

@@ -1,0 +1,200 @@
+"""The book as a PDF: all pages in one text, which Chromium prints, with bookmarks, tags and page numbers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject
+
+from edition_builder.pages import Book, Page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+HERE = Path(__file__).parent
+# A4 less the margins of pdf.css, in CSS pixels: as wide as the text is laid out before it is measured.
+VIEWPORT = {"width": 642, "height": 960}
+PAGE = """<!DOCTYPE html>
+<html lang="en" data-theme="light" data-mode="light">
+<head><meta charset="utf-8"/><title>{title}</title>{styles}<style>{heads}</style></head>
+<body>{cover}{contents}<main class="bd-main"><article class="bd-article">{body}</article></main></body>
+</html>
+"""
+
+
+def place(page: Page, anchor: str) -> str:
+    """Where a link leads."""
+    return f"#{page.name}--{anchor}" if anchor else f"#{page.name}"
+
+
+def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
+    """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
+
+    It is printed twice: the contents hold page numbers, which the first print tells. `work` is a folder for
+    what is printed. ValueError where something is wider than the page.
+    """
+    source = work / "book.html"
+    source.write_text(merged(book), encoding="utf-8")
+    page = browser.new_page(viewport=VIEWPORT)
+    page.set_default_timeout(0)  # hundreds of pages
+    page.emulate_media(media="print")
+    page.goto(source.as_uri())
+    page.add_script_tag(path=book.site / "_static" / "vendored" / "katex" / "katex.min.js")
+    page.evaluate((HERE / "pdf.js").read_text(encoding="utf-8"))
+    wide = page.evaluate("window.tooWide()")
+    if wide:
+        raise ValueError("wider than the page: " + "; ".join(wide))
+    draft = work / "draft.pdf"
+    options: dict[str, Any] = {"prefer_css_page_size": True, "print_background": True}
+    page.pdf(path=draft, **options)
+    page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
+    page.pdf(path=draft, tagged=True, outline=True, **options)
+    page.close()
+    return finish(draft, path, book)
+
+
+def write_page(source: Path, path: Path, browser: Browser) -> int:
+    """Print one page of the site, as it prints itself, to `path`; return how many pages it has."""
+    page = browser.new_page(viewport=VIEWPORT)
+    page.emulate_media(media="print", color_scheme="light")
+    page.goto(source.as_uri())
+    page.pdf(path=path, prefer_css_page_size=True, format="A4", print_background=True, tagged=True)
+    page.close()
+    return len(PdfReader(path).pages)
+
+
+def cover_picture(book: Book, browser: Browser, work: Path) -> bytes:
+    """The first page as a PNG."""
+    source = work / "cover.html"
+    blank = {"title": "", "heads": "", "contents": "", "body": ""}
+    source.write_text(PAGE.format(styles=links(book), cover=cover(book), **blank), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 794, "height": 1123}, device_scale_factor=1.5)
+    page.goto(source.as_uri())
+    picture = page.screenshot()
+    page.close()
+    return picture
+
+
+# --- one text -----------------------------------------------------------------------------------------------
+
+
+def merged(book: Book) -> str:
+    """The whole book as one page of HTML."""
+    listed_first = contents(book)  # before `leaf` changes anchors and headings
+    heads, body = [], []
+    for part, pages in groupby(book.pages, key=lambda page: page.part):
+        listed = list(pages)
+        inside = "".join(f'<li><a href="#{p.name}">{escape(p.title)}</a></li>' for p in listed)
+        body.append(f'<section class="part"><h1>{escape(part)}</h1><ul>{inside}</ul></section>')
+        for page in listed:
+            name = f"n{len(heads)}"
+            said = page.title.replace("\\", "\\\\").replace('"', '\\"')
+            heads.append(f'@page {name} {{ @top-right {{ content: "{said}" }} }}')
+            body.append(f'<div class="leaf" id="{page.name}" style="page: {name}">{leaf(book, page)}</div>')
+    return PAGE.format(
+        title=escape(f"{book.title}: {book.subtitle}"),
+        styles=links(book),
+        heads="\n".join(heads),
+        cover=cover(book),
+        contents=listed_first,
+        body="\n".join(body),
+    )
+
+
+def leaf(book: Book, page: Page) -> str:
+    """A page's article, with headings one level lower, anchors of its own, and the site's pictures."""
+    for heading in page.article.find_all(re.compile("^h[1-5]$")):
+        heading.name = f"h{int(heading.name[1]) + 1}"
+    for tag in page.anchored():
+        tag["id"] = f"{page.name}--{tag['id']}"
+    for image in page.article.find_all("img"):
+        image["src"] = book.file(page, image["src"]).as_uri()
+    return page.article.decode(formatter="minimal")
+
+
+def links(book: Book) -> str:
+    """Links to the style sheets of the site's pages, in their order, and to ours."""
+    found: dict[Path, None] = {}
+    for page in book.pages:
+        text = (book.site / f"{page.docname}.html").read_text(encoding="utf-8").partition("<body")[0]
+        for tag in re.findall(r'<link\b[^>]*rel="stylesheet"[^>]*>', text):
+            source = re.search(r'href="([^"?]*)', tag)
+            if source and "://" not in source[1]:
+                found[book.file(page, source[1])] = None
+    sheets = [*found, HERE / "pdf.css"]
+    return "".join(f'<link rel="stylesheet" href="{sheet.as_uri()}"/>' for sheet in sheets)
+
+
+def cover(book: Book) -> str:
+    """The first page."""
+    picture = (book.site / "_static" / "front.svg").as_uri()
+    site = f"<p>{escape(book.address)}</p>" if book.address else ""
+    version = f"Version {book.version}, of {book.day}"
+    return (
+        f'<header class="cover"><p class="cover-title">{escape(book.title)}</p>'
+        f'<p class="cover-subtitle">{escape(book.subtitle)}</p><img src="{picture}" alt=""/>'
+        f'<div class="cover-end"><p>{escape(book.author)}</p><p>{version}</p>{site}'
+        "<p>Text: CC BY 4.0. Code: MIT.</p></div></header>"
+    )
+
+
+def contents(book: Book) -> str:
+    """The contents, by part, page and, of chapters, section; with room for page numbers."""
+
+    def entry(address: str, title: str, kind: str) -> str:
+        number = f'<span class="at" data-of="{escape(address[1:])}">000</span>'
+        return f'<li class="{kind}"><a href="{escape(address)}"><span>{escape(title)}</span>{number}</a></li>'
+
+    lines = []
+    for part, pages in groupby(book.pages, key=lambda page: page.part):
+        lines.append(f'<li class="of-part">{escape(part)}</li>')
+        for page in pages:
+            lines.append(entry(place(page, ""), page.title, "of-page"))
+            if page.docname.startswith("chapters/"):
+                lines += [
+                    entry(place(page, anchor), title, "of-section") for anchor, title in page.sections()
+                ]
+    return f'<nav class="contents"><h1>Contents</h1><ul>{"".join(lines)}</ul></nav>'
+
+
+# --- the PDF ------------------------------------------------------------------------------------------------
+
+
+def page_numbers(reader: PdfReader) -> dict[str, int]:
+    """The number of the page that each anchor with a link to it is on, from 1."""
+    at = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, 1)}
+    return {name.lstrip("/"): at[goal.page.idnum] for name, goal in reader.named_destinations.items()}
+
+
+def finish(draft: Path, path: Path, book: Book) -> int:
+    """Add what Chromium leaves out: who wrote it, and how a viewer shows it; return the number of pages."""
+    writer = PdfWriter(clone_from=draft)
+    date = time.strftime("D:%Y%m%d%H%M%SZ", time.gmtime(book.made))
+    about = {"/Title": f"{book.title}: {book.subtitle}", "/Author": book.author}
+    writer.add_metadata({**about, "/CreationDate": date, "/ModDate": date})
+    root = writer.root_object
+    root[NameObject("/PageMode")] = NameObject("/UseOutlines")
+    shown = DictionaryObject({NameObject("/DisplayDocTitle"): BooleanObject(True)})
+    root[NameObject("/ViewerPreferences")] = shown
+    if "/Outlines" in root:
+        fold(root["/Outlines"])
+    writer.write(path)
+    return len(writer.pages)
+
+
+def fold(entry: Mapping[str, Any], depth: int = 0) -> None:
+    """Let a viewer show bookmarks of parts and their pages at first, and fold what is below."""
+    child = entry.get("/First")
+    while child is not None:
+        item = child.get_object()
+        if "/Count" in item and depth >= 1:
+            item[NameObject("/Count")] = NumberObject(-abs(int(item["/Count"])))
+        fold(item, depth + 1)
+        child = item.get("/Next")
