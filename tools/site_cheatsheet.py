@@ -140,7 +140,7 @@ def entry_lines(entry: dict[str, Any], equations: dict[str, str]) -> list[str]:
         lines += ["$$", *equations[label].splitlines(), "$$", ""]
     links = [f"{{py:obj}}`{name} <ppobook.{module}.{name}>`" for module, name in map(parts_of, entry["code"])]
     links += [f"{{numref}}`{figure}`" for figure in entry.get("figures", [])]
-    return [*lines, *entry["why"].strip().splitlines(), "", "{.links}", " · ".join(links)]
+    return [*lines, *entry["why"].strip().splitlines(), "", " · ".join(links)]
 
 
 def parts_of(name: str) -> tuple[str, str]:

@@ -23,7 +23,9 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from minutes import DEEPER
 from site_numbers import chapter_of
+from site_road import is_about
 from site_way_in import Written
 
 DATA: Final = "reference/glossary.toml"
@@ -129,11 +131,19 @@ def is_running_text(text: nodes.Text) -> bool:
     """Whether a word here can be explained: in a paragraph, and in nothing that says what it is already."""
     node, inside = text.parent, False
     while node is not None:
-        if isinstance(node, ELSEWHERE) or {"cell", OPENING} & set(node["classes"]):
+        if isinstance(node, ELSEWHERE) or {"cell", OPENING} & set(node["classes"]) or opens_a_box(node):
             return False
         inside = inside or isinstance(node, nodes.paragraph)
         node = node.parent
     return inside
+
+
+def opens_a_box(node: nodes.Node) -> bool:
+    """Whether this is the line below the title of a Deeper box, which opens the box."""
+    section = node.parent
+    if not isinstance(section, nodes.section) or section.index(node) != 1:
+        return False
+    return is_about(node) and section[0].astext().startswith(DEEPER)
 
 
 class MarkFirstUses(SphinxPostTransform):

@@ -129,7 +129,7 @@ A `policy` is code; a [policy](https://example.org) a link. A policy has *logits
 
 *About the critic.*
 
-The critic, and the policy.
+The **critic**, and the policy.
 """
 
 DATA = """[terms]
@@ -195,6 +195,7 @@ def test_first_uses_link_to_the_glossary_and_are_described(book):
         assert 'tabindex="-1"' in attributes
         assert f'aria-describedby="says-{anchor}"' in attributes
         assert text.count(f'id="says-{anchor}"') == 1
+    assert re.search(r"<strong><a [^>]*>critic</a></strong>", text), "not in the line that opens the box"
     assert '<p id="says-critic">What estimates a value &lt;here&gt;.</p>' in text
     assert 'src="../_static/terms.js' in text
 
