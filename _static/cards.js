@@ -90,6 +90,7 @@ document.addEventListener("DOMContentLoaded", () => {
     part("answer").hidden = part("again").hidden = part("knew").hidden = true;
     part("show").hidden = false;
     part("one-card").hidden = false;
+    part("start").hidden = true;
     part("question").focus();
   }
 
@@ -115,6 +116,7 @@ document.addEventListener("DOMContentLoaded", () => {
   function stop(said = "", next = part("study")) {
     waiting = [];
     part("one-card").hidden = true;
+    part("start").hidden = false;
     refresh();
     part("due").prepend(said);
     (next.disabled ? which : next).focus();

@@ -182,7 +182,7 @@ class ForBrowsers(SphinxPostTransform):
             if "flash-card" in box["classes"]:
                 fold(box)
             elif "card-desk" in box["classes"]:
-                box.replace_self(raw(desk(box["groups"])))
+                box.parent.replace(box, raw(desk(box["groups"])))  # less its class, which the desk has
 
 
 def fold(card: nodes.container) -> None:
@@ -221,12 +221,12 @@ DESK: Final = f"""
 <p><a class="card-package" href="{PACKAGE}" download>All cards for Anki</a> ({PACKAGE})</p>
 <noscript><p>Without JavaScript nothing is kept, but each card below can be opened.</p></noscript>
 <div class="card-desk" data-days="{{days}}" hidden>
-<div class="row">
+<div class="card-row">
 <label>Which cards <select class="which">{{options}}</select></label>
 <label>New ones a day <select class="per-day">{{per_day}}</select></label>
 </div>
 <p class="due" role="status"></p>
-<div class="row">
+<div class="card-row start">
 <button type="button" class="study">Study</button>
 <button type="button" class="forget">Forget my progress</button>
 </div>
@@ -234,7 +234,7 @@ DESK: Final = f"""
 <p class="which-one"></p>
 <div class="question" tabindex="-1"></div>
 <div class="answer" tabindex="-1" hidden></div>
-<div class="row">
+<div class="card-row">
 <button type="button" class="show">Show the answer</button>
 <button type="button" class="again" aria-keyshortcuts="1" hidden>1 · Not yet</button>
 <button type="button" class="knew" aria-keyshortcuts="2" hidden>2 · Knew it</button>

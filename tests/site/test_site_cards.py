@@ -118,6 +118,7 @@ def test_the_desk_offers_each_deck_and_tag(page: str) -> None:
     }
     assert keys <= values
     assert values - keys <= {"", "5", "10", "20", "100000"}
+    assert page.count('class="card-desk') == 1
     assert 'src="../_static/cards.js' in page
 
 
