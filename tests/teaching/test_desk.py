@@ -88,7 +88,7 @@ def test_what_is_shown_is_escaped_and_linked():
     kept = Kept(found("a mistake 1 < 2 & <b>").findings, (Time(1, "gae", 83.9),), 1)
     page = lay_out(ROOMS, kept, "work/file")._repr_html_()
     assert "1 &lt; 2 &amp; &lt;b&gt;" in page
-    assert 'href="../exercises/x.ipynb#About-a"' in page
+    assert 'href="../exercises/x.ipynb"' in page
     assert "gae 1:23" in page
     assert "1 line of work/file can&#x27;t be read" in page
     assert "<code>ppobook progress --clear</code>" in page

@@ -125,9 +125,8 @@ class Desk:
         return str(self)
 
     def _repr_html_(self) -> str:
-        def link(file: str, words: str, heading: str = "") -> str:
-            place = f"{self.up}/{file}" + (f"#{heading.replace(' ', '-')}" if heading else "")
-            return f'<a href="{escape(quote(place, safe="/.#-"))}">{escape(words)}</a>'
+        def link(file: str, words: str) -> str:
+            return f'<a href="{escape(quote(f"{self.up}/{file}"))}">{escape(words)}</a>'
 
         body = [
             "<tr>"
@@ -136,15 +135,15 @@ class Desk:
             + "</tr>"
             for row in self.rows
         ]
-        head = "".join(
-            f'<th scope="col">{text}</th>' for text in ("chapter", "right", "exercises left", "to read")
+        head = '<th scope="col" style="text-align:left">chapter</th>' + "".join(
+            f'<th scope="col">{text}</th>' for text in ("right", "exercises left", "to read")
         )
         parts = [
             f"<p><strong>Next</strong>{'' if self.next else ': every exercise with a check is right.'}</p>"
         ]
         if self.next:
             items = (
-                f"<li>{link(task.notebook, task.title, task.title)}, {span(task.minutes)} ({why})</li>"
+                f"<li>{link(task.notebook, task.title)}, {span(task.minutes)} ({why})</li>"
                 for task, why in self.next
             )
             parts.append(f"<ul>{''.join(items)}</ul>")
