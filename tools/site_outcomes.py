@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 import site_sections
 from ppobook.course import schedule
 from ppobook.teaching import decks
-from site_sections import Page, number_of
+from site_sections import Page, named, number_of
 
 DATA = "reference/outcomes.yml"
 KINDS = ("sections", "exercises", "cards")
@@ -122,14 +122,13 @@ def entry_of(outcome: Outcome) -> list[str]:
     """An outcome's lines."""
     read_at = " · ".join(f"{{ref}}`{label}`" for label in outcome.sections)
     practise = " · ".join(
-        f"{{ref}}`ex-{task.exercise.label}` ({task.exercise.kind}, {task.exercise.minutes} min)"
-        for task in outcome.exercises
+        f"{named(task)} ({task.exercise.kind}, {task.exercise.minutes} min)" for task in outcome.exercises
     )
     lines = [f"(outcome-{outcome.id})=", "", outcome.text[0].upper() + outcome.text[1:]]
     lines.append(f": **Read** {read_at or 'no section yet'}  ")
     lines.append(f"  **Practise** {practise or 'no exercise yet'}")
     if not outcome.cards:
-        return [*lines, "", "  **Remember** no card yet", ""]
+        return [*lines, "", "  **Remember** no card", ""]
     count = len(outcome.cards)
     lines += ["", f"  <details><summary>{count} card{'s' * (count > 1)}</summary>", ""]
     lines += [f"  - {as_myst(card.front)}" for card in outcome.cards]

@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 import site_sections
 from ppobook.course import paths, schedule
 from ppobook.teaching import minutes
-from site_sections import Page, number_of
+from site_sections import Page, named, number_of
 
 
 def book_of(page: Page) -> schedule.Book:
@@ -55,8 +55,7 @@ def lines_of(step: paths.Step, book: schedule.Book, pages: dict[int, str]) -> li
         own = [task for task in step.tasks if task.set == name]
         every = len(own) == sum(task.set == name for task in book.tasks.values())
         took = sum(task.exercise.minutes for task in own)
-        named = " · ".join(f"{{ref}}`ex-{task.exercise.label}`" for task in own)
-        what = f"all {len(own)}" if every else named
+        what = f"all {len(own)}" if every else " · ".join(map(named, own))
         lines.append(f"- [{title_of(name)}](/exercises/{name}.ipynb): {what} ({minutes.said(took)})")
     return [*lines, ""]
 

@@ -17,6 +17,8 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from ppobook.course.schedule import Task
+
 log = logging.getLogger(__name__)
 
 
@@ -61,3 +63,8 @@ def add(app: Sphinx, name: str, write: Writer) -> None:
 def number_of(docname: str) -> int:
     """The number that a chapter's file begins with."""
     return int(Path(docname).name.partition("_")[0])
+
+
+def named(task: Task) -> str:
+    """An exercise, linked by its number, with its title."""
+    return f"{{ref}}`ex-{task.exercise.label}` {task.exercise.title}"

@@ -94,7 +94,7 @@ def test_what_is_on_the_page(book, found) -> None:
     lines = "\n".join(site_paths.lines_of(found["language-models"].steps[2], book, pages))
     assert lines.startswith("**From people's preferences** · 3 h ")
     assert "[Chapter 7](/chapters/7.ipynb): all of it (" in lines
-    assert "[Exercises 7](/exercises/07_rlhf.ipynb): {ref}`ex-token-table` · " in lines
+    assert "[Exercises 7](/exercises/07_rlhf.ipynb): {ref}`ex-token-table` Which cells? · " in lines
     whole = "\n".join(site_paths.lines_of(found["whole-book"].steps[1], book, pages))
     assert "[The capstone](/exercises/06_capstone.ipynb): all 8 (230 minutes)" in whole
     assert [site_paths.clock(x) for x in (2, 62, 236)] == ["5 min", "1 h 00", "3 h 55"]

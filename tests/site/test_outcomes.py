@@ -52,7 +52,7 @@ def test_what_is_on_the_page() -> None:
     text = "\n".join(site_outcomes.entry_of(outcome))
     assert text.startswith("(outcome-four-cases)=\n")
     assert "{ref}`sec-four-cases`" in text
-    assert "{ref}`ex-clipped-loss` (Build, 15 min)" in text
+    assert "{ref}`ex-clipped-loss` The clipped loss (Build, 15 min)" in text
     assert "- A bad action has become more likely, $r > 1 + \\varepsilon$." in text
 
 
