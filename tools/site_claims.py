@@ -65,7 +65,8 @@ class Claims(Written):
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
         said = [where(docname, sentence), source(backing)]
         dates = []
-        for table in backing.tables:
+        tables = [name for name in backing.tables if Path(self.env.srcdir, "results", name).is_dir()]
+        for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
             self.env.note_dependency(str(Path(self.env.srcdir, "results", table, "table.csv")))
             said.append(f"{{source}}`results/{table} <results/{table}/table.csv>`: {seeds(facts['seeds'])}")
@@ -73,7 +74,9 @@ class Claims(Written):
         if dates:
             said.append(f"recorded {' and '.join(dict.fromkeys(sorted(dates)))}")
         said.append(intervals(sentence, backing))
-        again = [self.command(table) for table in backing.tables]
+        if sentence.mark and sentence.mark.chosen:
+            said.append("not compared: " + ", ".join(f"{number:g}" for number in sentence.mark.chosen))
+        again = [self.command(table) for table in tables]
         again.append(f"make notebooks NAME={chapter.name.partition('_')[0]}")
         shown = "\n".join([*(part[:LONGEST] for part in backing.shown), *backing.asserts])
         return [

@@ -149,13 +149,19 @@ class Chapter:
                 try:
                     self.values[expression] = eval(expression, space)
                 except Exception as error:
-                    self.failed[index] = f"{expression}: {type(error).__name__} {error}"
+                    self.failed.setdefault(index, f"{expression}: {type(error).__name__} {error}")
 
     def _origin(self, statement: Statement) -> set[int]:
         return self.origin(statement.uses, statement.index)
 
     def _origin_of(self, expression: str) -> set[int]:
-        return self.origin(_names(ast.parse(expression, mode="eval")), len(self.statements))
+        return self.origin(_used(expression), len(self.statements))
+
+    def unnamed(self) -> list[str]:
+        """The assertions about names that no mark mentions."""
+        mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
+        asserts = (statement for statement in self.statements if isinstance(statement.node, ast.Assert))
+        return [statement.source for statement in asserts if not mentioned & statement.uses]
 
     # --- what stands behind a sentence ----------------------------------------------------------------------
 
@@ -163,11 +169,7 @@ class Chapter:
         """What stands behind a marked sentence, and what is wrong with it."""
         backing, unknown = Backing(), []
         for expression in sentence.mark.expressions if sentence.mark else ():
-            try:
-                used = _names(ast.parse(expression, mode="eval")) & self.names
-            except SyntaxError:
-                used = set()
-            if used:
+            if used := _used(expression) & self.names:
                 self._add(backing, expression, used)
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
@@ -300,6 +302,14 @@ def _names(node: ast.AST) -> set[str]:
     return {name for name in read - own if not hasattr(builtins, name)}
 
 
+def _used(expression: str) -> set[str]:
+    """The names in a mark's expression; none if it is not one."""
+    try:
+        return _names(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return set()
+
+
 def _set_before_read(node: ast.stmt) -> set[str]:
     """The names that a compound statement gives a value on an earlier line than it reads them."""
     first: dict[tuple[str, bool], int] = {}
@@ -311,7 +321,9 @@ def _set_before_read(node: ast.stmt) -> set[str]:
             first[key] = min(inner.lineno, first.get(key, inner.lineno))
     if isinstance(node, ast.For):
         first |= {(n.id, False): -1 for n in ast.walk(node.target) if isinstance(n, ast.Name)}
-    return {name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)}
+    return {
+        name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)
+    }
 
 
 def _is_pure(node: ast.stmt) -> bool:

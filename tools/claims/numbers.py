@@ -29,17 +29,20 @@ _HIDDEN = re.compile(
 )
 _WORD = "|".join(WORDS)
 _NUMBER = re.compile(
-    rf"(?<![\w.,])(?P<top>one|\d+|{_WORD}) (?:\w+ )?in (?:a )?(?!100\b|a? ?hundred)(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)(?!\.?\d|\w|%)"
+    rf"(?<![\w.,])(?P<top>one|once|\d+|{_WORD}) (?:\w+ )?in (?:a )?(?!100\b)(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)(?!\.?\d|\w|%)"
     r"|(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?P<percent> ?%| per cent|(?: \w+)? in 100\b)?"
     rf"|\b(?:(?P<count>{_WORD}|one|a|an) )?(?P<part>{'|'.join(PARTS)})s?\b(?! (?:time|run|policy|column|line|row|one))"
     rf"|\b(?P<times>{'|'.join(TIMES)})\b"
     rf"|\b(?P<word>one(?= (?:of|seed|run)\b)|{_WORD})(?P<more>[- ](?:{_WORD}|one)\b)?(?P<fold>fold)?\b",
     re.I,
 )
-_ABOUT = re.compile(r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$")
-_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond|from|past)(?: an?)? \*?$")
-_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to|to|least)(?: an?)? \*?$")
+_ABOUT = re.compile(
+    r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$"
+)
+_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond)(?: an?)? \*?$")
+_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to)(?: an?)? \*?$")
 _MORE = re.compile(r" (?:as (?:much|many|long|large) )?(?:again|more|longer|higher|larger|as much again)\b")
+_GONE = re.compile(r" of (?:\w+ )?\w+ (?:is|are|were) (?:gone|lost)\b")
 _LESS = re.compile(r" (?:less|fewer|shorter|lower|smaller)\b")
 
 
@@ -79,18 +82,22 @@ def _number(found: re.Match[str], before: str, after: str) -> Number:
         value = WORDS.get(count, 1) * PARTS[parts["part"].lower()]
         change = bool(_MORE.match(after)) - bool(_LESS.match(after))
         change = change or bool(re.search(r"\bby (?:about |nearly )?$", before))
-        return Number(said, value, None, bound=bound, about=about, change=change)
+        gone = bool(_GONE.match(after))
+        return Number(said, 1 - value if gone else value, None, bound=bound, about=about, change=change)
     if one_in := parts["one_in"]:
         whole = sum(float(WORDS.get(word, 0) or word) for word in one_in.lower().split("-"))
         top = parts["top"].lower()
-        return Number(said, float(WORDS.get(top, 1) if top.isalpha() else top) / whole, None, bound=bound, about=about)
+        return Number(
+            said, float(WORDS.get(top, 1) if top.isalpha() else top) / whole, None, bound=bound, about=about
+        )
     if parts["times"]:
         return Number(said, TIMES[parts["times"].lower()], None, bound=bound, about=about)
     value = float(WORDS.get(parts["word"].lower(), 1))
     if more := (parts["more"] or "")[1:].lower():
         other = WORDS.get(more, 1)
         value = value * other if other >= 100 else value + other
-    return Number(said, value, None if parts["fold"] else 0, bound=bound, about=about)
+    round_number = parts["fold"] or value >= 1000
+    return Number(said, value, None if round_number else 0, bound=bound, about=about)
 
 
 def in_text(text: str) -> list[float]:
@@ -125,10 +132,11 @@ def _is(number: Number, x: float) -> bool:
     if number.digits is not None and abs(x - value) <= 0.5 * 10.0**-number.digits + 1e-9:
         return True
     # "more than a third", "less than half", "about 300", "a quarter"
+    room = 0.35 if number.digits is None else 0.2
     if number.bound > 0:
-        return value <= x <= 1.35 * value
+        return value <= x <= (1 + room) * value
     if number.bound < 0:
-        return 0.65 * value <= x <= value
+        return (1 - room) * value <= x <= value
     loose = 0.12 if number.digits is None or number.about else 0.0
     round_thousand = 0.05 if number.digits == 0 and value >= 1000 and value % 100 == 0 else 0.0
     return abs(x - value) <= max(loose, round_thousand) * value
