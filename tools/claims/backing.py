@@ -22,8 +22,9 @@ from claims import numbers, text
 
 # What statements may use that are run again: tables, and arithmetic on them. All else may take minutes.
 PURE = frozenset({
-    "ppobook.results", "ppobook.facts", "ppobook.experiments", "ppobook.evaluation.aggregate", "ppobook.teaching.style",
-    "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools", "collections", "re", "json", "textwrap",
+    "ppobook.results", "ppobook.facts", "ppobook.experiments", "ppobook.evaluation.aggregate",
+    "ppobook.teaching.style", "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools",
+    "collections", "re", "json", "textwrap",
 })  # fmt: skip
 MOST = 2000  # numbers of one value
 
@@ -131,13 +132,17 @@ class Chapter:
         run: set[int] = set()
         for expression in {e for sentence in self.marked for e in sentence.mark.expressions}:
             origin = self._origin_of(expression)
-            if origin and self.pure(origin):
+            # A bare name that no table is behind has a stored output, which is quicker to read.
+            wanted = not expression.isidentifier() or self.tables(origin)
+            if origin and wanted and self.pure(origin):
                 run |= origin
                 ends.setdefault(max(origin), []).append(expression)
-        for statement in self.statements:
-            if isinstance(statement.node, ast.Assert) and self.pure(origin := self._origin(statement)):
-                if origin & run:
-                    run |= {*origin, statement.index}
+        helpers = ast.Import | ast.ImportFrom | ast.FunctionDef
+        computed = {i for i in run if not isinstance(self.statements[i].node, helpers)}
+        for statement in filter(_asserts, self.statements):
+            origin = self._origin(statement)
+            if origin & computed and self.pure(origin):
+                run |= {*origin, statement.index}
         space: dict[str, Any] = {"__name__": "claims"}
         for index in sorted(run):
             code = ast.fix_missing_locations(ast.Module([self.statements[index].node], []))
@@ -160,7 +165,7 @@ class Chapter:
     def unnamed(self) -> list[str]:
         """The assertions about names that no mark mentions."""
         mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
-        asserts = (statement for statement in self.statements if isinstance(statement.node, ast.Assert))
+        asserts = filter(_asserts, self.statements)
         return [statement.source for statement in asserts if not mentioned & statement.uses]
 
     # --- what stands behind a sentence ----------------------------------------------------------------------
@@ -187,7 +192,7 @@ class Chapter:
     def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
         origin = self._origin_of(expression)
         backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
-        about = [s for s in self.statements if isinstance(s.node, ast.Assert) and used & s.uses]
+        about = [s for s in self.statements if _asserts(s) and used & s.uses]
         for statement in about:
             if statement.source not in backing.asserts:
                 backing.asserts.append(statement.source)
@@ -232,6 +237,13 @@ def _statements(cells: tuple[str, ...]) -> list[Statement]:
     return found
 
 
+def _asserts(statement: Statement) -> bool:
+    """Whether it is an assertion, or a loop of them."""
+    if isinstance(statement.node, ast.FunctionDef | ast.ClassDef):
+        return False
+    return any(isinstance(node, ast.Assert) for node in ast.walk(statement.node))
+
+
 def _one_by_one(node: ast.stmt) -> list[ast.stmt]:
     """An import of several names as several imports, of which one may be needed without the others."""
     if isinstance(node, ast.ImportFrom):
@@ -260,9 +272,9 @@ def _touched(node: ast.stmt) -> set[str]:
     for inner in ast.walk(node) if function else _outermost(node):
         if isinstance(inner, ast.Subscript | ast.Attribute) and isinstance(inner.ctx, ast.Store):
             found |= {_root(inner)}
-        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
-            if isinstance(inner.value.func, ast.Attribute):
-                found |= {_root(inner.value.func)}
+        call = inner.value if isinstance(inner, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            found |= {_root(call.func)}
     return (found & _names(node) if function else found) - {""}
 
 
@@ -362,7 +374,7 @@ def _spans(node: ast.AST) -> list[tuple[float, float]]:
             ends = [x.value for x in (inner.left, inner.comparators[-1]) if isinstance(x, ast.Constant)]
             if len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
                 low, high = sorted(map(float, ends))
-                found += [(low, high)] if 0 < low and high <= 1.7 * low else []
+                found += [(low, high)] if low > 0 and high <= 1.7 * low else []
     return found
 
 
