@@ -199,6 +199,14 @@ def test_a_mark_that_does_not_hold_is_found(tmp_path: Path, old: str, new: str, 
     assert found == [] if wrong is None else any(wrong in sentence for sentence in found)
 
 
+def test_without_torch_only_what_needs_no_computing_is_a_warning(tmp_path: Path) -> None:
+    site_claims = pytest.importorskip("site_claims", reason="Sphinx is not installed")
+    write(tmp_path, SOURCE.replace("claim: length", "claim: lenth").replace("Five", "Six"))
+    known = Chapter(tmp_path / "chapters/01_small.md", tmp_path / "chapters/01_small.ipynb")
+    found = [wrong for s in known.marked for wrong in site_claims.warnings(known.backing(s), False)]
+    assert found == ["its mark names 'lenth', which the chapter's code does not define"]
+
+
 def test_the_page_shows_each_claim_and_no_page_shows_a_mark(tmp_path: Path) -> None:
     pytest.importorskip("site_claims", reason="Sphinx is not installed")
     write(tmp_path)

@@ -62,6 +62,8 @@ class Backing:
     spans: list[tuple[float, float]] = field(default_factory=list)
     """Bounds of what it asserts, where they are close together."""
     recomputed: bool = False
+    lines: list[str] = field(default_factory=list)
+    """The statements that it comes from."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -192,6 +194,7 @@ class Chapter:
     def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
         origin = self._origin_of(expression)
         backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
+        backing.lines += [self.statements[i].source for i in sorted(origin)]
         about = [s for s in self.statements if _asserts(s) and used & s.uses]
         for statement in about:
             if statement.source not in backing.asserts:
