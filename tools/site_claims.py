@@ -35,11 +35,12 @@ class Claims(Written):
 
     def run(self) -> list[nodes.Node]:
         """A list of each chapter, below its name."""
-        found = []
+        found: list[nodes.Node] = []
+        links = []
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
             number = int(chapter.name.partition("_")[0])
-            lines = [f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
+            lines = [f"(claims-{number})=", f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
             for sentence in chapter.marked:
                 backing = chapter.backing(sentence)
                 for wrong in warnings(backing, can_compute()):
@@ -47,7 +48,8 @@ class Claims(Written):
                 lines += self.claim(docname, chapter, sentence, backing)
             if chapter.marked:
                 found += self.block("claims", lines)
-        return found
+                links.append(f"{{ref}}`{number} ({len(chapter.marked)}) <claims-{number}>`")
+        return self.block("claims", [f"Chapters, and how many sentences: {' · '.join(links)}", ""]) + found
 
     def chapter(self, docname: str) -> Chapter:
         """A chapter, with what can be computed again."""
@@ -65,15 +67,20 @@ class Claims(Written):
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
         said = [where(docname, sentence), source(backing)]
         dates = []
-        for table in backing.tables:
+        tables = [name for name in backing.tables if Path(self.env.srcdir, "results", name).is_dir()]
+        for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
             self.env.note_dependency(str(Path(self.env.srcdir, "results", table, "table.csv")))
             said.append(f"{{source}}`results/{table} <results/{table}/table.csv>`: {seeds(facts['seeds'])}")
             dates.append(facts["date"])
         if dates:
             said.append(f"recorded {' and '.join(dict.fromkeys(sorted(dates)))}")
+        else:
+            said += [own_seeds(backing.lines), "run with the chapter"]
         said.append(intervals(sentence, backing))
-        again = [self.command(table) for table in backing.tables]
+        if sentence.mark and sentence.mark.chosen:
+            said.append("not compared: " + ", ".join(f"{number:g}" for number in sentence.mark.chosen))
+        again = [self.command(table) for table in tables]
         again.append(f"make notebooks NAME={chapter.name.partition('_')[0]}")
         shown = "\n".join([*(part[:LONGEST] for part in backing.shown), *backing.asserts])
         return [
@@ -97,8 +104,8 @@ def can_compute() -> bool:
 
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
-    """What is wrong; of what would have to be computed to know, nothing if it was not."""
-    return backing.wrong if computed or not backing.tables else []
+    """What is wrong; where nothing was computed, only what needs no computing to know."""
+    return [wrong for wrong in backing.wrong if computed or wrong.startswith("its mark names")]
 
 
 def where(docname: str, sentence: Sentence) -> str:
@@ -128,6 +135,15 @@ def seeds(given: list[int]) -> str:
     whole = list(range(given[0], given[-1] + 1)) == given
     which = f"{given[0]} to {given[-1]}" if whole else ", ".join(map(str, given[:12]))
     return f"{len(given)} seeds, {which}"
+
+
+def own_seeds(lines: list[str]) -> str:
+    """The seeds that a chapter's own lines name, as far as they can be read from them."""
+    source = "\n".join(lines)
+    if counts := re.findall(r"\bfor seed in range\((\d+)\)", source):
+        most = max(map(int, counts))
+        return seeds(list(range(most)))
+    return "one fixed seed" if re.search(r"\bseed=\d|default_rng\(\d|manual_seed\(\d", source) else ""
 
 
 _SPAN = re.compile(r"[-−+]?\d[\d.,]*%? to [-−+]?\d[\d.,]*%?|low=[^,)]*, high=[^,)]*")

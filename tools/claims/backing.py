@@ -22,8 +22,9 @@ from claims import numbers, text
 
 # What statements may use that are run again: tables, and arithmetic on them. All else may take minutes.
 PURE = frozenset({
-    "ppobook.results", "ppobook.facts", "ppobook.experiments", "ppobook.evaluation.aggregate", "ppobook.teaching.style",
-    "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools", "collections", "re", "json", "textwrap",
+    "ppobook.results", "ppobook.facts", "ppobook.experiments", "ppobook.evaluation.aggregate",
+    "ppobook.teaching.style", "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools",
+    "collections", "re", "json", "textwrap",
 })  # fmt: skip
 MOST = 2000  # numbers of one value
 
@@ -61,6 +62,8 @@ class Backing:
     spans: list[tuple[float, float]] = field(default_factory=list)
     """Bounds of what it asserts, where they are close together."""
     recomputed: bool = False
+    lines: list[str] = field(default_factory=list)
+    """The statements that it comes from."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -131,13 +134,17 @@ class Chapter:
         run: set[int] = set()
         for expression in {e for sentence in self.marked for e in sentence.mark.expressions}:
             origin = self._origin_of(expression)
-            if origin and self.pure(origin):
+            # A bare name that no table is behind has a stored output, which is quicker to read.
+            wanted = not expression.isidentifier() or self.tables(origin)
+            if origin and wanted and self.pure(origin):
                 run |= origin
                 ends.setdefault(max(origin), []).append(expression)
-        for statement in self.statements:
-            if isinstance(statement.node, ast.Assert) and self.pure(origin := self._origin(statement)):
-                if origin & run:
-                    run |= {*origin, statement.index}
+        helpers = ast.Import | ast.ImportFrom | ast.FunctionDef
+        computed = {i for i in run if not isinstance(self.statements[i].node, helpers)}
+        for statement in filter(_asserts, self.statements):
+            origin = self._origin(statement)
+            if origin & computed and self.pure(origin):
+                run |= {*origin, statement.index}
         space: dict[str, Any] = {"__name__": "claims"}
         for index in sorted(run):
             code = ast.fix_missing_locations(ast.Module([self.statements[index].node], []))
@@ -149,13 +156,19 @@ class Chapter:
                 try:
                     self.values[expression] = eval(expression, space)
                 except Exception as error:
-                    self.failed[index] = f"{expression}: {type(error).__name__} {error}"
+                    self.failed.setdefault(index, f"{expression}: {type(error).__name__} {error}")
 
     def _origin(self, statement: Statement) -> set[int]:
         return self.origin(statement.uses, statement.index)
 
     def _origin_of(self, expression: str) -> set[int]:
-        return self.origin(_names(ast.parse(expression, mode="eval")), len(self.statements))
+        return self.origin(_used(expression), len(self.statements))
+
+    def unnamed(self) -> list[str]:
+        """The assertions about names that no mark mentions."""
+        mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
+        asserts = filter(_asserts, self.statements)
+        return [statement.source for statement in asserts if not mentioned & statement.uses]
 
     # --- what stands behind a sentence ----------------------------------------------------------------------
 
@@ -163,11 +176,7 @@ class Chapter:
         """What stands behind a marked sentence, and what is wrong with it."""
         backing, unknown = Backing(), []
         for expression in sentence.mark.expressions if sentence.mark else ():
-            try:
-                used = _names(ast.parse(expression, mode="eval")) & self.names
-            except SyntaxError:
-                used = set()
-            if used:
+            if used := _used(expression) & self.names:
                 self._add(backing, expression, used)
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
@@ -185,7 +194,8 @@ class Chapter:
     def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
         origin = self._origin_of(expression)
         backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
-        about = [s for s in self.statements if isinstance(s.node, ast.Assert) and used & s.uses]
+        backing.lines += [self.statements[i].source for i in sorted(origin)]
+        about = [s for s in self.statements if _asserts(s) and used & s.uses]
         for statement in about:
             if statement.source not in backing.asserts:
                 backing.asserts.append(statement.source)
@@ -230,6 +240,13 @@ def _statements(cells: tuple[str, ...]) -> list[Statement]:
     return found
 
 
+def _asserts(statement: Statement) -> bool:
+    """Whether it is an assertion, or a loop of them."""
+    if isinstance(statement.node, ast.FunctionDef | ast.ClassDef):
+        return False
+    return any(isinstance(node, ast.Assert) for node in ast.walk(statement.node))
+
+
 def _one_by_one(node: ast.stmt) -> list[ast.stmt]:
     """An import of several names as several imports, of which one may be needed without the others."""
     if isinstance(node, ast.ImportFrom):
@@ -258,9 +275,9 @@ def _touched(node: ast.stmt) -> set[str]:
     for inner in ast.walk(node) if function else _outermost(node):
         if isinstance(inner, ast.Subscript | ast.Attribute) and isinstance(inner.ctx, ast.Store):
             found |= {_root(inner)}
-        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
-            if isinstance(inner.value.func, ast.Attribute):
-                found |= {_root(inner.value.func)}
+        call = inner.value if isinstance(inner, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            found |= {_root(call.func)}
     return (found & _names(node) if function else found) - {""}
 
 
@@ -300,6 +317,14 @@ def _names(node: ast.AST) -> set[str]:
     return {name for name in read - own if not hasattr(builtins, name)}
 
 
+def _used(expression: str) -> set[str]:
+    """The names in a mark's expression; none if it is not one."""
+    try:
+        return _names(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return set()
+
+
 def _set_before_read(node: ast.stmt) -> set[str]:
     """The names that a compound statement gives a value on an earlier line than it reads them."""
     first: dict[tuple[str, bool], int] = {}
@@ -311,7 +336,9 @@ def _set_before_read(node: ast.stmt) -> set[str]:
             first[key] = min(inner.lineno, first.get(key, inner.lineno))
     if isinstance(node, ast.For):
         first |= {(n.id, False): -1 for n in ast.walk(node.target) if isinstance(n, ast.Name)}
-    return {name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)}
+    return {
+        name for (name, read), line in first.items() if not read and line < first.get((name, True), line + 1)
+    }
 
 
 def _is_pure(node: ast.stmt) -> bool:
@@ -350,7 +377,7 @@ def _spans(node: ast.AST) -> list[tuple[float, float]]:
             ends = [x.value for x in (inner.left, inner.comparators[-1]) if isinstance(x, ast.Constant)]
             if len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
                 low, high = sorted(map(float, ends))
-                found += [(low, high)] if 0 < low and high <= 1.7 * low else []
+                found += [(low, high)] if low > 0 and high <= 1.7 * low else []
     return found
 
 

@@ -1,4 +1,4 @@
-"""The numbers that a sentence states, in digits and in words, and whether what stands behind it says them too."""
+"""The numbers that a sentence states, in digits and in words, and whether what is behind it says them too."""
 
 from __future__ import annotations
 
@@ -6,41 +6,52 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-WORDS = dict(zip(
-    "zero two three four five six seven eight nine ten eleven twelve".split(),
-    (0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
-    strict=True,
-)) | {
-    "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18,
-    "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
-    "eighty": 80, "ninety": 90, "hundred": 100, "thousand": 1000,
+ONES = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+# "One" is a number only where it is counted: "one of ten", "one run", "one in four".
+WORDS = {word: value for value, word in enumerate(ONES) if word != "one"}
+WORDS |= {word: 10 * value for value, word in enumerate(TENS, 2)} | {"hundred": 100, "thousand": 1000}
+PARTS = {
+    "half": 2, "third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
+    "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000,
 }  # fmt: skip
-PARTS = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4, "fifth": 1 / 5, "sixth": 1 / 6, "seventh": 1 / 7,
-         "eighth": 1 / 8, "ninth": 1 / 9, "tenth": 1 / 10, "twelfth": 1 / 12, "hundredth": 1 / 100,
-         "thousandth": 1 / 1000}  # fmt: skip
-TIMES = {"twice": 2, "double": 2, "doubled": 2, "doubles": 2, "twofold": 2, "threefold": 3, "fourfold": 4,
-         "fivefold": 5, "tenfold": 10, "hundredfold": 100}  # fmt: skip
+TIMES = {
+    "twice": 2, "double": 2, "doubled": 2, "doubles": 2, "twofold": 2, "threefold": 3, "fourfold": 4,
+    "fivefold": 5, "tenfold": 10, "hundredfold": 100,
+}  # fmt: skip
 
+# What no number is looked for in.
 _HIDDEN = re.compile(
-    r"\{(?:cite|ref|eq|numref|doc|py|source|term)[\w:]*\}`[^`]*`|\{math\}`[^`]*`|`[^`]*`|\$[^$]+\$|\]\([^)]*\)"
-    r"|\b[Cc]hapters? \d+(?:(?:,| and| to) \d+)*|\b(?:section|table|figure|step|equation|unit) \d[\d.]*"
-    r"|\b[Hh]alf-way|\b(?:hold|holds|out|include|includes|contain|contains|below|above|than|at least|past|near|not|from) zero\b"
-    r"|\b(?:seed|GPT-?|phi-?|k) ?\d+\b|95 %"
+    r"""\{[\w:-]+\}`[^`]*` | `[^`]*` | \$[^$]+\$ | \]\([^)]*\)
+    | \b[Cc]hapters?\ \d+(?:(?:,|\ and|\ to)\ \d+)* | \b(?:section|table|figure|step|equation|unit)\ \d[\d.]*
+    | \b(?:seed|GPT-?|phi-?|k)\ ?\d+\b | 95\ % | \b[Hh]alf-way
+    | \b(?:holds?|out|includes?|contains?|below|above|than|at\ least|past|near|not|from)\ zero\b""",
+    re.X,
 )
 _WORD = "|".join(WORDS)
 _NUMBER = re.compile(
-    rf"(?<![\w.,])(?P<top>one|\d+|{_WORD}) (?:\w+ )?in (?:a )?(?!100\b|a? ?hundred)(?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)(?!\.?\d|\w|%)"
-    r"|(?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?P<percent> ?%| per cent|(?: \w+)? in 100\b)?"
-    rf"|\b(?:(?P<count>{_WORD}|one|a|an) )?(?P<part>{'|'.join(PARTS)})s?\b(?! (?:time|run|policy|column|line|row|one))"
-    rf"|\b(?P<times>{'|'.join(TIMES)})\b"
-    rf"|\b(?P<word>one(?= (?:of|seed|run)\b)|{_WORD})(?P<more>[- ](?:{_WORD}|one)\b)?(?P<fold>fold)?\b",
-    re.I,
+    rf"""(?<![\w.,])(?P<top>one|once|\d+|{_WORD})\ (?:\w+\ )?in\ (?:a\ )?(?!100\b)  # nine in ten
+        (?P<one_in>(?:{_WORD}|\d+)(?:-(?:{_WORD}))?)(?!\.?\d|\w|%)
+    | (?P<digits>(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)
+        (?P<percent>\ ?%|\ per\ cent|(?:\ \w+)?\ in\ 100\b)?
+    | \b(?:(?P<count>{_WORD}|one|a|an)\ )?(?P<part>{"|".join(PARTS)})s?\b       # two thirds
+        (?!\ (?:time|run|policy|column|line|row|one))
+    | \b(?P<times>{"|".join(TIMES)})\b
+    | \b(?P<word>one(?=\ (?:of|seed|run)\b)|{_WORD})(?P<more>[-\ ](?:{_WORD}|one)\b)?(?P<fold>fold)?\b""",
+    re.I | re.X,
 )
-_ABOUT = re.compile(r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$")
-_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond|from|past)(?: an?)? \*?$")
-_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to|to|least)(?: an?)? \*?$")
-_MORE = re.compile(r" (?:as (?:much|many|long|large) )?(?:again|more|longer|higher|larger|as much again)\b")
+_ABOUT = re.compile(
+    r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$"
+)
+_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond)(?: an?)? \*?$")
+_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to)(?: an?)? \*?$")
+_MORE = re.compile(r" (?:as (?:much|many|long|large) )?(?:again|more|longer|higher|larger)\b")
+_GONE = re.compile(r" of (?:\w+ )?\w+ (?:is|are|were) (?:gone|lost)\b")
 _LESS = re.compile(r" (?:less|fewer|shorter|lower|smaller)\b")
+_BY = re.compile(r"\bby (?:about |nearly )?$")
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class Number:
     """1 where the sentence says that what is measured lies above, −1 below, 0 where neither."""
     about: bool = False
     change: int = 0
-    """1 for "a quarter more", −1 for "a quarter less"."""
+    """1 for "a quarter more" and "by a quarter", −1 for "a quarter less"."""
 
 
 def in_sentence(text: str) -> list[Number]:
@@ -66,50 +77,61 @@ def in_sentence(text: str) -> list[Number]:
 
 
 def _number(found: re.Match[str], before: str, after: str) -> Number:
-    parts, said = found.groupdict(), found[0].strip().rstrip(",")
-    bound = bool(_ABOVE.search(before)) - bool(_BELOW.search(before))
-    about = bool(_ABOUT.search(before))
-    if digits := parts["digits"]:
-        digits = digits.rstrip(",")
-        value = float(digits.replace(",", "").replace("−", "-"))
-        places = None if "e" in digits else len(digits.partition(".")[2])
-        return Number(said, abs(value), places, bool(parts["percent"]), bound, about)
-    if parts["part"]:
-        count = (parts["count"] or "a").lower()
-        value = WORDS.get(count, 1) * PARTS[parts["part"].lower()]
-        change = bool(_MORE.match(after)) - bool(_LESS.match(after))
-        change = change or bool(re.search(r"\bby (?:about |nearly )?$", before))
-        return Number(said, value, None, bound=bound, about=about, change=change)
-    if one_in := parts["one_in"]:
-        whole = sum(float(WORDS.get(word, 0) or word) for word in one_in.lower().split("-"))
-        top = parts["top"].lower()
-        return Number(said, float(WORDS.get(top, 1) if top.isalpha() else top) / whole, None, bound=bound, about=about)
-    if parts["times"]:
-        return Number(said, TIMES[parts["times"].lower()], None, bound=bound, about=about)
-    value = float(WORDS.get(parts["word"].lower(), 1))
-    if more := (parts["more"] or "")[1:].lower():
-        other = WORDS.get(more, 1)
-        value = value * other if other >= 100 else value + other
-    return Number(said, value, None if parts["fold"] else 0, bound=bound, about=about)
+    parts = {name: (part or "").lower() for name, part in found.groupdict().items()}
+    value, digits, change = 0.0, None, 0
+    if parts["digits"]:
+        bare = parts["digits"].rstrip(",").replace(",", "").replace("−", "-")
+        value = abs(float(bare))
+        digits = None if "e" in bare else len(bare.partition(".")[2])
+    elif parts["part"]:
+        value = WORDS.get(parts["count"], 1) / PARTS[parts["part"]]
+        value = 1 - value if _GONE.match(after) else value
+        change = bool(_MORE.match(after) or _BY.search(before)) - bool(_LESS.match(after))
+    elif parts["one_in"]:
+        value = _value(parts["top"]) / sum(map(_value, parts["one_in"].split("-")))
+    elif parts["times"]:
+        value = TIMES[parts["times"]]
+    else:
+        value = _value(parts["word"])
+        if parts["more"]:
+            other = _value(parts["more"][1:])
+            value = value * other if other >= 100 else value + other
+        digits = None if parts["fold"] or value >= 1000 else 0
+    return Number(
+        found[0].strip().rstrip(","),
+        value,
+        digits,
+        percent=bool(parts["percent"]),
+        bound=bool(_ABOVE.search(before)) - bool(_BELOW.search(before)),
+        about=bool(_ABOUT.search(before)),
+        change=change,
+    )
+
+
+def _value(word: str) -> float:
+    return float(word) if word.isdigit() else float(WORDS.get(word, 1))
 
 
 def in_text(text: str) -> list[float]:
-    """All numbers of an output."""
-    text = text.replace("−", "-")
-    return [float(x.replace(",", "")) for x in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?", text)]
+    """All numbers of an output, without their signs."""
+    found = re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?", text)
+    return [float(number.replace(",", "")) for number in found]
 
 
 def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, float]] = ()) -> bool:
-    """Whether one of the values is the number, rounded as the sentence rounds it, or a narrow span holds it."""
-    forms = {number.value, number.value / 100 if number.percent else number.value}
-    forms |= {1 / number.value} if number.digits is None and number.value else set()
-    forms |= {1 + number.change * number.value} if number.change else set()
+    """Whether a value is the number, rounded as the sentence rounds it, or a narrow span holds it."""
+    forms = {number.value / 100 if number.percent else number.value, number.value}
+    if number.digits is None and number.value:
+        forms |= {1 / number.value}
+    if number.change:
+        forms |= {1 + number.change * number.value}
     if any(low <= form <= high for low, high in spans for form in forms):
         return True
     return any(_is(number, abs(x)) for value in values for x in _forms(number, value))
 
 
 def _forms(number: Number, value: float) -> list[float]:
+    """The value, and what else the number may say of it: its percentage, its inverse, its part above 1."""
     forms = [value]
     if number.change:
         forms.append(abs(value - 1))
@@ -124,11 +146,11 @@ def _is(number: Number, x: float) -> bool:
     value = number.value
     if number.digits is not None and abs(x - value) <= 0.5 * 10.0**-number.digits + 1e-9:
         return True
-    # "more than a third", "less than half", "about 300", "a quarter"
-    if number.bound > 0:
-        return value <= x <= 1.35 * value
-    if number.bound < 0:
-        return 0.65 * value <= x <= value
+    # "more than a third", "less than half", "about 300", "40,000 steps"
+    room = 0.35 if number.digits is None else 0.2
+    if number.bound:
+        low, high = sorted((value, (1 + number.bound * room) * value))
+        return low <= x <= high
     loose = 0.12 if number.digits is None or number.about else 0.0
-    round_thousand = 0.05 if number.digits == 0 and value >= 1000 and value % 100 == 0 else 0.0
-    return abs(x - value) <= max(loose, round_thousand) * value
+    whole_hundreds = 0.05 if number.digits == 0 and value >= 1000 and value % 100 == 0 else 0.0
+    return abs(x - value) <= max(loose, whole_hundreds) * value

@@ -5,7 +5,8 @@ A mark is a comment behind a sentence, which no reader sees:
     The interval of the difference, −15 to 216, still holds zero. <!-- claim: min_gap -->
 
 It names what stands behind the sentence: names of the chapter's code, or expressions of them, with semicolons
-between. `set 10, 0.2` at its end excuses numbers of the sentence that were chosen and not measured.
+between. `set 10, 0.2` at its end names numbers of the sentence that are not compared: what was chosen, as a
+number of seeds, or follows from others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark says: expressions of the chapter's names, and numbers that were chosen."""
+    """What a mark says: expressions of the chapter's names, and numbers that are not compared."""
 
     expressions: tuple[str, ...]
     chosen: tuple[float, ...]

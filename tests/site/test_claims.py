@@ -1,0 +1,231 @@
+"""The claims ledger: marks in the chapters hold, and a mark that does not hold is a warning of the build."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from claims import numbers, text
+from claims.backing import Chapter
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
+
+# Sentences with a number and a word of measuring that have no mark. Most of them state no measurement, but a
+# setting, a definition or somebody else's result. These numbers may only fall.
+UNMARKED = {
+    "00": 13, "01": 37, "02": 45, "03": 55, "04": 19, "05": 50,
+    "06": 73, "07": 28, "08": 28, "09": 19, "10": 27,
+}  # fmt: skip
+# Assertions about names that no mark mentions: formulas, mostly. These numbers may only fall too.
+UNNAMED = {
+    "00": 6, "01": 20, "02": 26, "03": 30, "04": 22, "05": 26,
+    "06": 15, "07": 24, "08": 21, "09": 27, "10": 12,
+}  # fmt: skip
+MEASURING = re.compile(
+    r"\b(?:seeds?|runs?|intervals?|mean|average|median|returns?|earns?|ended?|ends|fell|falls?|fallen|rises?|rose"
+    r"|risen|reach(?:es|ed)?|ahead|behind|higher|lower|larger|smaller|longer|shorter|slower|faster|worst|best|gold"
+    r"|nats?|variance|spread|collapsed?|times as|as (?:large|long|far|many|often|much)|costs?)\b|%",
+    re.I,
+)
+
+
+def chapter(path: Path) -> Chapter:
+    found = Chapter(path, path.with_suffix(".ipynb"))
+    with contextlib.redirect_stdout(io.StringIO()):
+        found.recompute()
+    return found
+
+
+# --- the book -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem[:2])
+def test_what_stands_behind_each_marked_sentence_says_it(path: Path) -> None:
+    known = chapter(path)
+    assert known.marked
+    wrong = {s.text: found.wrong for s in known.marked if (found := known.backing(s)).wrong}
+    assert wrong == {}
+    assert any(known.backing(sentence).recomputed for sentence in known.marked)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem[:2])
+def test_no_more_sentences_than_before_are_without_a_mark(path: Path) -> None:
+    bare = [
+        sentence.text
+        for sentence in text.read(path).sentences
+        if not sentence.mark and sentence.section.title != "Summary"
+        if numbers.in_sentence(sentence.text) and MEASURING.search(sentence.text)
+    ]
+    limit = UNMARKED[path.stem[:2]]
+    assert len(bare) <= limit, "\n".join(["a measured sentence needs a mark (tools/claims/text.py)", *bare])
+    assert len(bare) == limit, f"only {len(bare)} are left: lower UNMARKED"
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem[:2])
+def test_no_more_assertions_than_before_are_without_a_sentence(path: Path) -> None:
+    found = Chapter(path, path.with_suffix(".ipynb"))
+    bare = found.unnamed()
+    limit = UNNAMED[path.stem[:2]]
+    assert len(bare) <= limit, "\n".join(["no marked sentence is about these", *bare])
+    assert len(bare) == limit, f"only {len(bare)} are left: lower UNNAMED"
+
+
+# --- marks and numbers --------------------------------------------------------------------------------------
+
+
+def test_a_mark_belongs_to_the_sentence_before_it() -> None:
+    paragraph = (
+        "It has 3 rows, e.g. these. **It ends at 492.** <!-- claim: ends; apart[1]; set 10, 0.2 --> And on."
+    )
+    (first, none), (second, mark), (third, _) = text.split(paragraph)
+    assert (first, none) == ("It has 3 rows, e.g. these.", None)
+    assert second == "**It ends at 492.**"
+    assert mark == text.Mark(("ends", "apart[1]"), (10.0, 0.2))
+    assert third == "And on."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "values", "says"),
+    [
+        ("It earns 492.", [491.6], True),
+        ("It earns 492.", [490.9], False),
+        ("The interval is −15 to 216.", [-14.8, 216.3], True),
+        ("The interval is −15 to 216.", [-14.8, 210.3], False),
+        ("About 7 samples in 100 are outside.", [0.0712], True),
+        ("62 % against 75 %.", [0.62, 0.748], True),
+        ("Three of ten seeds fell.", [3, 10], True),
+        ("Three of ten seeds fell.", [4, 10], False),
+        ("It is more than a third.", [0.41], True),
+        ("It is more than a third.", [0.31], False),
+        ("It costs a quarter more.", [1.26], True),
+        ("It rises by a third.", [1.31], True),
+        ("One update in nine went that far.", [0.112], True),
+        ("About nine texts in ten are paid.", [0.91], True),
+        ("It is five times as large.", [5.2], True),
+        ("It rises tenfold.", [10.8], True),
+        ("It has 40,000 steps.", [40_960], True),
+        ("In chapter 3 {ref}`sec-3` and `x3` say {math}`3`.", [], True),
+    ],
+)
+def test_numbers_in_digits_and_words(sentence: str, values: list[float], says: bool) -> None:
+    assert all(numbers.says(number, values) for number in numbers.in_sentence(sentence)) is says
+
+
+# --- a small book -------------------------------------------------------------------------------------------
+
+CELLS = [
+    'from ppobook import results\nruns = results("clip_cost")\nworst = runs["cpu"].max()\nworst',
+    "guess = [len('abc')]\nlength = sum(guess) + 4.5\nprint(length)",
+    "assert worst < 1e6 and length > 7",
+]
+SOURCE = """---
+jupytext: 1
+---
+
+# Small
+
+(sec-small)=
+## A part
+
+Five seeds are in the table. <!-- claim: runs["seed"].nunique() --> It is 7.5 long. <!-- claim: length -->
+
+""" + "\n\n".join(f"```{{code-cell}} ipython3\n{cell}\n```" for cell in CELLS)
+CONF = """
+import site_hooks
+extensions = ["myst_nb", "site_claims"]
+include_patterns = ["index.md", "chapters/*.ipynb"]
+nb_execution_mode = "off"
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+def setup(app):
+    app.add_config_value("book_meta", {"chapters": {"chapters/01_small": {"title": "Small"}}}, "env")
+    app.add_config_value("book_repository", "", "env")
+    app.add_role("source", site_hooks.source_role)
+"""
+
+
+def write(folder: Path, source: str = SOURCE) -> None:
+    (folder / "chapters").mkdir(exist_ok=True)
+    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+    (folder / "index.md").write_text("# Book\n\n```{claims}\n```\n\n```{toctree}\nchapters/01_small\n```\n")
+    (folder / "chapters/01_small.md").write_text(source, encoding="utf-8")
+    if not (folder / "results").exists():
+        (folder / "results").symlink_to(ROOT / "results")
+    prose = source.partition("# Small")[2].partition("```")[0]
+    cells = [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": f"# Small{prose}"}]
+    for number, cell in enumerate(CELLS):
+        out = [{"output_type": "stream", "name": "stdout", "text": "7.5\n"}] if "print" in cell else []
+        code = {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": out, "source": cell}
+        cells.append({**code, "id": f"c{number}"})
+    kernel = {"kernelspec": {"name": "python3", "display_name": "P", "language": "python"}}
+    notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "chapters/01_small.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def said(folder: Path, source: str) -> list[str]:
+    write(folder, source)
+    known = chapter(folder / "chapters/01_small.md")
+    return [wrong for sentence in known.marked for wrong in known.backing(sentence).wrong]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("Five seeds", "Five seeds", None),
+        ("Five seeds", "Six seeds", "it says 'Six', and what stands behind it does not"),
+        ("It is 7.5", "It is 7.6", "it says '7.6', and what stands behind it does not"),
+        ("claim: length", "claim: lenth", "its mark names 'lenth', which the chapter's"),
+        (
+            "claim: length",
+            "claim: length +",
+            "its mark names 'length +', which the",
+        ),
+        ("worst < 1e6", "runs['cpu'].max() < 0", "AssertionError"),
+        ('"clip_cost"', '"clip_price"', "name must be a recorded experiment"),
+    ],
+)
+def test_a_mark_that_does_not_hold_is_found(tmp_path: Path, old: str, new: str, wrong: str | None) -> None:
+    assert old in SOURCE
+    found = said(tmp_path, SOURCE.replace(old, new))
+    assert found == [] if wrong is None else any(wrong in sentence for sentence in found)
+
+
+def test_without_torch_only_what_needs_no_computing_is_a_warning(tmp_path: Path) -> None:
+    site_claims = pytest.importorskip("site_claims", reason="Sphinx is not installed")
+    write(tmp_path, SOURCE.replace("claim: length", "claim: lenth").replace("Five", "Six"))
+    known = Chapter(tmp_path / "chapters/01_small.md", tmp_path / "chapters/01_small.ipynb")
+    found = [wrong for s in known.marked for wrong in site_claims.warnings(known.backing(s), False)]
+    assert found == ["its mark names 'lenth', which the chapter's code does not define"]
+
+
+def test_the_page_shows_each_claim_and_no_page_shows_a_mark(tmp_path: Path) -> None:
+    pytest.importorskip("site_claims", reason="Sphinx is not installed")
+    write(tmp_path)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", ".", "html"]
+    paths = [str(ROOT / "tools"), str(ROOT / "lib")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "html/index.html").read_text(encoding="utf-8")
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+    assert "Five seeds are in the table." in shown
+    assert "5 seeds, 100 to 104 · recorded 2026-" in shown
+    assert "computed again by this build" in shown
+    assert "python results/clip_cost/run.py make notebooks NAME=01" in shown
+    assert 'href="chapters/01_small.html#sec-small"' in page
+    small = (tmp_path / "html/chapters/01_small.html").read_text(encoding="utf-8")
+    assert "It is 7.5 long." in small
+    assert "claim:" not in small
+    write(tmp_path, SOURCE.replace("Five seeds", "Six seeds"))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "it says 'Six', and what stands behind it does not" in done.stderr
