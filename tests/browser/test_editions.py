@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -63,8 +64,7 @@ def test_the_contents_say_the_page(printed: PdfReader) -> None:
     text = next(t for t in (page.extract_text() for page in printed.pages) if "Contents" in t)
     at = pdf.page_numbers(printed)
     for name, title in (("chapters-01-one", "1 One"), ("exercises-01-one", "Exercises 1: one")):
-        line = next(line for line in text.splitlines() if line.startswith(title))
-        assert line.removeprefix(title).split() == [str(at[name])]
+        assert re.search(rf"{title}\s+{at[name]}\b", text)
 
 
 def test_it_is_tagged_and_says_what_it_is(printed: PdfReader) -> None:
