@@ -16,6 +16,7 @@ from edition_builder import archive, browser, pages, pdf
 
 from .conftest import OpenPage
 
+MATHML = "{http://www.w3.org/1998/Math/MathML}"
 pytestmark = pytest.mark.xdist_group("editions")
 
 
@@ -100,10 +101,17 @@ def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfRead
 
 
 def test_formulas_are_mathml_and_a_wrong_one_is_named(tiny: Path, chromium: Browser) -> None:
-    made = browser.mathml(chromium, tiny, [(r"\alpha \le \beta_1", False), (r"\frac{1}{2} & x"[:11], True)])
+    odd = r"R_\max, i \bmod 4, \begin{array}{l} a \\ b \end{array}"
+    asked = [(r"\alpha \le \beta_1", False), (r"\frac{1}{2}", True), (odd, False)]
+    made = browser.mathml(chromium, tiny, asked)
+    mended = ElementTree.fromstring(made[odd, False])
+    sub = next(mended.iter(f"{MATHML}msub"))
+    assert [child.text for child in sub] == ["R", "max"]
+    assert "mod" in [operator.text for operator in mended.iter(f"{MATHML}mo")]
+    assert all(value for tag in mended.iter() for value in tag.attrib.values())
     inline, apart = made[r"\alpha \le \beta_1", False], made[r"\frac{1}{2}", True]
     for text in (inline, apart):
-        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/1998/Math/MathML}math"
+        assert ElementTree.fromstring(text).tag == f"{MATHML}math"
     assert "display" not in inline
     assert 'display="block"' in apart
     with pytest.raises(Exception, match=r"\\wrong"):
