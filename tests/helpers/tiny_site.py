@@ -49,7 +49,8 @@ parts:
       - file: autoapi/tiny/index
 meta: {title: Tiny, subtitle: a book for tests, author: Nobody & Co}
 """
-DOT = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><circle cx="10" cy="10" r="9"/></svg>'
+DOT = """<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">
+<circle id="dot" cx="10" cy="10" r="9"/><circle id="dot" cx="10" cy="10" r="8"/></svg>"""
 ONE = r"""# 1 One
 
 Some text with $\alpha \le \beta_1$, and a link to [the second](02_two.md), to [a place in it](#there), to

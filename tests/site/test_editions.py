@@ -147,6 +147,7 @@ def test_the_epub_is_whole_and_the_same_twice(book: pages.Book, tmp_path: Path, 
                 assert ("mathml" in (items[name].get("properties") or "")) == (
                     b"<math" in archived.read(f"EPUB/{name}")
                 )
+        assert archived.read("EPUB/images/dot.svg").count(b'id="dot"') == 1
         for name, page in inside.items():
             assert not any("\\(" in text for text in page.itertext()), name
             for tag in page.iter():

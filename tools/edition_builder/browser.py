@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -54,4 +55,19 @@ def mathml(browser: Browser, site: Path, formulas: Iterable[tuple[str, bool]]) -
         [list(formula) for formula in asked],
     )
     page.close()
-    return dict(zip(asked, made, strict=True))
+    return dict(zip(asked, map(mended, made), strict=True))
+
+
+def mended(mathml: str) -> str:
+    """KaTeX's MathML less what the schema refuses.
+
+    These are an empty attribute; an operator made of letters, as `\\bmod`; and a function's name as an index,
+    as in `R_\\max`, which is followed by a sign that it is applied.
+    """
+    mathml = mathml.replace(' columnspacing=""', "")
+    mathml = re.sub(r"<mo>\u2061</mo>(?=</m(?:sub|sup|subsup|under|over|underover)>)", "", mathml)
+
+    def letters(found: re.Match[str]) -> str:
+        return found[1] + re.sub(r"<[^>]*>", "", found[2]) + "</mo>"
+
+    return re.sub(r"(<mo\b[^>]*>)<mrow>((?:<mi\b[^>]*>\w</mi>)+)</mrow></mo>", letters, mathml)

@@ -105,7 +105,19 @@ def write(book: Book, path: Path, mathml: Mapping[tuple[str, bool], str], cover:
         for name, text in texts.items():
             add(f"EPUB/{name}", text)
         for name, file in sorted(pictures.items()):
-            add(f"EPUB/images/{name}", file.read_bytes())
+            add(f"EPUB/images/{name}", anchors_once(file) if file.suffix == ".svg" else file.read_bytes())
+
+
+def anchors_once(drawing: Path) -> str:
+    """An SVG in which no two things have one id: Matplotlib gives several lines the name of one algorithm."""
+    seen: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        new = found[1] not in seen
+        seen.add(found[1])
+        return found[0] if new else ""
+
+    return re.sub(r'\sid="([^"]*)"', first, drawing.read_text(encoding="utf-8"))
 
 
 def well_formed(page: Page) -> str:

@@ -27,7 +27,7 @@ import ppobook
 ARTICLE = '<article class="bd-article">'
 MAKER = BeautifulSoup("", "html.parser")
 # Attributes that mean something to a browser with a script, or are old.
-NEEDLESS = ("loading", "border", "data-toggle", "tabindex")
+NEEDLESS = ("loading", "border", "data-toggle", "tabindex", "role", "align", "halign", "valign")
 
 
 @dataclass

@@ -6,33 +6,35 @@
       const tex = /^\s*\\([([])([\s\S]*)\\[)\]]\s*$/.exec(node.data);
       if (!tex) continue;
       const set = document.createElement("span");
-      katex.render(tex[2], set, { displayMode: tex[1] === "[" });
+      katex.render(tex[2], set, { displayMode: tex[1] === "[", throwOnError: false });
       node.replaceWith(set);
     }
   }
   // What is too wide becomes smaller. (All is measured before anything changes: each change lays out the book anew.)
   const shrink = (selector, widths) => {
     const parts = [...document.querySelectorAll(selector)].map((part) => [part, ...widths(part)]);
-    for (const [part, needs, has] of parts) {
-      if (needs > has + 0.5) part.style.zoom = Math.floor((990 * has) / needs) / 1000;
+    for (const [part, needs, has, property] of parts) {
+      if (needs > has + 0.5) part.style[property] = `${Math.floor((990 * has) / needs) / 10}%`;
     }
   };
-  shrink("div.math > span:not(.eqno)", (span) => [span.scrollWidth, span.clientWidth]);
-  shrink(".bd-article table", (table) => {
-    const box = table.parentElement;
-    return [table.scrollWidth, box.clientWidth];
-  });
-  // What still is, by name; what a screen reader is told of a formula has no width on paper.
+  shrink("div.math > span:not(.eqno)", (span) => [span.scrollWidth, span.clientWidth, "fontSize"]);
+  shrink(".bd-article table", (table) => [table.scrollWidth, table.parentElement.clientWidth, "zoom"]);
+  // What is wrong still, by name. (What a screen reader is told of a formula has no width on paper.)
+  const named = (part) => `${part.closest(".leaf")?.id}: ${part.textContent.trim().slice(0, 80)}`;
   window.tooWide = () => {
     const right = document.body.getBoundingClientRect().right + 1;
-    const parts = [...document.querySelectorAll(".bd-article :is(pre, table, img, .katex, p, li, h2, h3, h4)")];
-    return parts.filter((part) => part.getBoundingClientRect().right > right).slice(0, 20).map((part) => {
-      const leaf = part.closest(".leaf")?.id ?? "";
-      return `${leaf}: ${part.tagName.toLowerCase()} ${part.textContent.trim().slice(0, 60)}`;
-    });
+    const parts = [...document.querySelectorAll(".bd-article :is(pre, table, img, .katex-html, p, li, h2, h3, h4)")];
+    return parts.filter((part) => part.getBoundingClientRect().right > right).map(named);
   };
+  window.wrongFormulas = () => [...document.querySelectorAll(".katex-error")].map(named);
+  // Each heading as a reader sees it. (A formula is in the text twice, once for screen readers.)
+  window.headings = () => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].map((heading) => {
+    const seen = heading.cloneNode(true);
+    for (const twice of seen.querySelectorAll(".katex-mathml")) twice.remove();
+    return seen.textContent.replace(/\s+/g, " ").trim();
+  });
   window.numberContents = (numbers) => {
-    for (const place of document.querySelectorAll(".contents .at")) {
+    for (const place of document.querySelectorAll(".book-contents .at")) {
       place.textContent = numbers[place.dataset.of] ?? "";
     }
   };

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject
+from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
 from edition_builder.pages import Book, Page
 
@@ -48,16 +48,17 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     page.goto(source.as_uri())
     page.add_script_tag(path=book.site / "_static" / "vendored" / "katex" / "katex.min.js")
     page.evaluate((HERE / "pdf.js").read_text(encoding="utf-8"))
-    wide = page.evaluate("window.tooWide()")
-    if wide:
-        raise ValueError("wider than the page: " + "; ".join(wide))
+    for problem, ask in (("wider than the page", "tooWide"), ("refused by KaTeX", "wrongFormulas")):
+        if found := page.evaluate(f"window.{ask}()"):
+            raise ValueError(f"{problem}: " + "; ".join(found[:20]))
+    headings = page.evaluate("window.headings()")
     draft = work / "draft.pdf"
     options: dict[str, Any] = {"prefer_css_page_size": True, "print_background": True}
     page.pdf(path=draft, **options)
     page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
     page.pdf(path=draft, tagged=True, outline=True, **options)
     page.close()
-    return finish(draft, path, book)
+    return finish(draft, path, book, headings)
 
 
 def write_page(source: Path, path: Path, browser: Browser) -> int:
@@ -161,7 +162,7 @@ def contents(book: Book) -> str:
                 lines += [
                     entry(place(page, anchor), title, "of-section") for anchor, title in page.sections()
                 ]
-    return f'<nav class="contents"><h1>Contents</h1><ul>{"".join(lines)}</ul></nav>'
+    return f'<nav class="book-contents"><h1>Contents</h1><ul>{"".join(lines)}</ul></nav>'
 
 
 # --- the PDF ------------------------------------------------------------------------------------------------
@@ -173,8 +174,11 @@ def page_numbers(reader: PdfReader) -> dict[str, int]:
     return {name.lstrip("/"): at[goal.page.idnum] for name, goal in reader.named_destinations.items()}
 
 
-def finish(draft: Path, path: Path, book: Book) -> int:
-    """Add what Chromium leaves out: who wrote it, and how a viewer shows it; return the number of pages."""
+def finish(draft: Path, path: Path, book: Book, headings: list[str]) -> int:
+    """Add what Chromium leaves out: who wrote it, and how a viewer shows it; return the number of pages.
+
+    The bookmarks are those of `headings`: Chromium writes some of them twice, and formulas in them too.
+    """
     writer = PdfWriter(clone_from=draft)
     date = time.strftime("D:%Y%m%d%H%M%SZ", time.gmtime(book.made))
     about = {"/Title": f"{book.title}: {book.subtitle}", "/Author": book.author}
@@ -183,18 +187,21 @@ def finish(draft: Path, path: Path, book: Book) -> int:
     root[NameObject("/PageMode")] = NameObject("/UseOutlines")
     shown = DictionaryObject({NameObject("/DisplayDocTitle"): BooleanObject(True)})
     root[NameObject("/ViewerPreferences")] = shown
-    if "/Outlines" in root:
-        fold(root["/Outlines"])
+    marks = list(bookmarks(root["/Outlines"]))
+    for (mark, depth), heading in zip(marks, headings, strict=True):
+        mark[NameObject("/Title")] = TextStringObject(heading)
+        # A viewer shows parts and their pages at first, and folds what is below.
+        if "/Count" in mark and depth >= 1:
+            mark[NameObject("/Count")] = NumberObject(-abs(int(mark["/Count"])))
     writer.write(path)
     return len(writer.pages)
 
 
-def fold(entry: Mapping[str, Any], depth: int = 0) -> None:
-    """Let a viewer show bookmarks of parts and their pages at first, and fold what is below."""
+def bookmarks(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[Any, int]]:
+    """Each bookmark below this one in the order of the text, with its depth."""
     child = entry.get("/First")
     while child is not None:
-        item = child.get_object()
-        if "/Count" in item and depth >= 1:
-            item[NameObject("/Count")] = NumberObject(-abs(int(item["/Count"])))
-        fold(item, depth + 1)
-        child = item.get("/Next")
+        mark = child.get_object()
+        yield mark, depth
+        yield from bookmarks(mark, depth + 1)
+        child = mark.get("/Next")
