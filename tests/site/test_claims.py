@@ -23,12 +23,12 @@ CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
 # Sentences with a number and a word of measuring that have no mark. Most of them state no measurement, but a
 # setting, a definition or somebody else's result. These numbers may only fall.
 UNMARKED = {
-    "00": 13, "01": 37, "02": 45, "03": 55, "04": 19, "05": 50,
-    "06": 73, "07": 28, "08": 28, "09": 19, "10": 27,
+    "00": 13, "01": 36, "02": 42, "03": 55, "04": 19, "05": 48,
+    "06": 68, "07": 26, "08": 27, "09": 19, "10": 26,
 }  # fmt: skip
 # Assertions about names that no mark mentions: formulas, mostly. These numbers may only fall too.
 UNNAMED = {
-    "00": 6, "01": 20, "02": 26, "03": 30, "04": 22, "05": 26,
+    "00": 6, "01": 20, "02": 25, "03": 30, "04": 22, "05": 23,
     "06": 15, "07": 24, "08": 21, "09": 27, "10": 12,
 }  # fmt: skip
 MEASURING = re.compile(
