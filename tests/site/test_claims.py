@@ -183,7 +183,7 @@ def said(folder: Path, source: str) -> list[str]:
         ("Five seeds", "Five seeds", None),
         ("Five seeds", "Six seeds", "it says 'Six', and what stands behind it does not"),
         ("It is 7.5", "It is 7.6", "it says '7.6', and what stands behind it does not"),
-        ("claim: length", "claim: lenth", "its mark names 'lenth', which the chapter's"),
+        ("claim: length", "claim: breadth", "its mark names 'breadth', which the chapter's"),
         (
             "claim: length",
             "claim: length +",
@@ -201,10 +201,10 @@ def test_a_mark_that_does_not_hold_is_found(tmp_path: Path, old: str, new: str, 
 
 def test_without_torch_only_what_needs_no_computing_is_a_warning(tmp_path: Path) -> None:
     site_claims = pytest.importorskip("site_claims", reason="Sphinx is not installed")
-    write(tmp_path, SOURCE.replace("claim: length", "claim: lenth").replace("Five", "Six"))
+    write(tmp_path, SOURCE.replace("claim: length", "claim: breadth").replace("Five", "Six"))
     known = Chapter(tmp_path / "chapters/01_small.md", tmp_path / "chapters/01_small.ipynb")
     found = [wrong for s in known.marked for wrong in site_claims.warnings(known.backing(s), False)]
-    assert found == ["its mark names 'lenth', which the chapter's code does not define"]
+    assert found == ["its mark names 'breadth', which the chapter's code does not define"]
 
 
 def test_the_page_shows_each_claim_and_no_page_shows_a_mark(tmp_path: Path) -> None:
