@@ -77,6 +77,7 @@ class Chapter:
         code = [cell for cell in stored if cell["cell_type"] == "code"]
         self.outputs = [_plain(cell["outputs"]) for cell in code]
         self.statements = _statements(self.text.cells)
+        self.asserts = [statement for statement in self.statements if _asserts(statement)]
         self.values: dict[str, Any] = {}
         self.failed: dict[int, str] = {}
 
@@ -141,7 +142,7 @@ class Chapter:
                 ends.setdefault(max(origin), []).append(expression)
         helpers = ast.Import | ast.ImportFrom | ast.FunctionDef
         computed = {i for i in run if not isinstance(self.statements[i].node, helpers)}
-        for statement in filter(_asserts, self.statements):
+        for statement in self.asserts:
             origin = self._origin(statement)
             if origin & computed and self.pure(origin):
                 run |= {*origin, statement.index}
@@ -167,8 +168,7 @@ class Chapter:
     def unnamed(self) -> list[str]:
         """The assertions about names that no mark mentions."""
         mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
-        asserts = filter(_asserts, self.statements)
-        return [statement.source for statement in asserts if not mentioned & statement.uses]
+        return [statement.source for statement in self.asserts if not mentioned & statement.uses]
 
     # --- what stands behind a sentence ----------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Chapter:
         origin = self._origin_of(expression)
         backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
         backing.lines += [self.statements[i].source for i in sorted(origin)]
-        about = [s for s in self.statements if _asserts(s) and used & s.uses]
+        about = [statement for statement in self.asserts if used & statement.uses]
         for statement in about:
             if statement.source not in backing.asserts:
                 backing.asserts.append(statement.source)
