@@ -101,7 +101,7 @@ def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfRead
 
 
 def test_formulas_are_mathml_and_a_wrong_one_is_named(tiny: Path, chromium: Browser) -> None:
-    odd = r"R_\max, i \bmod 4, \begin{array}{l} a \\ b \end{array}"
+    odd = r"R_{\max}, i \bmod 4, \begin{array}{l} a \\ b \end{array}"
     asked = [(r"\alpha \le \beta_1", False), (r"\frac{1}{2}", True), (odd, False)]
     made = browser.mathml(chromium, tiny, asked)
     mended = ElementTree.fromstring(made[odd, False])

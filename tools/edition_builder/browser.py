@@ -62,7 +62,7 @@ def mended(mathml: str) -> str:
     """KaTeX's MathML less what the schema refuses.
 
     These are an empty attribute; an operator made of letters, as `\\bmod`; and a function's name as an index,
-    as in `R_\\max`, which is followed by a sign that it is applied.
+    as in `R_{\\max}`, which is followed by a sign that it is applied.
     """
     mathml = mathml.replace(' columnspacing=""', "")
     mathml = re.sub(r"<mo>\u2061</mo>(?=</m(?:sub|sup|subsup|under|over|underover)>)", "", mathml)
