@@ -1,7 +1,7 @@
 """How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
 solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
 front page, the library's and the one for lost readers in _way_in, the pages to look things up in _cheatsheet,
-_notation and _glossary, what keeps pages light in _light, and in _rebuilds what a build may leave as it was."""
+_notation and _glossary, what keeps pages light in _light, what a build may leave as it was in _rebuilds."""
 
 import os
 import sys
