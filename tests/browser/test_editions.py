@@ -102,8 +102,13 @@ def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfRead
 
 def test_a_page_has_a_pdf_of_its_own(tiny: Path, chromium: Browser, tmp_path: Path) -> None:
     path = tmp_path / "one.pdf"
-    assert pdf.write_page(tiny / "chapters" / "02_two.html", path, chromium) == 1
-    text = PdfReader(path).pages[0].extract_text()
+    assert pdf.write_page(tiny, "chapters/02_two", path, chromium) == 1
+    page = PdfReader(path).pages[0]
+    actions = [entry.get_object().get("/A", {}) for entry in page["/Annots"]]
+    links = {action["/URI"] for action in actions if "/URI" in action}
+    assert "https://example.org/tiny/chapters/01_one.html" in links
+    assert not any(link.startswith("file:") for link in links)
+    text = page.extract_text()
     assert "The end." in text
     assert "First part" not in text  # the sidebar
 

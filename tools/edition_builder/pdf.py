@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
-from edition_builder.pages import Book, Page
+from edition_builder.pages import Book, Page, address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -67,11 +67,24 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     return finish(draft, path, book, headings)
 
 
-def write_page(source: Path, path: Path, browser: Browser) -> int:
-    """Print one page of the site, as it prints itself, to `path`; return how many pages it has."""
+def write_page(site: Path, docname: str, path: Path, browser: Browser) -> int:
+    """Print one page of the site, as it prints itself, to `path`; return how many pages it has.
+
+    Its links lead to the site's address; where it has none, they are words.
+    """
     page = browser.new_page(viewport=VIEWPORT)
     page.emulate_media(media="print", color_scheme="light")
-    page.goto(source.as_uri())
+    page.goto((site / f"{docname}.html").as_uri())
+    page.evaluate(
+        """([local, published]) => {
+            for (const link of document.querySelectorAll("a[href]:not([href^='#'])")) {
+                if (!link.href.startsWith(local)) continue;
+                if (published) link.href = published + link.href.slice(local.length);
+                else link.removeAttribute("href");
+            }
+        }""",
+        [f"{site.as_uri()}/", address(site)],
+    )
     page.pdf(path=path, prefer_css_page_size=True, format="A4", print_background=True, tagged=True)
     page.close()
     return len(PdfReader(path).pages)
