@@ -71,7 +71,7 @@ def checked(path: Path) -> str:
 def make_printed(site: Path, out: Path, chromium: Browser) -> str:
     """The pages that have a PDF of their own."""
     made = [
-        f"{name}, {pdf.write_page(site / f'{page}.html', out / name, chromium)} pages"
+        f"{name}, {pdf.write_page(site, page, out / name, chromium)} pages"
         for page, name in PRINTED.items()
         if (site / f"{page}.html").is_file()
     ]

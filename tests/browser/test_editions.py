@@ -100,6 +100,19 @@ def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfRead
     assert "39" in text  # the end of a formula that is as well
 
 
+def test_a_page_has_a_pdf_of_its_own(tiny: Path, chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "one.pdf"
+    assert pdf.write_page(tiny, "chapters/02_two", path, chromium) == 1
+    page = PdfReader(path).pages[0]
+    actions = [entry.get_object().get("/A", {}) for entry in page["/Annots"]]
+    links = {action["/URI"] for action in actions if "/URI" in action}
+    assert "https://example.org/tiny/chapters/01_one.html" in links
+    assert not any(link.startswith("file:") for link in links)
+    text = page.extract_text()
+    assert "The end." in text
+    assert "First part" not in text  # the sidebar
+
+
 def test_formulas_are_mathml_and_a_wrong_one_is_named(tiny: Path, chromium: Browser) -> None:
     odd = r"R_{\max}, i \bmod 4, \begin{array}{l} a \\ b \end{array}"
     asked = [(r"\alpha \le \beta_1", False), (r"\frac{1}{2}", True), (odd, False)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
-
-from sphinx.cmd.build import main as sphinx_build
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -158,8 +159,10 @@ def build(folder: Path) -> Path:
     for name in ("book.css", "front.svg"):
         shutil.copy(static / name, folder / "_static")
     shutil.copytree(static / "vendored" / "katex", folder / "_static" / "vendored" / "katex")
+    # In a process of its own: another build in this one may have left directives behind.
     out = folder / "_build"
-    assert (
-        sphinx_build(["-W", "--keep-going", "-q", "-d", f"{out}/doctrees", str(folder), f"{out}/html"]) == 0
-    )
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", f"{out}/doctrees"]
+    paths = [str(ROOT / "tools"), str(ROOT / "lib"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    subprocess.run([*command, str(folder), f"{out}/html"], check=True, env=environment)
     return out / "html"

@@ -112,9 +112,6 @@ def read(root: Path, site: Path) -> Book:
     """
     spine_and_meta = yaml.safe_load((root / "book.yml").read_text(encoding="utf-8"))
     meta = spine_and_meta["meta"]
-    front = (site / "index.html").read_text(encoding="utf-8")
-    # The site knows its address, where it has one.
-    known = re.search(r'<meta property="og:url" content="([^"]*)index\.html"', front)
     book = Book(
         title=meta["title"],
         subtitle=meta["subtitle"],
@@ -122,7 +119,7 @@ def read(root: Path, site: Path) -> Book:
         version=ppobook.__version__,
         made=moment(root),
         site=site,
-        address=unescape(known[1]) if known else "",
+        address=address(site),
     )
     for docname, part in spine(spine_and_meta):
         text = (site / f"{docname}.html").read_text(encoding="utf-8")
@@ -135,6 +132,13 @@ def read(root: Path, site: Path) -> Book:
     for page in book.pages:
         make_ready(page)
     return book
+
+
+def address(site: Path) -> str:
+    """Where the site is published, with a slash at its end, as its front page says; else ""."""
+    front = (site / "index.html").read_text(encoding="utf-8")
+    known = re.search(r'<meta property="og:url" content="([^"]*)index\.html"', front)
+    return unescape(known[1]) if known else ""
 
 
 def moment(root: Path) -> int:

@@ -1,5 +1,5 @@
 // Run in the text that is to be printed, laid out as wide as the page.
-() => {
+async () => {
   // Formulas, as book.js sets them on the site.
   for (const place of document.querySelectorAll(".math")) {
     for (const node of [...place.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE)) {
@@ -10,6 +10,9 @@
       node.replaceWith(set);
     }
   }
+  // Letters that formulas alone need are fetched once they are laid out.
+  document.body.getBoundingClientRect();
+  await document.fonts.ready;
   // What is too wide becomes smaller. (All is measured before anything changes: each change lays out the book anew.)
   const shrink = (selector, widths) => {
     const parts = [...document.querySelectorAll(selector)].map((part) => [part, ...widths(part)]);

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
-from edition_builder.pages import Book, Page
+from edition_builder.pages import Book, Page, address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,8 +37,8 @@ def place(page: Page, anchor: str) -> str:
 def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
 
-    It is printed twice: the contents hold page numbers, which the first print tells. `work` is a folder for
-    what is printed. ValueError where something is wider than the page.
+    It is printed twice: the contents hold page numbers, which the first print tells and the second confirms.
+    `work` is a folder for what is printed. ValueError where something is wider than the page.
     """
     source = work / "book.html"
     source.write_text(merged(book), encoding="utf-8")
@@ -53,19 +53,38 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
             raise ValueError(f"{problem}: " + "; ".join(found[:20]))
     headings = page.evaluate("window.headings()")
     draft = work / "draft.pdf"
-    options: dict[str, Any] = {"prefer_css_page_size": True, "print_background": True}
-    page.pdf(path=draft, **options)
-    page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
-    page.pdf(path=draft, tagged=True, outline=True, **options)
+    numbers: dict[str, int] = {}
+    for _ in range(4):
+        page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
+        found = page_numbers(PdfReader(draft))
+        if found == numbers:
+            break
+        numbers = found
+        page.evaluate("window.numberContents", numbers)
+    else:
+        raise ValueError("the page numbers in the contents never come true")
     page.close()
     return finish(draft, path, book, headings)
 
 
-def write_page(source: Path, path: Path, browser: Browser) -> int:
-    """Print one page of the site, as it prints itself, to `path`; return how many pages it has."""
+def write_page(site: Path, docname: str, path: Path, browser: Browser) -> int:
+    """Print one page of the site, as it prints itself, to `path`; return how many pages it has.
+
+    Its links lead to the site's address; where it has none, they are words.
+    """
     page = browser.new_page(viewport=VIEWPORT)
     page.emulate_media(media="print", color_scheme="light")
-    page.goto(source.as_uri())
+    page.goto((site / f"{docname}.html").as_uri())
+    page.evaluate(
+        """([local, published]) => {
+            for (const link of document.querySelectorAll("a[href]:not([href^='#'])")) {
+                if (!link.href.startsWith(local)) continue;
+                if (published) link.href = published + link.href.slice(local.length);
+                else link.removeAttribute("href");
+            }
+        }""",
+        [f"{site.as_uri()}/", address(site)],
+    )
     page.pdf(path=path, prefer_css_page_size=True, format="A4", print_background=True, tagged=True)
     page.close()
     return len(PdfReader(path).pages)
