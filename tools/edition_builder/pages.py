@@ -123,7 +123,7 @@ def read(root: Path, site: Path) -> Book:
     )
     for docname, part in spine(spine_and_meta):
         text = (site / f"{docname}.html").read_text(encoding="utf-8")
-        article = text.partition(ARTICLE)[2].partition("</article>")[0]
+        article = text.partition(ARTICLE)[2].rpartition("</article>")[0]
         soup = BeautifulSoup(article, "html.parser")
         section = soup.find("section")
         if section is None:
