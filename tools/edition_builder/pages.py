@@ -163,8 +163,8 @@ def make_ready(page: Page) -> None:
     for tag in article.find_all(left_out):
         if not tag.decomposed:
             tag.decompose()
-    for link in article.find_all("a", class_="image-reference"):
-        link.unwrap()
+    for wrapper in [*article.find_all("a", class_="image-reference"), *article.find_all("noscript")]:
+        wrapper.unwrap()
     move_solutions(article)
     for box in article.find_all("details"):
         lay_open(box)
