@@ -123,7 +123,7 @@ def read(root: Path, site: Path) -> Book:
     )
     for docname, part in spine(spine_and_meta):
         text = (site / f"{docname}.html").read_text(encoding="utf-8")
-        article = text.partition(ARTICLE)[2].partition("</article>")[0]
+        article = text.partition(ARTICLE)[2].rpartition("</article>")[0]
         soup = BeautifulSoup(article, "html.parser")
         section = soup.find("section")
         if section is None:
@@ -163,8 +163,8 @@ def make_ready(page: Page) -> None:
     for tag in article.find_all(left_out):
         if not tag.decomposed:
             tag.decompose()
-    for link in article.find_all("a", class_="image-reference"):
-        link.unwrap()
+    for wrapper in [*article.find_all("a", class_="image-reference"), *article.find_all("noscript")]:
+        wrapper.unwrap()
     move_solutions(article)
     for box in article.find_all("details"):
         lay_open(box)

@@ -30,8 +30,9 @@ async () => {
     return parts.filter((part) => part.getBoundingClientRect().right > right).map(named);
   };
   window.wrongFormulas = () => [...document.querySelectorAll(".katex-error")].map(named);
-  // Each heading as a reader sees it. (A formula is in the text twice, once for screen readers.)
-  window.headings = () => [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].map((heading) => {
+  // Each heading that a reader sees. (A formula is in the text twice, once for screen readers.)
+  const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((part) => part.checkVisibility());
+  window.headings = () => headings.map((heading) => {
     const seen = heading.cloneNode(true);
     for (const twice of seen.querySelectorAll(".katex-mathml")) twice.remove();
     return seen.textContent.replace(/\s+/g, " ").trim();

@@ -37,7 +37,7 @@ def place(page: Page, anchor: str) -> str:
 def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
 
-    It is printed twice: the contents hold page numbers, which the first print tells and the second confirms.
+    It is printed twice: the contents hold page numbers, which the first print tells.
     `work` is a folder for what is printed. ValueError where something is wider than the page.
     """
     source = work / "book.html"
@@ -53,16 +53,9 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
             raise ValueError(f"{problem}: " + "; ".join(found[:20]))
     headings = page.evaluate("window.headings()")
     draft = work / "draft.pdf"
-    numbers: dict[str, int] = {}
-    for _ in range(4):
+    for _ in range(2):
         page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
-        found = page_numbers(PdfReader(draft))
-        if found == numbers:
-            break
-        numbers = found
-        page.evaluate("window.numberContents", numbers)
-    else:
-        raise ValueError("the page numbers in the contents never come true")
+        page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
     page.close()
     return finish(draft, path, book, headings)
 
