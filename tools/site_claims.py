@@ -68,11 +68,14 @@ class Claims(Written):
         said = [where(docname, sentence), source(backing)]
         dates = []
         tables = [name for name in backing.tables if Path(self.env.srcdir, "results", name).is_dir()]
+        by_seeds: dict[str, list[str]] = {}
         for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
             self.env.note_dependency(str(Path(self.env.srcdir, "results", table, "table.csv")))
-            said.append(f"{{source}}`results/{table} <results/{table}/table.csv>`: {seeds(facts['seeds'])}")
+            link = f"{{source}}`results/{table} <results/{table}/table.csv>`"
+            by_seeds.setdefault(seeds(facts["seeds"]), []).append(link)
             dates.append(facts["date"])
+        said += [f"{', '.join(links)}: {which}" for which, links in by_seeds.items()]
         if dates:
             said.append(f"recorded {' and '.join(dict.fromkeys(sorted(dates)))}")
         else:
