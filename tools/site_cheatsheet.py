@@ -150,11 +150,11 @@ def parts_of(name: str) -> tuple[str, str]:
 
 
 class Settings(OfTheSheet):
-    """`{settings} NAME`: a table with the default, the range that is handed down, and what was measured."""
+    """`{settings} NAME`: a table with the default, the usual range, and what was measured."""
 
     def run(self) -> list[nodes.Node]:
         """One row a setting."""
-        lines = ["| setting | default | handed down | measured in this book |", "|---|---|---|---|"]
+        lines = ["| setting | default | usual | measured in this book |", "|---|---|---|---|"]
         for row in self.data("settings")["rows"]:
             symbol = f"${row['symbol']}$ " if "symbol" in row else ""
             cells = [f"{symbol}`{row['name']}`", self.default(row), row["usual"], self.measured(row)]

@@ -82,7 +82,9 @@ class Claims(Written):
             said += [own_seeds(backing.lines), "run with the chapter"]
         said.append(intervals(sentence, backing))
         if sentence.mark and sentence.mark.chosen:
-            said.append("not compared: " + ", ".join(f"{number:g}" for number in sentence.mark.chosen))
+            said.append(
+                "numbers not compared: " + ", ".join(f"{number:g}" for number in sentence.mark.chosen)
+            )
         again = [self.command(table) for table in tables]
         again.append(f"make notebooks NAME={chapter.name.partition('_')[0]}")
         shown = "\n".join([*(part[:LONGEST] for part in backing.shown), *backing.asserts])
@@ -121,12 +123,12 @@ def where(docname: str, sentence: Sentence) -> str:
 
 def source(backing: Backing) -> str:
     """What kind of thing stands behind it."""
-    cells = "".join(f"{', ' if i else ''}{cell + 1}" for i, cell in enumerate(sorted(set(backing.cells))))
+    cells = ", ".join(f"{cell + 1}" for cell in sorted(set(backing.cells)))
     kinds = [f"code cell{'s' if ',' in cells else ''} {cells}"] if cells else []
     if backing.asserts:
         count = len(backing.asserts)
         kinds.append(f"{count} assertion{'s' if count > 1 else ''}")
-    return " and ".join(kinds) + (", computed again by this build" if backing.recomputed else "")
+    return " with ".join(kinds) + (", computed again by this build" if backing.recomputed else "")
 
 
 def seeds(given: list[int]) -> str:

@@ -65,7 +65,9 @@ def source_of(of: numbers.Evidence) -> str:
         when = f"{len(facts['seeds'])} seeds, {facts['date']}"
         said.append(f"`results/{name}`, {when}; again with `ppobook record {name}`")
     for chapter in dict.fromkeys(of.chapters):
-        said.append(f"the cells of chapter {int(chapter[:2])}; again by running them")
+        said.append(
+            f"the cells of chapter {int(chapter[:2])}; again with `make notebooks NAME={chapter[:2]}`"
+        )
     return f"*Read from {'; and from '.join(said)}.*"
 
 

@@ -97,7 +97,7 @@ class Notation(Written):
         lines = ["| symbol | in code | what it is | shape | unit | chapter |", "|---|---|---|---|---|---|"]
         for row in rows_of(self.read(DATA))[self.arguments[0]]:
             lines.append(line_of(row, first_chapter(row, chapters)))
-        return self.block("notation", lines)
+        return self.block("symbols", lines)  # (sphinx-proof has a style of its own for "notation")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

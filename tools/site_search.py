@@ -30,6 +30,10 @@ NAMES: Final = """
     cdot le ge mid to approx infty
 """
 LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞", strict=True))
+# Groups hold one level of braces; what is nested deeper is put flat from the inside.
+GROUP: Final = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
+FRACTION: Final = re.compile(rf"\\[dt]?frac\s*(?:{GROUP}\s*{GROUP}|(\w)\s*(\w))")
+ROOT: Final = re.compile(rf"\\sqrt\s*{GROUP}")
 KEPT: Final = {"ln", "log", "min", "max", "exp", "clip", "sum"}
 
 
@@ -37,10 +41,21 @@ def readable(text: str) -> str:
     r"""A passage with its formulas as plain letters: `\(\varepsilon = 0.2\)` becomes "ε = 0.2"."""
 
     def formula(found: re.Match[str]) -> str:
-        inside = re.sub(r"\\(?:begin|end)\{[a-z*]+\}|&|\\(?:left|right|[bB]igg?[lr]?)\b", "", found[1])
+        inside = found[1]
+        for pattern, put in (FRACTION, fraction), (ROOT, lambda m: f"√{held(m[1])}"):
+            while inside != (inside := pattern.sub(put, inside)):
+                pass
+        inside = re.sub(r"\\(?:begin|end)\{[a-z*]+\}|&|\\(?:left|right|[bB]igg?[lr]?)\b", "", inside)
         inside = re.sub(r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|mathbb|mathcal)\b", "", inside)
         inside = re.sub(r"\\([A-Za-z]+)", lambda name: LETTERS.get(name[1]) or kept(name[1]), inside)
         return re.sub(r"[{}\\]|(?<=_)\s", "", inside)
+
+    def fraction(found: re.Match[str]) -> str:
+        above, below = (found[i] if found[i] is not None else found[i + 2] for i in (1, 2))
+        return f"{held(above)}/{held(below)}"
+
+    def held(part: str) -> str:
+        return part if re.fullmatch(r"\\?\w+", part.strip()) else f"({part.strip()})"
 
     def kept(name: str) -> str:
         return name if name in KEPT else " "

@@ -112,6 +112,32 @@ def test_the_command_prints_it_from_beside_and_from_within(tmp_path, capsys, mon
     assert "Kept in work/.progress.jsonl" in said[0]
 
 
+def test_the_desk_says_what_keeps_it_from_recording(monkeypatch):
+    monkeypatch.setattr(progress, "OFF", ())
+    kept = Kept(found("a mistake").findings)
+    assert "is set" not in str(lay_out(ROOMS, kept, "work/file"))
+    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
+    assert "because the environment variable PPOBOOK_PROGRESS is set" in str(
+        lay_out(ROOMS, kept, "work/file")
+    )
+
+
+def test_a_folder_that_lost_its_memory_is_no_new_readers(tmp_path, monkeypatch):
+    (tmp_path / "work" / "desk").mkdir(parents=True)
+    progress.record(tmp_path / "work", check="pg-loss", kind="right", what="pg-loss")
+    for folder in (tmp_path / "work", tmp_path / "work" / "desk"):
+        monkeypatch.chdir(folder)
+        with pytest.raises(FileNotFoundError, match="is gone; `ppobook work --folder` makes it again"):
+            desk.desk()
+
+
+def test_a_folder_within_the_copies_leads_to_them(tmp_path, monkeypatch):
+    (tmp_path / "mine" / "exercises").mkdir(parents=True)
+    (tmp_path / "mine" / MEMORY).write_text("{}\n")
+    monkeypatch.chdir(tmp_path)
+    assert desk.find_folder("mine/exercises").resolve() == desk.find_folder("mine").resolve()
+
+
 def test_the_book_has_every_chapter_and_every_check():
     rooms = desk.rooms(ROOT)
     assert [room.notebook for room in rooms] == [

@@ -151,15 +151,41 @@ def test_what_was_left_comes_at_the_end_of_the_round(solutions, capsys):
 
 
 def test_it_works_where_nothing_can_be_kept(solutions, capsys, tmp_path, monkeypatch):
-    for place in (None, tmp_path / "gone"):
+    for place, off in ((None, ""), (None, "CI"), (tmp_path / "gone", "")):
         monkeypatch.setattr(progress, "place", lambda place=place: place)
+        monkeypatch.setattr(progress, "off", lambda off=off: off)
         one, space, _ = begin()
         one.next()
         exec(solutions[asked(capsys.readouterr().out).check], space)
         one.check()
         said = capsys.readouterr().out
         assert "✓ Right" in said
-        assert ("kept only in copies" in said) == (place is None)
+        assert ("kept only in copies" in said) == (place is None and not off)
+        assert ("the environment variable CI is set" in said) == bool(off)
+
+
+def test_a_clock_that_goes_back_gives_no_record_below_0(work, solutions, capsys):
+    one, space, clock = begin()
+    one.next()
+    exec(solutions[asked(capsys.readouterr().out).check], space)
+    clock.time -= 50
+    one.check()
+    assert progress.read(work).times[0].seconds == 0
+
+
+def test_an_exercise_solved_in_place_is_not_shown(tmp_path):
+    (tmp_path / "chapters").mkdir()
+    (tmp_path / "exercises").mkdir()
+    (tmp_path / "book.yml").write_text("")
+    file = "04_generalized_advantage_estimation.ipynb"
+    text = (ROOT / "exercises" / file).read_text(encoding="utf-8")
+    stub = 'raise NotImplementedError(\\"not yet: gae-loop\\")'
+    assert stub in text
+    (tmp_path / "exercises" / file).write_text(text.replace(stub, "secret = 1\\n    return secret"), "utf-8")
+    assert "secret" not in drill.blank("gae-loop", tmp_path).head
+    (tmp_path / "exercises" / file).write_text(text.replace(stub, "return ("), "utf-8")
+    with pytest.raises(ValueError, match="must be a function"):
+        drill.blank("gae-loop", tmp_path)
 
 
 def test_check_before_next_and_an_unknown_part(capsys):

@@ -119,10 +119,20 @@ def test_off_where_the_environment_says_who_runs_it(work, kernel, monkeypatch, n
 
 
 @pytest.mark.usefixtures("kernel")
-def test_off_where_the_reader_says_so(work, monkeypatch):
-    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
+@pytest.mark.parametrize("word", ["0", "false", "off", "no", " Off "])
+def test_off_where_the_reader_says_so(work, monkeypatch, word):
+    monkeypatch.setenv("PPOBOOK_PROGRESS", word)
     tried(function(RIGHT))
     assert not (work / progress.FILE).exists()
+    assert progress.off() == "PPOBOOK_PROGRESS"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_not_off_where_a_variable_says_no(work, monkeypatch):
+    monkeypatch.setattr(progress, "OFF", ("CI",))
+    monkeypatch.setenv("CI", "false")
+    tried(function(RIGHT))
+    assert kinds(work) == [("pg-loss", "right")]
 
 
 def test_off_without_a_kernel(work, kernel):
@@ -139,13 +149,21 @@ def test_off_outside_of_a_readers_folder(tmp_path, monkeypatch):
     assert not [*tmp_path.rglob(progress.FILE)]
 
 
+def test_an_answer_that_leaves_the_folder_is_recorded_in_it(work, kernel, tmp_path, monkeypatch):
+    kernel.starting_dir = str(work / "exercises")
+    monkeypatch.chdir(tmp_path)
+    tried(function(RIGHT))
+    assert kinds(work) == [("pg-loss", "right")]
+
+
 # --- a check is right whatever happens to its record --------------------------------------------------------
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch):
+def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch, capsys):
     (work / progress.FILE).mkdir()
-    assert tried(function(RIGHT)) == "right"
+    assert tried(function(RIGHT)) == tried(function(RIGHT)) == "right"
+    assert capsys.readouterr().out.count("(Not recorded: ") == 1
     (work / progress.FILE).rmdir()
 
     def refuse(*_):
@@ -165,6 +183,8 @@ def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch):
 def test_a_check_does_not_wait_for_a_pipe(work):
     os.mkfifo(work / progress.FILE)
     assert tried(function(RIGHT)) == "right"
+    with pytest.raises(progress.ProgressError, match="must be a file"):
+        progress.read(work)
 
 
 # --- what is read -------------------------------------------------------------------------------------------
@@ -185,6 +205,8 @@ GOOD = {"at": 5, "check": "pg-loss", "kind": "right", "what": "pg-loss"}
         json.dumps(GOOD | {"check": ["pg-loss"]}),
         json.dumps(GOOD | {"more": 1}),
         json.dumps({"at": 5, "drill": "gae", "seconds": -1}),
+        json.dumps({"at": 5, "drill": "gae", "seconds": 10**400}),
+        json.dumps({"at": 5, "drill": "gae", "seconds": 1e300}),
         json.dumps(GOOD)[:-9],
         "\ufffd\x00",
         "[" * 100_000,
@@ -196,6 +218,11 @@ def test_a_broken_line_is_left_out_and_counted(work, line):
     kept = progress.read(work)
     assert [one.check for one in kept.findings] == ["pg-loss"]
     assert kept.broken >= 1
+
+
+def test_what_is_read_can_be_printed(work):
+    progress.record(work, check="pg-loss", kind="raised", what="\x1b[31mred")
+    assert progress.read(work).findings[0].what == " [31mred"
 
 
 def test_a_moved_folder_keeps_its_records(work, tmp_path):

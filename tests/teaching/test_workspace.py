@@ -376,11 +376,12 @@ def test_a_copy_that_is_no_notebook_is_reset_only_as_a_whole(book, work):
     assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
 
 
-def test_a_reader_may_stand_in_their_own_folder(book, work, monkeypatch):
+@pytest.mark.parametrize("place", [".", "exercises"])
+def test_a_reader_may_stand_in_their_own_folder(book, work, monkeypatch, place):
     # A terminal of JupyterLab opens there.
-    monkeypatch.chdir(work)
+    monkeypatch.chdir(work / place)
     workspace.sync("work", book)
-    assert not (work / "work").exists()
+    assert not (work / place / "work").exists()
     assert workspace.reset("double", "work", book) is not None
     assert list((work / "backups").rglob("*.ipynb"))
 

@@ -210,5 +210,5 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 
 
 _UNREADABLE = ("strict", "surrogateescape", "backslashreplace")
-_PLAIN = {"…": "...", "−": "-", "×": "x"}
+_PLAIN = {"…": "...", "−": "-", "–": "-", "×": "x"}
 codecs.register_error("ppobook", _replaced)

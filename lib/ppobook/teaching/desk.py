@@ -84,6 +84,8 @@ class Desk:
     """Where all this is kept; "" where it is not."""
     up: str = ".."
     """The way from the notebook that shows it to the folder of copies."""
+    off: str = ""
+    """The environment variable because of which checks are not recorded; "" where there is none."""
 
     @property
     def minutes(self) -> float:
@@ -120,6 +122,8 @@ class Desk:
             lines = "1 line" if self.broken == 1 else f"{self.broken} lines"
             yield f"{lines} of {self.file} can't be read; the others are shown."
         yield f"Kept in {self.file} on this machine alone; `ppobook progress --clear` forgets it."
+        if self.off:
+            yield f"Nothing is recorded now, because the environment variable {self.off} is set."
 
     def __repr__(self) -> str:
         return str(self)
@@ -184,10 +188,10 @@ def desk(folder: str | Path | None = None, source: str | Path | None = None) -> 
     try:
         work = find_folder(folder)
     except FileNotFoundError:
-        if folder is not None:
+        if folder is not None or (here / progress.FILE).exists() or (here.parent / progress.FILE).exists():
             raise
         return lay_out(book, Kept(), "")
-    up = Path(os.path.relpath(work, here)).as_posix() if progress.around(here) == work else "."
+    up = Path(os.path.relpath(work, here)).as_posix() if workspace.around(here) == work else "."
     file = f"{work.resolve().name}/{progress.FILE}"
     return lay_out(book, progress.read(work), file, up)
 
@@ -200,16 +204,20 @@ def find_folder(folder: str | Path | None = None) -> Path:
     FileNotFoundError
         There is none.
     """
-    if folder is None:
-        work = progress.around(Path.cwd()) or Path("work")
-    else:
-        work = validation.path("folder", folder, "a folder of your copies")
-    if not (work / workspace.MEMORY).is_file():
+    given = Path("work") if folder is None else validation.path("folder", folder, "a folder of your copies")
+    work = workspace.around(Path.cwd()) if folder is None else None
+    if work := work or workspace.around(given if (given / workspace.MEMORY).is_file() else given.resolve()):
+        return work
+    kept = (place for place in (given, Path(), Path("..")) if (place / progress.FILE).exists())
+    if lost := next(kept, None):
         raise FileNotFoundError(
-            f"folder must be a folder of your copies, got {str(work)!r}, which is none; "
-            "`ppobook work` makes one"
+            f"folder must be a folder of your copies, got {str(lost.resolve())!r}, whose "
+            f"{workspace.MEMORY} is gone; `ppobook work --folder` makes it again, and keeps your work"
         )
-    return work
+    raise FileNotFoundError(
+        f"folder must be a folder of your copies, got {str(given)!r}, which is none; "
+        "`ppobook work` makes one, and `ppobook progress --folder` looks into one of another name"
+    )
 
 
 # --- from the book ------------------------------------------------------------------------------------------
@@ -273,6 +281,7 @@ def lay_out(rooms: Sequence[Room], kept: Kept, file: str, up: str = "..") -> Des
         broken=kept.broken,
         file=file,
         up=up,
+        off=progress.off(),
     )
 
 

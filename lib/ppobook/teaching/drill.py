@@ -69,9 +69,18 @@ def blank(check: str, source: str | Path | None = None) -> Blank:
         notebook = tags.read(path)
         found = next(one for one in tags.parts(notebook) if (one.role, one.name) == ("solution", check))
         text = notebook["cells"][found.index]["source"]
-        functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-        last = functions[-1]
+        try:
+            last = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)][-1]
+        except (SyntaxError, IndexError):
+            raise ValueError(
+                f"the blank of {check!r} must be a function, got something else in {path}; exercises are "
+                "solved in copies, which `ppobook work` makes"
+            ) from None
         stop = last.body[-1].lineno - 1
+        if not isinstance(
+            last.body[-1], ast.Raise
+        ):  # solved in place: what stands below the docstring is hidden
+            stop = last.body[0].end_lineno or stop
         return Blank(last.name, "\n".join(text.splitlines()[last.lineno - 1 : stop]))
     raise ValueError(f"check must be the part of an exercise that has a blank, got {check!r}")
 
@@ -134,7 +143,7 @@ class Drill:
 
     def check(self) -> None:
         """Check what was written; where it is right, stop the clock and keep the time if it is the best."""
-        seconds = self._now() - self._began
+        seconds = max(0.0, self._now() - self._began)
         if self._asked is None:
             print("Nothing is asked for: run drill.next() first.")
             return
@@ -160,11 +169,12 @@ class Drill:
 
     def _keep(self, name: str, seconds: float) -> None:
         with suppress(OSError):
-            folder = progress.place()
-            if folder is None:
-                print("(It is kept only in copies that `ppobook work` or `make lab` made.)")
-            else:
+            if folder := progress.place():
                 progress.record(folder, drill=name, seconds=round(seconds, 2))
+            elif variable := progress.off():
+                print(f"(It is not kept, because the environment variable {variable} is set.)")
+            else:
+                print("(It is kept only in copies that `ppobook work` or `make lab` made.)")
 
     def __repr__(self) -> str:
         wide = max(len(formula.title) for formula in self._all)

@@ -21,11 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppobook.teaching.workspace import MEMORY
+from ppobook.teaching.workspace import around
 
 FILE = ".progress.jsonl"
 OFF = ("PPOBOOK_BUILD", "CI", "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
+_NO = ("0", "false", "no", "off")
+_LATEST = 1e11  # seconds: some thousand years
 _LONGEST = 200  # characters of what a verdict names
+_refused: set[Path] = set()  # files of which it was said that they can't be written to
+
+
+class ProgressError(OSError):
+    """What the folder keeps can't be read or removed: a notebook shows the message and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
 
 
 @dataclass(frozen=True)
@@ -58,38 +68,45 @@ class Kept:
 
 def place() -> Path | None:
     """The folder to record in; None where nothing is recorded."""
-    if any(os.environ.get(name) for name in OFF) or os.environ.get("PPOBOOK_PROGRESS") == "0":
-        return None
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return around(Path.cwd()) if getattr(shell, "kernel", None) is not None else None
+    if off() or getattr(shell, "kernel", None) is None:
+        return None
+    # An answer may have gone to another folder, and a kernel knows where it began.
+    return around(Path.cwd()) or around(Path(getattr(shell, "starting_dir", ".")))
 
 
-def around(folder: Path) -> Path | None:
-    """The folder of copies that this one is or is in; None where there is none."""
-    found = (above for above in (folder, *folder.parents) if (above / MEMORY).is_file())
-    return next(found, None)
+def off() -> str:
+    """The variable of the environment because of which nothing is recorded; "" where there is none."""
+    if _set("PPOBOOK_PROGRESS") in _NO:
+        return "PPOBOOK_PROGRESS"
+    return next((name for name in OFF if _set(name) not in ("", *_NO)), "")
+
+
+def _set(name: str) -> str:
+    return os.environ.get(name, "").strip().lower()
 
 
 def record(folder: Path, **entry: Any) -> None:
     """Add a line to what the folder keeps.
 
     A line is written by one call at the end of the file, so that two kernels can record at once. It begins
-    with the line break: after a line that was cut off, by a full disk for one, it stands by itself.
-
-    Raises
-    ------
-    OSError
-        The folder is not writable, or something else than a file has the file's name.
+    with the line break: after a line that was cut off, by a full disk for one, it stands by itself. Where
+    nothing can be written, a sentence says so, once.
     """
     entry = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in entry.items()}
     line = "\n" + json.dumps({"at": round(time.time()), **entry})
     # Without O_NONBLOCK a pipe of this name would wait for its reader, and with it the check.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-    file = os.open(folder / FILE, flags | getattr(os, "O_BINARY", 0), 0o644)
     try:
-        os.write(file, line.encode())
-    finally:
-        os.close(file)
+        file = os.open(folder / FILE, flags | getattr(os, "O_BINARY", 0), 0o644)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+    except OSError as error:
+        if folder / FILE not in _refused:
+            _refused.add(folder / FILE)
+            print(f"(Not recorded: {folder / FILE} must be a file that can be written to, {error.strerror}.)")
 
 
 def read(folder: Path) -> Kept:
@@ -97,15 +114,20 @@ def read(folder: Path) -> Kept:
 
     Raises
     ------
-    OSError
+    ProgressError
         There is something that can't be read.
     """
     try:
+        # A pipe of this name would wait for its writer.
+        if (folder / FILE).exists() and not (folder / FILE).is_file():
+            raise ProgressError(f"{folder / FILE} must be a file that can be read, and is no file")
         lines = (folder / FILE).read_bytes().splitlines()
     except FileNotFoundError:
         return Kept()
+    except ProgressError:
+        raise
     except OSError as error:
-        raise OSError(f"{folder / FILE} must be a file that can be read ({error.strerror})") from None
+        raise ProgressError(f"{folder / FILE} must be a file that can be read ({error.strerror})") from None
     found = [_parsed(line) for line in lines if line.strip()]
     return Kept(
         findings=tuple(one for one in found if isinstance(one, Finding)),
@@ -122,13 +144,13 @@ def _parsed(line: bytes) -> Finding | Time | None:
             return Finding(_number(entry["at"]), *map(_text, words))
         if entry.keys() == {"at", "drill", "seconds"}:
             return Time(_number(entry["at"]), _text(entry["drill"]), _number(entry["seconds"]))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
     return None
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not 0 <= value < _LATEST:
         raise ValueError
     return float(value)
 
@@ -136,7 +158,7 @@ def _number(value: Any) -> float:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return value
+    return "".join(character if character.isprintable() else " " for character in value)
 
 
 def clear(folder: Path) -> bool:
@@ -144,7 +166,7 @@ def clear(folder: Path) -> bool:
 
     Raises
     ------
-    OSError
+    ProgressError
         It can't be removed.
     """
     try:
@@ -152,7 +174,9 @@ def clear(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise OSError(f"{folder / FILE} must be a file that can be removed ({error.strerror})") from None
+        raise ProgressError(
+            f"{folder / FILE} must be a file that can be removed ({error.strerror})"
+        ) from None
     return True
 
 

@@ -14,6 +14,7 @@ import copy
 import difflib
 import hashlib
 import json
+import os
 import shlex
 import time
 from pathlib import Path
@@ -54,6 +55,12 @@ def find_source(source: str | Path | None = None) -> Path:
 
 def _is_book(folder: Path) -> bool:
     return (folder / "book.yml").is_file() and (folder / "chapters").is_dir()
+
+
+def around(folder: Path) -> Path | None:
+    """The folder of copies that this one is or is in; None where there is none."""
+    found = (above for above in (folder, *folder.parents) if (above / MEMORY).is_file())
+    return next(found, None)
 
 
 # --- copies -------------------------------------------------------------------------------------------------
@@ -145,8 +152,10 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
 def _copies(folder: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
     work = validation.path("folder", folder, "a folder for your copies")
-    inside = work == Path("work") and not work.exists() and Path(MEMORY).exists()
-    return Path() if inside else work
+    if work != Path("work") or work.exists():
+        return work
+    inside = around(Path.cwd())
+    return Path(os.path.relpath(inside)) if inside else work
 
 
 def _notebooks(book: Path) -> list[str]:
