@@ -208,6 +208,17 @@ def test_results_come_while_one_types_and_the_arrows_lead_to_them(page: Page, si
     first = page.locator(".search-results a").first
     expect(first).to_be_visible(timeout=30_000)
     expect(page.locator(".search-results [role=status]")).to_contain_text("place")
+    # Neither does the page show through, nor the magnifier cover what was typed.
+    ground = page.locator(".search-results").evaluate("box => getComputedStyle(box).backgroundColor")
+    assert not re.fullmatch(r"transparent|rgba\(.*, 0\)", ground)
+    field, icon = (
+        page.locator("#pst-search-dialog input"),
+        page.locator("#pst-search-dialog .fa-magnifying-glass"),
+    )
+    inside = field.evaluate(
+        "f => f.getBoundingClientRect().left + parseFloat(getComputedStyle(f).paddingLeft)"
+    )
+    assert icon.evaluate("i => i.getBoundingClientRect().right") < inside
     excerpts = " ".join(page.locator(".search-results p").all_inner_texts())
     assert "Ctrl" not in excerpts
     assert "Skip to main content" not in excerpts
