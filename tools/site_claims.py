@@ -92,8 +92,8 @@ class Claims(Written):
             plain(sentence.text, docname),
             f": {' · '.join(filter(None, said))}",
             "",
-            f"  <details><summary>What it says, and how to run it again</summary><pre>{block(shown)}</pre>"
-            f"<pre>{block(chr(10).join(dict.fromkeys(again)))}</pre></details>",
+            '  <details class="on-screen"><summary>What it says, and how to run it again</summary>'
+            f"<pre>{block(shown)}</pre><pre>{block(chr(10).join(dict.fromkeys(again)))}</pre></details>",
             "",
         ]
 

@@ -54,6 +54,12 @@ DOT = """<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">
 <circle id="dot" cx="10" cy="10" r="9"/><circle id="dot" cx="10" cy="10" r="8"/></svg>"""
 ONE = r"""# 1 One
 
+<div class="term-tips" hidden><span id="says-text">Words.</span></div>
+
+<details class="on-screen"><summary>For the screen</summary>Long.</details>
+
+<a aria-describedby="says-text" href="02_two.html">Words</a> of a text.
+
 Some text with $\alpha \le \beta_1$, and a link to [the second](02_two.md), to [a place in it](#there), to
 [the library](../autoapi/tiny/index.md) and to <https://example.org/elsewhere>.
 

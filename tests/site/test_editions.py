@@ -62,6 +62,8 @@ def test_boxes_are_open_and_code_that_only_draws_is_left_out(book: pages.Book) -
     assert "what was drawn" in text_of(one)
     assert "draw_something" not in text_of(one)
     assert not one.article.find_all(class_="headerlink")
+    assert not one.article.find_all(attrs={"aria-describedby": True})
+    assert not one.article.find_all(class_=["term-tips", "on-screen"])
 
 
 def test_solutions_stand_at_the_end_with_links_there_and_back(book: pages.Book) -> None:

@@ -26,8 +26,13 @@ import ppobook
 
 ARTICLE = '<article class="bd-article">'
 MAKER = BeautifulSoup("", "html.parser")
+# term-tips: what is shown of a word where one points at it. on-screen: boxes that would fill many sheets.
+LEFT_OUT = {"headerlink", "toctree-wrapper", "only-dark", "sd-summary-state-marker", "term-tips", "on-screen"}
 # Attributes that mean something to a browser with a script, or are old.
-NEEDLESS = ("loading", "border", "data-toggle", "tabindex", "role", "align", "halign", "valign")
+NEEDLESS = (
+    *("aria-describedby", "loading", "border", "data-toggle", "tabindex", "role"),
+    *("align", "halign", "valign"),
+)
 
 
 @dataclass
@@ -184,7 +189,7 @@ def left_out(tag: Tag) -> bool:
     classes = set(tag.get("class") or ())
     return (
         tag.name in ("script", "style", "button", "svg", "nav", "iframe", "form")
-        or bool(classes & {"headerlink", "toctree-wrapper", "only-dark", "sd-summary-state-marker"})
+        or bool(classes & LEFT_OUT)
         or (tag.name == "details" and {"hide", "above-input"} <= classes)
     )
 
