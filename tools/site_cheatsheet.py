@@ -157,7 +157,12 @@ class Settings(OfTheSheet):
         lines = ["| setting | default | usual | measured in this book |", "|---|---|---|---|"]
         for row in self.data("settings")["rows"]:
             symbol = f"${row['symbol']}$ " if "symbol" in row else ""
-            cells = [f"{symbol}`{row['name']}`", self.default(row), row["usual"], self.measured(row)]
+            of = (
+                re.sub(r".*\.(?:Lagged)?(\w+)Settings", r" of \1", row["of"])
+                if "language" in row["of"]
+                else ""
+            )
+            cells = [f"{symbol}`{row['name']}`{of}", self.default(row), row["usual"], self.measured(row)]
             lines.append(f"| {' | '.join(cells)} |")
         return self.block("settings", lines)
 
