@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+
+from sphinx_process import sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,10 +164,7 @@ def build(folder: Path) -> Path:
     for name in ("book.css", "front.svg"):
         shutil.copy(static / name, folder / "_static")
     shutil.copytree(static / "vendored" / "katex", folder / "_static" / "vendored" / "katex")
-    # In a process of its own: another build in this one may have left directives behind.
     out = folder / "_build"
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", f"{out}/doctrees"]
-    paths = [str(ROOT / "tools"), str(ROOT / "lib"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    subprocess.run([*command, str(folder), f"{out}/html"], check=True, env=environment)
+    options = ["--keep-going", "-q", "-d", f"{out}/doctrees"]
+    sphinx(folder, *options, str(folder), f"{out}/html").check_returncode()
     return out / "html"

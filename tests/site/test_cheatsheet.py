@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from sphinx_process import sphinx
 
 import site_cheatsheet
 import site_hooks
@@ -191,10 +189,7 @@ def test_the_page_takes_formulas_defaults_and_measurements_from_where_they_are(t
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    paths = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "lib")])
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", ".", "_build"]
-    environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    done = sphinx(tmp_path, "-q", "-b", "html", ".", "_build")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "_build" / "reference" / "cheatsheet.html").read_text(encoding="utf-8")
     assert page.count("y = a x") == 1

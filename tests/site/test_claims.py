@@ -7,13 +7,11 @@ import functools
 import html
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from sphinx_process import sphinx
 
 from claims import numbers, text
 from claims.backing import Chapter
@@ -211,10 +209,7 @@ def test_without_torch_only_what_needs_no_computing_is_a_warning(tmp_path: Path)
 def test_the_page_shows_each_claim_and_no_page_shows_a_mark(tmp_path: Path) -> None:
     pytest.importorskip("site_claims", reason="Sphinx is not installed")
     write(tmp_path, SOURCE.replace("It is 7.5", "It is 7.6"))
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", ".", "html"]
-    paths = [str(ROOT / "tools"), str(ROOT / "lib")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = sphinx(tmp_path, "--keep-going", "-q", ".", "html")
     assert done.returncode != 0
     assert re.findall(r"WARNING: (.*)", done.stderr) == [
         "it says '7.6', and what stands behind it does not: 'It is 7.6 long.'"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from docutils import nodes
+from sphinx_process import sphinx
 
 import site_glossary
 
@@ -142,16 +140,7 @@ DATA = """[terms]
 
 def build(folder):
     """Build the book, and say what was written."""
-    command = [sys.executable, "-m", "sphinx", "-W", "-b", "html", ".", "_build"]
-    paths = os.pathsep.join(map(str, (ROOT / "tools", ROOT / "lib", os.environ.get("PYTHONPATH", ""))))
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-        timeout=300,
-    )
+    done = sphinx(folder, "-b", "html", ".", "_build")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
+from sphinx_process import sphinx
 
 import site_card_names as names
 
@@ -52,25 +50,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(source: Path, builder: str, **environment: str) -> Path:
     out = source / "_build" / builder
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "-q",
-        "-E",
-        "-b",
-        builder,
-        "-d",
-        f"{source}/_build/trees",
-    ]
-    paths = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "lib")])
-    done = subprocess.run(
-        [*command, str(source), str(out)],
-        env=os.environ | {"PYTHONPATH": paths, **environment},
-        capture_output=True,
-        text=True,
-    )
+    options = ["-q", "-E", "-b", builder, "-d", f"{source}/_build/trees"]
+    done = sphinx(source, *options, str(source), str(out), **environment)
     assert done.returncode == 0, done.stderr
     return out
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sphinx_process import sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed")
@@ -104,15 +102,8 @@ def write(root: Path, text: str) -> None:
 
 def build(source: Path, builder: str) -> Path:
     out = source / "_build" / builder
-    # In a process of its own: MyST-NB registers its parser with the first book of a process only.
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", builder, "-d", f"{source}/_build/doctrees"]
-    paths = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "lib")])
-    done = subprocess.run(
-        [*command, str(source), str(out)],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-    )
+    options = ["-q", "-b", builder, "-d", f"{source}/_build/doctrees"]
+    done = sphinx(source, *options, str(source), str(out))
     assert done.returncode == 0, done.stderr
     return out
 

@@ -119,7 +119,7 @@ def test_the_clock_runs_on_until_the_answer_is_right(work, solutions, capsys):
 
 
 def test_the_best_is_kept_for_the_next_kernel_and_an_old_answer_does_not_count(work, solutions, capsys):
-    for seconds, kept, told in ((90, 90, "1:30."), (80, 80, "was 1:30."), (85, 80, "is 1:20.")):
+    for seconds, kept, words in ((90, 90, "1:30."), (80, 80, "was 1:30."), (85, 80, "is 1:20.")):
         one, space, clock = begin()
         for source in solutions.values():
             exec(source, space)
@@ -129,7 +129,7 @@ def test_the_best_is_kept_for_the_next_kernel_and_an_old_answer_does_not_count(w
         exec(solutions[formula.check], space)
         clock.time += seconds
         one.check()
-        assert told in capsys.readouterr().out
+        assert words in capsys.readouterr().out
         assert progress.best(progress.read(work)) == {formula.name: kept}
     assert "1:20" in repr(Drill({}))
     assert repr(Drill({})).count("–") == 5
