@@ -16,7 +16,7 @@ def sphinx(folder: Path, *options: str, **environment: str) -> subprocess.Comple
     return subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", *options],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "NO_COLOR": "1", **environment},
         capture_output=True,
         text=True,
     )

@@ -63,7 +63,9 @@ def pass_at_k(answer: Answer) -> Findings:
         one=got[1],
         nine=got[3],
     )
-    again, half = ask(10, 3, 4), ask(5, 3, 2)
+    # Two numbers by chance are the same now and then; nine are not.
+    again = next((x for x in (ask(10, 3, 4) for _ in range(8)) if x != got[0]), got[0])
+    half = ask(5, 3, 2)
     small = close(got, [5 / 6, 0.4, 0, 1, 0.3])
     yield from recognise(
         got,
