@@ -15,8 +15,7 @@ import yaml
 from sphinx.application import Sphinx
 
 import site_sections
-from ppobook.course import schedule
-from ppobook.teaching import decks
+from ppobook.teaching import contents, decks
 from site_sections import Page, named, number_of
 
 DATA = "reference/outcomes.yml"
@@ -31,7 +30,7 @@ class Outcome:
     text: str
     sections: tuple[str, ...]
     """Labels."""
-    exercises: tuple[schedule.Task, ...]
+    exercises: tuple[contents.Task, ...]
     cards: tuple[decks.Card, ...]
 
     @property
@@ -50,7 +49,7 @@ def read(root: Path) -> dict[str, list[Outcome]]:
     """
     chapters = yaml.safe_load((root / "book.yml").read_text(encoding="utf-8"))["meta"]["chapters"]
     data = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
-    tasks = schedule.read_book(root).tasks
+    tasks = contents.read_book(root).tasks
     files = {docname: deck_of(root, docname) for docname in chapters}
     cards = {docname: decks.read(file) if file.exists() else () for docname, file in files.items()}
     known = {outcome["id"] for chapter in chapters.values() for outcome in chapter["outcomes"]}
@@ -74,7 +73,7 @@ def deck_of(root: Path, docname: str) -> Path:
 def outcome_of(
     entry: dict[str, str],
     more: dict[str, list[str]],
-    tasks: dict[str, schedule.Task],
+    tasks: dict[str, contents.Task],
     deck: tuple[decks.Card, ...],
     known: set[str],
     every_card: list[decks.Card],

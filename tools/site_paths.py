@@ -1,7 +1,7 @@
 """The page of learning paths; conf.py loads this file as an extension.
 
-`{paths}` shows those of the library, ppobook.course.paths, with their hours, sections and exercises;
-`{terms}` shows the ready plans of a course, ppobook.course.schedule.
+`{paths}` shows those of the library, ppobook.teaching.paths, with their hours, sections and exercises;
+`{terms}` shows the ready plans of a course, ppobook.teaching.plans.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from typing import Any
 from sphinx.application import Sphinx
 
 import site_sections
-from ppobook.course import paths, schedule
-from ppobook.teaching import minutes
+from ppobook.teaching import contents, minutes, paths, plans
 from site_sections import Page, named, number_of
 
 
-def book_of(page: Page) -> schedule.Book:
+def book_of(page: Page) -> contents.Book:
     """The book, whose changes change the page."""
     page.depend("book.yml", *(page.root / "chapters").glob("*.ipynb"))
     page.depend(*(page.root / "exercises").glob("*.ipynb"))
-    return schedule.read_book(page.root)
+    return contents.read_book(page.root)
 
 
 def write_paths(page: Page, _words: str) -> list[str]:
@@ -39,7 +38,7 @@ def write_paths(page: Page, _words: str) -> list[str]:
     return lines
 
 
-def lines_of(step: paths.Step, book: schedule.Book, pages: dict[int, str]) -> list[str]:
+def lines_of(step: paths.Step, book: contents.Book, pages: dict[int, str]) -> list[str]:
     """A step of a path: its hours, what is read, what is done."""
     lines = [f"**{step.title}** · {clock(60 * step.hours[1])}. {step.about}", ""]
     for number in dict.fromkeys(section.chapter for section in step.read):
@@ -71,8 +70,8 @@ def write_terms(page: Page, _words: str) -> list[str]:
     """`{terms}`: the ready plans of a course, a row each."""
     book = book_of(page)
     lines = ["| Weeks | What it is | Hours at home | Exercises |", "| :--- | :--- | :--- | :--- |"]
-    for weeks in schedule.lengths():
-        plan = schedule.ready(book, weeks)
+    for weeks in plans.lengths():
+        plan = plans.ready(book, weeks)
         count = sum(len(week.tasks) for week in plan.weeks)
         said = f"*{plan.title}.* {plan.aim} Left out: {plan.left_out[0]}"
         lines.append(f"| {weeks} | {said} | {in_hours(plan.hours)} | {count} |")

@@ -17,7 +17,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from ppobook.course.schedule import Task
+from ppobook.teaching.contents import Task
 
 log = logging.getLogger(__name__)
 

@@ -11,17 +11,18 @@ import pytest
 
 from ppobook.cli.main import main
 from ppobook.course import schedule
-from ppobook.course.schedule import Plan
+from ppobook.teaching import contents, plans
+from ppobook.teaching.plans import Plan
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def book() -> schedule.Book:
-    return schedule.read_book(ROOT)
+def book() -> contents.Book:
+    return contents.read_book(ROOT)
 
 
-def test_the_minutes_are_the_books_own(book: schedule.Book) -> None:
+def test_the_minutes_are_the_books_own(book: contents.Book) -> None:
     from ppobook.teaching import minutes, tags
 
     path = next((ROOT / "chapters").glob("03_*.ipynb"))
@@ -30,9 +31,9 @@ def test_the_minutes_are_the_books_own(book: schedule.Book) -> None:
     assert book.tasks["clipped-loss"].set == "03_the_clipped_surrogate"
 
 
-@pytest.mark.parametrize("weeks", schedule.lengths())
-def test_a_ready_plan_fits_the_book(book: schedule.Book, weeks: int) -> None:
-    plan = schedule.ready(book, weeks)
+@pytest.mark.parametrize("weeks", plans.lengths())
+def test_a_ready_plan_fits_the_book(book: contents.Book, weeks: int) -> None:
+    plan = plans.ready(book, weeks)
     assert len(plan.weeks) == weeks
     read = [section for week in plan.weeks for section in week.read]
     assert len(read) == len(set(read))
@@ -51,21 +52,21 @@ def test_a_ready_plan_fits_the_book(book: schedule.Book, weeks: int) -> None:
     assert len(labels) == len(set(labels))
 
 
-@pytest.mark.parametrize("weeks", schedule.lengths())
-def test_a_plan_names_all_that_it_leaves_out(book: schedule.Book, weeks: int) -> None:
-    plan = schedule.ready(book, weeks)
+@pytest.mark.parametrize("weeks", plans.lengths())
+def test_a_plan_names_all_that_it_leaves_out(book: contents.Book, weeks: int) -> None:
+    plan = plans.ready(book, weeks)
     said = "\n".join(plan.left_out)
     read = {section for week in plan.weeks for section in week.read}
     for chapter in book.chapters.values():
         whole = not read & set(chapter.sections)
         assert whole == (f"chapter {chapter.number}, {chapter.title}" in said)
         for section in chapter.sections:
-            if not whole and not section.title.startswith(schedule.CLOSING):
+            if not whole and not section.title.startswith(plans.CLOSING):
                 assert (section in read) == (f"“{section.title}”" not in said), section.title
 
 
-def test_the_hours_are_counted_with_rereading(book: schedule.Book) -> None:
-    week = schedule.ready(book, 10).weeks[3]
+def test_the_hours_are_counted_with_rereading(book: contents.Book) -> None:
+    week = plans.ready(book, 10).weeks[3]
     low, mid, high = week.hours
     assert mid == pytest.approx((1.5 * week.printed + week.exercise_minutes) / 60)
     assert low == pytest.approx((4 / 3 * week.printed + week.exercise_minutes) / 60)
@@ -73,7 +74,7 @@ def test_the_hours_are_counted_with_rereading(book: schedule.Book) -> None:
 
 
 @pytest.mark.parametrize(("weeks", "chapters"), [(1, [3]), (5, [3, 4, 6]), (12, [1, 2]), (3, [10])])
-def test_chapters_are_dealt_out(book: schedule.Book, weeks: int, chapters: list[int]) -> None:
+def test_chapters_are_dealt_out(book: contents.Book, weeks: int, chapters: list[int]) -> None:
     plan = schedule.divided(book, weeks, chapters)
     read = [section for week in plan.weeks for section in week.read]
     assert read == [section for number in chapters for section in book.chapters[number].sections]
@@ -91,16 +92,16 @@ def test_the_fullest_week_is_as_short_as_it_can_be() -> None:
     assert schedule._even([7], 1) == [1]
 
 
-def test_exercises_can_be_chosen(book: schedule.Book) -> None:
+def test_exercises_can_be_chosen(book: contents.Book) -> None:
     plan = schedule.divided(book, 2, [3], ["hunt-minmax", "clipped-loss"])
     assert {t.exercise.label for week in plan.weeks for t in week.tasks} == {"hunt-minmax", "clipped-loss"}
     with pytest.raises(ValueError, match=r"got 'cliped-loss'\. Did you mean 'clipped-loss'"):
         schedule.divided(book, 2, [3], ["cliped-loss"])
 
 
-def test_what_cannot_be_planned_is_refused(book: schedule.Book) -> None:
+def test_what_cannot_be_planned_is_refused(book: contents.Book) -> None:
     with pytest.raises(ValueError, match="--weeks must be 6, 10 or 14 without --chapters, got 7"):
-        schedule.ready(book, 7)
+        plans.ready(book, 7)
     with pytest.raises(ValueError, match=r"--chapters must be among .*, got 77"):
         schedule.divided(book, 7, [77])
     with pytest.raises(ValueError, match="--weeks must be at most 1"):
@@ -108,12 +109,12 @@ def test_what_cannot_be_planned_is_refused(book: schedule.Book) -> None:
 
 
 @pytest.fixture(scope="module")
-def dated(book: schedule.Book) -> Plan:
+def dated(book: contents.Book) -> Plan:
     due = [("week-01", datetime(2027, 2, 7, 23, 59)), ("later", datetime(2027, 12, 1, 12, 0))]
-    return schedule.dated(schedule.ready(book, 6), date(2027, 2, 1), due)
+    return schedule.dated(plans.ready(book, 6), date(2027, 2, 1), due)
 
 
-def test_dates_and_what_is_due(dated: Plan, book: schedule.Book) -> None:
+def test_dates_and_what_is_due(dated: Plan, book: contents.Book) -> None:
     assert [week.begin for week in dated.weeks][:2] == [date(2027, 2, 1), date(2027, 2, 8)]
     assert dated.weeks[0].due == (("week-01", "2027-02-07 23:59"),)
     text = schedule.as_text(dated, book)
@@ -121,7 +122,7 @@ def test_dates_and_what_is_due(dated: Plan, book: schedule.Book) -> None:
     assert "due       week-01, 2027-02-07 23:59" in text
 
 
-def test_a_table_and_a_page_say_the_same(dated: Plan, book: schedule.Book) -> None:
+def test_a_table_and_a_page_say_the_same(dated: Plan, book: contents.Book) -> None:
     rows = list(csv.DictReader(io.StringIO(schedule.as_csv(dated, book))))
     page = schedule.as_markdown(dated, book)
     assert len(rows) == 6
@@ -132,7 +133,7 @@ def test_a_table_and_a_page_say_the_same(dated: Plan, book: schedule.Book) -> No
         assert f"{week.hours[1]:.1f} (" in page
 
 
-def test_a_calendar_has_lines_that_calendars_read(dated: Plan, book: schedule.Book) -> None:
+def test_a_calendar_has_lines_that_calendars_read(dated: Plan, book: contents.Book) -> None:
     text = schedule.as_ics(dated, book)
     lines = text.split("\r\n")
     assert "\n" not in text.replace("\r\n", "")
@@ -144,7 +145,7 @@ def test_a_calendar_has_lines_that_calendars_read(dated: Plan, book: schedule.Bo
     assert "DESCRIPTION:chapter 0\\, Setting out" in unfolded
     assert text == schedule.as_ics(dated, book)
     with pytest.raises(ValueError, match="a calendar needs dates"):
-        schedule.as_ics(schedule.ready(book, 6), book)
+        schedule.as_ics(plans.ready(book, 6), book)
 
 
 # --- the command --------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_an_outline_has_beats_a_figure_a_question_and_an_activity(outline: str) 
 
 
 def test_the_activities_are_those_of_the_plans() -> None:
-    plans = tomllib.loads((ROOT / "lib" / "ppobook" / "course" / "plans.toml").read_text(encoding="utf-8"))
+    plans = tomllib.loads((ROOT / "lib" / "ppobook" / "teaching" / "plans.toml").read_text(encoding="utf-8"))
     for outline, said in zip(OUTLINES, plans["activities"].values(), strict=True):
         name = re.search(r"\*\*Activity: (.+?)\.\*\*", outline)
         assert name

@@ -65,9 +65,9 @@ def test_what_is_on_the_page() -> None:
     ],
 )
 def test_a_name_that_is_not_there_is_refused(more: dict[str, list[str]], said: str) -> None:
-    from ppobook.course import schedule
+    from ppobook.teaching import contents
 
-    tasks = schedule.read_book(ROOT).tasks
+    tasks = contents.read_book(ROOT).tasks
     cards = [card for _, outcome in OUTCOMES.values() for card in outcome.cards]
     unique = list({card.front: card for card in cards}.values())
     with pytest.raises(ValueError, match=re.escape(said)):

@@ -43,13 +43,14 @@ def schedule(
         course: the course's folder
         out: write it to this file: .txt, .md, .csv or .ics
     """
-    from ppobook.course import schedule as plans
+    from ppobook.course import schedule
     from ppobook.run.files import atomic_write
+    from ppobook.teaching import contents, plans
     from ppobook.teaching.workspace import find_source
 
     if out is not None:
-        validation.choice("--out ends in", Path(out).suffix, plans.FORMATS)
-    book = plans.read_book(find_source())
+        validation.choice("--out ends in", Path(out).suffix, schedule.FORMATS)
+    book = contents.read_book(find_source())
     weeks = validation.count("--weeks", weeks)
     if chapters is None:
         if exercises is not None:
@@ -62,14 +63,14 @@ def schedule(
             else list(validation.counts("--chapters", chapters, low=0))
         )
         labels = None if exercises is None else [label.strip() for label in exercises.split(",")]
-        plan = plans.divided(book, weeks, chosen, labels)
+        plan = schedule.divided(book, weeks, chosen, labels)
     first, due = _term(Path(course), begin)
     if first is not None:
-        plan = plans.dated(plan, first, due)
+        plan = schedule.dated(plan, first, due)
     if out is None:
-        print(plans.as_text(plan, book), end="")
+        print(schedule.as_text(plan, book), end="")
         return
-    atomic_write(Path(out), plans.FORMATS[Path(out).suffix](plan, book).encode())
+    atomic_write(Path(out), schedule.FORMATS[Path(out).suffix](plan, book).encode())
     print(f"{out}: {plan.title}")
 
 

@@ -4,8 +4,9 @@ The minutes are the book's own: those of each section's road are counted from it
 how many it takes. Readers needed between a third and two thirds more than the printed minutes, because they
 read hard places twice; so a plan counts half as much again, and says the range.
 
-    plan = schedule.ready(read_book(folder), 10)      # one of the plans in plans.toml
+    plan = plans.ready(read_book(folder), 10)      # one of the book's own
     plan = schedule.divided(book, weeks=8, chapters=[3, 4, 5])
+    print(schedule.as_text(plan, book))
 """
 
 from __future__ import annotations
@@ -13,191 +14,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
-from functools import cache
-from pathlib import Path
 
-import yaml
+from ppobook import validation
+from ppobook.teaching import plans
+from ppobook.teaching.contents import REREADING, Book, Section, Task
+from ppobook.teaching.plans import Plan, Week, time_of
 
-from ppobook.run.spellings import did_you_mean
-from ppobook.teaching import minutes, tags
-
-# Minutes at the desk for each printed minute: the fastest reader, the plan's, the slowest.
-REREADING = (4 / 3, 3 / 2, 5 / 3)
-# Sections that look back. A plan need not say that it leaves them out.
-CLOSING = ("Summary", "What changed")
 # What a chapter's exercises may take where no plan names them.
 EXERCISE_MINUTES = 120
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of a chapter that is on its road, and its printed minutes."""
-
-    chapter: int
-    title: str
-    label: str | None
-    minutes: float
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A chapter: its sections, and the printed minutes of its Deeper boxes."""
-
-    number: int
-    title: str
-    sections: tuple[Section, ...]
-    deeper: float
-
-    @property
-    def minutes(self) -> float:
-        """The whole road."""
-        return sum(section.minutes for section in self.sections)
-
-
-@dataclass(frozen=True)
-class Task:
-    """An exercise, and the set that it stands in."""
-
-    set: str
-    exercise: tags.Exercise
-
-    @property
-    def chapter(self) -> int:
-        """The chapter that its set belongs to."""
-        return _number(self.set)
-
-
-@dataclass(frozen=True)
-class Book:
-    """What a plan is made from: chapters by number, exercises by label."""
-
-    chapters: dict[int, Chapter]
-    tasks: dict[str, Task]
-
-
-@dataclass(frozen=True)
-class Week:
-    """What is read, done and met about in a week."""
-
-    read: tuple[Section, ...] = ()
-    tasks: tuple[Task, ...] = ()
-    in_class: tuple[str, ...] = ()
-    begin: date | None = None
-    due: tuple[tuple[str, str], ...] = ()
-    """What is handed in: a name, and when."""
-
-    @property
-    def printed(self) -> float:
-        """The printed minutes of what is read."""
-        return sum(section.minutes for section in self.read)
-
-    @property
-    def exercise_minutes(self) -> int:
-        """What the exercises say that they take."""
-        return sum(task.exercise.minutes for task in self.tasks)
-
-    @property
-    def hours(self) -> tuple[float, float, float]:
-        """Hours at home: at least, as planned, at most."""
-        low, mid, high = ((self.printed * times + self.exercise_minutes) / 60 for times in REREADING)
-        return low, mid, high
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A term, and what it leaves out."""
-
-    title: str
-    aim: str
-    weeks: tuple[Week, ...]
-    left_out: tuple[str, ...] = field(default=())
-
-    @property
-    def hours(self) -> tuple[float, float, float]:
-        """Hours at home over the whole term: at least, as planned, at most."""
-        low, mid, high = (sum(week.hours[i] for week in self.weeks) for i in range(3))
-        return low, mid, high
-
-
-# --- the book -----------------------------------------------------------------------------------------------
-
-
-def read_book(folder: Path) -> Book:
-    """Count a book's chapters and list its exercises, in the order of book.yml."""
-    book = yaml.safe_load((folder / "book.yml").read_text(encoding="utf-8"))
-    chapters, tasks = {}, {}
-    for part in book["parts"]:
-        for entry in part["chapters"]:
-            path = folder / f"{entry['file']}.ipynb"
-            if not entry["file"].startswith("chapters/") or not path.exists():
-                continue
-            number = _number(path.name)
-            title = book["meta"]["chapters"][entry["file"]]["title"]
-            chapters[number] = _chapter(number, title, path)
-            for inside in entry.get("sections", []):
-                at = folder / f"{inside['file']}.ipynb"
-                for exercise in tags.exercises(tags.read(at)) if at.exists() else ():
-                    tasks[exercise.label] = Task(at.stem, exercise)
-    return Book(chapters, tasks)
-
-
-def _number(name: str) -> int:
-    """The number that the name of a chapter or a set begins with."""
-    return int(name.partition("_")[0])
-
-
-def _chapter(number: int, title: str, path: Path) -> Chapter:
-    counted = minutes.count(tags.read(path)["cells"])
-    # What stands before the first section is read with it.
-    extra, sections = counted.sections[0].road.minutes, []
-    for part in counted.sections[1:]:
-        if part.road.minutes > 0:
-            sections.append(Section(number, part.title, part.label, part.road.minutes + extra))
-            extra = 0.0
-    return Chapter(number, title, tuple(sections), counted.deeper)
-
-
-# --- plans --------------------------------------------------------------------------------------------------
-
-
-@cache
-def _data() -> dict:
-    return tomllib.loads(Path(__file__).with_name("plans.toml").read_text(encoding="utf-8"))
-
-
-def lengths() -> tuple[int, ...]:
-    """The lengths, in weeks, of the ready plans."""
-    return tuple(sorted(map(int, _data()["plan"])))
-
-
-def ready(book: Book, weeks: int) -> Plan:
-    """The ready plan of that many weeks.
-
-    Raises
-    ------
-    ValueError
-        There is none.
-    """
-    if weeks not in lengths():
-        *first, last = lengths()
-        known = f"{', '.join(map(str, first))} or {last}"
-        raise ValueError(f"--weeks must be {known} without --chapters, got {weeks}")
-    data = _data()["plan"][str(weeks)]
-    made: list[Week] = []
-    met: set[int] = set()
-    for entry in data["week"]:
-        sections = [section for words in entry["read"] for section in _sections(book, words)]
-        in_class = [entry["class"]] if "class" in entry else []
-        in_class += _activities({section.chapter for section in sections} - met)
-        met |= {section.chapter for section in sections}
-        tasks = tuple(_task(book, label) for label in entry["assign"])
-        made.append(Week(tuple(sections), tasks, tuple(in_class)))
-    plan = Plan(data["title"], data["aim"], tuple(made))
-    return replace(plan, left_out=(data["leaves"], *left_out(book, plan)))
 
 
 def divided(book: Book, weeks: int, chapters: Sequence[int], exercises: Sequence[str] | None = None) -> Plan:
@@ -217,8 +44,6 @@ def divided(book: Book, weeks: int, chapters: Sequence[int], exercises: Sequence
     ValueError
         There is no such chapter or exercise, or more weeks than sections.
     """
-    from ppobook import validation  # needs NumPy, which the site does without
-
     for number in chapters:
         if number not in book.chapters:
             known = ", ".join(map(str, book.chapters))
@@ -227,7 +52,7 @@ def divided(book: Book, weeks: int, chapters: Sequence[int], exercises: Sequence
     weeks = validation.count("--weeks", weeks)
     if weeks > len(sections):
         raise ValueError(f"--weeks must be at most {len(sections)}, the chapters' sections, got {weeks}")
-    given = None if exercises is None else [_task(book, label) for label in exercises]
+    given = None if exercises is None else [book.task(label) for label in exercises]
     chosen = {
         number: _assigned(book, number) if given is None else [t for t in given if t.chapter == number]
         for number in chapters
@@ -240,46 +65,23 @@ def divided(book: Book, weeks: int, chapters: Sequence[int], exercises: Sequence
         read = tuple(sections[begin:end])
         numbers = dict.fromkeys(section.chapter for section in read)
         tasks = [t for number in numbers for t in _due_by(book, chosen[number], sections[:end], made)]
-        made.append(Week(read, tuple(tasks), tuple(_activities(set(numbers) - met))))
+        made.append(Week(read, tuple(tasks), tuple(plans.activities(set(numbers) - met))))
         met |= set(numbers)
     plan = Plan(
         f"Chapters {', '.join(map(str, dict.fromkeys(chapters)))} in {_weeks(weeks)}",
         "Sections are dealt out so that the weeks are as even as they can be.",
         tuple(made),
     )
-    return replace(plan, left_out=left_out(book, plan))
+    return replace(plan, left_out=plans.left_out(book, plan))
 
 
 def _weeks(number: int) -> str:
     return "one week" if number == 1 else f"{number} weeks"
 
 
-def _sections(book: Book, words: str) -> list[Section]:
-    """What "2 from sec-a until sec-b" means."""
-    number, *rest = words.split()
-    sections = list(book.chapters[int(number)].sections)
-    labels = [section.label for section in sections]
-    bounds = dict(zip(rest[::2], rest[1::2], strict=True))
-    begin = labels.index(bounds["from"]) if "from" in bounds else 0
-    end = labels.index(bounds["until"]) if "until" in bounds else len(sections)
-    return sections[begin:end]
-
-
-def _task(book: Book, label: str) -> Task:
-    if label not in book.tasks:
-        hint = did_you_mean(label, list(book.tasks))
-        raise ValueError(f"an exercise must be one of the book's, by its label, got {label!r}{hint}")
-    return book.tasks[label]
-
-
-def _activities(chapters: Iterable[int]) -> list[str]:
-    known = _data()["activities"]
-    return [known[str(number)] for number in sorted(chapters) if str(number) in known]
-
-
 def _assigned(book: Book, number: int) -> list[Task]:
     """The exercises of a chapter in the longest plan, else the first two hours of them."""
-    longest = _data()["plan"][str(max(lengths()))]["week"]
+    longest = plans.data()["plan"][str(max(plans.lengths()))]["week"]
     own = [task for task in book.tasks.values() if task.chapter == number]
     named = {label for week in longest for label in week["assign"]}
     if chosen := [task for task in own if task.exercise.label in named and not _apart(task)]:
@@ -295,7 +97,7 @@ def _assigned(book: Book, number: int) -> list[Task]:
 
 def _apart(task: Task) -> bool:
     """Whether it belongs to a set that is no chapter's homework."""
-    return task.set in _data()["apart"]
+    return task.set in plans.data()["apart"]
 
 
 def _load(section: Section, book: Book, chosen: Sequence[Task]) -> float:
@@ -340,28 +142,6 @@ def _due_by(
     return found
 
 
-def left_out(book: Book, plan: Plan) -> tuple[str, ...]:
-    """What of the book a plan does not read or do, a sentence each."""
-    read = {section for week in plan.weeks for section in week.read}
-    done = {task.exercise.label for week in plan.weeks for task in week.tasks}
-    said = []
-    whole = [c for c in book.chapters.values() if not read & set(c.sections)]
-    if whole:
-        said.append("Not read: " + "; ".join(f"chapter {c.number}, {c.title}" for c in whole) + ".")
-    for chapter in book.chapters.values():
-        missing = [s for s in chapter.sections if s not in read and not s.title.startswith(CLOSING)]
-        if missing and chapter not in whole:
-            titles = "; ".join(f"“{section.title}”" for section in missing)
-            said.append(f"Of chapter {chapter.number}: {titles}.")
-    deeper = sum(c.deeper for c in book.chapters.values() if c not in whole)
-    said.append(f"The Deeper boxes of the chapters that are read: {_time(deeper)} as printed.")
-    rest = [task.exercise.minutes for label, task in book.tasks.items() if label not in done]
-    said.append(
-        f"{len(rest)} of the book's {len(book.tasks)} exercises, {_time(sum(rest))} by their own minutes."
-    )
-    return tuple(said)
-
-
 # --- dates --------------------------------------------------------------------------------------------------
 
 
@@ -387,14 +167,8 @@ def dated(plan: Plan, begin: date, due: Sequence[tuple[str, datetime]] = ()) -> 
 # --- how it is written --------------------------------------------------------------------------------------
 
 
-def _time(amount: float) -> str:
-    """85 as "1 h 25"."""
-    whole = round(amount)
-    return f"{whole // 60} h {whole % 60:02d}" if whole >= 60 else f"{whole} minutes"
-
-
 def _hours(hours: tuple[float, float, float]) -> str:
-    low, mid, high = (_time(60 * x) for x in hours)
+    low, mid, high = (time_of(60 * x) for x in hours)
     return f"{mid} at home" + (f" ({low} to {high})" if low != high else "")
 
 
@@ -433,7 +207,7 @@ def as_text(plan: Plan, book: Book) -> str:
             lines.append(f"  read      {said}")
         if week.read:
             reread = week.printed * REREADING[1]
-            lines.append(f"            {_time(week.printed)} printed, {_time(reread)} with rereading")
+            lines.append(f"            {time_of(week.printed)} printed, {time_of(reread)} with rereading")
         lines += [f"  do        {said}" for said in _exercises(week)]
         lines += [f"  in class  {said}" for said in week.in_class]
         lines += [f"  due       {name}, {at}" for name, at in week.due]

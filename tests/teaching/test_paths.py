@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ppobook.course import paths, schedule
+from ppobook.teaching import contents, paths, plans
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -16,12 +16,12 @@ import site_paths  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def book() -> schedule.Book:
-    return schedule.read_book(ROOT)
+def book() -> contents.Book:
+    return contents.read_book(ROOT)
 
 
 @pytest.fixture(scope="module")
-def found(book: schedule.Book) -> dict[str, paths.LearningPath]:
+def found(book: contents.Book) -> dict[str, paths.LearningPath]:
     return {path.id: path for path in paths.read(book)}
 
 
@@ -69,7 +69,7 @@ def test_no_path_names_a_thing_twice(found) -> None:
 
 def test_a_readers_hours_are_counted_as_a_courses(book, found) -> None:
     step = found["fifteen-hours"].steps[1]
-    assert step.hours == schedule.Week(step.read, step.tasks).hours
+    assert step.hours == plans.Week(step.read, step.tasks).hours
 
 
 @pytest.mark.parametrize(

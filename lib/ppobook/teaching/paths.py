@@ -3,8 +3,10 @@
 Minutes are counted as a schedule's are: the printed ones of each section, half as many again for rereading,
 and the exercises' own.
 
-    for path in paths.read(schedule.read_book(folder)):
-        print(path.title, path.hours)
+    for path in paths.read(read_book(folder)):
+        print(path.id, path.title, path.hours)
+
+The ready plans of a term are paths too, with a step for each week: `paths.find(book, "term-10")`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ppobook.course.schedule import REREADING, Book, Section, Task
 from ppobook.run.spellings import did_you_mean
+from ppobook.teaching import plans
+from ppobook.teaching.contents import REREADING, Book, Section, Task
 
 
 @dataclass(frozen=True)
@@ -77,28 +80,45 @@ def _data() -> list[dict[str, Any]]:
 
 
 def names() -> tuple[str, ...]:
-    """The ids of all paths."""
-    return tuple(entry["id"] for entry in _data())
+    """The names of all paths, and of the terms."""
+    return (*(entry["id"] for entry in _data()), *(f"term-{weeks}" for weeks in plans.lengths()))
 
 
 def read(book: Book) -> tuple[LearningPath, ...]:
-    """All paths, with the sections and exercises of this book.
+    """All paths but the terms, with the sections and exercises of this book.
 
     Raises
     ------
     ValueError
         A path names a section or an exercise that the book has not.
     """
-    return tuple(
-        LearningPath(
-            entry["id"],
-            entry["title"],
-            entry["for"],
-            tuple(_step(book, step) for step in entry["step"]),
-            entry["then"],
+    return tuple(_path(book, entry) for entry in _data())
+
+
+def find(book: Book, name: str) -> LearningPath:
+    """The path, or the term, of this name.
+
+    Raises
+    ------
+    ValueError
+        There is none; or it names a section or an exercise that the book has not.
+    """
+    if name not in names():
+        raise ValueError(
+            f"path must be one of {', '.join(names())}, got {name!r}{did_you_mean(name, names())}"
         )
-        for entry in _data()
-    )
+    if name.startswith("term-"):
+        plan = plans.ready(book, int(name.removeprefix("term-")))
+        weeks = (
+            Step(f"Week {number}", "", week.read, week.tasks) for number, week in enumerate(plan.weeks, 1)
+        )
+        return LearningPath(name, plan.title, plan.aim, tuple(weeks), "")
+    return next(_path(book, entry) for entry in _data() if entry["id"] == name)
+
+
+def _path(book: Book, entry: dict[str, Any]) -> LearningPath:
+    steps = tuple(_step(book, step) for step in entry["step"])
+    return LearningPath(entry["id"], entry["title"], entry["for"], steps, entry["then"])
 
 
 def _step(book: Book, step: dict[str, Any]) -> Step:
@@ -133,7 +153,4 @@ def _do(book: Book, words: str) -> tuple[Task, ...]:
         if not found:
             raise ValueError(f"a set of exercises must be a chapter's number or its file's name, got {of!r}")
         return found
-    if words not in book.tasks:
-        hint = did_you_mean(words, list(book.tasks))
-        raise ValueError(f"an exercise must be one of the book's, by its label, got {words!r}{hint}")
-    return (book.tasks[words],)
+    return (book.task(words),)

@@ -1,0 +1,125 @@
+"""What the book holds, in the order of book.yml: chapters, their sections and exercises, with the minutes.
+
+    book = read_book(folder)
+    book.chapters[3].minutes, book.task("clipped-loss").exercise.minutes
+
+The minutes of a section's road are counted from its text, and each exercise says how many it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from ppobook.run.spellings import did_you_mean
+from ppobook.teaching import minutes, tags
+
+# Minutes at the desk for each printed minute: the fastest reader, the plan's, the slowest.
+REREADING = (4 / 3, 3 / 2, 5 / 3)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a chapter that is on its road, and its printed minutes."""
+
+    chapter: int
+    title: str
+    label: str | None
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter: its file, its sections, and the printed minutes of its Deeper boxes."""
+
+    number: int
+    title: str
+    file: str
+    sections: tuple[Section, ...]
+    deeper: float
+
+    @property
+    def minutes(self) -> float:
+        """The whole road."""
+        return sum(section.minutes for section in self.sections)
+
+
+@dataclass(frozen=True)
+class Task:
+    """An exercise, and the set that it stands in."""
+
+    set: str
+    exercise: tags.Exercise
+
+    @property
+    def chapter(self) -> int:
+        """The chapter that its set belongs to."""
+        return number_of(self.set)
+
+    @property
+    def file(self) -> str:
+        """The notebook that it stands in, from the book's folder."""
+        return f"exercises/{self.set}.ipynb"
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of its checks; none for one that a person reads."""
+        return tuple(part.name for part in self.exercise.parts if part.role == "test")
+
+
+@dataclass(frozen=True)
+class Book:
+    """Chapters by number, exercises by label."""
+
+    chapters: dict[int, Chapter]
+    tasks: dict[str, Task]
+
+    def task(self, label: str) -> Task:
+        """The exercise with this label.
+
+        Raises
+        ------
+        ValueError
+            There is none.
+        """
+        if label not in self.tasks:
+            hint = did_you_mean(label, list(self.tasks))
+            raise ValueError(f"an exercise must be one of the book's, by its label, got {label!r}{hint}")
+        return self.tasks[label]
+
+
+def read_book(folder: Path) -> Book:
+    """Count a book's chapters and list its exercises, in the order of book.yml."""
+    book = yaml.safe_load((folder / "book.yml").read_text(encoding="utf-8"))
+    chapters, tasks = {}, {}
+    for part in book["parts"]:
+        for entry in part["chapters"]:
+            path = folder / f"{entry['file']}.ipynb"
+            if not entry["file"].startswith("chapters/") or not path.exists():
+                continue
+            number = number_of(entry["file"])
+            title = book["meta"]["chapters"][entry["file"]]["title"]
+            chapters[number] = _chapter(number, title, f"{entry['file']}.ipynb", path)
+            for inside in entry.get("sections", []):
+                at = folder / f"{inside['file']}.ipynb"
+                for exercise in tags.exercises(tags.read(at)) if at.exists() else ():
+                    tasks[exercise.label] = Task(at.stem, exercise)
+    return Book(chapters, tasks)
+
+
+def number_of(name: str) -> int:
+    """The number that the file of a chapter or of a set of exercises begins with: 3 of chapters/03_name."""
+    return int(name.rpartition("/")[2].partition("_")[0])
+
+
+def _chapter(number: int, title: str, file: str, path: Path) -> Chapter:
+    counted = minutes.count(tags.read(path)["cells"])
+    # What stands before the first section is read with it.
+    extra, sections = counted.sections[0].road.minutes, []
+    for part in counted.sections[1:]:
+        if part.road.minutes > 0:
+            sections.append(Section(number, part.title, part.label, part.road.minutes + extra))
+            extra = 0.0
+    return Chapter(number, title, file, tuple(sections), counted.deeper)
