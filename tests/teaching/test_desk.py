@@ -1,13 +1,14 @@
 """The reader's desk: worked out from the book and from what was recorded, and the same in a terminal."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ppobook.cli.main import main
-from ppobook.teaching import desk, minutes, progress, tags
-from ppobook.teaching.desk import Met, Room, Task, lay_out
+from ppobook.teaching import contents, desk, minutes, paths, progress, tags
+from ppobook.teaching.desk import Met, Reading, Room, Task, Way, lay_out
 from ppobook.teaching.progress import Finding, Kept, Time
 from ppobook.teaching.workspace import MEMORY
 
@@ -139,7 +140,7 @@ def test_a_folder_within_the_copies_leads_to_them(tmp_path, monkeypatch):
 
 
 def test_the_book_has_every_chapter_and_every_check():
-    rooms = desk.rooms(ROOT)
+    rooms = desk.rooms(contents.read_book(ROOT))
     assert [room.notebook for room in rooms] == [
         path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "chapters").glob("*.ipynb"))
     ]
@@ -150,3 +151,137 @@ def test_the_book_has_every_chapter_and_every_check():
     one = next(room for room in rooms if room.title.startswith("1 "))
     source = tags.read(ROOT / "chapters/01_vanilla_policy_gradient.md")
     assert one.minutes == pytest.approx(minutes.count(source["cells"]).minutes, rel=0.02)
+
+
+# --- along a path -------------------------------------------------------------------------------------------
+
+WAY = Way(
+    name="short",
+    title="A short one",
+    readings=(
+        Reading("0 Begin", "chapters/0.ipynb", 5.0, (), "Words"),
+        Reading("2 Second", "chapters/2.ipynb", 12.0, ("One", "Two"), "Words"),
+        Reading("1 First", "chapters/1.ipynb", 9.0, ("Three",), "Deeds"),
+    ),
+    tasks=tuple(replace(TASKS[i], step=step) for i, step in ((3, "Words"), (1, "Deeds"), (0, "Deeds"))),
+    steps=("Words", "Deeds"),
+    others=15.0,
+)
+
+
+def along(*said):
+    return lay_out(ROOMS, found(*said), "work/file", way=WAY)
+
+
+def test_a_path_says_what_is_left_of_it_alone():
+    empty = along()
+    assert [(row.tasks, row.exercises, row.reading) for row in empty.rows] == [
+        (0, 0, 5),
+        (2, 20, 9),
+        (1, 20, 12),
+    ]
+    assert empty.minutes == 66
+    assert empty.planned == pytest.approx(40 + 1.5 * 26)
+    said = str(empty)
+    assert said.startswith("Path: A short one (short)\n")
+    assert "Left: 1 h 06 min as printed, which the path plans as 1 h 19 min" in said
+    assert "besides, 15 min in exercises" in said
+
+
+def test_what_is_next_follows_the_path():
+    def names(*said):
+        shown = along(*said)
+        return [(task.label, why) for task, why in shown.next], shown.read and shown.read.title
+
+    assert names() == ([("both", "next on the path: Words")], "0 Begin")
+    # An exercise that is not on the path changes nothing, but its chapter has been read.
+    assert names("c mistake x") == ([("both", "next on the path: Words")], "2 Second")
+    assert names("d right") == ([("both", "begun"), ("b", "next on the path: Deeds")], "1 First")
+    assert names("d right", "e right", "b right", "a right") == ([], None)
+
+
+def test_a_chapter_of_which_the_path_does_nothing_counts_as_read_at_the_end():
+    way = replace(WAY, tasks=WAY.tasks[1:], others=0.0)
+    some = lay_out(ROOMS, found("b right"), "work/file", way=way)
+    assert [row.reading for row in some.rows] == [0, 0, 12]
+    assert some.read == WAY.readings[1]
+    assert lay_out(ROOMS, found("b right", "a right"), "work/file", way=way).minutes == 0
+
+
+@pytest.mark.parametrize("name", paths.names())
+def test_a_new_reader_of_a_path_has_all_of_its_hours_before_them(name):
+    book = contents.read_book(ROOT)
+    path, way = paths.find(book, name), desk.follow(book, name)
+    empty = lay_out(desk.rooms(book), Kept(), "", way=way)
+    assert empty.planned + way.others == pytest.approx(60 * path.hours[1])
+    assert sum(row.tasks for row in empty.rows) == len(way.tasks)
+    done = Kept(tuple(Finding(0, one, "right", one) for task in way.tasks for one in task.checks))
+    last = lay_out(desk.rooms(book), done, "", way=way)
+    assert (last.minutes, last.next, last.read) == (0, (), None)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A reader's folder, and a terminal beside it."""
+    monkeypatch.setattr(progress, "OFF", ())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / MEMORY).write_text("{}\n")
+    return tmp_path / "work"
+
+
+def test_the_folder_remembers_the_path_until_it_is_left_or_cleared(work, capsys):
+    def said(*words):
+        assert main(["progress", *words]) == 0
+        return capsys.readouterr().out
+
+    assert "Path:" not in said()
+    assert "follows a path through the book: fifteen-hours, " in said()
+    chosen = said("--path", "fifteen-hours")
+    assert chosen.startswith("Path: PPO in fifteen hours (fifteen-hours)\n")
+    assert said() == chosen == f"{desk.desk(work)}\n"
+    said("--path", "fifteen-hours")
+    assert (work / progress.FILE).read_text().count("fifteen-hours") == 1
+    assert "Path:" not in said("--path", "none")
+    assert "Path:" not in said()
+    assert "Path: A refresher" in str(desk.desk(work, path="refresher"))
+    assert progress.read(work).path == "refresher"
+    assert "drill and path" in said("--clear")
+    assert "Path:" not in said()
+
+
+def test_a_wrong_path_is_answered_with_the_names_and_is_not_remembered(work, capsys):
+    assert main(["progress", "--path", "fifteen-hour"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert all(name in said for name in paths.names())
+    assert "Did you mean 'fifteen-hours'?" in said
+    with pytest.raises(ValueError, match="path must be one of fifteen-hours, "):
+        desk.desk(work, path="")
+    assert main(["progress", "--path", "term-6", "--clear"]) == 2
+    assert "--path must be left out with --clear" in capsys.readouterr().err
+    assert not (work / progress.FILE).exists()
+
+
+def test_a_path_that_the_book_no_longer_has_is_said_and_harms_nothing(work):
+    progress.record(work, path="gone")
+    shown = desk.desk(work)
+    assert shown.way is None
+    assert "The path that was chosen can't be followed: path must be one of" in str(shown)
+
+
+def test_a_path_is_shown_and_not_remembered_where_nothing_is_recorded(work, monkeypatch):
+    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
+    assert "Path: A refresher" in str(desk.desk(work, path="refresher"))
+    assert not (work / progress.FILE).exists()
+
+
+def test_a_path_is_shown_to_a_new_reader_and_in_a_notebook(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = desk.desk(path="fifteen-hours")._repr_html_()
+    assert "<strong>Path</strong>: PPO in fifteen hours (fifteen-hours)" in page
+    assert (
+        '<li>read <a href="../chapters/01_vanilla_policy_gradient.ipynb">1 Vanilla policy gradient</a>: '
+        in page
+    )
+    assert not [*tmp_path.iterdir()]

@@ -98,3 +98,19 @@ def test_what_is_on_the_page(book, found) -> None:
     whole = "\n".join(site_paths.lines_of(found["whole-book"].steps[1], book, pages))
     assert "[The capstone](/exercises/06_capstone.ipynb): all 8 (230 minutes)" in whole
     assert [site_paths.clock(x) for x in (2, 62, 236)] == ["5 min", "1 h 00", "3 h 55"]
+
+
+def test_a_term_is_a_path_with_a_step_for_each_week(book) -> None:
+    path, plan = paths.find(book, "term-10"), plans.ready(book, 10)
+    assert [step.title for step in path.steps] == [f"Week {number}" for number in range(1, 11)]
+    assert path.hours == plan.hours
+    assert path.title == plan.title
+
+
+def test_a_path_is_found_by_its_name(book, found) -> None:
+    assert {name: paths.find(book, name) for name in found} == found
+    assert paths.names() == (*found, "term-6", "term-10", "term-14")
+    with pytest.raises(
+        ValueError, match=r"path must be one of .*term-14, got 'term-7'\. Did you mean 'term-"
+    ):
+        paths.find(book, "term-7")

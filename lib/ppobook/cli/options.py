@@ -30,6 +30,7 @@ Run = Annotated[str, tyro.conf.arg(metavar="RUN")]
 File = Annotated[str, tyro.conf.arg(metavar="FILE")]
 MaybeRun = Annotated[str | None, tyro.conf.arg(metavar="RUN")]
 MaybeFolder = Annotated[str | None, tyro.conf.arg(metavar="FOLDER")]
+MaybeName = Annotated[str | None, tyro.conf.arg(metavar="NAME")]
 MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ppobook.cli.options import MaybeFolder, command
+from ppobook.cli.options import MaybeFolder, MaybeName, command
 
 
 @command
@@ -39,20 +39,23 @@ def reset(name: str, /, *, folder: str = "work") -> None:
 
 
 @command
-def progress(*, clear: bool = False, folder: MaybeFolder = None) -> None:
+def progress(*, path: MaybeName = None, clear: bool = False, folder: MaybeFolder = None) -> None:
     """Print which exercises are right, which mistakes you met, what is next, and what is left.
 
     Args:
-        clear: forget it all, and the times of the drill
+        path: follow this learning path from now on, as fifteen-hours; none: leave it
+        clear: forget it all, the times of the drill and the path
         folder: the folder of your copies; found by itself in it and beside it
     """
     from ppobook.teaching import progress
     from ppobook.teaching.desk import desk, find_folder
 
+    if clear and path is not None:
+        raise ValueError("--path must be left out with --clear, which forgets the path")
     work = find_folder(folder)
     if not clear:
-        print(desk(work))
+        print(desk(work, path=path))
     elif progress.clear(work):
-        print(f"{work / progress.FILE} is removed: nothing of your checks and of the drill is kept any more.")
+        print(f"{work / progress.FILE} is removed: nothing of your checks, drill and path is kept any more.")
     else:
         print(f"There is nothing to forget in {work}.")

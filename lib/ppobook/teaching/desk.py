@@ -2,10 +2,11 @@
 
     from ppobook.teaching.desk import desk
     desk()
+    desk(path="fifteen-hours")     # from now on, what is left and what is next are those of this path
 
 shows it in a notebook of the folder of copies, with links; `ppobook progress` prints the same. It is worked
-out from what `ppobook.teaching.progress` keeps there, and from the book: book.yml for the order, exercises
-for their parts and minutes, the text of the chapters for the minutes to read.
+out from what `ppobook.teaching.progress` keeps there, and from the book: `ppobook.teaching.contents` for its
+chapters, exercises and minutes, `ppobook.teaching.paths` for the paths.
 """
 
 from __future__ import annotations
@@ -14,18 +15,17 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-import yaml
-
-from ppobook import validation
-from ppobook.teaching import minutes, progress, tags, workspace
+from ppobook.teaching import contents, paths, progress, workspace
+from ppobook.teaching.contents import REREADING, Book
 from ppobook.teaching.progress import Finding, Kept
 
 MISTAKES = 8  # as many are shown, the most frequent ones
+NO_PATH = "none"
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Task:
     notebook: str
     minutes: int
     checks: tuple[str, ...]
+    step: str = ""
+    """The step of the path in which it is done."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,30 @@ class Room:
     notebook: str
     minutes: float
     tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a step of a path reads of a chapter: `sections` are their titles, none where it is all of it."""
+
+    title: str
+    notebook: str
+    minutes: float
+    sections: tuple[str, ...]
+    step: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """A path, as the desk follows it: what is read and the exercises with checks, in the path's order."""
+
+    name: str
+    title: str
+    readings: tuple[Reading, ...]
+    tasks: tuple[Task, ...]
+    steps: tuple[str, ...]
+    others: float
+    """Minutes of what no check reads: proofs, essays, a quiz."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +104,8 @@ class Desk:
     mistakes: tuple[Met, ...]
     next: tuple[tuple[Task, str], ...]
     """Exercises, each with the reason why it is named."""
+    read: Reading | None
+    """What the path reads next; None without one, or where all of it counts as read."""
     best: dict[str, float]
     broken: int
     file: str
@@ -86,19 +114,41 @@ class Desk:
     """The way from the notebook that shows it to the folder of copies."""
     off: str = ""
     """The environment variable because of which checks are not recorded; "" where there is none."""
+    way: Way | None = None
+    """The path that it follows."""
+    lost: str = ""
+    """Why the path that was chosen can't be followed."""
 
     @property
     def minutes(self) -> float:
-        """All that is left, in minutes."""
+        """All that is left, in minutes as printed."""
         return sum(row.exercises + row.reading for row in self.rows)
+
+    @property
+    def planned(self) -> float:
+        """All that is left, in minutes as a path plans it: with rereading."""
+        return sum(row.exercises + REREADING[1] * row.reading for row in self.rows)
+
+    def _path(self) -> str:
+        return f"{self.way.title} ({self.way.name})" if self.way else ""
+
+    def _left(self) -> tuple[str, str]:
+        """What is left as printed, and what a path makes of it."""
+        if self.way is None:
+            return f"Left: {span(self.minutes)}", ""
+        more = f", which the path plans as {span(self.planned)}, with half as much reading again"
+        if self.way.others:
+            more += f"; besides, {span(self.way.others)} in exercises and quizzes that no check reads"
+        return f"Left: {span(self.minutes)} as printed", more
 
     def __str__(self) -> str:
         wide = max((len(row.title) for row in self.rows), default=0)
-        lines = [f"{'chapter':<{wide}}  {'right':>8}  {'exercises left':>14}  {'to read':>10}"]
+        lines = [f"Path: {self._path()}", ""] if self.way else []
+        lines += [f"{'chapter':<{wide}}  {'right':>8}  {'exercises left':>14}  {'to read':>10}"]
         for row in self.rows:
             right, exercises, reading = _cells(row)
             lines.append(f"{row.title:<{wide}}  {right:>8}  {exercises:>14}  {reading:>10}")
-        lines += ["", f"Left: {span(self.minutes)}."]
+        lines += ["", f"{''.join(self._left())}."]
         if self.mistakes:
             lines += ["", "Mistakes you met:"]
             lines += [f"{one.times:4} × {one.words} ({', '.join(one.checks)})" for one in self.mistakes]
@@ -106,6 +156,8 @@ class Desk:
             "",
             "Next:" if self.next else "Next: nothing is left; every exercise with a check is right.",
         ]
+        if self.read:
+            lines.append(f"  read {self.read.title}: {_what(self.read)}, in {self.read.notebook}")
         lines += [
             f"  {task.label}: {task.title}, {span(task.minutes)}, in {task.notebook} ({why})"
             for task, why in self.next
@@ -122,6 +174,11 @@ class Desk:
             lines = "1 line" if self.broken == 1 else f"{self.broken} lines"
             yield f"{lines} of {self.file} can't be read; the others are shown."
         yield f"Kept in {self.file} on this machine alone; `ppobook progress --clear` forgets it."
+        if self.lost:
+            yield f"The path that was chosen can't be followed: {self.lost}."
+        name, does = (NO_PATH, "leaves the path") if self.way else ("NAME", "follows a path through the book")
+        names = "" if self.way else f": {', '.join(paths.names())}"
+        yield f'`ppobook progress --path {name}`, or `desk(path="{name}")` in a notebook, {does}{names}.'
         if self.off:
             yield f"Nothing is recorded now, because the environment variable {self.off} is set."
 
@@ -142,22 +199,28 @@ class Desk:
         head = '<th scope="col" style="text-align:left">chapter</th>' + "".join(
             f'<th scope="col">{text}</th>' for text in ("right", "exercises left", "to read")
         )
-        parts = [
+        parts = [f"<p><strong>Path</strong>: {escape(self._path())}</p>"] if self.way else []
+        parts.append(
             f"<p><strong>Next</strong>{'' if self.next else ': every exercise with a check is right.'}</p>"
+        )
+        items = [
+            f"<li>{link(task.notebook, task.title)}, {span(task.minutes)} ({escape(why)})</li>"
+            for task, why in self.next
         ]
-        if self.next:
-            items = (
-                f"<li>{link(task.notebook, task.title)}, {span(task.minutes)} ({why})</li>"
-                for task, why in self.next
-            )
+        if self.read:
+            items[:0] = [
+                f"<li>read {link(self.read.notebook, self.read.title)}: {escape(_what(self.read))}</li>"
+            ]
+        if items:
             parts.append(f"<ul>{''.join(items)}</ul>")
-        parts.append(f"<p><strong>Left: {span(self.minutes)}</strong></p>")
+        left, more = self._left()
+        parts.append(f"<p><strong>{left}</strong>{more}</p>")
         parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>")
         if self.mistakes:
-            items = (
+            items = [
                 f"<li>{one.times} × {escape(one.words)} ({escape(', '.join(one.checks))})</li>"
                 for one in self.mistakes
-            )
+            ]
             parts.append(f"<p><strong>Mistakes you met</strong></p><ul>{''.join(items)}</ul>")
         if self.best:
             parts.append(f"<p><strong>Best in the drill</strong>: {escape(_bests(self.best))}</p>")
@@ -166,7 +229,9 @@ class Desk:
         return "\n".join(parts)
 
 
-def desk(folder: str | Path | None = None, source: str | Path | None = None) -> Desk:
+def desk(
+    folder: str | Path | None = None, source: str | Path | None = None, *, path: str | None = None
+) -> Desk:
     """What the folder of copies knows of its reader's work.
 
     Parameters
@@ -176,6 +241,9 @@ def desk(folder: str | Path | None = None, source: str | Path | None = None) -> 
         desk is that of a new reader.
     source : path, optional
         The book's folder; found by itself in a checkout.
+    path : str, optional
+        The learning path to follow from now on, one of `paths.names()`, or "none"; the folder remembers it.
+        If left out, the one that it remembers.
 
     Raises
     ------
@@ -183,17 +251,29 @@ def desk(folder: str | Path | None = None, source: str | Path | None = None) -> 
         `folder` is no folder of copies, or there is no book.
     OSError
         What the folder keeps can't be read.
+    ValueError
+        There is no such path.
     """
-    book, here = rooms(workspace.find_source(source)), Path.cwd()
+    book, here = contents.read_book(workspace.find_source(source)), Path.cwd()
+    way = None if path in (None, NO_PATH) else follow(book, str(path))
     try:
         work = find_folder(folder)
     except FileNotFoundError:
         if folder is not None or (here / progress.FILE).exists() or (here.parent / progress.FILE).exists():
             raise
-        return lay_out(book, Kept(), "")
+        return lay_out(rooms(book), Kept(), "", way=way)
+    kept, lost = progress.read(work), ""
+    chosen = "" if path == NO_PATH else path
+    if path is None and kept.path:
+        try:
+            way = follow(book, kept.path)
+        except ValueError as error:  # the book has changed
+            lost = str(error)
+    elif chosen is not None and chosen != kept.path and not progress.off():
+        progress.record(work, path=chosen)
     up = Path(os.path.relpath(work, here)).as_posix() if workspace.around(here) == work else "."
     file = f"{work.resolve().name}/{progress.FILE}"
-    return lay_out(book, progress.read(work), file, up)
+    return replace(lay_out(rooms(book), kept, file, up, way), lost=lost)
 
 
 def find_folder(folder: str | Path | None = None) -> Path:
@@ -204,6 +284,8 @@ def find_folder(folder: str | Path | None = None) -> Path:
     FileNotFoundError
         There is none.
     """
+    from ppobook import validation  # needs NumPy, which the site does without
+
     given = Path("work") if folder is None else validation.path("folder", folder, "a folder of your copies")
     work = workspace.around(Path.cwd()) if folder is None else None
     if work := work or workspace.around(given if (given / workspace.MEMORY).is_file() else given.resolve()):
@@ -223,65 +305,106 @@ def find_folder(folder: str | Path | None = None) -> Path:
 # --- from the book ------------------------------------------------------------------------------------------
 
 
-def rooms(book: Path) -> tuple[Room, ...]:
+def rooms(book: Book) -> tuple[Room, ...]:
     """The chapters of the book in reading order, with those of their exercises that have checks."""
-    spine = yaml.safe_load((book / "book.yml").read_text(encoding="utf-8"))
-    titles = spine.get("meta", {}).get("chapters", {})
-    found = []
-    for entry in (chapter for part in spine.get("parts", []) for chapter in part.get("chapters", [])):
-        name = entry.get("file", "")
-        if name not in titles or not (book / f"{name}.ipynb").is_file():
-            continue
-        number = Path(name).name.partition("_")[0]
-        cells = tags.read(book / f"{name}.ipynb")["cells"]
-        files = [f"{section['file']}.ipynb" for section in entry.get("sections", []) if "file" in section]
-        tasks = [task for file in files if (book / file).is_file() for task in _tasks(book, file)]
-        title = f"{int(number)} {titles[name]['title']}" if number.isdecimal() else titles[name]["title"]
-        found.append(Room(title, f"{name}.ipynb", minutes.count(cells).minutes, tuple(tasks)))
-    return tuple(found)
+    return tuple(
+        Room(
+            f"{chapter.number} {chapter.title}",
+            chapter.file,
+            chapter.minutes,
+            tuple(
+                _task(task) for task in book.tasks.values() if task.chapter == chapter.number and task.checks
+            ),
+        )
+        for chapter in book.chapters.values()
+    )
 
 
-def _tasks(book: Path, file: str) -> Iterator[Task]:
-    for exercise in tags.exercises(tags.read(book / file)):
-        checks = tuple(part.name for part in exercise.parts if part.role == "test")
-        if checks:
-            yield Task(exercise.label, exercise.title, file, exercise.minutes, checks)
+def _task(task: contents.Task, step: str = "") -> Task:
+    one = task.exercise
+    return Task(one.label, one.title, task.file, one.minutes, task.checks, step)
+
+
+def follow(book: Book, name: str) -> Way:
+    """A path through the book, for the desk.
+
+    Raises
+    ------
+    ValueError
+        There is none of this name.
+    """
+    path = paths.find(book, name)
+    readings, tasks = [], []
+    for step in path.steps:
+        for number in dict.fromkeys([*(section.chapter for section in step.read), *step.deeper]):
+            chapter = book.chapters[number]
+            part = [section for section in step.read if section.chapter == number]
+            took = sum(section.minutes for section in part)
+            readings.append(
+                Reading(
+                    f"{number} {chapter.title}",
+                    chapter.file,
+                    took + (chapter.deeper if number in step.deeper else 0),
+                    () if len(part) == len(chapter.sections) else tuple(section.title for section in part),
+                    step.title,
+                )
+            )
+        tasks += [_task(task, step.title) for task in step.tasks if task.checks]
+    others = sum(
+        step.other_minutes + sum(task.exercise.minutes for task in step.tasks if not task.checks)
+        for step in path.steps
+    )
+    steps = tuple(step.title for step in path.steps)
+    return Way(path.id, path.title, tuple(readings), tuple(tasks), steps, others)
 
 
 # --- from what was recorded ---------------------------------------------------------------------------------
 
 
-def lay_out(rooms: Sequence[Room], kept: Kept, file: str, up: str = "..") -> Desk:
-    """The desk of a reader of these chapters.
+def lay_out(rooms: Sequence[Room], kept: Kept, file: str, up: str = "..", way: Way | None = None) -> Desk:
+    """The desk of a reader of these chapters, or of the path through them.
 
     An exercise that was right once stays right. A chapter counts as read when a check of it was run; one
-    without checks, when any was.
+    without checks, or without any on the path, also when a check of a later chapter was, or when every
+    exercise is right.
     """
     right = {one.check for one in kept.findings if one.kind == "right"}
     met = {one.check for one in kept.findings}
-    rows = []
-    for room in rooms:
-        open_tasks = [task for task in room.tasks if not right.issuperset(task.checks)]
-        read = bool(met & {name for task in room.tasks for name in task.checks} if room.tasks else met)
-        rows.append(
-            Row(
-                title=room.title,
-                notebook=room.notebook,
-                right=len(room.tasks) - len(open_tasks),
-                tasks=len(room.tasks),
-                exercises=sum(task.minutes for task in open_tasks),
-                reading=0.0 if read else room.minutes,
-            )
+    tasks = [task for room in rooms for task in room.tasks] if way is None else list(way.tasks)
+    done = bool(tasks) and all(right.issuperset(task.checks) for task in tasks)
+    rows: list[Row] = []
+    later = False
+    for room in reversed(rooms):
+        own = [task for task in room.tasks if way is None or any(task.label == one.label for one in tasks)]
+        open_tasks = [task for task in own if not right.issuperset(task.checks)]
+        begun = not met.isdisjoint(name for task in room.tasks for name in task.checks)
+        read = begun or (not own and (later or done))
+        later = later or begun
+        length = room.minutes
+        if way is not None:
+            length = sum(one.minutes for one in way.readings if one.notebook == room.notebook)
+        row = Row(
+            title=room.title,
+            notebook=room.notebook,
+            right=len(own) - len(open_tasks),
+            tasks=len(own),
+            exercises=sum(task.minutes for task in open_tasks),
+            reading=0.0 if read else length,
         )
+        if way is None or own or length:
+            rows.insert(0, row)
+    following = list(_next(tasks, kept.findings, right))
     return Desk(
         rows=tuple(rows),
         mistakes=tuple(mistakes(kept.findings))[:MISTAKES],
-        next=tuple(_next([task for room in rooms for task in room.tasks], kept.findings, right)),
+        next=tuple(following),
+        read=_next_reading(way, rows, following) if way else None,
         best=progress.best(kept),
         broken=kept.broken,
         file=file,
         up=up,
         off=progress.off(),
+        way=way,
     )
 
 
@@ -314,7 +437,16 @@ def _next(tasks: Sequence[Task], findings: Sequence[Finding], right: set[str]) -
     turned = [*range(start, len(tasks)), *range(start)]
     new = (i for i in turned if i not in tried and not right.issuperset(tasks[i].checks))
     for position in [*new][:1]:
-        yield tasks[position], "next on the path"
+        step = tasks[position].step
+        yield tasks[position], "next on the path" + (f": {step}" if step else "")
+
+
+def _next_reading(way: Way, rows: Sequence[Row], following: Sequence[tuple[Task, str]]) -> Reading | None:
+    """What is not read yet and comes before the exercises that are next, or what is left of it at the end."""
+    unread = {row.notebook for row in rows if row.reading}
+    last = max((way.steps.index(task.step) for task, _ in following), default=len(way.steps))
+    left = (one for one in way.readings if one.notebook in unread and way.steps.index(one.step) <= last)
+    return next(left, None)
 
 
 # --- in words -----------------------------------------------------------------------------------------------
@@ -334,6 +466,12 @@ def clock(seconds: float) -> str:
 def _cells(row: Row) -> tuple[str, str, str]:
     right = f"{row.right} of {row.tasks}" if row.tasks else "–"
     return right, span(row.exercises) if row.exercises else "–", span(row.reading) if row.reading else "–"
+
+
+def _what(reading: Reading) -> str:
+    """What a step reads, as in "“The clip”; “The four cases”, 23 min (Theory)"."""
+    said = "; ".join(f"“{title}”" for title in reading.sections) or "all of it"
+    return f"{said}, {span(reading.minutes)} ({reading.step})"
 
 
 def _bests(best: dict[str, float]) -> str:

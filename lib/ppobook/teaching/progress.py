@@ -1,7 +1,8 @@
 """What a reader's checks found, kept in the reader's own folder and nowhere else.
 
-`check` hands each verdict to `record`, and the drill each time on its clock. They become lines of
-`.progress.jsonl` in the folder of copies that `ppobook work` made, and `ppobook.teaching.desk` reads them.
+`check` hands each verdict to `record`, the drill each time on its clock, and the desk the learning path that
+was chosen. They become lines of `.progress.jsonl` in the folder of copies that `ppobook work` made, and
+`ppobook.teaching.desk` reads them.
 
 Recorded is only what a person does in a notebook of that folder: there has to be a kernel of Jupyter, its
 folder or one above has to be the folder of copies, and no variable of `OFF` is set. The builder of the
@@ -58,12 +59,22 @@ class Time:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The learning path that was chosen, by its name; "" for none."""
+
+    at: float
+    path: str
+
+
+@dataclass(frozen=True)
 class Kept:
     """What a folder keeps, in the order in which it was recorded, and how many lines can't be read."""
 
     findings: tuple[Finding, ...] = ()
     times: tuple[Time, ...] = ()
     broken: int = 0
+    path: str = ""
+    """The learning path that was chosen last."""
 
 
 def place() -> Path | None:
@@ -133,10 +144,11 @@ def read(folder: Path) -> Kept:
         findings=tuple(one for one in found if isinstance(one, Finding)),
         times=tuple(one for one in found if isinstance(one, Time)),
         broken=found.count(None),
+        path=next((one.path for one in reversed(found) if isinstance(one, Choice)), ""),
     )
 
 
-def _parsed(line: bytes) -> Finding | Time | None:
+def _parsed(line: bytes) -> Finding | Time | Choice | None:
     try:
         entry = json.loads(line)
         if entry.keys() == {"at", "check", "kind", "what"}:
@@ -144,6 +156,8 @@ def _parsed(line: bytes) -> Finding | Time | None:
             return Finding(_number(entry["at"]), *map(_text, words))
         if entry.keys() == {"at", "drill", "seconds"}:
             return Time(_number(entry["at"]), _text(entry["drill"]), _number(entry["seconds"]))
+        if entry.keys() == {"at", "path"}:
+            return Choice(_number(entry["at"]), _text(entry["path"]))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         pass
     return None

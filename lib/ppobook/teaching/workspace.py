@@ -19,7 +19,6 @@ import shlex
 import time
 from pathlib import Path
 
-from ppobook import validation
 from ppobook.run.files import atomic_write
 from ppobook.teaching import tags
 from ppobook.teaching.tags import Cell, Notebook
@@ -37,6 +36,8 @@ def find_source(source: str | Path | None = None) -> Path:
         There is none; the message says where to get it.
     """
     if source is not None:
+        from ppobook import validation  # needs NumPy, which the site does without
+
         source = validation.path("source", source, "the book's folder")
         if not _is_book(source):
             raise FileNotFoundError(
@@ -151,6 +152,8 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
 
 def _copies(folder: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
+    from ppobook import validation  # as above
+
     work = validation.path("folder", folder, "a folder for your copies")
     if work != Path("work") or work.exists():
         return work
