@@ -31,11 +31,30 @@ def write_paths(page: Page, _words: str) -> list[str]:
     lines += [f"| [{path.title}](#path-{path.id}) | {in_hours(path.hours)} |" for path in found]
     for path in found:
         lines += ["", f"(path-{path.id})=", f"## {path.title}", "", path.readers, ""]
-        lines += [f"**{in_hours(path.hours)}** as planned.", ""]
+        lines += [f"**{in_hours(path.hours)}** as planned. {counted(path, book)}", ""]
+        lines += [f"[Your desk](/desk/desk.ipynb) follows it after `ppobook progress --path {path.id}`.", ""]
         for step in path.steps:
             lines += lines_of(step, book, pages)
         lines += [path.then, ""]
     return lines
+
+
+def counted(path: paths.LearningPath, book: contents.Book) -> str:
+    """What a path's hours are made of, in one sentence."""
+    tasks = [task for step in path.steps for task in step.tasks]
+    road = sum(section.minutes for step in path.steps for section in step.read)
+    deeper = sum(step.deeper_minutes for step in path.steps)
+    others = sum(step.other_minutes for step in path.steps)
+    read = f"{clock(road)} of main road" + (f" and {clock(deeper)} of Deeper boxes" if deeper else "")
+    took = clock(sum(task.exercise.minutes for task in tasks))
+    done = f"{took} in {share(len(tasks), len(book.tasks))} exercises"
+    rest = [f"{others:.0f} minutes for the rest"] if others else []
+    return f"Counted are {read} as printed, half as much again for rereading, {' and '.join([done, *rest])}."
+
+
+def share(part: int, whole: int) -> str:
+    """How many of the book's."""
+    return f"all {whole}" if part == whole else f"{part} of the book's {whole}"
 
 
 def lines_of(step: paths.Step, book: contents.Book, pages: dict[int, str]) -> list[str]:
@@ -75,7 +94,22 @@ def write_terms(page: Page, _words: str) -> list[str]:
         count = sum(len(week.tasks) for week in plan.weeks)
         said = f"*{plan.title}.* {plan.aim} Left out: {plan.left_out[0]}"
         lines.append(f"| {weeks} | {said} | {in_hours(plan.hours)} | {count} |")
+    longest, whole = paths.find(book, f"term-{plans.lengths()[-1]}"), paths.find(book, "whole-book")
+    lines += ["", apart(longest, whole), ""]
     return lines
+
+
+def apart(term: paths.LearningPath, whole: paths.LearningPath) -> str:
+    """Why the whole book takes longer than a term that reads all chapters."""
+    labels = {task.exercise.label for step in term.steps for task in step.tasks}
+    tasks = [task for step in whole.steps for task in step.tasks]
+    left = [task.exercise.minutes for task in tasks if task.exercise.label not in labels]
+    deeper = sum(step.deeper_minutes for step in whole.steps)
+    return (
+        f"*{term.title}* takes {term.hours[1]:.0f} hours where [the whole book](#path-{whole.id}) takes "
+        f"{whole.hours[1]:.0f}: it leaves out the Deeper boxes, {clock(deeper)} as printed, and "
+        f"{len(left)} of the {len(tasks)} exercises, {clock(sum(left))} by their own minutes."
+    )
 
 
 def in_hours(hours: tuple[float, float, float]) -> str:

@@ -1,7 +1,7 @@
 """The reading list; conf.py loads this file as an extension.
 
-`{reading} first` shows the works of reference/reading.yml with a sentence on why; `{reading} chapters` shows
-what each chapter recommends under "Further reading", in its own words.
+`{reading} first` and `{reading} after` show the works of reference/reading.yml with a sentence on why;
+`{reading} chapters` shows what each chapter recommends under "Further reading", in its own words.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def recommended(notebook: Path) -> str:
 
 
 def write(page: Page, which: str) -> list[str]:
-    """`{reading} first` is a list, `{reading} chapters` a section a chapter.
+    """`{reading} first` and `{reading} after` are lists, `{reading} chapters` a section a chapter.
 
     Raises
     ------
     ValueError
         There is no such list.
     """
-    if which == "first":
-        page.depend(DATA)
-        entries = yaml.safe_load((page.root / DATA).read_text(encoding="utf-8"))
-        return [f"- {{cite:t}}`{entry['key']}`: {entry['why']}" for entry in entries]
     if which != "chapters":
-        raise ValueError(f"a reading list must be first or chapters, got {which!r}")
+        page.depend(DATA)
+        lists = yaml.safe_load((page.root / DATA).read_text(encoding="utf-8"))
+        if which not in lists:
+            raise ValueError(f"a reading list must be {', '.join(lists)} or chapters, got {which!r}")
+        return [f"- {{cite:t}}`{entry['key']}`: {entry['why']}" for entry in lists[which]]
     lines: list[str] = []
     for docname, chapter in page.chapters.items():
         notebook = page.root / f"{docname}.ipynb"

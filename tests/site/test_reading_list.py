@@ -1,10 +1,11 @@
-"""The reading list: the six works to begin with, and what each chapter recommends."""
+"""The reading list: six works to begin with, what each chapter recommends, and three works to end with."""
 
 from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,17 +15,25 @@ sys.path.append(str(ROOT / "tools"))
 
 import site_reading  # noqa: E402
 
-FIRST = yaml.safe_load((ROOT / site_reading.DATA).read_text(encoding="utf-8"))
+LISTS = yaml.safe_load((ROOT / site_reading.DATA).read_text(encoding="utf-8"))
 KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.M))
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 
 
-def test_the_works_that_one_begins_with_are_in_the_bibliography_each_with_its_why() -> None:
-    keys = [entry["key"] for entry in FIRST]
-    asked = {"schulman2015", "schulman2016", "schulman2017", "lambert2025", "shi2025", "graesser2019"}
+@pytest.mark.parametrize(
+    ("which", "asked"),
+    [
+        ("first", {"schulman2015", "schulman2016", "schulman2017", "lambert2025", "shi2025", "graesser2019"}),
+        ("after", {"sutton2018", "agarwal2021theory", "casper2023"}),
+    ],
+)
+def test_the_works_that_one_begins_and_ends_with_are_in_the_bibliography_each_with_its_why(
+    which: str, asked: set[str]
+) -> None:
+    keys = [entry["key"] for entry in LISTS[which]]
     assert set(keys) == asked <= KEYS
     assert len(keys) == len(asked)
-    for entry in FIRST:
+    for entry in LISTS[which]:
         assert len(entry["why"].split()) >= 12, entry["key"]
         assert entry["why"].rstrip().endswith("."), entry["key"]
 
@@ -45,3 +54,10 @@ def test_a_chapter_without_a_list_recommends_nothing(tmp_path: Path) -> None:
     notebook = tmp_path / "01_hills.ipynb"
     notebook.write_text('{"cells": [{"cell_type": "markdown", "metadata": {}, "source": "# Hills"}]}')
     assert site_reading.recommended(notebook) == ""
+
+
+def test_a_list_that_is_not_there_is_refused() -> None:
+    page = SimpleNamespace(root=ROOT, depend=lambda *_: None)
+    assert len(site_reading.write(page, "after")) == 3
+    with pytest.raises(ValueError, match="must be first, after or chapters, got 'last'"):
+        site_reading.write(page, "last")

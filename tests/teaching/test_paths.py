@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -114,3 +115,22 @@ def test_a_path_is_found_by_its_name(book, found) -> None:
         ValueError, match=r"path must be one of .*term-14, got 'term-7'\. Did you mean 'term-"
     ):
         paths.find(book, "term-7")
+
+
+def test_the_page_says_what_the_hours_are_made_of_and_how_two_of_them_differ(book, found) -> None:
+    whole, term = found["whole-book"], paths.find(book, "term-14")
+    said = site_paths.counted(whole, book)
+    assert " in all 141 exercises." in said
+    road, deeper, exercises = (
+        60 * int(hours) + int(minutes) for hours, minutes in re.findall(r"(\d+) h (\d\d)", said)
+    )
+    assert 1.5 * (road + deeper) + exercises == pytest.approx(60 * whole.hours[1], abs=10)
+    assert "Deeper" not in site_paths.counted(term, book)
+    assert site_paths.counted(found["refresher"], book).endswith(" and 25 minutes for the rest.")
+
+    said = site_paths.apart(term, whole)
+    deeper, exercises = (
+        60 * int(hours) + int(minutes) for hours, minutes in re.findall(r"(\d+) h (\d\d)", said)
+    )
+    difference = whole.hours[1] - term.hours[1]
+    assert 1.5 * deeper + exercises == pytest.approx(60 * difference, abs=10)
