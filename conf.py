@@ -2,7 +2,7 @@
 solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
 front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps pages
 light in _light, and in _rebuilds what a build may leave as it was. Pages that are made from the rest of the
-book: _cards, _cheatsheet, _claims, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
+book: _cards, _cheatsheet, _claims, _desk, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
 
 import os
 import sys
@@ -50,6 +50,7 @@ extensions = [
     "site_glossary",
     "site_cards",
     "site_claims",
+    "site_desk",
     "site_editions",
     "site_hooks",
     "site_light",

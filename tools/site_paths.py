@@ -19,6 +19,7 @@ def book_of(page: Page) -> contents.Book:
     """The book, whose changes change the page."""
     page.depend("book.yml", *(page.root / "chapters").glob("*.ipynb"))
     page.depend(*(page.root / "exercises").glob("*.ipynb"))
+    page.depend(*(page.root / "lib" / "ppobook" / "teaching").glob("*.toml"))
     return contents.read_book(page.root)
 
 

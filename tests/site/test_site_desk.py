@@ -1,0 +1,98 @@
+"""The sample of a desk: drawn as a reader's own, from the book as it is, and said to be a sample."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+import site_desk  # noqa: E402
+from ppobook.teaching import drill  # noqa: E402
+from site_sections import Page, UnfoundedError  # noqa: E402
+
+
+@pytest.fixture
+def app() -> Any:
+    """As much of Sphinx as the sample needs."""
+    env = SimpleNamespace(note_dependency=lambda _path: None)
+    return SimpleNamespace(env=env, srcdir=ROOT, config=SimpleNamespace(book_meta={"chapters": {}}))
+
+
+def cells(app: Any) -> list[dict[str, Any]]:
+    source = [(ROOT / "desk" / "desk.ipynb").read_text(encoding="utf-8")]
+    site_desk.add_sample(app, site_desk.PAGE, source)
+    found: list[dict[str, Any]] = json.loads(source[0])["cells"]
+    return found
+
+
+def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
+    before, sample = cells(app)[1:3]
+    assert before["source"][-1] == "desk()"
+    text = sample["source"]
+    assert text.startswith(":::{admonition} A sample, of a reader who does not exist\n")
+    assert "The site made up" in text
+    assert "fifteen-hours" in text
+    assert "<a " not in text
+    drawn = text.partition("{raw} html\n")[2].partition("\n```")[0]
+    assert "\n\n" not in drawn
+    assert drawn.count("<tr>") == 7
+
+
+def test_it_is_what_a_reader_with_these_records_would_see(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    said = str(site_desk.sample(Page(app, site_desk.PAGE)))
+    assert said.startswith("Path: PPO in fifteen hours (fifteen-hours)\n")
+    assert "1 Vanilla policy gradient          4 of 4" in said
+    assert "(begun)" in said
+    assert "read 4 How much better than expected: " in said
+    assert "is set" not in said
+
+
+def test_its_mistakes_and_formulas_are_the_books() -> None:
+    known: dict[str, set[str]] = {}
+    for path in (ROOT / "lib/ppobook/teaching/checks").rglob("*.toml"):
+        for check, mistakes in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            known.setdefault(check, set()).update(mistakes)
+    for check, kind, name in site_desk.RECORDS:
+        assert name in (known[check] | known["shared"] if kind == "mistake" else {check}), check
+    assert {name for name, _ in site_desk.TIMES} <= {one.name for one in drill.formulas()}
+
+
+def test_a_check_or_a_path_that_is_gone_stops_the_build(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(site_desk, "RECORDS", (("pg-losses", "right", "pg-losses"),))
+        with pytest.raises(UnfoundedError, match="must name checks of the book, got pg-losses"):
+            site_desk.sample(Page(app, site_desk.PAGE))
+    monkeypatch.setattr(site_desk, "PATH", "fifteen")
+    warned: list[str] = []
+    monkeypatch.setattr(Page, "warn", lambda _self, error: warned.append(str(error)))
+    assert len(cells(app)) == 3
+    assert "path must be one of" in warned[0]
+
+
+def test_other_pages_are_left_alone(app: Any) -> None:
+    source = ["{}"]
+    site_desk.add_sample(app, "desk/drill", source)
+    assert source == ["{}"]
+
+
+def test_it_needs_neither_numpy_nor_torch() -> None:
+    program = (
+        "import sys\nsys.modules['numpy'] = sys.modules['torch'] = None\n"
+        f"sys.path += [{str(ROOT / 'tools')!r}, {str(ROOT / 'lib')!r}]\n"
+        "from pathlib import Path\nfrom types import SimpleNamespace as N\nimport site_desk\n"
+        f"app = N(env=N(note_dependency=lambda _: 0), srcdir={str(ROOT)!r}, "
+        "config=N(book_meta={'chapters': {}}))\n"
+        "print(site_desk.sample(site_desk.Page(app, site_desk.PAGE)).way.title)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "PPO in fifteen hours" in ran.stdout, ran.stderr

@@ -1,0 +1,100 @@
+"""A filled desk on the page about it; conf.py loads this file as an extension.
+
+On the site the page's cell has no reader. So a sample stands below it: records that are made up here, laid
+out and drawn by the functions that draw a reader's own desk, ppobook.teaching.desk, with the book as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from ppobook.teaching import contents, desk, progress
+from ppobook.teaching.progress import Finding, Kept, Time
+from site_sections import Page, UnfoundedError
+
+PAGE = "desk/desk"
+PATH = "fifteen-hours"
+#: What was found by the checks of a reader who does not exist, in its order: check, kind, name.
+RECORDS = (
+    ("softmax-score", "mistake", "the sign is turned round"),
+    ("softmax-score", "right", "softmax-score"),
+    ("pg-loss", "mistake", "a reward, not a loss"),
+    ("pg-loss", "mistake", "a sum over episodes, not a mean"),
+    ("pg-loss", "right", "pg-loss"),
+    ("hunt-broadcast", "right", "hunt-broadcast"),
+    ("reward-to-go", "mistake", "the done mask is missing"),
+    ("reward-to-go", "mistake", "the done mask is shifted by one step"),
+    ("reward-to-go", "right", "reward-to-go"),
+    ("per-step-ratio", "mistake", "the ratio is upside down"),
+    ("per-step-ratio", "right", "per-step-ratio"),
+    ("clip-table-up", "mistake", "the larger of the two"),
+    ("clip-table-up", "right", "clip-table-up"),
+    ("clip-table-down", "mistake", "the clip is put on the product"),
+    ("clipped-loss", "mistake", "not averaged over all entries"),
+)
+TIMES = (("gae", 171.0), ("policy-loss", 94.0), ("gae", 143.0))
+SAID = (
+    "The site made up what this reader has done, and drew it with the function that draws your own desk, "
+    f"from the book as it is now. The path is `{PATH}`."
+)
+
+
+def sample(page: Page) -> desk.Desk:
+    """The desk of the reader who does not exist.
+
+    Raises
+    ------
+    UnfoundedError
+        The book has no such check, or no such path.
+    """
+    page.depend("book.yml", *(page.root / "chapters").glob("*.ipynb"))
+    page.depend(*(page.root / "exercises").glob("*.ipynb"))
+    book = contents.read_book(page.root)
+    known = {name for task in book.tasks.values() for name in task.checks}
+    if gone := sorted({check for check, _, _ in RECORDS} - known):
+        raise UnfoundedError(f"the sample of a desk must name checks of the book, got {', '.join(gone)}")
+    try:
+        way = desk.follow(book, PATH)
+    except ValueError as error:
+        raise UnfoundedError(f"the sample of a desk: {error}") from None
+    kept = Kept(
+        tuple(Finding(float(at), *one) for at, one in enumerate(RECORDS)),
+        tuple(Time(float(at), *one) for at, one in enumerate(TIMES)),
+        path=PATH,
+    )
+    # The site's builder records nothing; the sample is of a reader's machine.
+    return replace(desk.lay_out(desk.rooms(book), kept, f"work/{progress.FILE}", way=way), off="")
+
+
+def box(shown: desk.Desk) -> str:
+    """The desk as MyST, in a box that says what it is; without links, which lead into a reader's folder."""
+    drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_())
+    head = ":::{admonition} A sample, of a reader who does not exist\n:class: desk-sample"
+    return f"{head}\n\n{SAID}\n\n```{{raw}} html\n{drawn}\n```\n:::"
+
+
+def add_sample(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the sample below the cell that shows a desk."""
+    if docname != PAGE:
+        return
+    notebook, page = json.loads(source[0]), Page(app, docname)
+    try:
+        text = box(sample(page))
+    except UnfoundedError as error:
+        page.warn(error)
+        return
+    cells = notebook["cells"]
+    at = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "code")
+    cells.insert(at + 1, {"cell_type": "markdown", "id": "sample", "metadata": {}, "source": text})
+    source[0] = json.dumps(notebook)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.connect("source-read", add_sample)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
