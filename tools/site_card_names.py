@@ -12,17 +12,22 @@ one is gone, it is taken for the same card in other words. Where it cannot tell,
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import re
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from ppobook.run.files import atomic_write
 from ppobook.teaching import decks
 
+ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = Path("reference", "cards")
 #: The deck of cards that stand at no chapter's end.
 ACROSS: Final = "across"
@@ -30,6 +35,9 @@ HEAD: Final = """\
 # What each card is called, in Anki and in a reader's browser, whatever becomes of its words: its name, and a
 # fingerprint of its question. Made by `python tools/site_card_names.py`.
 """
+#: A line of names.yml: the name, and the fingerprint.
+NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+MARK: Final = re.compile(r"[0-9a-f]{8}")
 #: Words that say nothing of what a card is about.
 LITTLE: Final = re.compile(
     r"(an?|and|are|as|at|be|by|can|does|do|each|for|from|has|have|heart|how|if|in|is|its?|last|may|no|not|of|on|one|or"
@@ -49,7 +57,9 @@ class Named:
 def all_decks(root: Path) -> dict[str, tuple[decks.Card, ...]]:
     """The chapters' decks in the order of the book, then the cards across the chapters."""
     found = {name: decks.cards(name).cards for name in decks.names()}
-    return {**found, ACROSS: decks.read(root / FOLDER / f"{ACROSS}.yml")}
+    across = root / FOLDER / f"{ACROSS}.yml"
+    yaml_of(across)
+    return {**found, ACROSS: decks.read(across)}
 
 
 def fingerprint(front: str) -> str:
@@ -57,11 +67,54 @@ def fingerprint(front: str) -> str:
     return hashlib.sha256(" ".join(front.split()).encode()).hexdigest()[:8]
 
 
+def yaml_of(path: Path) -> yaml.Node | None:
+    """What a file holds, as it is written: YAML would take some fingerprints for numbers.
+
+    Raises
+    ------
+    ValueError
+        It is no YAML.
+    """
+    try:
+        return yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} must be YAML, got {' '.join(str(error).split())}") from None
+
+
 def read_names(root: Path) -> dict[str, str]:
-    """The fingerprint of each name."""
+    """The fingerprint of each name; empty where there is no file yet.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged: no mapping, a line without a name or a fingerprint, or either of them twice.
+    """
     path = root / FOLDER / "names.yml"
-    kept = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
-    return {name: str(mark) for name, mark in (kept or {}).items()}
+    node = yaml_of(path) if path.exists() else None
+    if node is None:
+        return {}
+    if not isinstance(node, yaml.MappingNode):
+        raise ValueError("names.yml must be lines of a name and a fingerprint, got something else")
+    for name, mark in node.value:
+        if not (NAME.fullmatch(str(name.value)) and MARK.fullmatch(str(mark.value))):
+            raise ValueError(
+                f"names.yml, line {name.start_mark.line + 1}: must be a name and a fingerprint, as in "
+                f'03-some-words: "0a1b2c3d", got {name.value}: {mark.value}'
+            )
+    if twice := repeated(name.value for name, _ in node.value):
+        raise ValueError(f"names.yml must have each name once, got {', '.join(twice)} twice")
+    if twice := repeated(mark.value for _, mark in node.value):
+        those = ", ".join(name.value for name, mark in node.value if mark.value in twice)
+        raise ValueError(
+            f"names.yml must have each fingerprint once, got it twice in {those}. Keep the name that readers "
+            "know the card by, in most cases the older one"
+        )
+    return {name.value: mark.value for name, mark in node.value}
+
+
+def repeated(words: Iterable[str]) -> list[str]:
+    """Those that come more than once."""
+    return [word for word, times in Counter(words).items() if times > 1]
 
 
 def named_cards(root: Path) -> list[Named]:
@@ -83,9 +136,14 @@ def named_cards(root: Path) -> list[Named]:
         raise ValueError(
             f"names.yml must name each card once: {'; '.join(said)}. Run tools/site_card_names.py"
         )
-    if len(set(marks)) < len(marks) or len(of_mark) < len(names):
-        raise ValueError("names.yml must name each card once: a question is asked twice, or has two names")
+    refuse_repeats(card for _, card in cards)
     return [Named(of_mark[mark], deck, card) for (deck, card), mark in zip(cards, marks, strict=True)]
+
+
+def refuse_repeats(cards: Iterable[decks.Card]) -> None:
+    """Raise for a question that two decks ask: they could not be told apart."""
+    if twice := repeated(" ".join(card.front.split()) for card in cards):
+        raise ValueError(f"cards must ask each question once, got {twice} twice")
 
 
 def themes(root: Path, cards: list[Named]) -> dict[str, dict[str, Any]]:
@@ -96,13 +154,19 @@ def themes(root: Path, cards: list[Named]) -> dict[str, dict[str, Any]]:
     Raises
     ------
     ValueError
-        A line without a card, or with the name of none.
+        The file is damaged, or has a line without a card, or with the name of none.
     """
-    found: dict[str, dict[str, Any]] = yaml.safe_load(
-        (root / FOLDER / "themes.yml").read_text(encoding="utf-8")
-    )
+    path = root / FOLDER / "themes.yml"
+    yaml_of(path)
+    found: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"themes.yml must hold themes by name, got {type(found).__name__}")
     known = {named.name for named in cards}
     for key, theme in found.items():
+        if not isinstance(theme, dict) or not isinstance(theme.get("title"), str):
+            raise ValueError(f"themes.yml, {key!r}: must have a title, got {theme!r}")
+        if "tag" not in theme and not _lines(theme.get("cards")):
+            raise ValueError(f"themes.yml, {key!r}: must have a tag, or lines of cards, got {sorted(theme)}")
         if "tag" in theme:
             theme["cards"] = {"": [named.name for named in cards if named.card.tag == theme["tag"]]}
         for line, names in theme["cards"].items():
@@ -110,6 +174,11 @@ def themes(root: Path, cards: list[Named]) -> dict[str, dict[str, Any]]:
             if unknown:
                 raise ValueError(f"themes.yml, {line or key!r}: must name cards, got {', '.join(unknown)}")
     return found
+
+
+def _lines(cards: Any) -> bool:
+    """Whether these are lines of cards: of each line the list of names, which may be empty."""
+    return isinstance(cards, dict) and all(isinstance(names, list | None) for names in cards.values())
 
 
 def themes_of(named: Named, themes: dict[str, dict[str, Any]]) -> list[str]:
@@ -135,8 +204,10 @@ def renewed(names: dict[str, str], cards: dict[str, tuple[decks.Card, ...]]) -> 
     Raises
     ------
     ValueError
-        A deck in which questions are both new and gone, and more than one of either.
+        A deck in which questions are both new and gone, and more than one of either; or a question that two
+        decks ask.
     """
+    refuse_repeats(card for some in cards.values() for card in some)
     marks = {deck: [fingerprint(card.front) for card in some] for deck, some in cards.items()}
     known = {mark: name for name, mark in names.items()}
     there = {mark for some in marks.values() for mark in some}
@@ -161,16 +232,26 @@ def renewed(names: dict[str, str], cards: dict[str, tuple[decks.Card, ...]]) -> 
     return result
 
 
-def main(root: Path) -> str:
-    """Write names.yml again; an error message, or nothing."""
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write names.yml again; where it can't be told what to write, say so and leave it as it is."""
+    parser = argparse.ArgumentParser(
+        prog="site_card_names", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
+    path = root / FOLDER / "names.yml"
     try:
-        names = renewed(read_names(root), all_decks(root))
-    except ValueError as error:
-        return str(error)
-    lines = "".join(f'{name}: "{mark}"\n' for name, mark in names.items())
-    (root / FOLDER / "names.yml").write_text(HEAD + lines, encoding="utf-8")
-    return ""
+        before = read_names(root)
+        names = renewed(before, all_decks(root))
+        lines = "".join(f'{name}: "{mark}"\n' for name, mark in names.items())
+        atomic_write(path, HEAD + lines)
+    except (ValueError, OSError) as error:
+        print(f"site_card_names: {error}", file=sys.stderr)
+        return 1
+    new, gone = ([*a.keys() - b.keys()] for a, b in ((names, before), (before, names)))
+    reworded = sum(names[name] != before[name] for name in names.keys() & before.keys())
+    print(f"{path.name}: {len(names)} cards, {len(new)} new, {reworded} reworded, {len(gone)} gone.")
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(__file__).resolve().parents[1]) or None)
+    sys.exit(main())

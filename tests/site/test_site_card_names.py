@@ -90,10 +90,103 @@ def test_a_card_without_a_name_stops_the_build_with_what_to_run(monkeypatch: pyt
         names.named_cards(ROOT)
 
 
-def test_the_file_is_written_as_it_stands(tmp_path: Path) -> None:
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A folder with the book's cards across the chapters, and with its names."""
     folder = tmp_path / names.FOLDER
     folder.mkdir(parents=True)
     for name in ("across.yml", "names.yml"):
         (folder / name).write_bytes((ROOT / names.FOLDER / name).read_bytes())
-    assert names.main(tmp_path) == ""
-    assert (folder / "names.yml").read_bytes() == (ROOT / names.FOLDER / "names.yml").read_bytes()
+    return tmp_path
+
+
+def test_the_file_is_written_as_it_stands(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert names.main([], book) == 0
+    assert (book / names.FOLDER / "names.yml").read_bytes() == (
+        ROOT / names.FOLDER / "names.yml"
+    ).read_bytes()
+    assert ", 0 new, 0 reworded, 0 gone." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("names.yml", b"a: [", "names.yml must be YAML, got "),
+        ("names.yml", b"\xff\xfe", "names.yml must be YAML, got "),
+        ("names.yml", b"- 03-a-card", "names.yml must be lines of a name and a fingerprint"),
+        (
+            "names.yml",
+            b"03-card:",
+            'line 1: must be a name and a fingerprint, as in 03-some-words: "0a1b2c3d"',
+        ),
+        ("names.yml", b"03-card: [1]", "line 1: must be a name and a fingerprint"),
+        ("names.yml", b"[1]: 0a1b2c3d", "line 1: must be a name and a fingerprint"),
+        ("names.yml", b"03-card: 0a1b2c3", "got 03-card: 0a1b2c3"),
+        ("names.yml", b"03-a: 00000001\n03-a: 00000002", "each name once, got 03-a twice"),
+        (
+            "names.yml",
+            b"03-a: 00000001\n03-b: 00000001",
+            "each fingerprint once, got it twice in 03-a, 03-b. Keep the name",
+        ),
+        ("across.yml", b"a: [", "across.yml must be YAML, got "),
+        ("across.yml", b"\xff\xfe", "across.yml must be YAML, got "),
+        ("across.yml", b"3", "across.yml must hold a list of cards"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence_and_stays_as_it_is(
+    book: Path, file: str, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = book / names.FOLDER / "names.yml"
+    (book / names.FOLDER / file).write_bytes(content)
+    before = kept.read_bytes()
+    assert names.main([], book) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.err.startswith("site_card_names: ")
+    assert kept.read_bytes() == before
+
+
+def test_a_missing_deck_is_one_sentence(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (book / names.FOLDER / "across.yml").unlink()
+    assert names.main([], book) == 1
+    assert "across.yml" in capsys.readouterr().err
+
+
+def test_a_fingerprint_that_looks_like_a_number_stays_as_it_is(book: Path) -> None:
+    (book / names.FOLDER / "names.yml").write_text("03-a: 01234567\n03-b: 123456e1\n", encoding="utf-8")
+    assert names.read_names(book) == {"03-a": "01234567", "03-b": "123456e1"}
+
+
+def test_a_question_of_two_decks_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cards must ask each question once, got \['Why\?'\] twice"):
+        names.renewed({}, {"03_a": (card("Why?"),), "04_b": (card("Why?"),)})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "themes.yml must be YAML"),
+        ("- a", "themes.yml must hold themes by name, got list"),
+        ("a: 3", "'a': must have a title, got 3"),
+        ("a: {cards: {line: [x]}}", "'a': must have a title"),
+        ("a: {title: A}", "'a': must have a tag, or lines of cards, got"),
+        ("a: {title: A, cards: [x]}", "'a': must have a tag, or lines of cards"),
+        ("a: {title: A, cards: {line: x}}", "'a': must have a tag, or lines of cards"),
+    ],
+)
+def test_a_damaged_theme_is_refused_in_one_sentence(book: Path, text: str, said: str) -> None:
+    (book / names.FOLDER / "themes.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=said):
+        names.themes(book, [])
+
+
+def test_it_has_help_and_refuses_what_it_does_not_know(
+    book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        names.main(["--help"], book)
+    assert stopped.value.code == 0
+    assert "names.yml" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        names.main(["all"], book)
+    assert stopped.value.code == 2
