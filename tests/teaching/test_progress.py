@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -279,6 +281,65 @@ def test_two_processes_at_once_lose_nothing(work):
     kept = progress.read(work)
     assert kept.broken == 0
     assert sorted(one.check for one in kept.findings) == ["one"] * 300 + ["two"] * 300
+
+
+class Windows:
+    """As much of Windows as writing to the end of a file needs: to look for the end, and then to write."""
+
+    LK_LOCK, LK_UNLCK = 1, 0
+
+    def __init__(self, patience):
+        self.both, self.patience, self.lock = threading.Barrier(2), patience, threading.Lock()
+        self.places, self.refuses = [], False
+
+    def locking(self, file, mode, count):
+        if self.refuses:
+            raise OSError("no locks here")
+        self.places.append((mode, os.lseek(file, 0, os.SEEK_CUR), count))
+        self.lock.acquire() if mode else self.lock.release()
+
+    def write(self, file, data):
+        end = os.lseek(file, 0, os.SEEK_END)
+        with suppress(threading.BrokenBarrierError):
+            self.both.wait(self.patience)  # until the other one has found its end, too
+        return os.pwrite(file, data, end)
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """A function that makes this process one on Windows, whose writers wait so long for each other."""
+    opened = os.open
+
+    def make(patience):
+        system = Windows(patience)
+        monkeypatch.setitem(sys.modules, "msvcrt", system)
+        monkeypatch.setattr(os, "open", lambda path, flags, mode: opened(path, flags & ~os.O_APPEND, mode))
+        monkeypatch.setattr(os, "write", system.write)
+        monkeypatch.setattr(sys, "platform", "win32")
+        return system
+
+    return make
+
+
+def two_at_once(work):
+    with ThreadPoolExecutor(2) as pool:
+        for name in ("one", "two"):
+            pool.submit(progress.record, work, check=name, kind="right", what=name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it plays Windows on another system")
+def test_two_at_once_lose_nothing_on_windows_either(work, windows, monkeypatch):
+    system = windows(patience=0.2)
+    two_at_once(work)
+    kept = progress.read(work)
+    assert (sorted(one.check for one in kept.findings), kept.broken) == (["one", "two"], 0)
+    assert sorted(system.places) == [(mode, progress._FAR, 1) for mode in (0, 0, 1, 1)]
+
+    # Without the lock, one of the two is lost.
+    (work / progress.FILE).unlink()
+    windows(patience=60).refuses = True
+    two_at_once(work)
+    assert len(progress.read(work).findings) == 1
 
 
 def notebook(work, name):

@@ -18,6 +18,8 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ OFF = ("PPOBOOK_BUILD", "CI", "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
 _NO = ("0", "false", "no", "off")
 _LATEST = 1e11  # seconds: some thousand years
 _LONGEST = 200  # characters of what a verdict names
+_FAR = 2**30  # bytes: where the lock on Windows lies
 _refused: set[Path] = set()  # files of which it was said that they can't be written to
 
 
@@ -100,7 +103,8 @@ def _set(name: str) -> str:
 def record(folder: Path, **entry: Any) -> None:
     """Add a line to what the folder keeps.
 
-    A line is written by one call at the end of the file, so that two kernels can record at once. It begins
+    A line is written by one call at the end of the file, on Windows under a lock, so that two kernels can
+    record at once. It begins
     with the line break: after a line that was cut off, by a full disk for one, it stands by itself. Where
     nothing can be written, a sentence says so, once.
     """
@@ -111,13 +115,39 @@ def record(folder: Path, **entry: Any) -> None:
     try:
         file = os.open(folder / FILE, flags | getattr(os, "O_BINARY", 0), 0o644)
         try:
-            os.write(file, line.encode())
+            with _alone(file):
+                os.write(file, line.encode())
         finally:
             os.close(file)
     except OSError as error:
         if folder / FILE not in _refused:
             _refused.add(folder / FILE)
             print(f"(Not recorded: {folder / FILE} must be a file that can be written to, {error.strerror}.)")
+
+
+@contextmanager
+def _alone(file: int) -> Iterator[None]:
+    """On Windows, keep other processes from adding a line meanwhile.
+
+    There, to write at the end is to look for the end and then to write, and two could find the same one. What
+    is locked is a byte far behind the end: nobody could read a line whose bytes are locked.
+    """
+    if sys.platform != "win32":
+        yield
+        return
+    import msvcrt
+
+    locked = False
+    with suppress(OSError):  # some network drives have no locks
+        os.lseek(file, _FAR, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_LOCK, 1)
+        locked = True
+    try:
+        yield
+    finally:
+        if locked:
+            os.lseek(file, _FAR, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
 
 
 def read(folder: Path) -> Kept:
