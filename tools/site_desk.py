@@ -29,6 +29,7 @@ RECORDS = (
     ("hunt-broadcast", "right", "hunt-broadcast"),
     ("reward-to-go", "mistake", "the done mask is missing"),
     ("reward-to-go", "mistake", "the done mask is shifted by one step"),
+    ("reward-to-go", "mistake", "the done mask is missing"),
     ("reward-to-go", "right", "reward-to-go"),
     ("per-step-ratio", "mistake", "the ratio is upside down"),
     ("per-step-ratio", "right", "per-step-ratio"),
@@ -73,7 +74,7 @@ def sample(page: Page) -> desk.Desk:
 
 def box(shown: desk.Desk) -> str:
     """The desk as MyST, in a box that says what it is; without links, which lead into a reader's folder."""
-    drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_())
+    drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_()).replace("<table>", '<table class="table">')
     head = ":::{admonition} A sample, of a reader who does not exist\n:class: desk-sample"
     return f"{head}\n\n{SAID}\n\n```{{raw}} html\n{drawn}\n```\n:::"
 

@@ -45,6 +45,7 @@ def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
     drawn = text.partition("{raw} html\n")[2].partition("\n```")[0]
     assert "\n\n" not in drawn
     assert drawn.count("<tr>") == 7
+    assert "2 × the done mask is missing (reward-to-go)" in drawn
 
 
 def test_it_is_what_a_reader_with_these_records_would_see(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +54,7 @@ def test_it_is_what_a_reader_with_these_records_would_see(app: Any, monkeypatch:
     assert said.startswith("Path: PPO in fifteen hours (fifteen-hours)\n")
     assert "1 Vanilla policy gradient          4 of 4" in said
     assert "(begun)" in said
-    assert "read 4 How much better than expected: " in said
+    assert "read chapter 4 How much better than expected: " in said
     assert "is set" not in said
 
 

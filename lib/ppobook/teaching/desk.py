@@ -157,7 +157,7 @@ class Desk:
             "Next:" if self.next else "Next: nothing is left; every exercise with a check is right.",
         ]
         if self.read:
-            lines.append(f"  read {self.read.title}: {_what(self.read)}, in {self.read.notebook}")
+            lines.append(f"  read chapter {self.read.title}: {_what(self.read)}, in {self.read.notebook}")
         lines += [
             f"  {task.label}: {task.title}, {span(task.minutes)}, in {task.notebook} ({why})"
             for task, why in self.next
@@ -208,9 +208,8 @@ class Desk:
             for task, why in self.next
         ]
         if self.read:
-            items[:0] = [
-                f"<li>read {link(self.read.notebook, self.read.title)}: {escape(_what(self.read))}</li>"
-            ]
+            chapter = link(self.read.notebook, self.read.title)
+            items.insert(0, f"<li>read chapter {chapter}: {escape(_what(self.read))}</li>")
         if items:
             parts.append(f"<ul>{''.join(items)}</ul>")
         left, more = self._left()
