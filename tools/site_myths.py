@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 
 import site_myth_numbers as numbers
 import site_sections
+from ppobook.teaching.contents import number_of
 from site_sections import Page, UnfoundedError
 
 DATA = "reference/myths.yml"
@@ -66,7 +67,7 @@ def source_of(of: numbers.Evidence) -> str:
         said.append(f"`results/{name}`, {when}; again with `ppobook record {name}`")
     for chapter in dict.fromkeys(of.chapters):
         said.append(
-            f"the cells of chapter {int(chapter[:2])}; again with `make notebooks NAME={chapter[:2]}`"
+            f"the cells of chapter {number_of(chapter)}; again with `make notebooks NAME={chapter[:2]}`"
         )
     return f"*Read from {'; and from '.join(said)}.*"
 

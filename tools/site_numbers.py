@@ -16,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -26,11 +25,12 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_exercise.nodes import exercise_enumerable_node
 
+from ppobook.teaching.contents import number_of
+
 
 def chapter_of(docname: str) -> int | None:
-    """The number that the name of a chapter's or of its exercises' page begins with."""
-    found = re.fullmatch(r"(?:chapters|exercises)/(\d+)_\w+", docname)
-    return int(found[1]) if found else None
+    """The number of the chapter that a page is, or whose exercises it has; None for all others."""
+    return number_of(docname) if re.fullmatch(r"(chapters|exercises)/\d+_\w+", docname) else None
 
 
 # --- titles -------------------------------------------------------------------------------------------------
@@ -67,10 +67,9 @@ def count_by_chapter(_app: Sphinx, env: BuildEnvironment) -> list[str]:
     env.book_running_numbers = deepcopy(env.toc_fignumbers)
     counters: Counter[tuple[int, str]] = Counter()
     for docname, kinds in env.toc_fignumbers.items():
-        chapter = re.match(r"\d+", Path(docname).name)
-        if chapter is None:
+        number = chapter_of(docname)
+        if number is None:
             continue
-        number = int(chapter[0])
         for kind, numbers in kinds.items():
             for target in numbers:
                 counters[number, kind] += 1

@@ -16,7 +16,8 @@ from sphinx.application import Sphinx
 
 import site_sections
 from ppobook.teaching import contents, decks
-from site_sections import Page, named, number_of
+from ppobook.teaching.contents import number_of
+from site_sections import Page, named
 
 DATA = "reference/outcomes.yml"
 KINDS = ("sections", "exercises", "cards")

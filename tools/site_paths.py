@@ -12,7 +12,8 @@ from sphinx.application import Sphinx
 
 import site_sections
 from ppobook.teaching import contents, minutes, paths, plans
-from site_sections import Page, named, number_of
+from ppobook.teaching.contents import number_of
+from site_sections import Page, named, set_of
 
 
 def book_of(page: Page) -> contents.Book:
@@ -81,9 +82,7 @@ def lines_of(step: paths.Step, book: contents.Book, pages: dict[int, str]) -> li
 
 def title_of(name: str) -> str:
     """What a set of exercises is called here."""
-    number, _, title = name.partition("_")
-    special = title in ("clinic", "capstone", "final_assessment")
-    return f"The {title.replace('_', ' ')}" if special else f"Exercises {int(number)}"
+    return f"The {special}" if (special := set_of(name)) else f"Exercises {number_of(name)}"
 
 
 def write_terms(page: Page, _words: str) -> list[str]:

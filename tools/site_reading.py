@@ -16,7 +16,8 @@ from sphinx.application import Sphinx
 import site_sections
 from ppobook.course import references
 from ppobook.teaching import tags
-from site_sections import Page, number_of
+from ppobook.teaching.contents import number_of
+from site_sections import Page
 
 DATA = "reference/reading.yml"
 _SECTION = re.compile(r"^##+ Further reading[ \t]*\n(.*?)(?=^#|^\(|\Z)", re.M | re.S)

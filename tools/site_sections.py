@@ -60,9 +60,10 @@ def add(app: Sphinx, name: str, write: Writer) -> None:
     app.connect("source-read", replace)
 
 
-def number_of(docname: str) -> int:
-    """The number that a chapter's file begins with."""
-    return int(Path(docname).name.partition("_")[0])
+def set_of(name: str) -> str:
+    """What a set of exercises is called, other than a chapter's own: "final assessment"; "" for these."""
+    title = name.rpartition("/")[2].partition("_")[2]
+    return title.replace("_", " ") if title in ("clinic", "capstone", "final_assessment") else ""
 
 
 def named(task: Task) -> str:

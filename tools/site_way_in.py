@@ -23,7 +23,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import minutes
+from ppobook.teaching.contents import number_of
 from site_road import chapter_at
+from site_sections import set_of
 
 SOCIAL_PICTURE = "_static/social.png"
 
@@ -70,8 +72,8 @@ class Chapters(Written):
 
     def chapter(self, docname: str, chapter: dict[str, Any], sets: list[str]) -> list[str]:
         """A chapter's lines."""
-        number = int(Path(docname).name.partition("_")[0])
-        links = "".join(f" · [{title_of(name)}](/{name}.ipynb)" for name in sets)
+        number = number_of(docname)
+        links = "".join(f" · [{set_of(name) or 'exercises'}](/{name}.ipynb)" for name in sets)
         read, compute = minutes.about(self.minutes_of(docname)), chapter["minutes"]["compute"]
         outcomes = "".join(f"<li>{html.escape(outcome['text'])}</li>" for outcome in chapter["outcomes"])
         return [
@@ -83,12 +85,6 @@ class Chapters(Written):
             f"<ul>{outcomes}</ul></details>",
             "",
         ]
-
-
-def title_of(docname: str) -> str:
-    """What a set of exercises is called in a list: its file's name, unless that is the chapter's."""
-    name = Path(docname).name.partition("_")[2]
-    return name.replace("_", " ") if name in ("clinic", "capstone", "final_assessment") else "exercises"
 
 
 class Ready(Written):

@@ -65,5 +65,7 @@ def test_what_is_not_so_is_a_warning_of_the_build(app: Application, monkeypatch:
     assert [(text % error, location) for text, error, location in said] == [("it is not", "reference/all")]
 
 
-def test_a_chapters_number(app: Application) -> None:
-    assert site_sections.number_of("chapters/10_online_loops") == 10
+def test_what_a_set_of_exercises_is_called() -> None:
+    assert site_sections.set_of("exercises/10_final_assessment") == "final assessment"
+    assert site_sections.set_of("06_clinic") == "clinic"
+    assert site_sections.set_of("exercises/03_the_clipped_surrogate") == ""

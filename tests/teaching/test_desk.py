@@ -280,8 +280,5 @@ def test_a_path_is_shown_to_a_new_reader_and_in_a_notebook(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     page = desk.desk(path="fifteen-hours")._repr_html_()
     assert "<strong>Path</strong>: PPO in fifteen hours (fifteen-hours)" in page
-    assert (
-        '<li>read chapter <a href="../chapters/01_vanilla_policy_gradient.ipynb">1 Vanilla policy gradient</a>: '
-        in page
-    )
+    assert '<li>read chapter <a href="../chapters/01_vanilla_policy_gradient.ipynb">1 Vanilla ' in page
     assert not [*tmp_path.iterdir()]

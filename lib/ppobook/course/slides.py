@@ -24,6 +24,7 @@ import yaml
 
 from ppobook.course.slide_text import Text
 from ppobook.teaching import tags
+from ppobook.teaching.contents import number_of
 from ppobook.teaching.minutes import BESIDE, DEEPER, HIDDEN
 from ppobook.teaching.tags import Cell
 
@@ -71,15 +72,10 @@ def chapter_at(book: Path, name: str) -> Path:
     known = sorted((book / "chapters").glob("*.ipynb"))
     stem = Path(name).stem
     for path in known:
-        if stem == path.stem or (stem.isdecimal() and int(stem) == _number(path)):
+        if stem == path.stem or (stem.isdecimal() and int(stem) == number_of(path.name)):
             return path
-    numbers = ", ".join(str(_number(path)) for path in known)
+    numbers = ", ".join(str(number_of(path.name)) for path in known)
     raise ValueError(f"CHAPTER must be one of {numbers}, or a chapter's name, got {name!r}")
-
-
-def _number(path: Path) -> int:
-    """The number that a chapter's file begins with."""
-    return int(path.stem.partition("_")[0])
 
 
 def read_deck(path: Path) -> Deck:
@@ -99,9 +95,11 @@ class _Maker:
 
     def __init__(self, path: Path, cells: list[Cell]) -> None:
         self.path, self.cells = path, cells
-        self.number = _number(path)
+        self.number = number_of(path.name)
         others = {
-            _number(other): "\n\n".join(_as_written(cell)["source"] for cell in tags.read(other)["cells"])
+            number_of(other.name): "\n\n".join(
+                _as_written(cell)["source"] for cell in tags.read(other)["cells"]
+            )
             for other in path.parent.glob("*.ipynb")
         }
         self.text = Text(self.number, cells, others)

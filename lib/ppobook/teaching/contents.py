@@ -110,8 +110,17 @@ def read_book(folder: Path) -> Book:
 
 
 def number_of(name: str) -> int:
-    """The number that the file of a chapter or of a set of exercises begins with: 3 of chapters/03_name."""
-    return int(name.rpartition("/")[2].partition("_")[0])
+    """The number that the file of a chapter or of a set of exercises begins with: 3 of chapters/03_name.
+
+    Raises
+    ------
+    ValueError
+        It begins with none.
+    """
+    number = name.rpartition("/")[2].partition("_")[0]
+    if not number.isdecimal():
+        raise ValueError(f"a file must begin with a chapter's number, as 03_name, got {name!r}")
+    return int(number)
 
 
 def _chapter(number: int, title: str, file: str, path: Path) -> Chapter:
