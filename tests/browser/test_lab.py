@@ -189,6 +189,31 @@ def test_the_desk_shows_what_a_check_found_and_the_way_there(
     expect(heading).to_be_in_viewport(timeout=60_000)
 
 
+def test_the_desk_follows_a_path_and_remembers_it(open_page: OpenPage, lab: str, work: Path) -> None:
+    progress.clear(work)
+    page = open_notebook(open_page, lab, "desk/desk.ipynb")
+    cell = page.locator(".jp-Notebook .jp-CodeCell").first
+    said = cell.locator(".jp-OutputArea-output")
+    begin = "from ppobook.teaching.desk import desk\n"
+    write(page, cell, f'{begin}desk(path="fifteen hours")')
+    run(page, cell)
+    expect(said).to_contain_text("path must be one of fifteen-hours, language-models, whole-book, ")
+    expect(said).not_to_contain_text("Traceback")
+
+    write(page, cell, f'{begin}desk(path="fifteen-hours")')
+    run(page, cell)
+    expect(said).to_contain_text("Path: PPO in fifteen hours")
+    expect(said).to_contain_text("(next on the path: Implementation)")
+    assert progress.read(work).path == "fifteen-hours"
+
+    write(page, cell, f"{begin}desk()")
+    run(page, cell)
+    expect(said).to_contain_text("Path: PPO in fifteen hours")
+    progress.clear(work)
+    run(page, cell)
+    expect(said).not_to_contain_text("Path: ")
+
+
 def test_the_drill_asks_and_keeps_the_time(open_page: OpenPage, lab: str, work: Path) -> None:
     progress.clear(work)
     page = open_notebook(open_page, lab, "desk/drill.ipynb")

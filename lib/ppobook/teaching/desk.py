@@ -250,7 +250,7 @@ def desk(
         `folder` is no folder of copies, or there is no book.
     OSError
         What the folder keeps can't be read.
-    ValueError
+    UnknownPathError
         There is no such path.
     """
     book, here = contents.read_book(workspace.find_source(source)), Path.cwd()

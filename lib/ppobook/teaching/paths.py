@@ -22,6 +22,13 @@ from ppobook.teaching import plans
 from ppobook.teaching.contents import REREADING, Book, Section, Task
 
 
+class UnknownPathError(ValueError):
+    """There is no path of that name: a notebook shows the message, which has the names, and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 @dataclass(frozen=True)
 class Step:
     """A part of a path: what is read and done in it."""
@@ -100,11 +107,13 @@ def find(book: Book, name: str) -> LearningPath:
 
     Raises
     ------
+    UnknownPathError
+        There is none.
     ValueError
-        There is none; or it names a section or an exercise that the book has not.
+        It names a section or an exercise that the book has not.
     """
     if name not in names():
-        raise ValueError(
+        raise UnknownPathError(
             f"path must be one of {', '.join(names())}, got {name!r}{did_you_mean(name, names())}"
         )
     if name.startswith("term-"):
