@@ -76,7 +76,7 @@ def box(shown: desk.Desk) -> str:
     """The desk as MyST, in a box that says what it is; without links, which lead into a reader's folder."""
     drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_()).replace("<table>", '<table class="table">')
     head = ":::{admonition} A sample, of a reader who does not exist\n:class: desk-sample"
-    return f"{head}\n\n{SAID}\n\n```{{raw}} html\n{drawn}\n```\n:::"
+    return f"{head}\n\n{SAID}\n\n```{{raw}} html\n<div>\n{drawn}\n</div>\n```\n:::"
 
 
 def add_sample(app: Sphinx, docname: str, source: list[str]) -> None:

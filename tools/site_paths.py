@@ -50,8 +50,8 @@ def counted(path: paths.LearningPath, book: contents.Book) -> str:
     read = f"{clock(road)} of main road" + (f" and {clock(deeper)} of Deeper boxes" if deeper else "")
     took = clock(sum(task.exercise.minutes for task in tasks))
     done = f"{took} in {share(len(tasks), len(book.tasks))} exercises"
-    rest = [f"{others:.0f} minutes for the rest"] if others else []
-    return f"Counted are {read} as printed, half as much again for rereading, {' and '.join([done, *rest])}."
+    done = f"{done}, and {others:.0f} minutes for the rest" if others else f"and {done}"
+    return f"Counted are {read} as printed, half as much again for rereading, {done}."
 
 
 def share(part: int, whole: int) -> str:
