@@ -39,6 +39,11 @@ RECORDS = (
     ("clipped-loss", "mistake", "not averaged over all entries"),
 )
 TIMES = (("gae", 171.0), ("policy-loss", 94.0), ("gae", 143.0))
+#: As the theme has its tables, which scroll where they are too wide.
+TABLE = (
+    ("<table>", '<div class="pst-scrollable-table-container"><table class="table">'),
+    ("</table>", "</table></div>"),
+)
 SAID = (
     "The site made up what this reader has done, and drew it with the function that draws your own desk, "
     f"from the book as it is now. The path is `{PATH}`."
@@ -74,7 +79,9 @@ def sample(page: Page) -> desk.Desk:
 
 def box(shown: desk.Desk) -> str:
     """The desk as MyST, in a box that says what it is; without links, which lead into a reader's folder."""
-    drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_()).replace("<table>", '<table class="table">')
+    drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_())
+    for plain, as_here in TABLE:
+        drawn = drawn.replace(plain, as_here)
     head = ":::{admonition} A sample, of a reader who does not exist\n:class: desk-sample"
     return f"{head}\n\n{SAID}\n\n```{{raw}} html\n<div>\n{drawn}\n</div>\n```\n:::"
 
