@@ -242,7 +242,7 @@ def test_the_folder_remembers_the_path_until_it_is_left_or_cleared(work, capsys)
     assert said() == chosen == f"{desk.desk(work)}\n"
     said("--path", "fifteen-hours")
     assert (work / progress.FILE).read_text().count("fifteen-hours") == 1
-    assert "Path:" not in said("--path", "none")
+    assert "Path:" not in said("--path", "off")
     assert "Path:" not in said()
     assert "Path: A refresher" in str(desk.desk(work, path="refresher"))
     assert progress.read(work).path == "refresher"

@@ -43,7 +43,7 @@ def progress(*, path: MaybeName = None, clear: bool = False, folder: MaybeFolder
     """Print which exercises are right, which mistakes you met, what is next, and what is left.
 
     Args:
-        path: follow this learning path from now on, as fifteen-hours; none: leave it
+        path: follow this learning path from now on, as fifteen-hours; off: follow none any more
         clear: forget it all, the times of the drill and the path
         folder: the folder of your copies; found by itself in it and beside it
     """

@@ -25,7 +25,7 @@ from ppobook.teaching.contents import REREADING, Book
 from ppobook.teaching.progress import Finding, Kept
 
 MISTAKES = 8  # as many are shown, the most frequent ones
-NO_PATH = "none"
+NO_PATH = "off"
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def desk(
     source : path, optional
         The book's folder; found by itself in a checkout.
     path : str, optional
-        The learning path to follow from now on, one of `paths.names()`, or "none"; the folder remembers it.
+        The learning path to follow from now on, one of `paths.names()`, or "off"; the folder remembers it.
         If left out, the one that it remembers.
 
     Raises
