@@ -175,7 +175,7 @@ class Desk:
             yield f"{lines} of {self.file} can't be read; the others are shown."
         yield f"Kept in {self.file} on this machine alone; `ppobook progress --clear` forgets it."
         if self.lost:
-            yield f"The path that was chosen can't be followed: {self.lost}."
+            yield f"The path that was chosen can't be followed: {self.lost}"
         name, does = (NO_PATH, "leaves the path") if self.way else ("NAME", "follows a path through the book")
         names = "" if self.way else f": {', '.join(paths.names())}"
         yield f'`ppobook progress --path {name}`, or `desk(path="{name}")` in a notebook, {does}{names}.'
