@@ -176,14 +176,14 @@ def themes(root: Path, cards: list[Named]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _lines(cards: Any) -> bool:
-    """Whether these are lines of cards: of each line the list of names, which may be empty."""
-    return isinstance(cards, dict) and all(isinstance(names, list | None) for names in cards.values())
-
-
 def themes_of(named: Named, themes: dict[str, dict[str, Any]]) -> list[str]:
     """The themes that a card belongs to."""
     return [key for key, theme in themes.items() if any(named.name in own for own in theme["cards"].values())]
+
+
+def _lines(cards: Any) -> bool:
+    """Whether these are lines of cards: of each line the list of names, which may be empty."""
+    return isinstance(cards, dict) and all(isinstance(names, list | None) for names in cards.values())
 
 
 def first_words(deck: str, front: str, taken: set[str]) -> str:

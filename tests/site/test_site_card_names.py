@@ -100,14 +100,6 @@ def book(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_file_is_written_as_it_stands(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert names.main([], book) == 0
-    assert (book / names.FOLDER / "names.yml").read_bytes() == (
-        ROOT / names.FOLDER / "names.yml"
-    ).read_bytes()
-    assert ", 0 new, 0 reworded, 0 gone." in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
@@ -190,3 +182,12 @@ def test_it_has_help_and_refuses_what_it_does_not_know(
     with pytest.raises(SystemExit) as stopped:
         names.main(["all"], book)
     assert stopped.value.code == 2
+
+
+def test_the_file_is_written_as_it_stands(tmp_path: Path) -> None:
+    folder = tmp_path / names.FOLDER
+    folder.mkdir(parents=True)
+    for name in ("across.yml", "names.yml"):
+        (folder / name).write_bytes((ROOT / names.FOLDER / name).read_bytes())
+    assert names.main([], tmp_path) == 0
+    assert (folder / "names.yml").read_bytes() == (ROOT / names.FOLDER / "names.yml").read_bytes()
