@@ -1,7 +1,7 @@
 r"""Each symbol of the cheatsheet's formulas is in the notation ledger.
 
-A formula's symbols are its letters with what is named below or above them: `A_t` of `\hat A_{t+1}`, `\pi_"ref"` of
-`\pi_{\text{ref}}(y_t \mid x)`, beside `y_t` and `x`.
+A formula's symbols are its letters with what is named below or above them: `A_t` of `\hat A_{t+1}`, and
+`\pi_"ref"`, `y_t` and `x` of `\pi_{\text{ref}}(y_t \mid x)`.
 """
 
 import re
@@ -12,9 +12,11 @@ import site_cheatsheet
 import site_notation
 
 ROOT = Path(__file__).parents[2]
-GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon
-    phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
-LETTER = rf'(?:\\tilde )?(?:\\(?:{"|".join(GREEK)})(?![A-Za-z])|(?<![\\A-Za-z"])[A-Za-z]|"KL")'
+GREEK = (
+    "alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon"
+    "|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega|ell"
+)
+LETTER = rf'(?:\\tilde )?(?:\\(?:{GREEK})(?![A-Za-z])|(?<![\\A-Za-z"])[A-Za-z]|"KL")'
 MARK = r"([_^])(\{[^{}]*\}|\"\w+\"|\\[A-Za-z]+|.)"
 SYMBOL = re.compile(rf"({LETTER})'*((?:{MARK})*)")
 #: Letters that count steps, samples and texts: below a symbol they say which of many.
