@@ -114,8 +114,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = event.target.closest("a[href*='#']");
     if (link && link.href === window.location.href) setTimeout(arrive);
   });
-  // The words of a search are marked, by Sphinx, after a moment.
-  setTimeout(() => document.querySelectorAll(".bd-article details .highlighted").forEach(openAround), 50);
   // On paper nothing can be opened; a solution stays closed there.
   const closed = [];
   const page = document.documentElement;

@@ -101,6 +101,12 @@ def test_no_symbol_stands_twice_in_one_table_and_no_name():
         assert len(names) == len(set(names))
 
 
+def test_each_row_has_an_anchor_of_its_own():
+    anchors = [site_notation.anchor_of(name, row) for name, rows in TABLES.items() for row in rows]
+    assert len(anchors) == len(set(anchors)) == len(ROWS)
+    assert all(re.fullmatch(r"symbol-[\w-]+", anchor) for anchor in anchors)
+
+
 def test_the_page_says_what_the_letters_in_shapes_are():
     text = (ROOT / "reference/notation.md").read_text(encoding="utf-8")
     axes = {axis.removesuffix("+1") for row in ROWS for axis in axes_of(row.get("shape", ""))}
