@@ -35,7 +35,8 @@ def test_a_page_is_taken_apart_into_sections() -> None:
 
 def test_a_symbol_a_word_and_a_card_are_found_by_themselves() -> None:
     page = r"""<article class="bd-article"><section id="a"><h1>Notation</h1><p>Look here.</p><table>
-    <tr><th>symbol</th></tr><tr id="symbol-x-R_t"><td>\(R_t\)</td><td>the target</td></tr></table><p>After.</p>
+    <tr><th>symbol</th></tr><tr id="symbol-x-R_t"><td>\(R_t\)</td><td>the target</td></tr></table>
+    <p>After.</p>
     <dl><dt id="term-nat">nat<a class="headerlink" href="#term-nat">#</a></dt><dd><p>A unit.</p></dd></dl>
     <div class="flash-card"><details id="card-1"><summary>Why?</summary><div><p>So.</p><pre>x = 1</pre></div>
     </details></div><p>The end.</p></section></article>"""
