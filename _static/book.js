@@ -1,17 +1,3 @@
-// Formulas, before anything measures the page.
-document.addEventListener("DOMContentLoaded", () => {
-  if (typeof katex === "undefined") return;
-  for (const place of document.querySelectorAll(".math")) {
-    for (const node of [...place.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE)) {
-      const tex = /^\s*\\([([])([\s\S]*)\\[)\]]\s*$/.exec(node.data);
-      if (!tex) continue;
-      const set = document.createElement("span");
-      katex.render(tex[2], set, { displayMode: tex[1] === "[", throwOnError: false });
-      node.replaceWith(set);
-    }
-  }
-});
-
 // What the theme leaves out for people who don't use a mouse or a screen, and a link to each exercise.
 document.addEventListener("DOMContentLoaded", () => {
   // The way by keyboard goes through the page's contents before its text.
@@ -29,14 +15,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const page = details.parentElement.querySelector(":scope > a")?.textContent.trim();
     details.querySelector("summary")?.setAttribute("aria-label", page ? `Pages under “${page}”` : "Pages");
   }
-  // What scrolls sideways can be scrolled by keyboard. (What is folded has no width yet.)
-  const letScroll = (part) => {
-    for (const box of part.querySelectorAll("div.highlight pre, .cell_output pre, div.math > span, table.dataframe")) {
-      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
-    }
-  };
-  letScroll(document);
-  document.addEventListener("toggle", (event) => letScroll(event.target), true);
   // The list of references calls itself a list, but a screen reader finds no items in it.
   for (const part of document.querySelectorAll(".citation-list, .citation-list .citation")) part.removeAttribute("role");
   for (const exercise of document.querySelectorAll("div.exercise[id]")) {
@@ -51,70 +29,37 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// A table that does not fit is set tighter; on a phone, one of words is then shown row by row, each cell below the
-// name of its column. One of numbers scrolls, and its first column stays.
-document.addEventListener("DOMContentLoaded", () => {
-  const phone = window.matchMedia("(max-width: 600px)");
-  const boxOf = (table) => table.closest(".pst-scrollable-table-container") ?? table;
-  const cut = (table) => boxOf(table).scrollWidth > boxOf(table).clientWidth + 1;
-  const name = (table) => {
-    const heads = [...table.querySelectorAll("thead th")];
-    table.setAttribute("role", "table");
-    for (const row of table.rows) {
-      row.setAttribute("role", "row");
-      [...row.cells].forEach((cell, at) => {
-        cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
-        if (!at || heads.length < 3 || cell.tagName === "TH" || !heads[at]?.textContent.trim()) return;
-        const label = document.createElement("span");
-        label.className = "column-name";
-        label.setAttribute("aria-hidden", "true");
-        label.append(...[...heads[at].childNodes].map((node) => node.cloneNode(true)));
-        cell.prepend(label);
-      });
-    }
-  };
-  // (All at once: to measure after each change would lay out the page as often.)
-  const fit = () => {
-    const tables = [...document.querySelectorAll(".bd-article table")];
-    tables.forEach((table) => table.classList.remove("tight", "by-row"));
-    const wide = tables.filter((table) => table.checkVisibility() && cut(table));
-    wide.forEach((table) => table.classList.add("tight"));
-    if (!phone.matches) return;
-    const words = wide.filter((table) => !table.matches(".dataframe") && table.tHead?.rows.length === 1 && cut(table));
-    for (const table of words) {
-      if (!table.querySelector(".column-name")) name(table);
-      table.classList.add("by-row");
-    }
-  };
-  window.addEventListener("load", fit);
-  window.addEventListener("resize", fit);
-  document.addEventListener("toggle", fit, true);
-});
-
-// All buttons that copy code are one stop of the keyboard: the one nearest to what is on the screen. From there,
-// the arrow keys lead to the others.
-window.addEventListener("load", () => {
-  const buttons = [...document.querySelectorAll("button.copybtn")];
-  const select = (chosen) => buttons.forEach((button) => { button.tabIndex = button === chosen ? 0 : -1; });
-  for (const [at, button] of buttons.entries()) {
-    button.setAttribute("aria-label", "Copy this code");
-    button.setAttribute("aria-description", "Arrow keys lead to the other listings");
-    button.addEventListener("keydown", (event) => {
-      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      const shown = step && buttons.slice(step > 0 ? at + 1 : 0, step > 0 ? undefined : at).filter((b) => b.checkVisibility());
-      const next = shown?.at(step > 0 ? 0 : -1);
+// Many small things of one kind are one stop of the keyboard: the one nearest to what is on the screen. From there,
+// `keys` lead to the others: a step forwards or back for each.
+function oneStop(parts, keys) {
+  const select = (chosen) => parts.forEach((part) => { part.tabIndex = part === chosen ? 0 : -1; });
+  for (const [at, part] of parts.entries()) {
+    part.addEventListener("keydown", (event) => {
+      const step = keys[event.key];
+      const rest = step && parts.slice(step > 0 ? at + 1 : 0, step > 0 ? undefined : at).filter((p) => p.checkVisibility());
+      const next = rest?.at(step > 0 ? 0 : -1);
       if (!next) return;
       event.preventDefault();
       select(next);
       next.focus();
     });
   }
-  select(buttons.find((button) => button.checkVisibility()));
+  select(parts.find((part) => part.checkVisibility()));
   const near = new IntersectionObserver((seen) => {
     const first = seen.find((one) => one.isIntersecting)?.target;
-    if (first && !document.activeElement.matches("button.copybtn")) select(first);
+    if (first && !parts.includes(document.activeElement)) select(first);
   });
-  buttons.forEach((button) => near.observe(button));
+  parts.forEach((part) => near.observe(part));
+}
+
+// The buttons that copy code.
+window.addEventListener("load", () => {
+  const buttons = [...document.querySelectorAll("button.copybtn")];
+  for (const button of buttons) {
+    button.setAttribute("aria-label", "Copy this code");
+    button.setAttribute("aria-description", "Arrow keys lead to the other listings");
+  }
+  oneStop(buttons, { ArrowDown: 1, ArrowUp: -1 });
 });
 
 // A switch for all code.
@@ -169,8 +114,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = event.target.closest("a[href*='#']");
     if (link && link.href === window.location.href) setTimeout(arrive);
   });
-  // The words of a search are marked, by Sphinx, after a moment.
-  setTimeout(() => document.querySelectorAll(".bd-article details .highlighted").forEach(openAround), 50);
   // On paper nothing can be opened; a solution stays closed there.
   const closed = [];
   const page = document.documentElement;

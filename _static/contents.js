@@ -43,5 +43,9 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const event of ["hashchange", "load"]) window.addEventListener(event, soon);
   document.addEventListener("toggle", soon, true);
   new ResizeObserver(soon).observe(document.querySelector(".bd-article"));
+  // On a narrow screen the contents lie over the page until a section is chosen.
+  contents.addEventListener("click", (event) => {
+    if (event.target.closest("a")) contents.closest("dialog")?.close();
+  });
   follow();
 });

@@ -5,19 +5,29 @@ document.addEventListener("DOMContentLoaded", () => {
   const onPage = document.querySelector(".search-page input");
   const dialog = document.getElementById("pst-search-dialog");
   const WEIGHT = {
-    chapter: 4, "chapter-section": 2.5, reference: 1.6, "reference-section": 1.2,
-    exercise: 1.1, "exercise-section": 0.9, library: 0.3,
+    chapter: 4, "chapter-section": 2.5, "at-hand": 3, "at-hand-section": 2, word: 1.2, reference: 1.6,
+    "reference-section": 1.2, exercise: 1.1, "exercise-section": 0.9, card: 0.25, library: 0.3,
   };
   // One word for what has several names.
   const SAME = new Map(Object.entries({
     epsilon: "ε", eps: "ε", varepsilon: "ε", "ϵ": "ε", lambda: "λ", lam: "λ", gamma: "γ", beta: "β", delta: "δ",
-    theta: "θ", pi: "π", sigma: "σ", mu: "μ", advantages: "advantage", "â": "advantage", ratios: "ratio",
-    normalise: "normalize", optimisation: "optimization", generalised: "generalized", regularised: "regularized",
+    theta: "θ", pi: "π", sigma: "σ", mu: "μ", "â": "advantage",
   }));
+  const WORD = /[\p{L}\p{N}]+(?:[_\-–’'][\p{L}\p{N}]+)*/gu;
+  // A name of several parts, as clip_eps or on-policy, is one word, and each of its parts another.
+  const termsOf = (word) => {
+    const parts = word.split(/[_\-–’']/).map(oneWord);
+    return parts.length > 1 ? [parts.join("-"), ...parts] : parts;
+  };
+  const known = new Map();
+  let stemmer;
   const oneWord = (word) => {
     const low = word.toLowerCase();
-    const same = SAME.get(low) ?? low;
-    return same.length > 4 && same.endsWith("s") && !same.endsWith("ss") ? same.slice(0, -1) : same;
+    if (!known.has(low)) {
+      const american = low.replace(/(?<=.{4})is(e[drs]?|ers?|ing|ations?)$/, "iz$1");
+      known.set(low, SAME.get(low) ?? stemmer.stemWord(american));
+    }
+    return known.get(low);
   };
 
   const script = (source) => new Promise((resolve, reject) => {
@@ -29,15 +39,18 @@ document.addEventListener("DOMContentLoaded", () => {
   const load = () => loading ??= Promise.all([
     script("_static/vendored/minisearch/minisearch.js"), script("search-data.js"),
   ]).then(() => {
+    stemmer = new EnglishStemmer();
     const index = new MiniSearch({
       fields: ["title", "page", "text", "words"],
       storeFields: ["url", "title", "page", "kind", "text"],
-      processTerm: (term) => oneWord(term) || null,
+      tokenize: (text) => [...text.matchAll(WORD)].flatMap(([word]) => termsOf(word)),
+      processTerm: (term) => term,
       searchOptions: {
+        combineWith: "OR",
         boost: { title: 6, words: 6, page: 1.5 },
-        prefix: (term) => term.length > 2,
-        fuzzy: (term) => (term.length > 5 ? 0.15 : false),
         boostDocument: (_id, _term, stored) => WEIGHT[stored.kind],
+        boostTerm: (term) => (term.includes("-") ? 3 : 1),
+        fuzzy: (term) => (term.length > 5 ? 0.15 : false),
       },
     });
     index.addAll(window.bookEntries.map(([url, title, page, kind, text, words], id) =>
@@ -46,16 +59,35 @@ document.addEventListener("DOMContentLoaded", () => {
     return index;
   });
 
+  // What has the words of a query, best first, each with the share of them that it has.
+  const search = (index, query) => {
+    const words = [...query.matchAll(WORD)].map(([word]) => word);
+    const telling = words.filter((word) => !window.bookSmallWords.includes(word.toLowerCase()));
+    const asked = (telling.length ? telling : words).map(termsOf);
+    const last = asked.at(-1)?.at(-1) ?? "";
+    const terms = [...new Set(asked.flat())];
+    const found = index.search(terms.join(" "), {
+      tokenize: () => terms,
+      prefix: (term) => term === last && term.length > 2, // it may be half a word
+    });
+    for (const one of found) {
+      const has = new Set(one.queryTerms);
+      const whole = asked.filter(([name, ...parts]) => has.has(name) || (parts.length && parts.every((part) => has.has(part))));
+      one.share = whole.length / asked.length;
+      one.score *= one.share ** 3;
+    }
+    return found.filter((one) => one.share >= 0.5).sort((a, b) => b.score - a.score);
+  };
+
   // A passage around the first word that was found.
   const excerpt = (text, terms) => {
-    const words = [...text.matchAll(/[\p{L}\p{N}]+/gu)];
-    const hit = words.find((word) => terms.has(oneWord(word[0])));
-    const from = hit ? Math.max(0, text.lastIndexOf(" ", Math.max(0, hit.index - 60)) + 1) : 0;
+    const words = [...text.matchAll(WORD)].filter(([word]) => isOneOf(word, terms));
+    const from = words.length ? Math.max(0, text.lastIndexOf(" ", Math.max(0, words[0].index - 60)) + 1) : 0;
     const passage = document.createElement("p");
     let at = from;
     const end = text.length > from + 190 ? text.lastIndexOf(" ", from + 190) : text.length;
     if (from) passage.append("… ");
-    for (const word of words.filter((word) => word.index >= from && word.index < end && terms.has(oneWord(word[0])))) {
+    for (const word of words.filter((word) => word.index >= from && word.index < end)) {
       const mark = document.createElement("mark");
       mark.textContent = word[0];
       passage.append(text.slice(at, word.index), mark);
@@ -64,8 +96,9 @@ document.addEventListener("DOMContentLoaded", () => {
     passage.append(text.slice(at, Math.max(at, end)), end < text.length ? " …" : "");
     return passage;
   };
+  const isOneOf = (word, terms) => termsOf(word).some((term) => terms.has(term));
 
-  const KINDS = { library: "library", exercise: "exercises", "exercise-section": "exercise" };
+  const KINDS = { library: "library", exercise: "exercises", "exercise-section": "exercise", card: "card" };
   const show = async (query, box, most) => {
     if (!query.trim()) return box.replaceChildren();
     let index;
@@ -76,13 +109,24 @@ document.addEventListener("DOMContentLoaded", () => {
       return;
     }
     if (box.dataset.query !== query) return; // somebody has typed on
-    const all = index.search(query, { combineWith: "AND" });
-    const found = all.length ? all : index.search(query, { combineWith: "OR" });
+    const found = search(index, query);
+    const all = found.filter((one) => one.share === 1);
     // Who writes a word wants it explained; names of the library come last, in a fourth of the room or what is left.
     const named = found.filter((one) => one.kind === "library");
     const explained = found.filter((one) => one.kind !== "library");
     const room = Math.max(most - named.length, Math.ceil(most * 0.75));
     const shown = [...explained.slice(0, room), ...named].slice(0, most);
+    // Who writes a symbol, a word of the glossary, or a name of the library whole may want that.
+    const asked = query.trim().toLowerCase();
+    const same = (title) => title === asked || termsOf(title)[0] === termsOf(asked)[0];
+    const itself = asked.match(WORD)?.[0] === asked && [
+      explained.find((one) => one.kind === "word" && same(one.title.toLowerCase())),
+      asked.includes("_") && named.find((one) => one.title.endsWith(asked)),
+    ].find((one) => one);
+    if (itself && shown[0] !== itself) {
+      const at = shown.indexOf(itself);
+      shown.splice(1, 0, ...(at < 0 ? [itself] : shown.splice(at, 1)));
+    }
     const said = document.createElement("p");
     said.className = "found";
     said.setAttribute("role", "status");
@@ -94,7 +138,10 @@ document.addEventListener("DOMContentLoaded", () => {
       const item = document.createElement("li");
       const link = Object.assign(document.createElement("a"), { href: root + one.url, textContent: one.title });
       link.addEventListener("click", () => {
-        try { localStorage.setItem("sphinx_highlight_terms", query); } catch { /* not marked, then */ }
+        const terms = new Set(one.terms);
+        const words = [...one.text.matchAll(WORD)].map(([word]) => word).filter((word) => isOneOf(word, terms));
+        try { sessionStorage.setItem("book-found", JSON.stringify({ to: link.href, words })); } catch { /* not marked, then */ }
+        dialog?.close();
       });
       item.append(link);
       if (one.page !== one.title || KINDS[one.kind]) {

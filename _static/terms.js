@@ -34,9 +34,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (shown && shown !== document.activeElement) hide();
     else if (shown) show(shown);
   }, { passive: true });
-  // All words are one stop of the keyboard: the one nearest to what is on the screen. Arrow keys lead to the others.
-  const select = (chosen) => terms.forEach((term) => { term.tabIndex = term === chosen ? 0 : -1; });
-  for (const [at, term] of terms.entries()) {
+  for (const term of terms) {
     term.addEventListener("pointerenter", (event) => { if (event.pointerType !== "touch") show(term); });
     term.addEventListener("pointerleave", leave);
     term.addEventListener("focus", () => show(term));
@@ -49,20 +47,6 @@ document.addEventListener("DOMContentLoaded", () => {
       event.preventDefault();
       show(term);
     });
-    term.addEventListener("keydown", (event) => {
-      const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-      const rest = step && terms.slice(step > 0 ? at + 1 : 0, step > 0 ? undefined : at).filter((t) => t.checkVisibility());
-      const next = rest?.at(step > 0 ? 0 : -1);
-      if (!next) return;
-      event.preventDefault();
-      select(next);
-      next.focus();
-    });
   }
-  select(terms.find((term) => term.checkVisibility()));
-  const near = new IntersectionObserver((seen) => {
-    const first = seen.find((one) => one.isIntersecting)?.target;
-    if (first && !document.activeElement.matches("a.term")) select(first);
-  });
-  terms.forEach((term) => near.observe(term));
+  oneStop(terms, { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 });
 });

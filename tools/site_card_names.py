@@ -176,6 +176,22 @@ def themes(root: Path, cards: list[Named]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def tags(root: Path, cards: list[Named]) -> dict[str, str]:
+    """What each tag is called.
+
+    Raises
+    ------
+    ValueError
+        A tag without a name in tags.yml, or a name for a tag that no card has.
+    """
+    named: dict[str, str] = yaml.safe_load((root / FOLDER / "tags.yml").read_text(encoding="utf-8"))
+    used = {card.card.tag for card in cards}
+    if used != set(named):
+        wrong = ", ".join(sorted(used ^ set(named)))
+        raise ValueError(f"tags.yml must name each tag of a card and no other, got a difference in {wrong}")
+    return named
+
+
 def themes_of(named: Named, themes: dict[str, dict[str, Any]]) -> list[str]:
     """The themes that a card belongs to."""
     return [key for key, theme in themes.items() if any(named.name in own for own in theme["cards"].values())]

@@ -101,6 +101,7 @@ class Cards(SphinxDirective):
         try:
             cards = names.named_cards(root)
             themes = names.themes(root, cards)
+            self.tags = names.tags(root, cards)
         except ValueError as error:
             raise self.error(str(error)) from None
         makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
@@ -114,7 +115,7 @@ class Cards(SphinxDirective):
         for deck in dict.fromkeys(named.deck for named in cards):
             tags = dict.fromkeys(named.card.tag for named in cards if named.deck == deck)
             title = title_of(self.config, deck)
-            own = [(f"tag {deck} {tag}", tag.replace("-", " ")) for tag in tags]
+            own = [(f"tag {deck} {tag}", self.tags[tag]) for tag in tags]
             groups.append((title, [(f"deck {deck}", f"{title}: all"), *own]))
         return [nodes.container(classes=["card-desk"], groups=groups)]
 
@@ -155,7 +156,7 @@ class Cards(SphinxDirective):
             "", nodes.inline("", card.section), refdomain="std", reftype="ref", reftarget=card.section,
             refexplicit=False, refwarn=True, refdoc=self.env.docname,
         )  # fmt: skip
-        tag = nodes.Text(f"{card.tag.replace('-', ' ')} · ")
+        tag = nodes.Text(f"{self.tags[card.tag]} · ")
         return nodes.container(
             "",
             nodes.paragraph("", "", *as_nodes(" ".join(card.front.split())), classes=["question"]),

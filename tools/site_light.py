@@ -42,7 +42,7 @@ NO_CLASSES = ("vendored", "mathjax", "locales")
 
 
 def mark_up(app: Sphinx) -> None:
-    """Write formulas between TeX's own marks, as for MathJax; book.js has KaTeX set them."""
+    """Write formulas between TeX's own marks, as for MathJax; formulas.js has KaTeX set them."""
     app.add_html_math_renderer(
         "katex",
         inline_renderers=(html_visit_math, None),

@@ -94,12 +94,13 @@ def write(page: Page, _words: str) -> list[str]:
 
 def section_of(name: str, myth: dict[str, str], text: str, source: str) -> list[str]:
     """A myth's lines."""
+    verdict = myth["verdict"].lower()
     return [
-        *(f"(myth-{name})=", f"## {myth['heading']}", ""),
+        *(f"(myth-{name})=", f"## “{myth['heading']}”: {verdict}", ""),
         *(f"**The sentence.** {myth['sentence'].strip()}", ""),
         *(f"**Who says it.** {myth['who'].strip()}", ""),
+        *(f"**Verdict: {verdict}.** {myth['because'].strip()}", ""),
         *(f"**Measured.** {text.strip()} {source}", ""),
-        *(f"**Verdict: {myth['verdict'].lower()}.** {myth['because'].strip()}", ""),
         *(f"**In the book.** {{ref}}`{myth['section']}`", ""),
     ]
 

@@ -74,6 +74,11 @@ def line_of(row: dict[str, Any], chapter: str) -> str:
     return f"| {symbols} | {names} | {row['what']} | {shape} | {row.get('unit', '')} | {met} |"
 
 
+def anchor_of(table: str, row: dict[str, Any]) -> str:
+    """Where a row is found: `symbol-earned-hat-A_t`, for its table and its first symbol or else its name."""
+    return f"symbol-{table}-" + re.sub(r"[^A-Za-z0-9_]+", "-", (row["symbols"] or row["names"])[0]).strip("-")
+
+
 def rows_of(text: str) -> dict[str, list[dict[str, Any]]]:
     """The tables of the data, by name; each row with its symbols, its names and their places."""
     tables = {}
@@ -95,9 +100,12 @@ class Notation(Written):
         names = sorted(path.stem for path in Path(self.env.srcdir).glob("chapters/*.md"))
         chapters = {name: self.read(f"chapters/{name}.md") for name in names}
         lines = ["| symbol | in code | what it is | shape | unit | chapter |", "|---|---|---|---|---|---|"]
-        for row in rows_of(self.read(DATA))[self.arguments[0]]:
-            lines.append(line_of(row, first_chapter(row, chapters)))
-        return self.block("symbols", lines)  # (sphinx-proof has a style of its own for "notation")
+        rows = rows_of(self.read(DATA))[self.arguments[0]]
+        lines += [line_of(row, first_chapter(row, chapters)) for row in rows]
+        block = self.block("symbols", lines)  # (sphinx-proof has a style of its own for "notation")
+        for row, shown in zip(rows, list(block[0].findall(nodes.row))[1:], strict=True):
+            shown["ids"].append(anchor_of(self.arguments[0], row))
+        return block
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

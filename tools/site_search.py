@@ -1,8 +1,10 @@
 """The book's search; conf.py loads this file as an extension. _static/search.js shows what it finds.
 
 At the end of a build, the pages are taken apart into sections: the text of the article, without code, outputs
-and what the theme puts around it. Each entry knows what it is, so that a chapter comes before a name of the
-library. Letters and names of one thing, as ε, epsilon and clip_eps, are made one by search.js.
+and what the theme puts around it. A symbol of the notation, a word of the glossary and a card are found by
+themselves. Each entry knows what it is, so that a chapter comes before a name of the library. Letters and
+names of one thing, as ε, epsilon and clip_eps, are made one by search.js. The stems of words are Snowball's;
+they, and the words that are too common to be looked for, come with Sphinx.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 
+import sphinx.search
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 FILE = "search-data.js"
 #: What stands in a page without being its text.
@@ -23,6 +27,25 @@ FURNITURE: Final = {
     *("term-tips", "flash-card", "cell_input", "cell_output", "highlight", "solution"),
     *("ppobook-figure", "ppobook-still"),
 }
+#: Where one looks something up.
+AT_HAND: Final = {f"reference/{name}" for name in ("cheatsheet", "notation", "glossary", "cards", "myths")}
+#: What readers call a page that calls itself otherwise.
+ALSO: Final = {
+    "desk/desk": "progress done solved exercises next",
+    "desk/drill": "interview practice timer clock",
+    "reference/cheatsheet": "formulas equations hyperparameters defaults settings coefficients",
+    "reference/claims": "evidence seeds intervals",
+    "reference/editions": "download offline ebook pdf epub print",
+    "reference/instructors": "hand assign collect grade students course class",
+    "reference/notation": "symbols shapes units",
+    "reference/paths": "order plan hours weeks",
+    "reference/reading": "read next papers books",
+}
+#: What is found by itself, by its tag and how its id begins: a row of the notation, a word, a card.
+ALONE: Final = {"tr": "symbol-", "dt": "term-", "details": "card-"}
+#: What ends it, and which part of it is its title.
+LAST: Final = {"tr": "tr", "dt": "dd", "details": "details"}
+TITLES: Final = {"tr": "td", "dt": "dt", "details": "summary"}
 VOID: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 # As KaTeX writes them, for an excerpt.
 NAMES: Final = """
@@ -72,6 +95,9 @@ class Sections(HTMLParser):
         self.found: list[dict[str, str]] = []
         self.open: list[tuple[str, str]] = []  # each open tag, and what it does to what is inside
         self.anchor = ""
+        self.section: dict[str, str] = {}  # the section that one is in
+        self.alone = ""  # the tag of what is found by itself and is open
+        self.before = 0  # how many tags were open before it
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -81,13 +107,19 @@ class Sections(HTMLParser):
         given = dict(attributes)
         classes = set((given.get("class") or "").split())
         role = ""
-        if tag in ("script", "style", "pre", "svg") or classes & FURNITURE:
+        if tag in ALONE and (given.get("id") or "").startswith(ALONE[tag]):
+            self.alone, self.before = tag, len(self.open)
+            self.begin(given["id"] or "")
+        if self.alone and tag == TITLES[self.alone] and not self.found[-1]["title"]:
+            role = "title"
+        elif tag in ("script", "style", "pre", "svg") or classes & FURNITURE:
             role = "out"
         elif tag == "section" and not self.inside("exercise"):
             self.anchor = given.get("id") or ""
         elif tag in ("h1", "h2", "h3"):
             role = "title"
-            self.found.append({"anchor": "" if tag == "h1" else self.anchor, "title": "", "text": ""})
+            self.begin("" if tag == "h1" else self.anchor)
+            self.section = self.found[-1]
         elif "exercise" in classes:
             role = "exercise"
         self.open.append((tag, role))
@@ -97,28 +129,41 @@ class Sections(HTMLParser):
         while self.open and self.open.pop()[0] != tag:
             pass
         if self.found and tag not in ("span", "em", "strong", "a", "code", "sub", "sup"):
-            self.found[-1]["text"] += " "
+            self.now["text"] += " "
+        if self.alone and tag == LAST[self.alone]:
+            self.alone, self.before = "", 0
 
     def handle_data(self, data: str) -> None:
         """Add to the title or to the text."""
         if self.found and not self.inside("out"):
-            self.found[-1]["title" if self.inside("title") else "text"] += data
+            self.now["title" if self.inside("title") else "text"] += data
+
+    def begin(self, anchor: str) -> None:
+        """Begin an entry."""
+        self.found.append({"anchor": anchor, "title": "", "text": ""})
+
+    @property
+    def now(self) -> dict[str, str]:
+        """The entry that one is in."""
+        return self.found[-1] if self.alone else self.section
 
     def inside(self, role: str) -> bool:
-        """Whether an open tag has this role."""
-        return any(role == one for _, one in self.open)
+        """Whether an open tag has this role; of what is found by itself, a tag within it."""
+        return any(role == one for _, one in self.open[self.before :])
 
 
 def kind_of(docname: str) -> str:
     """What a page is to somebody who searches."""
     folder = docname.partition("/")[0]
+    if docname in AT_HAND:
+        return "at-hand"
     return {"chapters": "chapter", "exercises": "exercise"}.get(folder, "reference")
 
 
 def keys_of(docname: str) -> str:
-    """Words that stand for a page: of its file's name, and their initials, as "gae"."""
+    """Words that stand for a page: of its file's name, their initials, as "gae", and other names for it."""
     words = [word for word in re.split(r"[/_]", docname)[1:] if not word.isdigit()]
-    return " ".join([*words, "".join(word[0] for word in words)])
+    return " ".join([*words, "".join(word[0] for word in words), *ALSO.get(docname, "").split()])
 
 
 def entries_of_page(docname: str, page: str) -> list[list[str]]:
@@ -132,6 +177,8 @@ def entries_of_page(docname: str, page: str) -> list[list[str]]:
         anchor, kind = section["anchor"], kind_of(docname)
         address = f"{docname}.html" + (f"#{anchor}" if anchor else "")
         kind = f"{kind}-section" if anchor else kind
+        if anchor.startswith(tuple(ALONE.values())):
+            kind = "card" if anchor.startswith(ALONE["details"]) else "word"
         words = "" if anchor else keys_of(docname)
         entries.append([address, readable(section["title"]), top, kind, readable(section["text"]), words])
     return entries
@@ -160,8 +207,19 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         take = entries_of_library if docname.startswith("autoapi/") else entries_of_page
         entries += take(docname, page)
     # A script, since a page in a local file may not fetch.
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
-    Path(app.outdir, FILE).write_text(f"window.bookEntries = {text};\n", encoding="utf-8")
+    parts = [
+        f"window.{name} = {json.dumps(data, ensure_ascii=False, separators=(',', ':'))};\n"
+        for name, data in (
+            ("bookEntries", entries),
+            ("bookSmallWords", sorted({*SearchEnglish.stopwords, "explain", "explained"})),
+        )
+    ]
+    stems = Path(sphinx.search.__file__).parent / "minified-js"
+    parts += [
+        (stems / name).read_text(encoding="utf-8")
+        for name in ("base-stemmer.js", SearchEnglish.js_stemmer_rawcode)
+    ]
+    Path(app.outdir, FILE).write_text("\n".join(parts), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

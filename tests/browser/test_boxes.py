@@ -99,6 +99,14 @@ def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> No
 
 def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> None:
     ready(page, site_url + CHAPTER)
-    word = page.locator("details.deeper h3, details.deeper h2").first.inner_text().split()[-1].strip("#")
-    page.goto(f"{site_url}{CHAPTER}?highlight={word}")
-    expect(page.locator("details.deeper .highlighted").first).to_be_visible()
+    word = (page.locator("details.deeper .inside p").first.text_content() or "").split()[0]
+    place = page.locator("section:has(> details.deeper)").first.get_attribute("id")
+    to = f"{site_url}{CHAPTER}#{place}"
+    page.evaluate(
+        "found => sessionStorage.setItem('book-found', JSON.stringify(found))", {"to": to, "words": [word]}
+    )
+    page.goto(to)
+    box = page.locator(f"#{place} > details.deeper").first
+    expect(box.locator(".inside p").first).to_be_visible()
+    expect(box).to_have_attribute("open", "")
+    assert page.evaluate("(CSS.highlights.get('book-found')?.size ?? 0) > 0")

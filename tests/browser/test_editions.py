@@ -140,7 +140,7 @@ def test_the_zip_works_from_the_disk(site: Path, open_page: OpenPage, tmp_path: 
     page.goto((tmp_path / "book" / "index.html").as_uri())
     page.get_by_role("link", name="Start with chapter 0").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("0 Setting out")
-    assert page.locator(".katex").count() > 10
+    page.wait_for_function("document.querySelectorAll('.katex').length > 10")
     live = "() => [...document.querySelectorAll('.ppobook-figure')].every(f => f.dataset.live)"
     page.wait_for_function(live)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -93,7 +93,7 @@ MEASURE = """(window) => {
 
 # Tables that scroll sideways, once all that is folded is open. On a phone, tables of numbers may.
 CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":not(.dataframe)" : ""}`)]
-  .map((table) => table.closest(".pst-scrollable-table-container") ?? table)
+  .map((table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement)
   .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
   .map((box) => box.innerText.replace(/\\s+/g, " ").slice(0, 60))"""
 

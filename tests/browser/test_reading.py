@@ -201,6 +201,43 @@ def test_chapters_and_sections_come_before_names_of_the_library(page: Page, site
     assert found[0] == found[1] == found[2]
 
 
+def test_what_readers_type_leads_where_they_want_to_go(page: Page, site_url: str) -> None:
+    page.goto(site_url + "/search.html")
+    expected = {  # a title among the first three
+        "R_t": "R_t",
+        "dpo_loss": "[dpo_loss]",
+        "reward-to-go": "reward-to-go",
+        "advantage normalisation": "“Advantages must be normalised”: half true",
+        "advantage normalization": "“Advantages must be normalised”: half true",
+        "what was measured about value clipping": "“Clipping the value helps the critic”: no",
+        "which exercises have I done": "Your desk",
+        "what to read next": "Reading list",
+        "hand out exercises to students": "A course from this book, in an evening",
+        "pdf": "The book to take along",
+        "clip epsilon sweep": "Settings for control",
+        "what is the sign of the entropy term": "6.4 What each gauge says: a table for debugging",
+        "interview": "Drill",
+        "bandit": "bandit",
+    }
+    found = {query: results(page, query)[:3] for query in expected}
+    assert {query: titles for query, titles in found.items() if expected[query] not in titles} == {}
+
+
+def test_where_a_search_leads_its_words_are_marked_and_no_others(page: Page, site_url: str) -> None:
+    page.goto(site_url + "/search.html?q=sign of the entropy")
+    page.locator("#search-results a", has_text="The entropy bonus").click()
+    expect(page.locator(".bd-article h1")).to_be_visible()
+    read = (
+        "() => [...(CSS.highlights.get('book-found') ?? [])].map((range) => range.toString().toLowerCase())"
+    )
+    page.wait_for_function(f"({read})().length > 3")
+    marked = set(page.evaluate(read))
+    assert "entropy" in marked
+    assert all(re.search("sign|entrop", word) for word in marked)
+    page.keyboard.press("Escape")
+    assert page.evaluate(read) == []
+
+
 def test_results_come_while_one_types_and_the_arrows_lead_to_them(page: Page, site_url: str) -> None:
     page.goto(site_url + "/index.html")
     page.keyboard.press("Control+k")

@@ -161,7 +161,7 @@ def build(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     static = ROOT / "_static"
-    for name in ("book.css", "front.svg"):
+    for name in ("book.css", "formulas.js", "front.svg"):
         shutil.copy(static / name, folder / "_static")
     shutil.copytree(static / "vendored" / "katex", folder / "_static" / "vendored" / "katex")
     out = folder / "_build"

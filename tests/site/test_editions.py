@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -115,6 +117,41 @@ def test_the_printed_text_has_every_anchor_once_and_every_file(book: pages.Book)
     # One level for parts, one for pages.
     assert re.findall(r"<h1>(.*?)</h1>", text) == ["Contents", "First part", "Second part"]
     assert len(re.findall(r"<h2\b", text)) == 3
+
+
+def test_the_anchors_of_a_section_are_in_its_heading(book: pages.Book) -> None:
+    # A section may begin on a sheet that has no room for its heading: the contents name the heading's page.
+    listed = {anchor for page in book.pages for anchor, _ in page.sections()}
+    assert {"a-figure", "the-first"} & listed
+    text = BeautifulSoup(pdf.merged(book), "html.parser")
+    for page in book.pages:
+        for anchor in [one for one in listed if text.find(id=f"{page.name}--{one}")]:
+            place = text.find(id=f"{page.name}--{anchor}")
+            assert re.fullmatch("h[1-6]", place.parent.name), anchor
+            assert not place.get_text()
+    assert not [section["id"] for section in text.select(".leaf section[id]") if section.find(["h2", "h3"])]
+
+
+def test_a_number_that_is_not_the_headings_page_is_named() -> None:
+    headings = [(["one", "one--start"], 3), ([], 3), (["two"], 8)]
+    assert pdf.astray({"one": 3, "one--start": 3, "two": 8}, headings) == []
+    (wrong,) = pdf.astray({"one": 3, "two": 7}, headings)
+    assert wrong == "two leads to page 7, and its heading is on page 8"
+
+
+def test_the_book_has_no_sheet_by_which_one_page_prints_alone(
+    book: pages.Book, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copy = tmp_path / "html"
+    shutil.copytree(book.site, copy)
+    book.site = copy
+    last = copy / "chapters/02_two.html"
+    sheet = '<link rel="stylesheet" href="../_static/alone.css"/></head>'
+    last.write_text(last.read_text(encoding="utf-8").replace("</head>", sheet), encoding="utf-8")
+    assert "alone.css" in pdf.links(book)
+    monkeypatch.setattr(pdf, "PRINTED", {"chapters/02_two": "two.pdf"})
+    assert "alone.css" not in pdf.links(book)
+    assert "book.css" in pdf.links(book)
 
 
 def test_the_epub_is_whole_and_the_same_twice(book: pages.Book, tmp_path: Path, site: Path) -> None:

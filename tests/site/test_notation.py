@@ -93,12 +93,25 @@ def test_each_row_says_what_it_is():
     assert all(row.get("unit", "nats") in ("nats", "points", "points a nat", "updates") for row in ROWS)
 
 
-def test_no_symbol_stands_twice_and_no_name_in_one_table():
-    symbols = [symbol for row in ROWS for symbol in row["symbols"]]
-    assert len(symbols) == len(set(symbols))
+def test_no_symbol_stands_twice_in_one_table_and_no_name():
     for rows in TABLES.values():
+        symbols = [symbol for row in rows for symbol in row["symbols"]]
+        assert len(symbols) == len(set(symbols))
         names = [name for row in rows for name in row["names"]]
         assert len(names) == len(set(names))
+
+
+def test_each_row_has_an_anchor_of_its_own():
+    anchors = [site_notation.anchor_of(name, row) for name, rows in TABLES.items() for row in rows]
+    assert len(anchors) == len(set(anchors)) == len(ROWS)
+    assert all(re.fullmatch(r"symbol-[\w-]+", anchor) for anchor in anchors)
+
+
+def test_the_page_says_what_the_letters_in_shapes_are():
+    text = (ROOT / "reference/notation.md").read_text(encoding="utf-8")
+    axes = {axis.removesuffix("+1") for row in ROWS for axis in axes_of(row.get("shape", ""))}
+    assert {"N", "T", "S", "A", "B", "P", "K"} <= axes
+    assert [axis for axis in axes if axis != "…" and f"${axis}$" not in text] == []
 
 
 def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
@@ -107,6 +120,7 @@ def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
         for row in ROWS
     }
     brought = {r"\gamma": 1, r"G_t": 1, r"\delta": 2, r"F": 2, r"\varepsilon": 3, r"\delta_t": 4, r"c_v": 3}
+    brought |= {"R_t": 5, "d_t": 4, r"V_\phi(s_t)": 5, r"d_\pi(s)": 2, "Z": 9}
     brought |= {r"\lambda": 4, r"R(x, y)": 7, r"y_w": 7, r"G": 8, r"h": 9, r"\mu": 10, r"C": 10}
     assert {symbol: met[symbol] for symbol in brought} == brought
 

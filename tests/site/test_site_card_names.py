@@ -191,3 +191,16 @@ def test_the_file_is_written_as_it_stands(tmp_path: Path) -> None:
         (folder / name).write_bytes((ROOT / names.FOLDER / name).read_bytes())
     assert names.main([], tmp_path) == 0
     assert (folder / "names.yml").read_bytes() == (ROOT / names.FOLDER / "names.yml").read_bytes()
+
+
+def test_each_tag_has_words_and_no_other(tmp_path: Path) -> None:
+    cards = names.named_cards(ROOT)
+    said = names.tags(ROOT, cards)
+    assert len(set(said.values())) == len(said) > 60
+    folder = tmp_path / names.FOLDER
+    folder.mkdir(parents=True)
+    for text in ("known: Known", "known: Known\nnew: New\nunused: No card has it"):
+        (folder / "tags.yml").write_text(text, encoding="utf-8")
+        known = [names.Named(f"00-{tag}", "00", Card("f", "b", tag, "s")) for tag in ("known", "new")]
+        with pytest.raises(ValueError, match=r"tags\.yml must name each tag of a card and no other"):
+            names.tags(tmp_path, known)

@@ -80,7 +80,7 @@ def test_every_card_is_a_fold_with_its_name_and_its_place_in_the_book(page: str)
     summary, _, answer = fold[0].partition("</summary>")
     assert re.search(r"<span class=\"math[^>]*>\\\(r &gt; 1 \+ \\varepsilon\\\)</span>", summary)
     assert '<div class="answer">' in answer
-    assert "four cases · " in answer
+    assert "The four cases of the clip · " in answer
 
 
 def test_a_link_to_each_card_of_a_theme(page: str) -> None:
@@ -99,6 +99,10 @@ def test_the_desk_offers_each_deck_and_tag(page: str) -> None:
     }
     assert keys <= values
     assert values - keys <= {"", "5", "10", "20", "100000"}
+    words = re.findall(r'<option value="tag [^"]*">([^<]*)</option>', page)
+    assert len(words) > 60
+    # Words, and no tag as the decks have it.
+    assert not {html.unescape(word) for word in words} & {named.card.tag for named in names.named_cards(ROOT)}
     assert page.count('class="card-desk') == 1
     assert 'src="../_static/cards.js' in page
 

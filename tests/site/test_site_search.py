@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 site_search = pytest.importorskip("site_search", reason="Sphinx is not installed")
 
 PAGE = r"""<nav>Sidebar</nav><article class="bd-article"><section id="clip">
@@ -28,6 +31,30 @@ def test_a_page_is_taken_apart_into_sections() -> None:
     assert address == "chapters/03_clipped_value_loss.html#sec-loss"
     assert (title, page, kind, words) == ("3.1 A loss", "3 The clip", "chapter-section", "")
     assert text == "For good actions."
+
+
+def test_a_symbol_a_word_and_a_card_are_found_by_themselves() -> None:
+    page = r"""<article class="bd-article"><section id="a"><h1>Notation</h1><p>Look here.</p><table>
+    <tr><th>symbol</th></tr><tr id="symbol-x-R_t"><td>\(R_t\)</td><td>the target</td></tr></table>
+    <p>After.</p>
+    <dl><dt id="term-nat">nat<a class="headerlink" href="#term-nat">#</a></dt><dd><p>A unit.</p></dd></dl>
+    <div class="flash-card"><details id="card-1"><summary>Why?</summary><div><p>So.</p><pre>x = 1</pre></div>
+    </details></div><p>The end.</p></section></article>"""
+    found = site_search.entries_of_page("reference/notation", page)
+    assert [entry[0].partition("#")[2] for entry in found] == ["", "symbol-x-R_t", "term-nat", "card-1"]
+    assert [entry[1] for entry in found] == ["Notation", "R_t", "nat", "Why?"]
+    assert [entry[3] for entry in found] == ["at-hand", "word", "word", "card"]
+    assert [entry[4] for entry in found] == [
+        "Look here. symbol After. The end.",
+        "the target",
+        "A unit.",
+        "So.",
+    ]
+
+
+def test_other_names_are_those_of_pages() -> None:
+    for name in [*site_search.ALSO, *site_search.AT_HAND]:
+        assert Path(ROOT, f"{name}.md").is_file(), name
 
 
 def test_names_of_the_library_come_with_their_first_sentence() -> None:

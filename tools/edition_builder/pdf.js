@@ -1,15 +1,6 @@
 // Run in the text that is to be printed, laid out as wide as the page.
 async () => {
-  // Formulas, as book.js sets them on the site.
-  for (const place of document.querySelectorAll(".math")) {
-    for (const node of [...place.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE)) {
-      const tex = /^\s*\\([([])([\s\S]*)\\[)\]]\s*$/.exec(node.data);
-      if (!tex) continue;
-      const set = document.createElement("span");
-      katex.render(tex[2], set, { displayMode: tex[1] === "[", throwOnError: false });
-      node.replaceWith(set);
-    }
-  }
+  setFormulas();
   // Letters that formulas alone need are fetched once they are laid out.
   document.body.getBoundingClientRect();
   await document.fonts.ready;
@@ -30,16 +21,21 @@ async () => {
     return parts.filter((part) => part.getBoundingClientRect().right > right).map(named);
   };
   window.wrongFormulas = () => [...document.querySelectorAll(".katex-error")].map(named);
-  // Each heading that a reader sees. (A formula is in the text twice, once for screen readers.)
+  // Each heading that a reader sees, and the anchors that are to lead there. (A formula is in the text twice, once for
+  // screen readers.)
   const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((part) => part.checkVisibility());
   window.headings = () => headings.map((heading) => {
     const seen = heading.cloneNode(true);
     for (const twice of seen.querySelectorAll(".katex-mathml")) twice.remove();
-    return seen.textContent.replace(/\s+/g, " ").trim();
+    const leaf = heading.closest(".leaf");
+    const anchors = [...heading.querySelectorAll("span[id]")].map((anchor) => anchor.id);
+    if (leaf && leaf.querySelector("h2") === heading) anchors.push(leaf.id);
+    return [seen.textContent.replace(/\s+/g, " ").trim(), anchors];
   });
+  // (What has no number is told.)
   window.numberContents = (numbers) => {
-    for (const place of document.querySelectorAll(".book-contents .at")) {
-      place.textContent = numbers[place.dataset.of] ?? "";
-    }
+    const places = [...document.querySelectorAll(".book-contents .at")];
+    for (const place of places) place.textContent = numbers[place.dataset.of] ?? "";
+    return places.filter((place) => !place.textContent).map((place) => place.dataset.of);
   };
 }

@@ -10,10 +10,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bs4 import Tag
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
-from edition_builder.pages import Book, Page, address
+from edition_builder import PRINTED
+from edition_builder.pages import MAKER, Book, Page, address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -38,7 +40,8 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
 
     It is printed twice: the contents hold page numbers, which the first print tells.
-    `work` is a folder for what is printed. ValueError where something is wider than the page.
+    `work` is a folder for what is printed. ValueError where something is wider than the page, and where the
+    contents name another page than that of the heading.
     """
     source = work / "book.html"
     source.write_text(merged(book), encoding="utf-8")
@@ -46,16 +49,21 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     page.set_default_timeout(0)  # hundreds of pages
     page.emulate_media(media="print")
     page.goto(source.as_uri())
-    page.add_script_tag(path=book.site / "_static" / "vendored" / "katex" / "katex.min.js")
+    for script in ("vendored/katex/katex.min.js", "formulas.js"):
+        page.add_script_tag(path=book.site / "_static" / script)
     page.evaluate((HERE / "pdf.js").read_text(encoding="utf-8"))
     for problem, ask in (("wider than the page", "tooWide"), ("refused by KaTeX", "wrongFormulas")):
         if found := page.evaluate(f"window.{ask}()"):
             raise ValueError(f"{problem}: " + "; ".join(found[:20]))
     headings = page.evaluate("window.headings()")
+    if missing := {p.name for p in book.pages} - {name for _, anchors in headings for name in anchors}:
+        raise ValueError(f"each page must show its title, and none is seen on {', '.join(sorted(missing))}")
     draft = work / "draft.pdf"
     for _ in range(2):
         page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
-        page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
+        unknown = page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
+        if unknown:
+            raise ValueError(f"each line of the contents must have a page, got none for {', '.join(unknown)}")
     page.close()
     return finish(draft, path, book, headings)
 
@@ -125,6 +133,7 @@ def leaf(book: Book, page: Page) -> str:
     """A page's article, with headings one level lower, anchors of its own, and the site's pictures."""
     for heading in page.article.find_all(re.compile("^h[1-5]$")):
         heading.name = f"h{int(heading.name[1]) + 1}"
+    anchor_headings(page)
     for tag in page.anchored():
         tag["id"] = f"{page.name}--{tag['id']}"
     for image in page.article.find_all("img"):
@@ -132,10 +141,33 @@ def leaf(book: Book, page: Page) -> str:
     return page.article.decode(formatter="minimal")
 
 
+def anchor_headings(page: Page) -> None:
+    """Move the anchors of sections into their headings.
+
+    A section may begin on a sheet that has no room for its heading, which is then on the next.
+    """
+    for section in [page.article, *page.article.find_all("section")]:
+        heading = section.find(re.compile("^h[1-6]$"))
+        if heading is None or heading.find_parent("section") is not section:
+            continue
+        before = [tag for tag in section.find_all("span", id=True, recursive=False) if not tag.get_text()]
+        for tag in reversed([section, *before]):
+            if not tag.get("id"):
+                continue
+            anchor: Tag = MAKER.new_tag("span", attrs={"id": tag["id"]})
+            del tag["id"]
+            heading.insert(0, anchor)
+
+
 def links(book: Book) -> str:
-    """Links to the style sheets of the site's pages, in their order, and to ours."""
+    """Links to the style sheets of the site's pages, in their order, and to ours.
+
+    A page with a PDF of its own may have a sheet that is right for that only.
+    """
     found: dict[Path, None] = {}
     for page in book.pages:
+        if page.docname in PRINTED:
+            continue
         text = (book.site / f"{page.docname}.html").read_text(encoding="utf-8").partition("<body")[0]
         for tag in re.findall(r'<link\b[^>]*rel="stylesheet"[^>]*>', text):
             source = re.search(r'href="([^"?]*)', tag)
@@ -186,11 +218,31 @@ def page_numbers(reader: PdfReader) -> dict[str, int]:
     return {name.lstrip("/"): at[goal.page.idnum] for name, goal in reader.named_destinations.items()}
 
 
-def finish(draft: Path, path: Path, book: Book, headings: list[str]) -> int:
+def astray(numbers: Mapping[str, int], headings: list[tuple[list[str], int]]) -> list[str]:
+    """The anchors that do not lead to the page on which their heading is.
+
+    `numbers` are the pages of anchors, `headings` the anchors of each heading and its page.
+    """
+    return [
+        f"{anchor} leads to page {numbers[anchor]}, and its heading is on page {number}"
+        for anchors, number in headings
+        for anchor in anchors
+        if numbers.get(anchor, number) != number
+    ]
+
+
+def finish(draft: Path, path: Path, book: Book, headings: list[tuple[str, list[str]]]) -> int:
     """Add what Chromium leaves out: who wrote it, and how a viewer shows it; return the number of pages.
 
-    The bookmarks are those of `headings`: Chromium writes some of them twice, and formulas in them too.
+    The bookmarks are those of `headings`, text and anchors of each: Chromium writes some of them twice, and
+    formulas in them too. ValueError where an anchor leads to another page than its bookmark.
     """
+    reader = PdfReader(draft)
+    at = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, 1)}
+    goals = [at[goal_of(mark)] for mark, _ in bookmarks(reader.root_object["/Outlines"])]
+    places = [(anchors, number) for (_, anchors), number in zip(headings, goals, strict=True)]
+    if wrong := astray(page_numbers(reader), places):
+        raise ValueError("the contents must name the pages of headings: " + "; ".join(wrong[:20]))
     writer = PdfWriter(clone_from=draft)
     date = time.strftime("D:%Y%m%d%H%M%SZ", time.gmtime(book.made))
     about = {"/Title": f"{book.title}: {book.subtitle}", "/Author": book.author}
@@ -200,13 +252,19 @@ def finish(draft: Path, path: Path, book: Book, headings: list[str]) -> int:
     shown = DictionaryObject({NameObject("/DisplayDocTitle"): BooleanObject(True)})
     root[NameObject("/ViewerPreferences")] = shown
     marks = list(bookmarks(root["/Outlines"]))
-    for (mark, depth), heading in zip(marks, headings, strict=True):
+    for (mark, depth), (heading, _) in zip(marks, headings, strict=True):
         mark[NameObject("/Title")] = TextStringObject(heading)
         # A viewer shows parts and their pages at first, and folds what is below.
         if "/Count" in mark and depth >= 1:
             mark[NameObject("/Count")] = NumberObject(-abs(int(mark["/Count"])))
     writer.write(path)
     return len(writer.pages)
+
+
+def goal_of(mark: Mapping[str, Any]) -> int:
+    """The number of the object that is the page to which a bookmark leads."""
+    goal = mark["/Dest"] if "/Dest" in mark else mark["/A"]["/D"]
+    return int(goal[0].idnum)
 
 
 def bookmarks(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[Any, int]]:

@@ -1,0 +1,81 @@
+// What is wider than its place: tables that are set tighter or row by row, and boxes that scroll sideways.
+
+// What scrolls sideways fades where more of it is, and can be scrolled by keyboard; only as long as it does not fit.
+const SCROLLERS = [
+  ["div.math > span:not(.eqno)", "Formula", (box) => box.parentElement.querySelector(".eqno")?.firstChild.textContent],
+  [".pst-scrollable-table-container, div:has(> table.dataframe)", "Table", (box) => box.querySelector("caption")?.innerText],
+  ["div.highlight pre, .cell_output pre", "Listing", () => ""],
+];
+
+function look(boxes) {
+  const measured = (boxes ?? [...look.kinds.keys()]).map((box) => [box, box.scrollWidth - box.clientWidth, box.scrollLeft]);
+  for (const [box, room, left] of measured) {
+    const more = [left > 1 && "before", left < room - 1 && "after"].filter(Boolean).join(" ");
+    if (more === (box.dataset.more ?? "")) continue;
+    if (more && !box.dataset.more) {
+      box.tabIndex = 0;
+      box.setAttribute("role", box.matches("pre") ? "group" : "region");
+      box.setAttribute("aria-label", look.kinds.get(box));
+    } else if (!more) {
+      for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
+    }
+    if (more) box.dataset.more = more;
+    else delete box.dataset.more;
+  }
+}
+look.kinds = new Map();
+
+document.addEventListener("DOMContentLoaded", () => {
+  for (const [selector, kind, own] of SCROLLERS) {
+    [...document.querySelector(".bd-article")?.querySelectorAll(selector) ?? []].forEach((box, at) => {
+      look.kinds.set(box, `${kind} ${own(box)?.trim() || `${at + 1} of this page`}, scrolls sideways`);
+    });
+  }
+  // (What is folded has no width yet: it is looked at when it has one.)
+  const resized = new ResizeObserver((seen) => look(seen.map((one) => one.target)));
+  for (const box of look.kinds.keys()) resized.observe(box);
+  document.addEventListener("scroll", ({ target }) => { if (look.kinds.has(target)) look([target]); }, true);
+  document.fonts.addEventListener("loadingdone", () => look());
+});
+
+// A table that does not fit is set tighter; on a phone, one of words is then shown row by row, each cell below the
+// name of its column. One of numbers scrolls, and its first column stays.
+document.addEventListener("DOMContentLoaded", () => {
+  const phone = window.matchMedia("(max-width: 600px)");
+  const boxOf = (table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement;
+  const cut = (table) => boxOf(table).scrollWidth > boxOf(table).clientWidth + 1;
+  const name = (table) => {
+    const heads = [...table.querySelectorAll("thead th")];
+    table.setAttribute("role", "table");
+    for (const row of table.rows) {
+      row.setAttribute("role", "row");
+      [...row.cells].forEach((cell, at) => {
+        cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
+        if (!at || heads.length < 3 || cell.tagName === "TH" || !heads[at]?.textContent.trim()) return;
+        if (!cell.textContent.trim() && !cell.querySelector("img, svg, input")) return cell.classList.add("nothing");
+        const label = document.createElement("span");
+        label.className = "column-name";
+        label.setAttribute("aria-hidden", "true");
+        label.append(...[...heads[at].childNodes].map((node) => node.cloneNode(true)));
+        cell.prepend(label);
+      });
+    }
+  };
+  // (All at once: to measure after each change would lay out the page as often.)
+  const fit = () => {
+    const tables = [...document.querySelectorAll(".bd-article table")];
+    tables.forEach((table) => table.classList.remove("tight", "by-row"));
+    const wide = tables.filter((table) => table.checkVisibility() && cut(table));
+    wide.forEach((table) => table.classList.add("tight"));
+    const words = !phone.matches ? [] : wide.filter((table) => !table.matches(".dataframe")
+      && table.tHead?.rows.length === 1 && cut(table));
+    for (const table of words) {
+      if (!table.querySelector(".column-name")) name(table);
+      table.classList.add("by-row");
+    }
+    look();
+  };
+  window.addEventListener("load", fit);
+  window.addEventListener("resize", fit);
+  document.addEventListener("toggle", fit, true);
+});
