@@ -23,7 +23,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import minutes
-from ppobook.teaching.contents import number_of
+from ppobook.teaching import paths
+from ppobook.teaching.contents import number_of, read_book
 from site_road import chapter_at
 from site_sections import set_of
 
@@ -97,9 +98,11 @@ class Ready(Written):
         root = Path(self.env.srcdir)
         masters = sorted((root / "exercises" / "masters").glob("*.md"))
         exercises = sum(len(re.findall(r"^:::+\{exercise\}", self.read(str(m)), re.M)) for m in masters)
+        whole = paths.find(read_book(root), "whole-book").hours[1]
         said = (
             f"**Ready to read and to run:** {len(chapters)} chapters, about {hours:.0f} hours of reading; "
-            f"{exercises} exercises that check themselves; and the library."
+            f"{exercises} exercises that check themselves; and the library. With every box and every exercise "
+            f"it is a course of {whole:.0f} hours; there are [shorter paths](/reference/paths.md)."
         )
         return self.block("ready", [said])
 
