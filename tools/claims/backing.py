@@ -26,7 +26,10 @@ PURE = frozenset({
     "ppobook.teaching.style", "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools",
     "collections", "re", "json", "textwrap",
 })  # fmt: skip
+READERS = {"results", "facts"}
 MOST = 2000  # numbers of one value
+# What a mark may read tables by, whether or not its chapter imports it; it comes before all statements.
+READING, READS = -1, ast.parse("from ppobook.experiments import facts, results").body[0]
 
 
 @dataclass
@@ -120,12 +123,7 @@ class Chapter:
 
     def tables(self, indices: set[int]) -> list[str]:
         """The recorded tables that these statements read."""
-        calls = (node for i in sorted(indices) for node in ast.walk(self.statements[i].node))
-        return list(dict.fromkeys(
-            call.args[0].value for call in calls
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "results"
-            and call.args and isinstance(call.args[0], ast.Constant)
-        ))  # fmt: skip
+        return list(dict.fromkeys(name for i in sorted(indices) for name in _read(self.statements[i].node)))
 
     # --- running it again -----------------------------------------------------------------------------------
 
@@ -137,18 +135,20 @@ class Chapter:
             origin = self._origin_of(expression)
             # A bare name that no table is behind has a stored output, which is quicker to read.
             wanted = not expression.isidentifier() or self.tables(origin)
-            if origin and wanted and self.pure(origin):
-                run |= origin
-                ends.setdefault(max(origin), []).append(expression)
+            read = bool(_tables(expression))
+            if (origin or read) and wanted and self.pure(origin):
+                run |= origin | ({READING} if read else set())
+                ends.setdefault(max(origin, default=READING), []).append(expression)
         helpers = ast.Import | ast.ImportFrom | ast.FunctionDef
-        computed = {i for i in run if not isinstance(self.statements[i].node, helpers)}
+        computed = {i for i in run - {READING} if not isinstance(self.statements[i].node, helpers)}
         for statement in self.asserts:
             origin = self._origin(statement)
             if origin & computed and self.pure(origin):
                 run |= {*origin, statement.index}
         space: dict[str, Any] = {"__name__": "claims"}
         for index in sorted(run):
-            code = ast.fix_missing_locations(ast.Module([self.statements[index].node], []))
+            node = READS if index == READING else self.statements[index].node
+            code = ast.fix_missing_locations(ast.Module([node], []))
             try:
                 exec(compile(code, self.name, "exec"), space)
             except Exception as error:
@@ -176,7 +176,8 @@ class Chapter:
         """What stands behind a marked sentence, and what is wrong with it."""
         backing, unknown = Backing(), []
         for expression in sentence.mark.expressions if sentence.mark else ():
-            if used := _used(expression) & self.names:
+            used = _used(expression) & self.names
+            if used or _tables(expression) or self._cells_showing(expression):
                 self._add(backing, expression, used)
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
@@ -193,7 +194,8 @@ class Chapter:
 
     def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
         origin = self._origin_of(expression)
-        backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
+        read = [*self.tables(origin), *_tables(expression)]
+        backing.tables += [table for table in dict.fromkeys(read) if table not in backing.tables]
         backing.lines += [self.statements[i].source for i in sorted(origin)]
         about = [statement for statement in self.asserts if used & statement.uses]
         for statement in about:
@@ -201,19 +203,24 @@ class Chapter:
                 backing.asserts.append(statement.source)
                 backing.values += _constants(statement.node)
                 backing.spans += _spans(statement.node)
-        failed = origin | {statement.index for statement in about}
+        failed = origin | {READING} | {statement.index for statement in about}
         backing.wrong += [self.failed[i] for i in sorted(failed & self.failed.keys())]
         if expression in self.values:
             backing.recomputed = True
             backing.values += flat(self.values[expression])
             backing.shown.append(f"{expression} = {_short(self.values[expression])}")
-            backing.cells += [self.statements[max(origin)].cell]
+            backing.cells += [self.statements[max(origin)].cell] if used else []
             return
-        for cell in self._cells_of(used):
+        for cell in self._cells_showing(expression) or self._cells_of(used):
             if cell not in backing.cells:
                 backing.cells.append(cell)
                 backing.values += numbers.in_text(self.outputs[cell])
                 backing.shown += [self.outputs[cell]] if self.outputs[cell] else []
+
+    def _cells_showing(self, expression: str) -> list[int]:
+        """The cells in which the expression is a line of its own, which shows its value."""
+        shown = (s for s in self.statements if isinstance(s.node, ast.Expr))
+        return sorted({s.cell for s in shown if s.source == _on_one_line(expression)})
 
     def _cells_of(self, used: set[str]) -> list[int]:
         """The cells that define one of the names or show it."""
@@ -325,6 +332,31 @@ def _used(expression: str) -> set[str]:
         return set()
 
 
+def _tables(expression: str) -> list[str]:
+    """The recorded tables that a mark's expression reads itself; none if it is not one."""
+    try:
+        return _read(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return []
+
+
+def _read(node: ast.AST) -> list[str]:
+    """The recorded tables that a node reads."""
+    return [
+        call.args[0].value for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in READERS
+        and call.args and isinstance(call.args[0], ast.Constant)
+    ]  # fmt: skip
+
+
+def _on_one_line(expression: str) -> str:
+    """An expression as `ast.unparse` writes it; nothing if it is not one."""
+    try:
+        return ast.unparse(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return ""
+
+
 def _set_before_read(node: ast.stmt) -> set[str]:
     """The names that a compound statement gives a value on an earlier line than it reads them."""
     first: dict[tuple[str, bool], int] = {}
@@ -388,7 +420,7 @@ def flat(value: Any) -> list[float]:
     if isinstance(value, dict):
         return flat(list(value)) + flat(list(value.values()))
     if hasattr(value, "reset_index"):
-        value = value.reset_index()
+        value = value.reset_index(allow_duplicates=True)
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     if hasattr(value, "tolist"):
