@@ -19,16 +19,16 @@ from claims.backing import Chapter
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
 
-# Sentences with a number and a word of measuring that have no mark. Most of them state no measurement, but a
-# setting, a definition or somebody else's result. These numbers may only fall.
+# Sentences with a number and a word of measuring that have no mark. All were read: what is left states no
+# measurement, but a setting, a definition, arithmetic or somebody else's result. These numbers may only fall.
 UNMARKED = {
-    "00": 13, "01": 36, "02": 42, "03": 55, "04": 19, "05": 48,
-    "06": 68, "07": 26, "08": 27, "09": 19, "10": 26,
+    "00": 4, "01": 19, "02": 25, "03": 29, "04": 15, "05": 34,
+    "06": 23, "07": 13, "08": 19, "09": 10, "10": 12,
 }  # fmt: skip
 # Assertions about names that no mark mentions: formulas, mostly. These numbers may only fall too.
 UNNAMED = {
-    "00": 6, "01": 20, "02": 25, "03": 30, "04": 22, "05": 23,
-    "06": 15, "07": 24, "08": 21, "09": 27, "10": 12,
+    "00": 6, "01": 20, "02": 24, "03": 27, "04": 22, "05": 20,
+    "06": 10, "07": 24, "08": 17, "09": 21, "10": 12,
 }  # fmt: skip
 MEASURING = re.compile(
     r"\b(?:seeds?|runs?|intervals?|mean|average|median|returns?|earns?|ended?|ends|fell|falls?|fallen|rises?|rose"
@@ -36,6 +36,33 @@ MEASURING = re.compile(
     r"|nats?|variance|spread|collapsed?|times as|as (?:large|long|far|many|often|much)|costs?)\b|%",
     re.I,
 )
+
+_NUMBER = rf"(?:\d[\d,]*|(?:{'|'.join(numbers.WORDS)})(?:[- ](?:{'|'.join(numbers.WORDS)}))?)"
+# Numbers that were chosen or follow from a definition: "ten seeds", but not "three of ten seeds"; "mean 0".
+CHOSEN = re.compile(
+    rf"""(?<!\bof\ )(?<!\bof\ the\ )(?<!\bin\ )(?<!\ball\ )\b{_NUMBER}\ (?:(?:fresh|new|other|more|further
+      |gradient|minibatch|random|environment|recorded|continuous|different)\ ){{0,2}}
+      (?:seeds|runs|episodes|steps|updates|epochs|games|minibatches|actions|arms|states|experiments|spins
+      |logits|environments|networks|pairs|texts|words|tokens
+      |prompts|completions|answers|settings|columns|rows|panels|halves|questions|ways|things|parts|passes|methods
+      |pushes|numbers|gauges|comparisons|measurements|learners|sections|worlds|policies|times)\b
+    |\b(?:mean|averages?|deviation|variance|baseline)(?:\ (?:is|was|of|at|to|and))*\ (?:zero|0|1)\b(?!\.)
+    |\b(?:reward|discount|price|noise|rate|limit|target|range|temperature)
+      (?:\ (?:is|of|was|at|from))+\ [\d½][\d.,]*
+    |\b\d+\ %\ intervals?""",
+    re.I | re.X,
+)
+# What asks, announces, quotes or tells the reader what to do.
+ASIDE = re.compile(
+    r"(?:Let|Take|Now|Count|Draw|Check|Keep|Multiply|Begin|Put|Move|Do|To compare|Here (?:is|are))\b"
+    r"|\*\w|.*(?:[?:][*)”\"]*$|\{cite\})"
+)
+
+
+def states_a_measurement(sentence: str) -> bool:
+    """Whether a sentence looks like one: a number that was not chosen, and a word of measuring."""
+    found = numbers.in_sentence(CHOSEN.sub(" ", sentence))
+    return bool(found and MEASURING.search(sentence) and not ASIDE.match(sentence))
 
 
 @functools.cache
@@ -64,11 +91,18 @@ def test_no_more_sentences_than_before_are_without_a_mark(path: Path) -> None:
         sentence.text
         for sentence in chapter(path).text.sentences
         if not sentence.mark and sentence.section.title != "Summary"
-        if numbers.in_sentence(sentence.text) and MEASURING.search(sentence.text)
+        if states_a_measurement(sentence.text)
     ]
     limit = UNMARKED[path.stem[:2]]
     assert len(bare) <= limit, "\n".join(["a measured sentence needs a mark (tools/claims/text.py)", *bare])
     assert len(bare) == limit, f"only {len(bare)} are left: lower UNMARKED"
+
+
+def test_what_is_marked_mostly_looks_like_a_measurement() -> None:
+    marked = [s.text for path in CHAPTERS for s in chapter(path).marked]
+    marked = [said for said in marked if numbers.in_sentence(said) and MEASURING.search(said)]
+    missed = [said for said in marked if not states_a_measurement(said)]
+    assert len(missed) < len(marked) / 8, "\n".join(["CHOSEN or ASIDE leaves out too much", *missed])
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem[:2])
