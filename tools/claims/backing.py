@@ -201,13 +201,15 @@ class Chapter:
         for statement in about:
             if statement.source not in backing.asserts:
                 backing.asserts.append(statement.source)
+            # What an assertion bounds is looser than what can be computed.
+            if expression not in self.values:
                 backing.values += _constants(statement.node)
                 backing.spans += _spans(statement.node)
         failed = origin | {READING} | {statement.index for statement in about}
         backing.wrong += [self.failed[i] for i in sorted(failed & self.failed.keys())]
         if expression in self.values:
             backing.recomputed = True
-            backing.values += flat(self.values[expression])
+            backing.values += flat(self.values[expression]) + _constants(ast.parse(expression, mode="eval"))
             backing.shown.append(f"{expression} = {_short(self.values[expression])}")
             backing.cells += [self.statements[max(origin)].cell] if used else []
             return
@@ -394,6 +396,8 @@ def _constants(node: ast.AST) -> list[float]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
             found.append(float(inner.value))
+        if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.USub):
+            found += [-number for number in _constants(inner.operand)]
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div | ast.Mult | ast.Pow):
             both = inner.left, inner.right
             if all(isinstance(side, ast.Constant) for side in both):
@@ -420,7 +424,10 @@ def flat(value: Any) -> list[float]:
     if isinstance(value, dict):
         return flat(list(value)) + flat(list(value.values()))
     if hasattr(value, "reset_index"):
-        value = value.reset_index(allow_duplicates=True)
+        # Which seed a row is of, or only that it is the third one, is nothing that was measured.
+        unsaid = [name is None or name == "seed" for name in value.index.names]
+        value = value.droplevel([i for i, out in enumerate(unsaid) if out]) if not all(unsaid) else value
+        value = value.reset_index(allow_duplicates=True, drop=all(unsaid))
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     if hasattr(value, "tolist"):
