@@ -41,9 +41,13 @@ class Claims(Written):
             chapter = self.chapter(docname)
             number = int(chapter.name.partition("_")[0])
             lines = [f"(claims-{number})=", f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
+            for line, wrong in chapter.text.stray:
+                log.warning(wrong, location=f"{docname}.md:{line}")
             for sentence in chapter.marked:
                 backing = chapter.backing(sentence)
-                for wrong in warnings(backing, can_compute()):
+                lost = [name for name in backing.tables if not self.has_facts(name)]
+                wrongs = [f"results/{name}/facts.json is gone" for name in lost]
+                for wrong in warnings(backing, can_compute()) + wrongs:
                     log.warning("%s: %r", wrong, sentence.text, location=f"{docname}.md:{sentence.line}")
                 lines += self.claim(docname, chapter, sentence, backing)
             if chapter.marked:
@@ -67,7 +71,7 @@ class Claims(Written):
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
         said = [where(docname, sentence), source(backing)]
         dates = []
-        tables = [name for name in backing.tables if Path(self.env.srcdir, "results", name).is_dir()]
+        tables = [name for name in backing.tables if self.has_facts(name)]
         by_seeds: dict[str, list[str]] = {}
         for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
@@ -97,6 +101,10 @@ class Claims(Written):
             "",
         ]
 
+    def has_facts(self, table: str) -> bool:
+        """Whether it is known when and how a table was recorded."""
+        return Path(self.env.srcdir, "results", table, "facts.json").is_file()
+
     def command(self, table: str) -> str:
         """What records a table again."""
         made_by = json.loads(self.read(f"results/{table}/facts.json"))["made_by"]
@@ -110,7 +118,7 @@ def can_compute() -> bool:
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
     """What is wrong; where nothing was computed, only what needs no computing to know."""
-    return [wrong for wrong in backing.wrong if computed or wrong.startswith("its mark names")]
+    return [wrong for wrong in backing.wrong if computed or wrong.startswith(("its mark", "its interval"))]
 
 
 def where(docname: str, sentence: Sentence) -> str:

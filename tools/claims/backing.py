@@ -78,11 +78,14 @@ class Chapter:
         self.text = text.read(source)
         stored = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         code = [cell for cell in stored if cell["cell_type"] == "code"]
-        self.outputs = [_plain(cell["outputs"]) for cell in code]
+        shown = {"".join(cell["source"]).strip(): _plain(cell["outputs"]) for cell in code}
+        self.outputs = [shown.get(cell.strip()) for cell in self.text.cells]
+        """What each cell printed and showed; None where the notebook does not have the cell."""
         self.statements = _statements(self.text.cells)
         self.asserts = [statement for statement in self.statements if _asserts(statement)]
-        self.values: dict[str, Any] = {}
-        self.failed: dict[int, str] = {}
+        self.values: dict[str, tuple[Any, list[float]]] = {}
+        self.failed: dict[int | str, str] = {}
+        """What was raised, by the statement's index or by the expression."""
 
     @property
     def marked(self) -> list[text.Sentence]:
@@ -155,9 +158,11 @@ class Chapter:
                 self.failed[index] = f"{type(error).__name__} {error}".strip()
             for expression in ends.get(index, ()):
                 try:
-                    self.values[expression] = eval(expression, space)
+                    value = eval(expression, space)
+                    if value is not None:  # as of print(…), whose output is stored
+                        self.values[expression] = value, flat(value)
                 except Exception as error:
-                    self.failed.setdefault(index, f"{expression}: {type(error).__name__} {error}")
+                    self.failed[expression] = f"{expression}: {type(error).__name__} {error}"
 
     def _origin(self, statement: Statement) -> set[int]:
         return self.origin(statement.uses, statement.index)
@@ -182,6 +187,7 @@ class Chapter:
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
+        backing.wrong += _not_said(sentence) + _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
         chosen = sentence.mark.chosen if sentence.mark else ()
@@ -205,19 +211,26 @@ class Chapter:
             if expression not in self.values:
                 backing.values += _constants(statement.node)
                 backing.spans += _spans(statement.node)
-        failed = origin | {READING} | {statement.index for statement in about}
-        backing.wrong += [self.failed[i] for i in sorted(failed & self.failed.keys())]
+        needed = origin.union(*({statement.index} | self._origin(statement) for statement in about))
+        causes = [READING, *sorted(needed), expression]
+        failed = [self.failed[cause] for cause in causes if cause in self.failed]
+        # Where one line fails, those that need it fail too; the first says why.
+        backing.wrong += failed[:1]
         if expression in self.values:
+            value, found = self.values[expression]
             backing.recomputed = True
-            backing.values += flat(self.values[expression]) + _constants(ast.parse(expression, mode="eval"))
-            backing.shown.append(f"{expression} = {_short(self.values[expression])}")
+            backing.values += found + _constants(ast.parse(expression, mode="eval"))
+            backing.shown.append(f"{expression} = {_short(value)}")
             backing.cells += [self.statements[max(origin)].cell] if used else []
             return
         for cell in self._cells_showing(expression) or self._cells_of(used):
             if cell not in backing.cells:
                 backing.cells.append(cell)
-                backing.values += numbers.in_text(self.outputs[cell])
-                backing.shown += [self.outputs[cell]] if self.outputs[cell] else []
+                output = self.outputs[cell]
+                if output is None:
+                    backing.wrong.append(f"the notebook does not have code cell {cell + 1}: make notebooks")
+                backing.values += numbers.in_text(output or "")
+                backing.shown += [output] if output else []
 
     def _cells_showing(self, expression: str) -> list[int]:
         """The cells in which the expression is a line of its own, which shows its value."""
@@ -230,6 +243,28 @@ class Chapter:
             s.cell for s in self.statements
             if used & s.defines or (isinstance(s.node, ast.Expr | ast.For | ast.With) and used & s.uses)
         })  # fmt: skip
+
+
+def _not_said(sentence: text.Sentence) -> list[str]:
+    """What is wrong with the numbers that a mark exempts."""
+    if not sentence.mark:
+        return []
+    said = [number.value for number in numbers.in_sentence(sentence.text)]
+    idle = [x for x in sentence.mark.chosen if not any(math.isclose(x, y, rel_tol=1e-5) for y in said)]
+    return [
+        *(f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread),
+        *(f"its mark sets {x:g}, which it does not say" for x in idle),
+    ]
+
+
+_INTERVAL = re.compile(r"\binterval[^.;]*? ([-+]?\d+(?:\.\d+)?) to ([-+]?\d+(?:\.\d+)?)")
+
+
+def _turned_round(said: str) -> list[str]:
+    """Whether a sentence gives an interval from its upper end to its lower."""
+    pairs = _INTERVAL.findall(said.replace(",", "").replace("−", "-"))
+    ends = [tuple(map(float, pair)) for pair in pairs]
+    return [f"its interval goes from {low:g} to {high:g}" for low, high in ends if low > high]
 
 
 # --- statements ---------------------------------------------------------------------------------------------
