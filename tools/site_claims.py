@@ -34,13 +34,21 @@ class Claims(Written):
     """`{claims}`: the marked sentences, chapter by chapter."""
 
     def run(self) -> list[nodes.Node]:
-        """A list of each chapter, below its name."""
+        """A folded list of each chapter, below its name."""
         found: list[nodes.Node] = []
         links = []
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
             number = int(chapter.name.partition("_")[0])
-            lines = [f"(claims-{number})=", f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
+            count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
+            head = html.escape(f"{number} · {facts['title']}")
+            lines = [
+                f'<details class="claims-of"><summary>{head} <span class="count">{count}</span></summary>',
+                "",
+                f"(claims-{number})=",
+                f"[The chapter](/{docname}.ipynb)",
+                "",
+            ]
             for line, wrong in chapter.text.stray:
                 log.warning(wrong, location=f"{docname}.md:{line}")
             for sentence in chapter.marked:
@@ -51,7 +59,7 @@ class Claims(Written):
                     log.warning("%s: %r", wrong, sentence.text, location=f"{docname}.md:{sentence.line}")
                 lines += self.claim(docname, chapter, sentence, backing)
             if chapter.marked:
-                found += self.block("claims", lines)
+                found += self.block("claims", [*lines, "</details>", ""])
                 links.append(f"{{ref}}`{number} ({len(chapter.marked)}) <claims-{number}>`")
         return self.block("claims", [f"Chapters, and how many sentences: {' · '.join(links)}", ""]) + found
 
@@ -194,9 +202,16 @@ def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
             node.parent.remove(node)
 
 
+def add_script(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Give the page its script."""
+    if app.builder.name == "html" and 'class="claims-of"' in context.get("body", ""):
+        app.add_js_file("claims.js", defer="defer")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
+    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
