@@ -36,7 +36,6 @@ class Claims(Written):
     def run(self) -> list[nodes.Node]:
         """A folded list of each chapter, below its name."""
         found: list[nodes.Node] = []
-        links = []
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
             number = int(chapter.name.partition("_")[0])
@@ -60,8 +59,7 @@ class Claims(Written):
                 lines += self.claim(docname, chapter, sentence, backing)
             if chapter.marked:
                 found += self.block("claims", [*lines, "</details>", ""])
-                links.append(f"{{ref}}`{number} ({len(chapter.marked)}) <claims-{number}>`")
-        return self.block("claims", [f"Chapters, and how many sentences: {' · '.join(links)}", ""]) + found
+        return found
 
     def chapter(self, docname: str) -> Chapter:
         """A chapter, with what can be computed again."""
@@ -202,7 +200,9 @@ def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
             node.parent.remove(node)
 
 
-def add_script(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+def add_script(
+    app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object
+) -> None:
     """Give the page its script."""
     if app.builder.name == "html" and 'class="claims-of"' in context.get("body", ""):
         app.add_js_file("claims.js", defer="defer")
