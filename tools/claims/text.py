@@ -7,8 +7,8 @@ A mark is a comment behind a sentence, which no reader sees:
 It names what stands behind the sentence: names of the chapter's code, or expressions of them, with semicolons
 between. `results("NAME")` and `facts("NAME")` read a table of another chapter, and a line of a cell, such as
 `figures.maps()`, stands for what it showed. An expression of one row or number is better than a whole table,
-in which a small number may stand by chance. `set 10, 0.2` at its end names numbers of the sentence that are not
-compared: what was chosen, as a number of seeds, or follows from others.
+in which a small number may stand by chance. `set 10, 0.2` at its end names numbers of the sentence that are
+not compared: what was chosen, as a number of seeds, or follows from others.
 """
 
 from __future__ import annotations
