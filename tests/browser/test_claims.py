@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import OpenPage
-
 PAGE = "reference/claims.html"
 OPEN = "details.claims-of[open]"
 
@@ -48,8 +46,8 @@ def test_a_field_leaves_what_has_its_words(page: Page, site: Path, site_url: str
     assert all(url.startswith(root) for url in asked)
 
 
-def test_a_link_opens_its_chapter_whatever_is_typed(open_page: OpenPage) -> None:
-    page = open_page(f"{PAGE}#claims-3")
+def test_a_link_opens_its_chapter_whatever_is_typed(page: Page, site_url: str) -> None:
+    page.goto(f"{site_url}/{PAGE}#claims-3")
     opened = page.locator(OPEN)
     expect(opened).to_have_count(1)
     expect(opened.locator("summary").first).to_contain_text("3 · ")
@@ -61,8 +59,8 @@ def test_a_link_opens_its_chapter_whatever_is_typed(open_page: OpenPage) -> None
     expect(page.locator(".claims-filter input")).to_have_value("")
 
 
-def test_on_paper_all_chapters_are_open_and_there_is_no_field(open_page: OpenPage) -> None:
-    page = open_page(PAGE)
+def test_on_paper_all_chapters_are_open_and_there_is_no_field(page: Page, site_url: str) -> None:
+    page.goto(f"{site_url}/{PAGE}")
     page.emulate_media(media="print")
     page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
     assert count(page, OPEN) == 11
