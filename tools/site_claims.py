@@ -34,22 +34,32 @@ class Claims(Written):
     """`{claims}`: the marked sentences, chapter by chapter."""
 
     def run(self) -> list[nodes.Node]:
-        """A list of each chapter, below its name."""
+        """A folded list of each chapter, below its name."""
         found: list[nodes.Node] = []
-        links = []
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
             number = int(chapter.name.partition("_")[0])
-            lines = [f"(claims-{number})=", f"**{number} · [{facts['title']}](/{docname}.ipynb)**", ""]
+            count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
+            head = html.escape(f"{number} · {facts['title']}")
+            lines = [
+                f'<details class="claims-of"><summary>{head} <span class="count">{count}</span></summary>',
+                "",
+                f"(claims-{number})=",
+                f"[The chapter](/{docname}.ipynb)",
+                "",
+            ]
+            for line, wrong in chapter.text.stray:
+                log.warning(wrong, location=f"{docname}.md:{line}")
             for sentence in chapter.marked:
                 backing = chapter.backing(sentence)
-                for wrong in warnings(backing, can_compute()):
+                lost = [name for name in backing.tables if not self.has_facts(name)]
+                wrongs = [f"results/{name}/facts.json is gone" for name in lost]
+                for wrong in warnings(backing, can_compute()) + wrongs:
                     log.warning("%s: %r", wrong, sentence.text, location=f"{docname}.md:{sentence.line}")
                 lines += self.claim(docname, chapter, sentence, backing)
             if chapter.marked:
-                found += self.block("claims", lines)
-                links.append(f"{{ref}}`{number} ({len(chapter.marked)}) <claims-{number}>`")
-        return self.block("claims", [f"Chapters, and how many sentences: {' · '.join(links)}", ""]) + found
+                found += self.block("claims", [*lines, "</details>", ""])
+        return found
 
     def chapter(self, docname: str) -> Chapter:
         """A chapter, with what can be computed again."""
@@ -67,7 +77,7 @@ class Claims(Written):
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
         said = [where(docname, sentence), source(backing)]
         dates = []
-        tables = [name for name in backing.tables if Path(self.env.srcdir, "results", name).is_dir()]
+        tables = [name for name in backing.tables if self.has_facts(name)]
         by_seeds: dict[str, list[str]] = {}
         for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
@@ -97,6 +107,10 @@ class Claims(Written):
             "",
         ]
 
+    def has_facts(self, table: str) -> bool:
+        """Whether it is known when and how a table was recorded."""
+        return Path(self.env.srcdir, "results", table, "facts.json").is_file()
+
     def command(self, table: str) -> str:
         """What records a table again."""
         made_by = json.loads(self.read(f"results/{table}/facts.json"))["made_by"]
@@ -110,7 +124,7 @@ def can_compute() -> bool:
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
     """What is wrong; where nothing was computed, only what needs no computing to know."""
-    return [wrong for wrong in backing.wrong if computed or wrong.startswith("its mark names")]
+    return [wrong for wrong in backing.wrong if computed or wrong.startswith(("its mark", "its interval"))]
 
 
 def where(docname: str, sentence: Sentence) -> str:
@@ -186,9 +200,18 @@ def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
             node.parent.remove(node)
 
 
+def add_script(
+    app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object
+) -> None:
+    """Give the page its script."""
+    if app.builder.name == "html" and 'class="claims-of"' in context.get("body", ""):
+        app.add_js_file("claims.js", defer="defer")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
+    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

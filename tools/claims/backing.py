@@ -26,7 +26,10 @@ PURE = frozenset({
     "ppobook.teaching.style", "numpy", "pandas", "scipy", "math", "statistics", "itertools", "functools",
     "collections", "re", "json", "textwrap",
 })  # fmt: skip
+READERS = {"results", "facts"}
 MOST = 2000  # numbers of one value
+# What a mark may read tables by, whether or not its chapter imports it; it comes before all statements.
+READING, READS = -1, ast.parse("from ppobook.experiments import facts, results").body[0]
 
 
 @dataclass
@@ -75,11 +78,14 @@ class Chapter:
         self.text = text.read(source)
         stored = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         code = [cell for cell in stored if cell["cell_type"] == "code"]
-        self.outputs = [_plain(cell["outputs"]) for cell in code]
+        shown = {"".join(cell["source"]).strip(): _plain(cell["outputs"]) for cell in code}
+        self.outputs = [shown.get(cell.strip()) for cell in self.text.cells]
+        """What each cell printed and showed; None where the notebook does not have the cell."""
         self.statements = _statements(self.text.cells)
         self.asserts = [statement for statement in self.statements if _asserts(statement)]
-        self.values: dict[str, Any] = {}
-        self.failed: dict[int, str] = {}
+        self.values: dict[str, tuple[Any, list[float]]] = {}
+        self.failed: dict[int | str, str] = {}
+        """What was raised, by the statement's index or by the expression."""
 
     @property
     def marked(self) -> list[text.Sentence]:
@@ -120,12 +126,7 @@ class Chapter:
 
     def tables(self, indices: set[int]) -> list[str]:
         """The recorded tables that these statements read."""
-        calls = (node for i in sorted(indices) for node in ast.walk(self.statements[i].node))
-        return list(dict.fromkeys(
-            call.args[0].value for call in calls
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "results"
-            and call.args and isinstance(call.args[0], ast.Constant)
-        ))  # fmt: skip
+        return list(dict.fromkeys(name for i in sorted(indices) for name in _read(self.statements[i].node)))
 
     # --- running it again -----------------------------------------------------------------------------------
 
@@ -137,27 +138,31 @@ class Chapter:
             origin = self._origin_of(expression)
             # A bare name that no table is behind has a stored output, which is quicker to read.
             wanted = not expression.isidentifier() or self.tables(origin)
-            if origin and wanted and self.pure(origin):
-                run |= origin
-                ends.setdefault(max(origin), []).append(expression)
+            read = bool(_tables(expression))
+            if (origin or read) and wanted and self.pure(origin):
+                run |= origin | ({READING} if read else set())
+                ends.setdefault(max(origin, default=READING), []).append(expression)
         helpers = ast.Import | ast.ImportFrom | ast.FunctionDef
-        computed = {i for i in run if not isinstance(self.statements[i].node, helpers)}
+        computed = {i for i in run - {READING} if not isinstance(self.statements[i].node, helpers)}
         for statement in self.asserts:
             origin = self._origin(statement)
             if origin & computed and self.pure(origin):
                 run |= {*origin, statement.index}
         space: dict[str, Any] = {"__name__": "claims"}
         for index in sorted(run):
-            code = ast.fix_missing_locations(ast.Module([self.statements[index].node], []))
+            node = READS if index == READING else self.statements[index].node
+            code = ast.fix_missing_locations(ast.Module([node], []))
             try:
                 exec(compile(code, self.name, "exec"), space)
             except Exception as error:
                 self.failed[index] = f"{type(error).__name__} {error}".strip()
             for expression in ends.get(index, ()):
                 try:
-                    self.values[expression] = eval(expression, space)
+                    value = eval(expression, space)
+                    if value is not None:  # as of print(…), whose output is stored
+                        self.values[expression] = value, flat(value)
                 except Exception as error:
-                    self.failed.setdefault(index, f"{expression}: {type(error).__name__} {error}")
+                    self.failed[expression] = f"{expression}: {type(error).__name__} {error}"
 
     def _origin(self, statement: Statement) -> set[int]:
         return self.origin(statement.uses, statement.index)
@@ -176,11 +181,13 @@ class Chapter:
         """What stands behind a marked sentence, and what is wrong with it."""
         backing, unknown = Backing(), []
         for expression in sentence.mark.expressions if sentence.mark else ():
-            if used := _used(expression) & self.names:
+            used = _used(expression) & self.names
+            if used or _tables(expression) or self._cells_showing(expression):
                 self._add(backing, expression, used)
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
+        backing.wrong += _not_said(sentence) + _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
         chosen = sentence.mark.chosen if sentence.mark else ()
@@ -193,27 +200,42 @@ class Chapter:
 
     def _add(self, backing: Backing, expression: str, used: set[str]) -> None:
         origin = self._origin_of(expression)
-        backing.tables += [table for table in self.tables(origin) if table not in backing.tables]
+        read = [*self.tables(origin), *_tables(expression)]
+        backing.tables += [table for table in dict.fromkeys(read) if table not in backing.tables]
         backing.lines += [self.statements[i].source for i in sorted(origin)]
         about = [statement for statement in self.asserts if used & statement.uses]
         for statement in about:
             if statement.source not in backing.asserts:
                 backing.asserts.append(statement.source)
+            # What an assertion bounds is looser than what can be computed.
+            if expression not in self.values:
                 backing.values += _constants(statement.node)
                 backing.spans += _spans(statement.node)
-        failed = origin | {statement.index for statement in about}
-        backing.wrong += [self.failed[i] for i in sorted(failed & self.failed.keys())]
+        needed = origin.union(*({statement.index} | self._origin(statement) for statement in about))
+        causes = [READING, *sorted(needed), expression]
+        failed = [self.failed[cause] for cause in causes if cause in self.failed]
+        # Where one line fails, those that need it fail too; the first says why.
+        backing.wrong += failed[:1]
         if expression in self.values:
+            value, found = self.values[expression]
             backing.recomputed = True
-            backing.values += flat(self.values[expression])
-            backing.shown.append(f"{expression} = {_short(self.values[expression])}")
-            backing.cells += [self.statements[max(origin)].cell]
+            backing.values += found + _constants(ast.parse(expression, mode="eval"))
+            backing.shown.append(f"{expression} = {_short(value)}")
+            backing.cells += [self.statements[max(origin)].cell] if used else []
             return
-        for cell in self._cells_of(used):
+        for cell in self._cells_showing(expression) or self._cells_of(used):
             if cell not in backing.cells:
                 backing.cells.append(cell)
-                backing.values += numbers.in_text(self.outputs[cell])
-                backing.shown += [self.outputs[cell]] if self.outputs[cell] else []
+                output = self.outputs[cell]
+                if output is None:
+                    backing.wrong.append(f"the notebook does not have code cell {cell + 1}: make notebooks")
+                backing.values += numbers.in_text(output or "")
+                backing.shown += [output] if output else []
+
+    def _cells_showing(self, expression: str) -> list[int]:
+        """The cells in which the expression is a line of its own, which shows its value."""
+        shown = (s for s in self.statements if isinstance(s.node, ast.Expr))
+        return sorted({s.cell for s in shown if s.source == _on_one_line(expression)})
 
     def _cells_of(self, used: set[str]) -> list[int]:
         """The cells that define one of the names or show it."""
@@ -221,6 +243,28 @@ class Chapter:
             s.cell for s in self.statements
             if used & s.defines or (isinstance(s.node, ast.Expr | ast.For | ast.With) and used & s.uses)
         })  # fmt: skip
+
+
+def _not_said(sentence: text.Sentence) -> list[str]:
+    """What is wrong with the numbers that a mark exempts."""
+    if not sentence.mark:
+        return []
+    said = [number.value for number in numbers.in_sentence(sentence.text)]
+    idle = [x for x in sentence.mark.chosen if not any(math.isclose(x, y, rel_tol=1e-5) for y in said)]
+    return [
+        *(f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread),
+        *(f"its mark sets {x:g}, which it does not say" for x in idle),
+    ]
+
+
+_INTERVAL = re.compile(r"\binterval[^.;]*? ([-+]?\d+(?:\.\d+)?) to ([-+]?\d+(?:\.\d+)?)")
+
+
+def _turned_round(said: str) -> list[str]:
+    """Whether a sentence gives an interval from its upper end to its lower."""
+    pairs = _INTERVAL.findall(said.replace(",", "").replace("−", "-"))
+    ends = [tuple(map(float, pair)) for pair in pairs]
+    return [f"its interval goes from {low:g} to {high:g}" for low, high in ends if low > high]
 
 
 # --- statements ---------------------------------------------------------------------------------------------
@@ -325,6 +369,31 @@ def _used(expression: str) -> set[str]:
         return set()
 
 
+def _tables(expression: str) -> list[str]:
+    """The recorded tables that a mark's expression reads itself; none if it is not one."""
+    try:
+        return _read(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return []
+
+
+def _read(node: ast.AST) -> list[str]:
+    """The recorded tables that a node reads."""
+    return [
+        call.args[0].value for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in READERS
+        and call.args and isinstance(call.args[0], ast.Constant)
+    ]  # fmt: skip
+
+
+def _on_one_line(expression: str) -> str:
+    """An expression as `ast.unparse` writes it; nothing if it is not one."""
+    try:
+        return ast.unparse(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return ""
+
+
 def _set_before_read(node: ast.stmt) -> set[str]:
     """The names that a compound statement gives a value on an earlier line than it reads them."""
     first: dict[tuple[str, bool], int] = {}
@@ -362,6 +431,8 @@ def _constants(node: ast.AST) -> list[float]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
             found.append(float(inner.value))
+        if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.USub):
+            found += [-number for number in _constants(inner.operand)]
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div | ast.Mult | ast.Pow):
             both = inner.left, inner.right
             if all(isinstance(side, ast.Constant) for side in both):
@@ -388,7 +459,10 @@ def flat(value: Any) -> list[float]:
     if isinstance(value, dict):
         return flat(list(value)) + flat(list(value.values()))
     if hasattr(value, "reset_index"):
-        value = value.reset_index()
+        # Which seed a row is of, or only that it is the third one, is nothing that was measured.
+        unsaid = [name is None or name == "seed" for name in value.index.names]
+        value = value.droplevel([i for i, out in enumerate(unsaid) if out]) if not all(unsaid) else value
+        value = value.reset_index(allow_duplicates=True, drop=all(unsaid))
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     if hasattr(value, "tolist"):

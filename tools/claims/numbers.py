@@ -44,13 +44,16 @@ _NUMBER = re.compile(
     re.I | re.X,
 )
 _ABOUT = re.compile(
-    r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$"
+    r"(?:about|some|nearly|almost|roughly|around|just|close to|near|not quite|hardly|or so)(?: \w+)? \*?$",
+    re.I,
 )
-_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond)(?: an?)? \*?$")
-_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to)(?: an?)? \*?$")
+_ABOVE = re.compile(r"(?:more than|over|above|at least|beyond)(?: an?)? \*?$", re.I)
+_BELOW = re.compile(r"(?:less than|fewer than|under|below|at most|within|up to)(?: an?)? \*?$", re.I)
 _MORE = re.compile(r" (?:as (?:much|many|long|large) )?(?:again|more|longer|higher|larger)\b")
 _GONE = re.compile(r" of (?:\w+ )?\w+ (?:is|are|were) (?:gone|lost)\b")
 _LESS = re.compile(r" (?:less|fewer|shorter|lower|smaller)\b")
+# "Three of ten", of which there is a whole number.
+_COUNTED = re.compile(rf" of (?:(?:the|these|its|them) ?)?(?:\d|{_WORD}|seeds|runs)\b", re.I)
 _BY = re.compile(r"\bby (?:about |nearly )?$")
 
 
@@ -68,6 +71,10 @@ class Number:
     about: bool = False
     change: int = 0
     """1 for "a quarter more" and "by a quarter", −1 for "a quarter less"."""
+    sign: int = 0
+    """1 or −1 where the sentence has the sign."""
+    counted: bool = False
+    """Whether it counts things, and so is exact."""
 
 
 def in_sentence(text: str) -> list[Number]:
@@ -78,9 +85,10 @@ def in_sentence(text: str) -> list[Number]:
 
 def _number(found: re.Match[str], before: str, after: str) -> Number:
     parts = {name: (part or "").lower() for name, part in found.groupdict().items()}
-    value, digits, change = 0.0, None, 0
+    value, digits, change, sign = 0.0, None, 0, 0
     if parts["digits"]:
         bare = parts["digits"].rstrip(",").replace(",", "").replace("−", "-")
+        sign = {"-": -1, "+": 1}.get(bare[0], 0)
         value = abs(float(bare))
         digits = None if "e" in bare else len(bare.partition(".")[2])
     elif parts["part"]:
@@ -105,6 +113,8 @@ def _number(found: re.Match[str], before: str, after: str) -> Number:
         bound=bool(_ABOVE.search(before)) - bool(_BELOW.search(before)),
         about=bool(_ABOUT.search(before)),
         change=change,
+        sign=sign,
+        counted=digits == 0 and not parts["percent"] and bool(_COUNTED.match(after)),
     )
 
 
@@ -113,9 +123,9 @@ def _value(word: str) -> float:
 
 
 def in_text(text: str) -> list[float]:
-    """All numbers of an output, without their signs."""
-    found = re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?", text)
-    return [float(number.replace(",", "")) for number in found]
+    """All numbers of an output."""
+    found = re.findall(r"(?:(?<![\w.)])[-−])?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?", text)
+    return [float(number.replace(",", "").replace("−", "-")) for number in found]
 
 
 def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, float]] = ()) -> bool:
@@ -125,9 +135,9 @@ def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, f
         forms |= {1 / number.value}
     if number.change:
         forms |= {1 + number.change * number.value}
-    if any(low <= form <= high for low, high in spans for form in forms):
+    if number.sign >= 0 and any(low <= form <= high for low, high in spans for form in forms):
         return True
-    return any(_is(number, abs(x)) for value in values for x in _forms(number, value))
+    return any(_is(number, x) for value in values for x in _forms(number, value))
 
 
 def _forms(number: Number, value: float) -> list[float]:
@@ -144,6 +154,9 @@ def _forms(number: Number, value: float) -> list[float]:
 
 def _is(number: Number, x: float) -> bool:
     value = number.value
+    if number.sign * x < 0 or (number.counted and x % 1 != 0):
+        return False
+    x = abs(x)
     if number.digits is not None and abs(x - value) <= 0.5 * 10.0**-number.digits + 1e-9:
         return True
     # "more than a third", "less than half", "about 300", "40,000 steps"

@@ -5,15 +5,18 @@ A mark is a comment behind a sentence, which no reader sees:
     The interval of the difference, −15 to 216, still holds zero. <!-- claim: min_gap -->
 
 It names what stands behind the sentence: names of the chapter's code, or expressions of them, with semicolons
-between. `set 10, 0.2` at its end names numbers of the sentence that are not compared: what was chosen, as a
-number of seeds, or follows from others.
+between. `results("NAME")` and `facts("NAME")` read a table of another chapter, and a line of a cell, such as
+`figures.maps()`, stands for what it showed. An expression of one row or number is better than a whole table,
+in which a small number may stand by chance. `set 10, 0.2` at its end names numbers of the sentence that are
+not compared: what was chosen, as a number of seeds, or follows from others.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 MARK = re.compile(r"<!--\s*claim:\s*(.*?)\s*-->", re.S)
@@ -36,6 +39,8 @@ class Mark:
 
     expressions: tuple[str, ...]
     chosen: tuple[float, ...]
+    unread: tuple[str, ...] = ()
+    """What stands where such a number should."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,43 @@ class Source:
 
     sentences: tuple[Sentence, ...]
     cells: tuple[str, ...]
+    stray: tuple[tuple[int, str], ...]
+    """Marks that belong to no sentence: the line, and what is wrong."""
 
 
 def read(path: Path) -> Source:
     """Read a chapter's `.md`."""
     sentences: list[Sentence] = []
     cells: list[str] = []
-    for kind, line, section, text in _blocks(path.read_text(encoding="utf-8")):
+    source = path.read_text(encoding="utf-8")
+    owned: Counter[str] = Counter()
+    for kind, line, section, text in _blocks(source):
         if kind == "code":
             cells.append(text)
         elif section.title not in BESIDE:
-            sentences += [Sentence(said, line, section, mark) for said, mark in split(text)]
-    return Source(tuple(sentences), tuple(cells))
+            found = [Sentence(said, line, section, mark) for said, mark in split(text)]
+            sentences += [sentence for sentence in found if sentence.text]
+            if all(sentence.text for sentence in found):
+                owned.update(_on_one_line(mark) for mark in MARK.findall(text))
+    return Source(tuple(sentences), tuple(cells), tuple(_stray(source, owned)))
+
+
+def _stray(source: str, owned: Counter[str]) -> Iterator[tuple[int, str]]:
+    """The marks that no sentence has, and what was meant for one."""
+    for found in re.finditer(r"<!--\s*claims?\b", source, re.I):
+        line = source.count("\n", 0, found.start()) + 1
+        mark = MARK.match(source, found.start())
+        if not mark or "<!--" in mark[1]:
+            yield line, "a mark is written <!-- claim: names -->, got " + repr(source[found.start() :][:40])
+        elif owned[_on_one_line(mark[1])]:
+            owned[_on_one_line(mark[1])] -= 1
+        else:
+            where = "no sentence stands before the mark, or it is in a title, a table or the cards"
+            yield line, f"{where}: {mark[1]!r}"
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _blocks(text: str) -> Iterator[tuple[str, int, Section, str]]:
@@ -152,14 +182,18 @@ def _read(piece: str, marks: list[str]) -> tuple[str, Mark | None]:
     text = " ".join(re.sub(r"\0\d+\0", "", piece).split())
     if not own:
         return text, None
-    expressions = tuple(expression for one in own for expression in one.expressions)
-    return text, Mark(expressions, tuple(number for one in own for number in one.chosen))
+    fields = zip(*map(astuple, own), strict=True)
+    return text, Mark(*(tuple(x for part in parts for x in part) for parts in fields))
 
 
 def mark(text: str) -> Mark:
     """What a mark says."""
     parts = [part.strip() for part in text.split(";")]
-    chosen: tuple[float, ...] = ()
+    chosen, unread = [], []
     if parts[-1].startswith("set "):
-        chosen = tuple(float(number) for number in parts.pop()[4:].split(","))
-    return Mark(tuple(part for part in parts if part), chosen)
+        for number in parts.pop()[4:].split(","):
+            try:
+                chosen.append(float(number))
+            except ValueError:
+                unread.append(number.strip())
+    return Mark(tuple(part for part in parts if part), tuple(chosen), tuple(unread))
