@@ -24,6 +24,7 @@ from sphinx.util import logging
 
 from claims.backing import Backing, Chapter
 from claims.text import Sentence
+from ppobook.teaching.contents import number_of
 from site_way_in import Written
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Claims(Written):
         found: list[nodes.Node] = []
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
-            number = int(chapter.name.partition("_")[0])
+            number = number_of(chapter.name)
             count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
             head = html.escape(f"{number} · {facts['title']}")
             lines = [
