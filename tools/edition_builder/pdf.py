@@ -32,6 +32,8 @@ Headings = Sequence[tuple[str, list[str]]]
 
 HERE = Path(__file__).parent
 # A4 less the margins of pdf.css, in CSS pixels: as wide as the text is laid out before it is measured.
+#: How often the book is printed at most. (Few headings move from the first print to the second.)
+MOST_PRINTS = 4
 VIEWPORT = {"width": 642, "height": 960}
 PAGE = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-mode="light">
@@ -49,7 +51,7 @@ def place(page: Page, anchor: str) -> str:
 def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
 
-    It is printed twice: the contents hold page numbers, which the first print tells.
+    It is printed twice, or until no page number changes: the contents hold those that the print before tells.
     `work` is a folder for what is printed. ValueError where something is wider than the page, and where the
     contents name another page than that of the heading.
     """
@@ -69,13 +71,17 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     if missing := {p.name for p in book.pages} - {name for _, anchors in headings for name in anchors}:
         raise ValueError(f"each page must show its title, and none is seen on {', '.join(sorted(missing))}")
     draft = work / "draft.pdf"
-    printed: dict[str, int] = {}
-    for _ in range(2):
-        if printed and (unknown := page.evaluate("window.numberContents", printed)):
+    said: dict[str, int] = {}
+    for _ in range(MOST_PRINTS):
+        if said and (unknown := page.evaluate("window.numberContents", said)):
             raise ValueError(f"each line of the contents must have a page, got none for {', '.join(unknown)}")
         page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
-        before, printed = printed, page_numbers(PdfReader(draft), headings)
-    if wrong := astray(before, printed):
+        found = page_numbers(PdfReader(draft), headings)
+        wrong = astray(said, found)
+        if said and not wrong:
+            break
+        said = found
+    else:
         raise ValueError("the contents must name the pages of headings: " + "; ".join(wrong[:20]))
     page.close()
     return finish(draft, path, book, headings)
