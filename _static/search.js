@@ -178,6 +178,37 @@ document.addEventListener("DOMContentLoaded", () => {
     return begin;
   };
 
+  // Ctrl+K, which opens the search, is the theme's. So does "/", but where one types; and since a key without another
+  // may get in the way of who speaks to the computer, it can be turned off.
+  const OFF = "search-key-off";
+  let slash = true;
+  try { slash = !localStorage.getItem(OFF); } catch { /* it cannot be turned off for longer than the page */ }
+  const keyLine = () => {
+    const line = document.createElement("p");
+    line.className = "search-keys";
+    line.innerHTML = '<label><input type="checkbox"/> The key <kbd>/</kbd> opens this search, too</label>';
+    const box = line.querySelector("input");
+    box.checked = slash;
+    box.addEventListener("change", () => {
+      slash = box.checked;
+      try {
+        if (slash) localStorage.removeItem(OFF);
+        else localStorage.setItem(OFF, "1");
+      } catch { /* as above */ }
+    });
+    return line;
+  };
+  const TYPING = "textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=range], [type=button])";
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target.closest(TYPING) || document.querySelector("dialog[open]")) return;
+    event.stopPropagation(); // Sphinx's own "/" leads to a field that is hidden, and can't be turned off
+    if (!slash) return;
+    event.preventDefault();
+    if (onPage) onPage.focus();
+    else document.querySelector(".search-button__button")?.click();
+  }, true);
+
   if (onPage) {
     const asked = new URLSearchParams(window.location.search).get("q");
     // A lost reader's address: its last words say what they came for.
@@ -190,7 +221,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const field = dialog?.querySelector("input[type=search]");
   if (field && !onPage) {
     const box = Object.assign(document.createElement("div"), { className: "search-results" });
-    dialog.append(box);
+    dialog.append(keyLine(), box);
     connect(field, box, 12);
     dialog.addEventListener("close", () => { field.value = ""; box.replaceChildren(); });
   }

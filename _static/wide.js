@@ -11,6 +11,7 @@ function look(boxes) {
   const measured = (boxes ?? [...look.kinds.keys()]).map((box) => [box, box.scrollWidth - box.clientWidth, box.scrollLeft]);
   for (const [box, room, left] of measured) {
     const more = [left > 1 && "before", left < room - 1 && "after"].filter(Boolean).join(" ");
+    box.style.overflowX = room === 1 ? "hidden" : ""; // it fits, but for what rounding makes of it
     if (more === (box.dataset.more ?? "")) continue;
     if (more && !box.dataset.more) {
       box.tabIndex = 0;

@@ -14,7 +14,7 @@ CHAPTER = "/chapters/03_the_clipped_surrogate.html"
 BOXES = """() => [...document.querySelectorAll(
   ".bd-article :is(div.math > span:not(.eqno), .pst-scrollable-table-container, div:has(> table.dataframe))"
 )].filter((box) => box.checkVisibility()).map((box) => ({
-  wide: box.scrollWidth > box.clientWidth + 1,
+  wide: getComputedStyle(box).overflowX === "auto" && box.scrollWidth > box.clientWidth,
   more: box.dataset.more ?? "",
   fades: getComputedStyle(box).maskImage !== "none",
   stop: box.getAttribute("tabindex") === "0" && box.getAttribute("role") === "region",

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -133,10 +134,34 @@ def test_the_anchors_of_a_section_are_in_its_heading(book: pages.Book) -> None:
 
 
 def test_a_number_that_is_not_the_headings_page_is_named() -> None:
-    headings = [(["one", "one--start"], 3), ([], 3), (["two"], 8)]
-    assert pdf.astray({"one": 3, "one--start": 3, "two": 8}, headings) == []
-    (wrong,) = pdf.astray({"one": 3, "two": 7}, headings)
-    assert wrong == "two leads to page 7, and its heading is on page 8"
+    found = {"one": 3, "two": 8, "unlisted": 9}
+    assert pdf.astray({"one": 3, "two": 8}, found) == []
+    (wrong,) = pdf.astray({"one": 3, "two": 7}, found)
+    assert wrong == "two is on page 8, and the contents say 7"
+
+
+class Reference(NamedTuple):
+    """What pypdf has for a page."""
+
+    idnum: int
+
+
+def test_an_anchor_is_where_its_headings_bookmark_is() -> None:
+    # Chromium takes the anchor for a place on page 2, whose heading did not fit there.
+    sheets = [SimpleNamespace(indirect_reference=Reference(number)) for number in (11, 12, 13)]
+    second = SimpleNamespace(get_object=lambda: {"/A": {"/D": [Reference(13), "/XYZ", 57, 777, 0]}})
+    first = {"/Dest": [Reference(12), "/XYZ", 57, 700, 0], "/Next": second}
+    reader = SimpleNamespace(
+        pages=sheets,
+        named_destinations={
+            "/pushed": SimpleNamespace(page=Reference(12)),
+            "/formula": SimpleNamespace(page=Reference(11)),
+        },
+        root_object={"/Outlines": {"/First": SimpleNamespace(get_object=lambda: first)}},
+    )
+    headings = [("One", ["one"]), ("Two", ["pushed"])]
+    assert pdf.page_numbers(reader)["pushed"] == 2
+    assert pdf.page_numbers(reader, headings) == {"one": 2, "pushed": 3, "formula": 1}
 
 
 def test_the_book_has_no_sheet_by_which_one_page_prints_alone(

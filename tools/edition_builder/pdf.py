@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bs4 import Tag
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
+from pypdf.generic import (
+    ArrayObject,
+    BooleanObject,
+    DictionaryObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
 
 from edition_builder import PRINTED
 from edition_builder.pages import MAKER, Book, Page, address
@@ -20,8 +27,13 @@ from edition_builder.pages import MAKER, Book, Page, address
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+#: Of each heading its text, and the anchors that lead to it.
+Headings = Sequence[tuple[str, list[str]]]
+
 HERE = Path(__file__).parent
 # A4 less the margins of pdf.css, in CSS pixels: as wide as the text is laid out before it is measured.
+#: How often the book is printed at most. (Few headings move from the first print to the second.)
+MOST_PRINTS = 4
 VIEWPORT = {"width": 642, "height": 960}
 PAGE = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-mode="light">
@@ -39,7 +51,7 @@ def place(page: Page, anchor: str) -> str:
 def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     """Print the book, whose links are those of `place`, to `path`; return how many pages it has.
 
-    It is printed twice: the contents hold page numbers, which the first print tells.
+    It is printed twice, or until no page number changes: the contents hold those that the print before tells.
     `work` is a folder for what is printed. ValueError where something is wider than the page, and where the
     contents name another page than that of the heading.
     """
@@ -59,11 +71,18 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     if missing := {p.name for p in book.pages} - {name for _, anchors in headings for name in anchors}:
         raise ValueError(f"each page must show its title, and none is seen on {', '.join(sorted(missing))}")
     draft = work / "draft.pdf"
-    for _ in range(2):
-        page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
-        unknown = page.evaluate("window.numberContents", page_numbers(PdfReader(draft)))
-        if unknown:
+    said: dict[str, int] = {}
+    for _ in range(MOST_PRINTS):
+        if said and (unknown := page.evaluate("window.numberContents", said)):
             raise ValueError(f"each line of the contents must have a page, got none for {', '.join(unknown)}")
+        page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
+        found = page_numbers(PdfReader(draft), headings)
+        wrong = astray(said, found)
+        if said and not wrong:
+            break
+        said = found
+    else:
+        raise ValueError("the contents must name the pages of headings: " + "; ".join(wrong[:20]))
     page.close()
     return finish(draft, path, book, headings)
 
@@ -142,7 +161,7 @@ def leaf(book: Book, page: Page) -> str:
 
 
 def anchor_headings(page: Page) -> None:
-    """Move the anchors of sections into their headings.
+    """Move the anchors of sections into their headings, by which the contents know the page.
 
     A section may begin on a sheet that has no room for its heading, which is then on the next.
     """
@@ -212,37 +231,42 @@ def contents(book: Book) -> str:
 # --- the PDF ------------------------------------------------------------------------------------------------
 
 
-def page_numbers(reader: PdfReader) -> dict[str, int]:
-    """The number of the page that each anchor with a link to it is on, from 1."""
-    at = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, 1)}
-    return {name.lstrip("/"): at[goal.page.idnum] for name, goal in reader.named_destinations.items()}
+def page_numbers(reader: PdfReader, headings: Headings = ()) -> dict[str, int]:
+    """The number of the page that each anchor with a link to it is on, from 1.
 
-
-def astray(numbers: Mapping[str, int], headings: list[tuple[list[str], int]]) -> list[str]:
-    """The anchors that do not lead to the page on which their heading is.
-
-    `numbers` are the pages of anchors, `headings` the anchors of each heading and its page.
+    Anchors of `headings` are where the bookmarks are: Chromium takes one for a place on the page before,
+    where its heading did not fit there.
     """
-    return [
-        f"{anchor} leads to page {numbers[anchor]}, and its heading is on page {number}"
-        for anchors, number in headings
+    at = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, 1)}
+    numbers = {name.lstrip("/"): at[goal.page.idnum] for name, goal in reader.named_destinations.items()}
+    goals = goals_of(reader.root_object, headings) if headings else {}
+    return numbers | {anchor: at[goal[0].idnum] for anchor, goal in goals.items()}
+
+
+def goals_of(root: Mapping[str, Any], headings: Headings) -> dict[str, Any]:
+    """Where each anchor of a heading is: the page, and the place on it, of the heading's bookmark."""
+    return {
+        anchor: mark["/Dest"] if "/Dest" in mark else mark["/A"]["/D"]
+        for (mark, _), (_, anchors) in zip(bookmarks(root["/Outlines"]), headings, strict=True)
         for anchor in anchors
-        if numbers.get(anchor, number) != number
+    }
+
+
+def astray(printed: Mapping[str, int], found: Mapping[str, int]) -> list[str]:
+    """The anchors of which the contents say another page than the one that they are on."""
+    return [
+        f"{anchor} is on page {found[anchor]}, and the contents say {number}"
+        for anchor, number in printed.items()
+        if anchor in found and found[anchor] != number
     ]
 
 
-def finish(draft: Path, path: Path, book: Book, headings: list[tuple[str, list[str]]]) -> int:
+def finish(draft: Path, path: Path, book: Book, headings: Headings) -> int:
     """Add what Chromium leaves out: who wrote it, and how a viewer shows it; return the number of pages.
 
     The bookmarks are those of `headings`, text and anchors of each: Chromium writes some of them twice, and
-    formulas in them too. ValueError where an anchor leads to another page than its bookmark.
+    formulas in them too. Links to a heading lead where its bookmark does.
     """
-    reader = PdfReader(draft)
-    at = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages, 1)}
-    goals = [at[goal_of(mark)] for mark, _ in bookmarks(reader.root_object["/Outlines"])]
-    places = [(anchors, number) for (_, anchors), number in zip(headings, goals, strict=True)]
-    if wrong := astray(page_numbers(reader), places):
-        raise ValueError("the contents must name the pages of headings: " + "; ".join(wrong[:20]))
     writer = PdfWriter(clone_from=draft)
     date = time.strftime("D:%Y%m%d%H%M%SZ", time.gmtime(book.made))
     about = {"/Title": f"{book.title}: {book.subtitle}", "/Author": book.author}
@@ -257,14 +281,12 @@ def finish(draft: Path, path: Path, book: Book, headings: list[tuple[str, list[s
         # A viewer shows parts and their pages at first, and folds what is below.
         if "/Count" in mark and depth >= 1:
             mark[NameObject("/Count")] = NumberObject(-abs(int(mark["/Count"])))
+    known = root["/Dests"]
+    for anchor, goal in goals_of(root, headings).items():
+        if f"/{anchor}" in known:
+            known[NameObject(f"/{anchor}")] = ArrayObject(goal)
     writer.write(path)
     return len(writer.pages)
-
-
-def goal_of(mark: Mapping[str, Any]) -> int:
-    """The number of the object that is the page to which a bookmark leads."""
-    goal = mark["/Dest"] if "/Dest" in mark else mark["/A"]["/D"]
-    return int(goal[0].idnum)
 
 
 def bookmarks(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[Any, int]]:
