@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ppobook.course import keeper
+from ppobook.course import keeper, syscalls
 from ppobook.course import sandbox as sandboxes
 from ppobook.course.channel import Ended
 from ppobook.course.remote import Grader
@@ -49,10 +50,10 @@ def refused(do, *args):
 
 assert os.getuid() == 65534
 assert len(pathlib.Path("/proc/net/route").read_text().splitlines()) == 1
-connection = socket.socket(); connection.settimeout(2)
-assert refused(connection.connect, ("1.1.1.1", 53))
-connection = socket.socket(); connection.settimeout(2)
-assert refused(connection.connect, ("127.0.0.1", 22))
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, 40):  # the last: a machine's host
+    assert refused(socket.socket, family), family
+a, b = socket.socketpair()
+a.sendall(b"x"); assert b.recv(1) == b"x"
 
 here = {os.getcwd()!r}
 for place in ("/root", "/home", "/etc/passwd", "/etc/shadow", "/var", here + "/exercises", here + "/tests"):
@@ -92,6 +93,72 @@ assert "SECRET" not in os.environ and "/root" not in os.environ["HOME"]
 def test_nothing_is_there_that_should_not_be(grader, monkeypatch):
     assert grader.cell(CLOSED, 20.0) is None
     assert grader.cell("assert os.getpid() > 1", 20.0) is None
+
+
+# Memory that would be no process's own, and so be counted to nobody.
+UNCOUNTED = """
+import ctypes, mmap, os
+
+def made(do):
+    try:
+        return do()
+    except OSError:
+        return None
+
+assert made(lambda: os.memfd_create("x")) is None
+assert made(lambda: mmap.mmap(-1, 2**20)) is None
+assert made(lambda: open("/dev/zero", "r+b")) is None
+libc = ctypes.CDLL(None)
+assert libc.shmget(0, 2**20, 0o1600) == libc.msgget(0, 0o1600) == libc.semget(0, 9, 0o1600) == -1
+assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize <= 2**20
+assert len(mmap.mmap(-1, 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)) == 2**20
+with open("/tmp/x", "w+b") as file:
+    file.write(bytes(4096)); file.flush()
+    assert len(mmap.mmap(file.fileno(), 4096)) == 4096
+"""
+
+
+def test_no_memory_is_made_that_is_not_counted(grader):
+    assert grader.cell(UNCOUNTED, 20.0) is None
+
+
+def test_the_system_ends_a_sandbox_first(grader):
+    assert grader.cell("assert open('/proc/self/oom_score_adj').read() == '1000\\n'", 20.0) is None
+
+
+def filtered(machine, name, number, *arguments):
+    """What the filter says of a request: "allow", "fail" or "end"."""
+    given = struct.pack("=IIQ6Q", number, name, 0, *arguments, *[0] * (6 - len(arguments)))
+    lines, at, held = [*struct.iter_unpack("=HBBI", syscalls.program(machine))], 0, 0
+    while True:
+        code, then, otherwise, value = lines[at]
+        at += 1
+        if code == 0x06:
+            return {0x7FFF0000: "allow", 0x80000000: "end"}.get(value, "fail")
+        if code == 0x20:
+            (held,) = struct.unpack_from("=I", given, value)
+        elif code == 0x54:
+            held &= value
+        else:
+            at += then if (held >= value if code == 0x35 else held == value) else otherwise
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "mmap", "socket", "read", "refused"),
+    [("x86_64", 0xC000003E, 9, 41, 0, 319), ("aarch64", 0xC00000B7, 222, 198, 63, 279)],
+)
+def test_what_the_filter_says(machine, name, mmap, socket, read, refused):
+    assert filtered(machine, name, read) == "allow"
+    assert filtered(machine, name, refused) == "fail"
+    assert filtered(machine, name, 2**30 + read) == "fail"
+    assert filtered(machine, 0x40000003, read) == "end"
+    assert [filtered(machine, name, socket, family) for family in (1, 2, 40)] == ["allow", "fail", "fail"]
+    flags = {0x02: "allow", 0x22: "allow", 0x01: "allow", 0x21: "fail", 0x23: "fail", 0x8021: "fail"}
+    assert {one: filtered(machine, name, mmap, 0, 1, 3, one) for one in flags} == flags
+
+
+def test_of_another_machine_nothing_is_known():
+    assert syscalls.program("riscv64") == b""
 
 
 def test_disk_files_and_memory_are_limited(open_grader):

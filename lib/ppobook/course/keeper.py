@@ -91,7 +91,9 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
             line += ["--ro-bind", name, name]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/fonts"):
         line += ["--ro-bind-try", name, name]
-    line += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
+    # A mapping of /dev/zero would be memory that is no process's own: see `syscalls`.
+    line += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", "/dev/null", "/dev/zero"]
+    line += ["--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
     for place in libraries():  # perhaps below /tmp
         line += ["--ro-bind", staged.get(place, str(place)), str(place)]
     line += ["--size", str(2**20), "--tmpfs", str(_package() / _CHECKS)]
@@ -423,6 +425,9 @@ def _tell(control: socket.socket, what: dict[str, Any]) -> None:
 def main() -> None:
     """Make sandboxes until the grader hangs up."""
     server, fork = socket.socket(fileno=int(sys.argv[1])), sys.argv[2] == "fork"
+    # Where memory runs out all the same, the system ends a sandbox, and none of its user's programs.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     staged = stage()
     notebook = _prepared() if fork else None
     server.send(b"ready")
