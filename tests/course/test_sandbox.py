@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -260,6 +261,33 @@ time.sleep(20)
     with server.start(Limits(memory_mb=700)) as sandbox, pytest.raises(Ended) as caught:
         Grader(sandbox).cell(bomb, 30.0)
     assert caught.value.reason == "memory"
+
+
+def test_who_takes_all_cores_stands_still_until_it_is_even(monkeypatch):
+    now, used, sent = [100.0], {7: 0.0, 8: 0.0}, []
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(keeper, "_seconds", lambda pid, **_: used[pid])
+    monkeypatch.setattr(keeper.os, "kill", lambda pid, what: sent.append((pid, what)))
+    child = keeper._Child({"memory_mb": 1}, -1, None)
+
+    def after(seconds, *more):
+        now[0] += seconds
+        for pid, seconds in zip(used, more, strict=False):
+            used[pid] += seconds
+        sent.clear()
+        child._hold_back([*used])
+        return {what for _, what in sent}
+
+    assert after(60.0, 30.0, 30.0) == set()  # one core for long
+    assert after(1.0, 2.0, 2.0) == set()  # more for a while
+    assert after(1.0, 2.0, 2.0) == {signal.SIGSTOP}
+    assert sent == [(7, signal.SIGSTOP), (8, signal.SIGSTOP)]
+    assert after(1.0, 0.0, 0.0) == {signal.SIGSTOP}
+    assert after(2.0, 0.0, 0.0) == {signal.SIGCONT}
+    assert after(1.0, 1.0, 0.0) == set()
+    del used[8]  # it has ended, and its time is not given back
+    used[9] = 6.0
+    assert after(1.0, 1.0) == {signal.SIGSTOP}
 
 
 def test_an_endless_cell_is_stopped_and_the_next_one_runs(server):
