@@ -172,10 +172,11 @@ def test_given_times(course, tmp_path):
         collecting.read_times(csv, course)
 
 
-def git(folder, *words, when=IN_TIME):
+def git(folder, *words, when=IN_TIME, content=b""):
     environ = {**os.environ, "GIT_COMMITTER_DATE": when.isoformat(), "GIT_AUTHOR_DATE": when.isoformat()}
     words = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *words]
-    subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True)
+    done = subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True, input=content)
+    return done.stdout.decode().strip()
 
 
 def test_clones(course, source):
@@ -200,6 +201,93 @@ def test_clones(course, source):
     assert "out.ipynb is a link or no file; left out" in receipt["notes"]
     assert [one.student for one in found.empty] == ["bob"]
     assert not marker.exists()
+
+
+def repository(folder):
+    folder.mkdir()
+    git(folder, "init", "-q")
+    return folder
+
+
+def written(folder, kind, content):
+    """An object of a repository; `git` checks nothing of it."""
+    return git(folder, "hash-object", "-t", kind, "-w", "--stdin", "--literally", content=content)
+
+
+def committed(folder, tree, seconds=0):
+    content = f"tree {tree}\nauthor x <x> 1 +0000\ncommitter x <x> {seconds} +0000\n\nx\n".encode()
+    git(folder, "update-ref", "HEAD", written(folder, "commit", content))
+
+
+def tree(folder, *entries):
+    lines = "".join(f"{mode} {kind} {made}\t{name}\n" for mode, kind, made, name in entries)
+    return git(folder, "mktree", content=lines.encode())
+
+
+def test_a_commit_of_a_far_year_stops_nobody(course, source):
+    clone = repository(source / "ada")
+    blob = written(clone, "blob", notebook())
+    committed(clone, tree(clone, ("100644", "blob", blob, f"{WEEK}.ipynb")), 999_999_999_999)
+    put(source / "bob.ipynb", notebook())
+    os.utime(put(source / "eve.ipynb", notebook("y")), (2**40, 2**40))
+    assert sorted(who for who, *_ in collect(course, source).new) == ["ada", "bob", "eve"]
+    assert receipts(course, "ada")[0]["time"].startswith("2286-11-20")
+
+
+def test_a_small_clone_with_endless_names_is_refused(source):
+    clone = repository(source / "ada")
+    made = tree(clone, ("100644", "blob", written(clone, "blob", b"x"), "x" * 200))
+    for _ in range(6):
+        made = tree(clone, *(("040000", "tree", made, f"{i}{'y' * 200}") for i in range(9)))
+    committed(clone, made)
+    with pytest.raises(RefusedError, match="names of all files in the clone must have at most 16 MB"):
+        archives.of_clone(clone)
+
+
+def test_one_large_notebook_under_many_names_is_read_a_few_times(course, source):
+    clone = repository(source / "ada")
+    blob = written(clone, "blob", notebook("0" * (30 * 2**20)))
+    committed(clone, tree(clone, *(("100644", "blob", blob, f"{i}.ipynb") for i in range(9))))
+    ((_, made, _),) = collect(course, source, dry_run=True).new
+    assert len(made.notebooks) == 4
+    assert "a submission must hold at most 128 MB of notebooks, got more" in made.notes
+
+
+@pytest.mark.parametrize("how", ["commondir", "alternates", "links"])
+def test_a_clone_that_borrows_anothers_commits_is_refused(course, source, how):
+    other = repository(source / "bob") / ".git"
+    blob = written(source / "bob", "blob", notebook("bob's"))
+    committed(source / "bob", tree(source / "bob", ("100644", "blob", blob, f"{WEEK}.ipynb")))
+    mine = source / "ada" / ".git"
+    mine.mkdir(parents=True)
+    (mine / "HEAD").write_bytes((other / "HEAD").read_bytes())
+    if how == "commondir":
+        (mine / "commondir").write_text("../../bob/.git")
+    elif how == "links":
+        (mine / "objects").symlink_to("../../bob/.git/objects")
+        (mine / "refs").symlink_to("../../bob/.git/refs")
+    else:
+        (mine / "objects" / "info").mkdir(parents=True)
+        (mine / "objects" / "info" / "alternates").write_text(f"{other}/objects\n")
+        (mine / "refs" / "heads").mkdir(parents=True)
+        for head in (other / "refs" / "heads").iterdir():
+            (mine / "refs" / "heads" / head.name).write_bytes(head.read_bytes())
+    found = collect(course, source)
+    (empty,) = found.empty
+    assert receipts(course, "ada")[0]["notebook"] is None
+    assert text(course, "bob") == ["bob's"]
+    assert empty.student == "ada"
+    assert empty.notes[0].startswith("the clone must hold its own commits")
+
+
+def test_names_that_are_no_text_stop_nobody(course, source):
+    for name in (b"ada/M\xfcller.ipynb", b"bob_\xfc.ipynb"):
+        path = os.path.join(os.fsencode(source), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(notebook())
+    assert [who for who, *_ in collect(course, source).new] == ["ada", "bob"]
+    assert receipts(course, "ada")[0]["name"] == "ada/M\N{REPLACEMENT CHARACTER}ller.ipynb"
 
 
 # --- hostile ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import itertools
 import json
 import re
 import socket
@@ -19,7 +20,7 @@ from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import marking_server, sandbox, settings, trail, work
+from ppobook.course import checking, keeper, marking_server, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.gradebook import Book
 from ppobook.course.grading import part_seeds
@@ -86,6 +87,15 @@ def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
     assert "bubblewrap is missing." in said
     assert "read, change and send away" in said
     assert "--without-sandbox-i-trust-every-student" in said
+
+
+def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, monkeypatch):
+    monkeypatch.setattr(keeper, "libraries", lambda: [graded.parent])
+    said = run("grade", "week-02", "--again", code=2)
+    assert f"must lie outside of {graded.parent}, where Python's packages are" in said
+    assert said.strip().endswith("; move it")
+    machine = itertools.islice(checking.check(settings.load(graded)), 6)
+    assert [one.level for one in machine if "must lie outside" in one.said] == ["fails"]
 
 
 def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, monkeypatch):

@@ -222,6 +222,9 @@ FORGED = {
     "a huge empty shape": message(["array", 1, ["<f8", [2**41, 0], 0]], b""),
     "pointers": message(["array", 1, ["|O", [1], 0]], b"12345678"),
     "a record": message(["array", 1, ["<f8,<f8", [1], 0]], b"1234567812345678"),
+    "letters that are none": message(["array", 1, ["<U1", [1], 0]], b"\xff\xff\xff\xff"),
+    "letters the other way round": message(["array", 1, [">U2", [1], 0]], b"\0\0\0A\0\x11\0\0"),
+    "a letter that is none": message(["scalar", "<U1", 0], b"\xff\xff\xff\xff"),
     "a module": message(["module", 1, "Linear", True, [], [], [], []]),
     "a function": message(["function", 1, "f"]),
     "an unhashable key": message(["dict", 1, [[["list", 2, []], 1]]]),
@@ -257,6 +260,13 @@ def test_a_boolean_is_true_or_false():
     found = load(message(["tensor", 1, ["bool", [3], 0], 0, None], b"\x00\x01\x07"))
     assert found.tolist() == [False, True, True]
     assert (found.int() <= 1).all()
+
+
+def test_letters_come_back():
+    for dtype in ("<U2", ">U2"):
+        array = np.array(["a\U0010ffff", ""], dtype)
+        assert load(dump(array)).tolist() == array.tolist()
+        assert load(dump(array[0])) == "a\U0010ffff"
 
 
 def test_a_longer_message_than_wanted_is_refused():

@@ -162,8 +162,9 @@ def test_other_encodings_are_read(encoding):
         (b"[" * 100_000, "nested too deeply"),
         (b" " * (20 * 2**20 + 1), "20"),
         (b'{"nbformat": 4, "cells": [' + b",".join([b"1"] * 3000) + b"]}", "3000 cells"),
+        (submitted(lambda cells: [*cells, cell("mine", "x = 1\n" * 2**18)]), "more than 1 MB of code"),
     ],
-    ids=["empty", "cut", "picture", "list", "no cells", "deep", "large", "many"],
+    ids=["empty", "cut", "picture", "list", "no cells", "deep", "large", "many", "code"],
 )
 def test_what_is_no_notebook_is_refused_in_a_sentence(data, said):
     with pytest.raises(Unreadable, match=said):

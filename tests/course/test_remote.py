@@ -380,6 +380,15 @@ def f(*a, **k):
     assert verdict_on(f) in ("raised", "returned", "property", "mistake", "forged", "ended", "time")
 
 
+@pytest.mark.parametrize("said", ["[1]", "{}", "{'type': [1], 'message': ''}", "{'type': '', 'message': 1}"])
+def test_a_cells_error_that_is_no_text_is_forged(open_grader, said):
+    grader = open_grader(
+        f"from ppobook.course.worker import Worker\nWorker._told = staticmethod(lambda error: {said})"
+    )
+    with pytest.raises(Ended, match="none"):
+        grader.cell("1 / 0", 20.0)
+
+
 def test_an_endless_dialogue_ends(open_grader):
     grader = open_grader("def f(g):\n    while True: g(1)")
     grader.deadline = time.monotonic() + 0.5

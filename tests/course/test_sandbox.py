@@ -3,14 +3,16 @@
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ppobook.course import keeper
+from ppobook.course import keeper, syscalls
 from ppobook.course import sandbox as sandboxes
 from ppobook.course.channel import Ended
 from ppobook.course.remote import Grader
@@ -49,10 +51,10 @@ def refused(do, *args):
 
 assert os.getuid() == 65534
 assert len(pathlib.Path("/proc/net/route").read_text().splitlines()) == 1
-connection = socket.socket(); connection.settimeout(2)
-assert refused(connection.connect, ("1.1.1.1", 53))
-connection = socket.socket(); connection.settimeout(2)
-assert refused(connection.connect, ("127.0.0.1", 22))
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, 40):  # the last: a machine's host
+    assert refused(socket.socket, family), family
+a, b = socket.socketpair()
+a.sendall(b"x"); assert b.recv(1) == b"x"
 
 here = {os.getcwd()!r}
 for place in ("/root", "/home", "/etc/passwd", "/etc/shadow", "/var", here + "/exercises", here + "/tests"):
@@ -92,6 +94,72 @@ assert "SECRET" not in os.environ and "/root" not in os.environ["HOME"]
 def test_nothing_is_there_that_should_not_be(grader, monkeypatch):
     assert grader.cell(CLOSED, 20.0) is None
     assert grader.cell("assert os.getpid() > 1", 20.0) is None
+
+
+# Memory that would be no process's own, and so be counted to nobody.
+UNCOUNTED = """
+import ctypes, mmap, os
+
+def made(do):
+    try:
+        return do()
+    except OSError:
+        return None
+
+assert made(lambda: os.memfd_create("x")) is None
+assert made(lambda: mmap.mmap(-1, 2**20)) is None
+assert made(lambda: open("/dev/zero", "r+b")) is None
+libc = ctypes.CDLL(None)
+assert libc.shmget(0, 2**20, 0o1600) == libc.msgget(0, 0o1600) == libc.semget(0, 9, 0o1600) == -1
+assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize <= 2**20
+assert len(mmap.mmap(-1, 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)) == 2**20
+with open("/tmp/x", "w+b") as file:
+    file.write(bytes(4096)); file.flush()
+    assert len(mmap.mmap(file.fileno(), 4096)) == 4096
+"""
+
+
+def test_no_memory_is_made_that_is_not_counted(grader):
+    assert grader.cell(UNCOUNTED, 20.0) is None
+
+
+def test_the_system_ends_a_sandbox_first(grader):
+    assert grader.cell("assert open('/proc/self/oom_score_adj').read() == '1000\\n'", 20.0) is None
+
+
+def filtered(machine, name, number, *arguments):
+    """What the filter says of a request: "allow", "fail" or "end"."""
+    given = struct.pack("=IIQ6Q", number, name, 0, *arguments, *[0] * (6 - len(arguments)))
+    lines, at, held = [*struct.iter_unpack("=HBBI", syscalls.program(machine))], 0, 0
+    while True:
+        code, then, otherwise, value = lines[at]
+        at += 1
+        if code == 0x06:
+            return {0x7FFF0000: "allow", 0x80000000: "end"}.get(value, "fail")
+        if code == 0x20:
+            (held,) = struct.unpack_from("=I", given, value)
+        elif code == 0x54:
+            held &= value
+        else:
+            at += then if (held >= value if code == 0x35 else held == value) else otherwise
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "mmap", "socket", "read", "refused"),
+    [("x86_64", 0xC000003E, 9, 41, 0, 319), ("aarch64", 0xC00000B7, 222, 198, 63, 279)],
+)
+def test_what_the_filter_says(machine, name, mmap, socket, read, refused):
+    assert filtered(machine, name, read) == "allow"
+    assert filtered(machine, name, refused) == "fail"
+    assert filtered(machine, name, 2**30 + read) == "fail"
+    assert filtered(machine, 0x40000003, read) == "end"
+    assert [filtered(machine, name, socket, family) for family in (1, 2, 40)] == ["allow", "fail", "fail"]
+    flags = {0x02: "allow", 0x22: "allow", 0x01: "allow", 0x21: "fail", 0x23: "fail", 0x8021: "fail"}
+    assert {one: filtered(machine, name, mmap, 0, 1, 3, one) for one in flags} == flags
+
+
+def test_of_another_machine_nothing_is_known():
+    assert syscalls.program("riscv64") == b""
 
 
 def test_disk_files_and_memory_are_limited(open_grader):
@@ -193,6 +261,33 @@ time.sleep(20)
     with server.start(Limits(memory_mb=700)) as sandbox, pytest.raises(Ended) as caught:
         Grader(sandbox).cell(bomb, 30.0)
     assert caught.value.reason == "memory"
+
+
+def test_who_takes_all_cores_stands_still_until_it_is_even(monkeypatch):
+    now, used, sent = [100.0], {7: 0.0, 8: 0.0}, []
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(keeper, "_seconds", lambda pid, **_: used[pid])
+    monkeypatch.setattr(keeper.os, "kill", lambda pid, what: sent.append((pid, what)))
+    child = keeper._Child({"memory_mb": 1}, -1, None)
+
+    def after(seconds, *more):
+        now[0] += seconds
+        for pid, seconds in zip(used, more, strict=False):
+            used[pid] += seconds
+        sent.clear()
+        child._hold_back([*used])
+        return {what for _, what in sent}
+
+    assert after(60.0, 30.0, 30.0) == set()  # one core for long
+    assert after(1.0, 2.0, 2.0) == set()  # more for a while
+    assert after(1.0, 2.0, 2.0) == {signal.SIGSTOP}
+    assert sent == [(7, signal.SIGSTOP), (8, signal.SIGSTOP)]
+    assert after(1.0, 0.0, 0.0) == {signal.SIGSTOP}
+    assert after(2.0, 0.0, 0.0) == {signal.SIGCONT}
+    assert after(1.0, 1.0, 0.0) == set()
+    del used[8]  # it has ended, and its time is not given back
+    used[9] = 6.0
+    assert after(1.0, 1.0) == {signal.SIGSTOP}
 
 
 def test_an_endless_cell_is_stopped_and_the_next_one_runs(server):

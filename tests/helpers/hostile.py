@@ -389,6 +389,10 @@ for thing in gc.get_objects():
     ),
     "endless-number": Attack(before=FORGING + "answer(float('inf'))", says=("cell 2: Ended",)),
     # Bombs.
+    "files-in-memory": Attack(
+        before="for n in range(999): os.write(os.memfd_create('x'), b'x' * 2**20)",
+        says=("cell 2: PermissionError",),
+    ),
     "range": Attack(function("return range(10**9)"), verdicts=RAISED),
     "nest": Attack(function("a = [1.0] * 300\nfor _ in range(4): a = [a] * 300\nreturn a"), verdicts=RAISED),
     "one-hash": Attack(

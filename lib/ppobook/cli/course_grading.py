@@ -81,6 +81,8 @@ def grade(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
+    if todo and not trusted and (seen := sandbox.seen(opened.folder)):
+        raise ValueError(f"{seen}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import subprocess
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +20,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from ppobook.course.rebuild import whole
+
 _JUNK = re.compile(r"(__MACOSX|\.DS_Store|\._.*|\.ipynb_checkpoints|Thumbs\.db|desktop\.ini)")
 # A zip's times begin here; ours and other tools' fixed ones are no times.
 _EPOCH = (1980, 1, 1)
+_LAST = 10**10 - 1  # seconds, in the year 2286: a clock says what it likes
+_LISTED = 16 * 2**20  # bytes of the names in a clone, which a few kB on the disk can make endless
+_COMMIT = 2**16
 
 
 class RefusedError(ValueError):
@@ -73,6 +79,11 @@ def _parts(name: str) -> tuple[str, ...] | None:
     parts = tuple(one for one in name.replace("\\", "/").split("/") if one not in ("", "."))
     outside = name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or ".." in parts or "\0" in name
     return None if outside or not parts else parts
+
+
+def moment(seconds: float) -> datetime:
+    """The time of a file or a commit, which may have been set to any number."""
+    return datetime.fromtimestamp(min(max(seconds, 0), _LAST), UTC)
 
 
 def is_junk(parts: tuple[str, ...]) -> bool:
@@ -178,14 +189,15 @@ def of_folder(folder: Path, limits: Limits = CLASS) -> Source:
     for path, folders, files in os.walk(folder, followlinks=False):
         here = Path(path)
         for name in sorted([*folders, *files]):
-            parts = (here / name).relative_to(folder).parts
+            # A name may be no text, such as one in another system's letters.
+            parts = tuple(map(whole, (here / name).relative_to(folder).parts))
             mode = (here / name).lstat().st_mode
             if stat.S_ISDIR(mode) or is_junk(parts):
                 continue
             if not stat.S_ISREG(mode):
                 source.notes.append((parts, f"{'/'.join(parts)} is a link or no file; left out"))
                 continue
-            time = datetime.fromtimestamp((here / name).lstat().st_mtime, UTC)
+            time = moment((here / name).lstat().st_mtime)
 
             def read(path: Path = here / name) -> bytes:
                 return _regular(path, limits.file)
@@ -200,11 +212,11 @@ def _regular(path: Path, most: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
-        raise RefusedError(f"{path.name} must be readable ({error.strerror})") from None
+        raise RefusedError(f"{whole(path.name)} must be readable ({error.strerror})") from None
     with os.fdopen(handle, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise RefusedError(f"{path.name} must be at most {most >> 20} MB")
+        raise RefusedError(f"{whole(path.name)} must be at most {most >> 20} MB")
     return data
 
 
@@ -223,15 +235,17 @@ def of_clone(folder: Path, limits: Limits = STUDENT) -> tuple[Source, datetime]:
     Raises
     ------
     RefusedError
-        There is no commit, or git can't read it.
+        There is no commit, or git can't read it; or it borrows from another repository, which may be another
+        student's.
     """
-    commit = _git(folder, "cat-file", "commit", "HEAD", limits=limits)
+    _refuse_borrowing(folder / ".git")
+    commit = _git(folder, "cat-file", "commit", "HEAD", most=_COMMIT)
     found = re.search(rb"^committer .*? (\d{1,12}) [+-]\d{4}$", commit, re.M)
     if found is None:
         raise RefusedError("the clone must have a commit with a time")
-    time = datetime.fromtimestamp(int(found[1]), UTC)
+    time = moment(int(found[1]))
     source = Source()
-    listed = _git(folder, "ls-tree", "-r", "-z", "HEAD", limits=limits)
+    listed = _git(folder, "ls-tree", "-r", "-z", "HEAD", most=_LISTED)
     for line in listed.decode("utf-8", "replace").split("\0"):
         if not line:
             continue
@@ -245,17 +259,28 @@ def of_clone(folder: Path, limits: Limits = STUDENT) -> tuple[Source, datetime]:
             continue
 
         def read(object_id: str = object_id) -> bytes:
-            size = int(_git(folder, "cat-file", "-s", object_id, limits=limits))
-            if size > limits.file:
-                raise RefusedError(f"a file must be at most {limits.file >> 20} MB")
-            return _git(folder, "cat-file", "blob", object_id, limits=limits)
+            return _git(folder, "cat-file", "blob", object_id, most=limits.file)
 
         source.files.append(File(parts, time, read))
     return source, time
 
 
-def _git(folder: Path, *words: str, limits: Limits) -> bytes:
-    """Run a plumbing command of git. A clone's own configuration must not make git run anything."""
+def _refuse_borrowing(git: Path) -> None:
+    """Refuse a repository whose commits and files may lie in another one."""
+    for name in ("commondir", "objects/info/alternates"):
+        if (git / name).exists():
+            raise RefusedError(f"the clone must hold its own commits, got one that borrows them ({name})")
+    for path, folders, files in os.walk(git, followlinks=False):
+        for name in (*folders, *files):
+            if (Path(path) / name).is_symlink():
+                raise RefusedError("the clone must hold its own commits, got one with links in .git")
+
+
+def _git(folder: Path, *words: str, most: int) -> bytes:
+    """What a plumbing command of git says, in at most so many bytes.
+
+    A clone's own configuration must not make git run anything.
+    """
     quiet = ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"]
     environ = {
         "PATH": os.environ.get("PATH", ""),
@@ -267,14 +292,32 @@ def _git(folder: Path, *words: str, limits: Limits) -> bytes:
         "GIT_ALLOW_PROTOCOL": "none",
     }
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["git", *quiet, f"--git-dir={folder / '.git'}", *words],
-            env=environ, cwd=folder, capture_output=True, timeout=60,
+            env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     except FileNotFoundError:
         raise RefusedError("git must be installed to collect from clones") from None
-    except subprocess.TimeoutExpired:
-        raise RefusedError("git must read a clone within a minute") from None
-    if done.returncode:
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    clock = threading.Timer(60.0, end)
+    clock.start()
+    with process:
+        assert process.stdout is not None
+        said = process.stdout.read(most + 1)
+        if len(said) > most:
+            process.kill()
+    clock.cancel()
+    if late.is_set():
+        raise RefusedError("git must read a clone within a minute")
+    if len(said) > most:
+        what = "a file" if "blob" in words else "the names of all files" if "ls-tree" in words else "a commit"
+        size = f"{most >> 20} MB" if most >= 2**20 else f"{most >> 10} kB"
+        raise RefusedError(f"{what} in the clone must have at most {size}, got more")
+    if process.returncode:
         raise RefusedError("the clone must have a commit that git can read")
-    return done.stdout
+    return said

@@ -101,6 +101,8 @@ def _machine(course: Course) -> Iterator[Finding]:
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
+    if why := sandbox.seen(course.folder):
+        yield Finding("fails", f"{why}; move it")
     if os.name == "posix" and course.folder.stat().st_mode & 0o077:
         yield Finding(
             "note",

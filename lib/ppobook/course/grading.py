@@ -247,7 +247,7 @@ class _Run:
             self.for_cells -= time.monotonic() - began
         if error is not None and cell.kind != "pack":
             self.raised.add(index)
-            self._error(index, cell, str(error.get("type"))[:NAME], str(error.get("message"))[:MESSAGE])
+            self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
 
     def _note(self, said: str) -> None:

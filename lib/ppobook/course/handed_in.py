@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from ppobook.course import archives, rebuild
-from ppobook.course.archives import CLASS, File, RefusedError, Source, is_clone
+from ppobook.course.archives import CLASS, STUDENT, File, RefusedError, Source, is_clone, moment
 from ppobook.course.lateness import deadline
+from ppobook.course.rebuild import whole
 from ppobook.course.roster import Student
 from ppobook.course.settings import Assignment, Course
 
@@ -139,15 +140,15 @@ def read(
         raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
     pending: list[Pending] = []
     bulk = False
-    time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    time = moment(path.stat().st_mtime)
     if student is not None:
-        file = File((path.name,), time, path.read_bytes)
+        file = File((whole(path.name),), time, path.read_bytes)
         return [Pending(Group(student, "file", (file,)), Source([file]), time)], []
     if path.is_dir():
         clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and is_clone(one)]
-        pending += [Pending(Group(one.name, "git", ()), Source(), time, one) for one in clones]
+        pending += [Pending(Group(whole(one.name), "git", ()), Source(), time, one) for one in clones]
         source = archives.of_folder(path)
-        inside = [one.relative_to(path).parts for one in clones]
+        inside = [tuple(map(whole, one.relative_to(path).parts)) for one in clones]
         source.files = [one for one in source.files if not any(one.parts[: len(c)] == c for c in inside)]
     elif path.suffix.lower() == ".zip" and not _is_one(path, students, assignment):
         try:
@@ -156,7 +157,7 @@ def read(
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     else:
-        source = Source([File((path.name,), time, path.read_bytes)])
+        source = Source([File((whole(path.name),), time, path.read_bytes)])
     tops = {one.parts[0] for one in source.files}
     while len(tops) == 1 and all(len(one.parts) > 1 for one in source.files):
         top = tops.pop()
@@ -205,6 +206,7 @@ def _groups(files: Sequence[File]) -> Iterator[Group]:
         )
 
 
+_NOTEBOOKS = 100
 _ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
 _UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
 
@@ -243,12 +245,22 @@ def opened(pending: Pending, course: Course, assignment: Assignment, students: S
     return made
 
 
+def _add(made: HandedIn, file: File) -> None:
+    """Read a notebook of a submission, within what all of them together may hold."""
+    if len(made.notebooks) >= _NOTEBOOKS:
+        raise RefusedError(f"a submission must hold at most {_NOTEBOOKS} notebooks, got more")
+    content = file.read()
+    if sum(len(other) for _, other in made.notebooks) + len(content) > STUDENT.total:
+        raise RefusedError(f"a submission must hold at most {STUDENT.total >> 20} MB of notebooks, got more")
+    made.notebooks.append((file.name, content))
+    made.saved.append(file.time)
+
+
 def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> None:
     """Put a file of a submission where it belongs."""
     suffix = PurePosixPath(file.name).suffix.lower()
     if suffix == ".ipynb":
-        made.notebooks.append((file.name, file.read()))
-        made.saved.append(file.time)
+        _add(made, file)
     elif suffix == ".zip":
         content = file.read()
         made.original = file.name, content
@@ -257,8 +269,7 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
         for one in inner.files:
             inside = PurePosixPath(one.name).suffix.lower()
             if inside == ".ipynb":
-                made.notebooks.append((one.name, one.read()))
-                made.saved.append(one.time)
+                _add(made, one)
             elif inside in _ARCHIVES:
                 made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
     elif made.original is None:
@@ -272,15 +283,14 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
 def _of_clone(group: Group, pending: Pending, student: str | None) -> HandedIn:
     clone = pending.clone
     assert clone is not None
-    made = HandedIn(group.label, "git", clone.name, student, pending.time, "the time of the source")
+    made = HandedIn(group.label, "git", whole(clone.name), student, pending.time, "the time of the source")
     try:
         source, made.time = archives.of_clone(clone)
         made.time_from = "the commit, which its author may have dated"
         made.notes += [said for _, said in source.notes]
         for file in source.files:
             if PurePosixPath(file.name).suffix.lower() == ".ipynb":
-                made.notebooks.append((file.name, file.read()))
-                made.saved.append(file.time)
+                _add(made, file)
     except RefusedError as error:
         made.notes.append(str(error))
     return made

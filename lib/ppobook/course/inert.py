@@ -17,6 +17,7 @@ import json
 import math
 import numbers
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -436,7 +437,7 @@ class Reader:
             case "array", (number, content):
                 return self.keep(number, self._array(*content))
             case "scalar", (dtype, index):
-                return np.frombuffer(bytes(self.buffer(index)), dtype=self._dtype(dtype), count=1)[0]
+                return self._plain(bytes(self.buffer(index)), self._dtype(dtype), 1)[0]
             case "int", (digits,):
                 return int(digits[:2100], 16)
             case "complex", ((real, imaginary),):
@@ -522,5 +523,15 @@ class Reader:
         dtype, data = self._dtype(name), self.buffer(index)
         if math.prod(size) * dtype.itemsize != len(data):
             raise Malformed("an array must have as many bytes as its shape says")
-        made = np.frombuffer(data, dtype=np.uint8 if dtype.kind == "b" else dtype)
+        made = self._plain(data, np.dtype(np.uint8) if dtype.kind == "b" else dtype)
         return (made != 0 if dtype.kind == "b" else made).reshape(size).copy()
+
+    @staticmethod
+    def _plain(data: bytes | memoryview, dtype: np.dtype, count: int = -1) -> np.ndarray:
+        if (
+            dtype.kind == "U"
+            and np.frombuffer(data, np.dtype("u4").newbyteorder(dtype.byteorder)).max(initial=0)
+            > sys.maxunicode
+        ):
+            raise Malformed("a text must be made of characters")  # whoever shows it would fail
+        return np.frombuffer(data, dtype=dtype, count=count)

@@ -40,6 +40,8 @@ _WATCH = 0.1  # seconds between two looks at the memory
 # Of the checks' folder, what can be read inside. The rest holds slow definitions, which are solutions.
 _CHECKS = Path("teaching", "checks")
 _SHOWN = ("__init__.py", "findings.py", "beside")
+_CORES = 1.2  # that all processes of a sandbox together may have for long, or others' clocks would run out
+_BURST = 3.0  # seconds of a core that they may have besides
 _LONGEST = 6 * 3600.0  # seconds that a sandbox may live, whatever its grader does
 
 
@@ -91,7 +93,9 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
             line += ["--ro-bind", name, name]
     for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/fonts"):
         line += ["--ro-bind-try", name, name]
-    line += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
+    # A mapping of /dev/zero would be memory that is no process's own: see `syscalls`.
+    line += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", "/dev/null", "/dev/zero"]
+    line += ["--size", str(limits["disk_mb"] * 2**20), "--tmpfs", "/tmp"]
     for place in libraries():  # perhaps below /tmp
         line += ["--ro-bind", staged.get(place, str(place)), str(place)]
     line += ["--size", str(2**20), "--tmpfs", str(_package() / _CHECKS)]
@@ -190,6 +194,8 @@ class _Child:
         self.wrap: subprocess.Popen[bytes] | None = None
         self.inside = self.entered = 0
         self.channel = channel
+        self.spare, self.looked = _BURST, time.monotonic()  # what is left of the cores' time
+        self.spent: dict[int, float] = {}
 
     def open(self, staged: dict[Path, str], fork: bool, notebook: Any) -> None:
         """Start bubblewrap, and in it the worker.
@@ -281,7 +287,9 @@ class _Child:
         """Whether it has more memory than it may, or lives too long."""
         if self.why and time.monotonic() < self.until:
             return
-        used = [(_memory(pid), pid) for pid in self._processes()]
+        processes = self._processes()
+        self._hold_back(processes)
+        used = [(_memory(pid), pid) for pid in processes]
         total = sum(size for size, _ in used)
         if total > self.memory:  # forked processes share; a slower look counts that once
             total = sum(_shared_memory(pid, size) for size, pid in used)
@@ -291,6 +299,18 @@ class _Child:
             self.kill("memory")
         elif time.monotonic() > self.until:
             self.kill("time")
+
+    def _hold_back(self, processes: list[int]) -> None:
+        """Let processes stand still that have had more of the machine's cores than they may."""
+        spent, now = {pid: _seconds(pid, waited_for=False) for pid in processes}, time.monotonic()
+        more = sum(max(seconds - self.spent.get(pid, 0.0), 0.0) for pid, seconds in spent.items())
+        left = self.spare + _CORES * (now - self.looked) - more
+        stood, self.spare = self.spare < 0, min(left, _BURST)
+        self.spent, self.looked = spent, now
+        if stood or self.spare < 0:
+            for pid in processes:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGSTOP if self.spare < 0 else signal.SIGCONT)
 
     def _processes(self) -> list[int]:
         found, left = [], [self.inside, self.entered]
@@ -376,9 +396,12 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _seconds(pid: int) -> float:
+def _seconds(pid: int, *, waited_for: bool = True) -> float:
+    """What a process has used, with that of children that have ended and been waited for, or without."""
     with contextlib.suppress(OSError, ValueError):
-        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        times = (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11 : 15 if waited_for else 13]
+        )
         return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
@@ -423,6 +446,9 @@ def _tell(control: socket.socket, what: dict[str, Any]) -> None:
 def main() -> None:
     """Make sandboxes until the grader hangs up."""
     server, fork = socket.socket(fileno=int(sys.argv[1])), sys.argv[2] == "fork"
+    # Where memory runs out all the same, the system ends a sandbox, and none of its user's programs.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     staged = stage()
     notebook = _prepared() if fork else None
     server.send(b"ready")

@@ -22,6 +22,7 @@ __all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
 _HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
 MOST_CELLS = 2000
+MOST_CODE = 2**20  # characters of code: all of it is read as Python, more than once
 
 
 class Unreadable(ValueError):  # noqa: N818
@@ -231,6 +232,7 @@ def _cells(submission: bytes, notes: list[str]) -> list[_Own]:
     if len(cells) > MOST_CELLS:
         raise Unreadable(f"The notebook has {len(cells)} cells; at most {MOST_CELLS} are read.")
     found = []
+    code = 0
     for index, cell in enumerate(cells):
         if not isinstance(cell, Mapping):
             notes.append(f"Cell {index + 1} is none.")
@@ -243,6 +245,9 @@ def _cells(submission: bytes, notes: list[str]) -> list[_Own]:
         p = part(_plain(cell))
         kind = "code" if cell.get("cell_type") == "code" else "text"
         own_id = cell.get("id")
+        code += len(source) * (kind == "code")
+        if code > MOST_CODE:
+            raise Unreadable(f"The notebook has more than {MOST_CODE >> 20} MB of code, which is not read.")
         found.append(
             _Own(
                 index,

@@ -135,7 +135,9 @@ class Grader(Side):
     def cell(self, source: str, seconds: float) -> dict[str, Any] | None:
         """Run a cell; None, or its error as a dict with `type`, `message` and `line`."""
         found = self.ask(["cell", source, seconds])
-        if found is not None and not isinstance(found, dict):
+        if found is None:
+            return None
+        if not isinstance(found, dict) or not all(isinstance(found.get(k), str) for k in ("type", "message")):
             raise Ended("forged", "an answer was none")
         return found
 

@@ -27,7 +27,7 @@ from . import keeper
 from .channel import Ended
 from .limits import Limits
 
-__all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available"]
+__all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available", "seen"]
 
 
 # Systems without bubblewrap, where one would look for another word.
@@ -82,6 +82,18 @@ def available() -> str | None:
             if (PROC_SYS / setting.replace(".", "/")).read_text().strip() == refuses:
                 return f"this system lets bubblewrap make no namespaces ({said[-1]}): {do}."
     return f"bubblewrap doesn't start a sandbox here: {said[-1]}"
+
+
+def seen(folder: Path) -> str | None:
+    """Why submissions could read a folder all the same; None where they can't."""
+    here = folder.resolve()
+    for place in (Path("/usr"), *keeper.libraries()):
+        if here.is_relative_to(place.resolve()):
+            return (
+                f"the course's folder must lie outside of {place}, where Python's packages are and which "
+                f"every submission can read, got {folder}"
+            )
+    return None
 
 
 class Sandbox:

@@ -29,6 +29,7 @@ from traitlets.config import Config
 
 from ppobook.teaching import checks
 
+from . import syscalls
 from .channel import Ended, Side, SideReader, SideWriter, renamed
 from .inert import Malformed
 from .remote import MODULES, base_of
@@ -341,6 +342,8 @@ def _bind(limits: dict[str, int], sandboxed: bool) -> None:
         # Outside of a sandbox a system may have lower limits, or refuse one.
         with contextlib.nullcontext() if sandboxed else contextlib.suppress(OSError, ValueError):
             resource.setrlimit(what, (value, value))
+    if sandboxed:
+        syscalls.refuse()
 
 
 def begin(
