@@ -101,8 +101,8 @@ class Ready(Written):
         whole = paths.find(read_book(root), "whole-book").hours[1]
         said = (
             f"**Ready to read and to run:** {len(chapters)} chapters, about {hours:.0f} hours of reading; "
-            f"{exercises} exercises that check themselves; and the library. With every box and every exercise "
-            f"it is a course of {whole:.0f} hours; there are [shorter paths](/reference/paths.md)."
+            f"{exercises} exercises that check themselves; and the library. With every box and every "
+            f"exercise it is a course of {whole:.0f} hours; there are [shorter paths](/reference/paths.md)."
         )
         return self.block("ready", [said])
 
