@@ -1,7 +1,6 @@
 """What checks found is recorded in the reader's folder: all of it, there alone, and at no check's cost."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import subprocess
@@ -266,18 +265,18 @@ def test_one_sentence_where_there_is_no_folder_or_no_file(work, tmp_path, capsys
 # --- several at once, and in earnest ------------------------------------------------------------------------
 
 
-def _write(work, name, count):
-    for _ in range(count):
-        progress.record(work, check=name, kind="property", what=name * 30)
+RECORD = """
+import sys
+from pathlib import Path
+from ppobook.teaching import progress
+for _ in range(300):
+    progress.record(Path(sys.argv[1]), check=sys.argv[2], kind="property", what=sys.argv[2] * 30)
+"""
 
 
 def test_two_processes_at_once_lose_nothing(work):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write, args=(work, name, 300)) for name in ("one", "two")]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    writers = [subprocess.Popen([sys.executable, "-c", RECORD, work, name]) for name in ("one", "two")]
+    assert [writer.wait(timeout=100) for writer in writers] == [0, 0]
     kept = progress.read(work)
     assert kept.broken == 0
     assert sorted(one.check for one in kept.findings) == ["one"] * 300 + ["two"] * 300
