@@ -75,12 +75,15 @@ class Words(Written):
     """`{words}`: the glossary."""
 
     def run(self) -> list[nodes.Node]:
-        """One entry a word."""
+        """A line of letters, and one entry a word."""
+        first: dict[str, str] = {}
         lines = ["```{glossary}"]
         for word in words_of(self.read(DATA)).values():
+            first.setdefault(word.name[0].upper(), word.name)
             also = f" Also: {', '.join(word.also)}." if word.also else ""
             lines += [word.name, f"  {word.says}{also} {{ref}}`{word.section}`", ""]
-        return self.block("words", [*lines, "```"])
+        letters = " ".join(f"{{term}}`{letter} <{name}>`" for letter, name in first.items())
+        return self.block("words", [":::{div} letters", letters, ":::", "", *lines, "```"])
 
 
 # --- first uses ---------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pybtex.database import parse_file
+from pybtex.richtext import Text
 from sphinx.application import Sphinx
 
 import site_sections
@@ -20,6 +22,7 @@ from ppobook.teaching.contents import number_of
 from site_sections import Page
 
 DATA = "reference/reading.yml"
+BIBLIOGRAPHY = "references.bib"
 _SECTION = re.compile(r"^##+ Further reading[ \t]*\n(.*?)(?=^#|^\(|\Z)", re.M | re.S)
 
 
@@ -46,7 +49,15 @@ def write(page: Page, which: str) -> list[str]:
         lists = yaml.safe_load((page.root / DATA).read_text(encoding="utf-8"))
         if which not in lists:
             raise ValueError(f"a reading list must be {', '.join(lists)} or chapters, got {which!r}")
-        return [f"- {{cite:t}}`{entry['key']}`: {entry['why']}" for entry in lists[which]]
+        page.depend(BIBLIOGRAPHY)
+        works = parse_file(page.root / BIBLIOGRAPHY).entries
+
+        def title(key: str) -> str:
+            return str(Text.from_latex(works[key].fields["title"]))
+
+        return [
+            f"- {{cite:t}}`{entry['key']}`, *{title(entry['key'])}*: {entry['why']}" for entry in lists[which]
+        ]
     lines: list[str] = []
     for docname, chapter in page.chapters.items():
         notebook = page.root / f"{docname}.ipynb"

@@ -102,7 +102,7 @@ def test_what_stands_in_titles_code_and_links_is_no_use():
 # --- a small book -------------------------------------------------------------------------------------------
 
 CONF = """
-extensions = ["myst_nb", "site_glossary", "site_road"]
+extensions = ["myst_nb", "site_glossary", "site_road", "sphinx_design"]
 include_patterns = ["index.md", "chapters/*.md", "reference/*.md"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -172,6 +172,12 @@ def test_the_glossary_has_every_word_with_its_section(book):
         assert f'id="{anchor}"' in text
     assert "Real numbers, one an action. Also: logit." in text
     assert 'href="../chapters/01_hill.html#sec-hill"' in text
+
+
+def test_the_letters_lead_to_their_first_words(book):
+    letters = re.search(r'<div class="letters.*?</div>', page(book, "reference/glossary"), re.S)[0]
+    found = re.findall(r'href="#term-([\w-]+)"[^>]*>(?:<[^>]+>)*(\w)<', letters)
+    assert found == [("critic", "C"), ("logits", "L"), ("policy", "P")]
 
 
 def test_first_uses_link_to_the_glossary_and_are_described(book):
