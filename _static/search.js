@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
     epsilon: "ε", eps: "ε", varepsilon: "ε", "ϵ": "ε", lambda: "λ", lam: "λ", gamma: "γ", beta: "β", delta: "δ",
     theta: "θ", pi: "π", sigma: "σ", mu: "μ", "â": "advantage",
   }));
-  const WORD = /[\p{L}\p{N}]+(?:[_\-–’'][\p{L}\p{N}]+)*/gu;
+  const WORD = /\p{N}+\.\p{N}+|[\p{L}\p{N}]+(?:[_\-–’'][\p{L}\p{N}]+)*/gu;
   // A name of several parts, as clip_eps or on-policy, is one word, and each of its parts another.
   const termsOf = (word) => {
     const parts = word.split(/[_\-–’']/).map(oneWord);
@@ -70,11 +70,18 @@ document.addEventListener("DOMContentLoaded", () => {
       tokenize: () => terms,
       prefix: (term) => term === last && term.length > 2, // it may be half a word
     });
+    const phrase = words.length > 1 && words.join(" ").toLowerCase();
     for (const one of found) {
       const has = new Set(one.queryTerms);
       const whole = asked.filter(([name, ...parts]) => has.has(name) || (parts.length && parts.every((part) => has.has(part))));
       one.share = whole.length / asked.length;
       one.score *= one.share ** 3;
+      if (phrase) one.score *= one.title.toLowerCase().includes(phrase) ? 3 : one.text.toLowerCase().includes(phrase) ? 2 : 1;
+      // The top of a chapter lists what is to come; it answers who asks for the chapter.
+      const isNamed = (term) => one.match[term]?.some((field) => field !== "text");
+      if (one.kind === "chapter" && !asked.every((names) => names.some(isNamed))) one.score /= 2;
+      // Half a word was meant whole where the whole one stands, too.
+      one.terms = one.terms.filter((term) => has.has(term) || !one.queryTerms.some((start) => term.startsWith(start) && one.terms.includes(start)));
     }
     return found.filter((one) => one.share >= 0.5).sort((a, b) => b.score - a.score);
   };
@@ -116,7 +123,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const explained = found.filter((one) => one.kind !== "library");
     const room = Math.max(most - named.length, Math.ceil(most * 0.75));
     const shown = [...explained.slice(0, room), ...named].slice(0, most);
-    // Who writes a symbol, a word of the glossary, or a name of the library whole may want that.
+    // Who writes a symbol, a word of the glossary, or a name of the library whole may want that: the name first.
     const asked = query.trim().toLowerCase();
     const same = (title) => title === asked || termsOf(title)[0] === termsOf(asked)[0];
     const itself = asked.match(WORD)?.[0] === asked && [
@@ -125,13 +132,13 @@ document.addEventListener("DOMContentLoaded", () => {
     ].find((one) => one);
     if (itself && shown[0] !== itself) {
       const at = shown.indexOf(itself);
-      shown.splice(1, 0, ...(at < 0 ? [itself] : shown.splice(at, 1)));
+      shown.splice(itself.kind === "library" ? 0 : 1, 0, ...(at < 0 ? [itself] : shown.splice(at, 1)));
     }
     const said = document.createElement("p");
     said.className = "found";
     said.setAttribute("role", "status");
     const number = (n) => (n === 1 ? "1 place" : `${n} places`);
-    said.textContent = all.length ? number(all.length)
+    said.textContent = all.length ? number(all.length) + (all.length < found.length ? " with all of these words; others have some" : "")
       : found.length ? "No place has all of these words; these have some" : "Nothing found";
     const list = document.createElement("ul");
     for (const one of shown) {

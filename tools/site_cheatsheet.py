@@ -80,13 +80,14 @@ def sweep(tables: list[tuple[str, dict[str, Any]]], by: str, value: str) -> dict
 
 
 def said(found: dict[str, list[float]], digits: int) -> str:
-    """`0.1: 488, 0.2: **499** (10 seeds)`: the means, the largest in bold."""
+    """`0.1 → 488, 0.2 → **499** (10 seeds)`: the means, the largest of those that are printed in bold."""
     means = {key: fmean(values) for key, values in found.items()}
-    best = max(means.values())
+    best = f"{max(means.values()):.{digits}f}"
     cells = []
     for key, mean in means.items():
-        number = f"{mean:.{digits}f}".replace("-", "−")
-        cells.append(f"{key}: **{number}**" if mean == best else f"{key}: {number}")
+        number = f"{mean:.{digits}f}"
+        shown = number.replace("-", "−")
+        cells.append(f"{key} → **{shown}**" if number == best else f"{key} → {shown}")
     seeds = {len(values) for values in found.values()}
     return f"{', '.join(cells)} ({' to '.join(map(str, sorted({min(seeds), max(seeds)})))} seeds)"
 

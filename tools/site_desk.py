@@ -45,8 +45,8 @@ TABLE = (
     ("</table>", "</table></div>"),
 )
 SAID = (
-    "The site made up what this reader has done, and drew it with the function that draws your own desk, "
-    f"from the book as it is now. The path is `{PATH}`."
+    "What was done here is made up. The desk is drawn as yours is, from the book as it is now, on the path "
+    f"`{PATH}`."
 )
 
 
@@ -82,7 +82,7 @@ def box(shown: desk.Desk) -> str:
     drawn = re.sub(r"</?a\b[^>]*>", "", shown._repr_html_())
     for plain, as_here in TABLE:
         drawn = drawn.replace(plain, as_here)
-    head = ":::{admonition} A sample, of a reader who does not exist\n:class: desk-sample"
+    head = ":::{admonition} An example\n:class: desk-sample"
     return f"{head}\n\n{SAID}\n\n```{{raw}} html\n<div>\n{drawn}\n</div>\n```\n:::"
 
 

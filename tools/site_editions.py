@@ -57,7 +57,10 @@ class Editions(Written):
         if sums:
             said = f"They are made anew whenever this site is. [Checksums]({sums}) are beside them."
         else:
-            said = "`make editions` makes them, with their checksums, in `_build/editions`."
+            said = (
+                "This site is not published from a repository, so that there is nothing to download here: "
+                "`make editions` makes these files, with their checksums, in `_build/editions`."
+            )
         return self.block("editions", [*lines, "", said])
 
 

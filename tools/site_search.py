@@ -29,13 +29,16 @@ FURNITURE: Final = {
 }
 #: Where one looks something up.
 AT_HAND: Final = {f"reference/{name}" for name in ("cheatsheet", "notation", "glossary", "cards", "myths")}
-#: What readers call a page that calls itself otherwise.
+#: What readers call a page, or a section by its anchor, that calls itself otherwise.
 ALSO: Final = {
     "desk/desk": "progress done solved exercises next",
     "desk/drill": "interview practice timer clock",
     "reference/cheatsheet": "formulas equations hyperparameters defaults settings coefficients",
+    "exercises/04_generalized_advantage_estimation#six-steps-by-hand": "compute gae td advantages example",
+    "reference/cards#card-across-kl-q-p": "kl direction forward reverse",
     "reference/claims": "evidence seeds intervals",
     "reference/editions": "download offline ebook pdf epub print",
+    "reference/myths#myth-clip-bounds-kl": "ppo stable stability clips prevents large updates",
     "reference/instructors": "hand assign collect grade students course class",
     "reference/notation": "symbols shapes units",
     "reference/paths": "order plan hours weeks",
@@ -179,7 +182,7 @@ def entries_of_page(docname: str, page: str) -> list[list[str]]:
         kind = f"{kind}-section" if anchor else kind
         if anchor.startswith(tuple(ALONE.values())):
             kind = "card" if anchor.startswith(ALONE["details"]) else "word"
-        words = "" if anchor else keys_of(docname)
+        words = ALSO.get(f"{docname}#{anchor}", "") if anchor else keys_of(docname)
         entries.append([address, readable(section["title"]), top, kind, readable(section["text"]), words])
     return entries
 

@@ -218,6 +218,12 @@ def test_what_readers_type_leads_where_they_want_to_go(page: Page, site_url: str
         "what is the sign of the entropy term": "6.4 What each gauge says: a table for debugging",
         "interview": "Drill",
         "bandit": "bandit",
+        "compute GAE by hand": "4.1 Six steps by hand",
+        "KL direction card": "By heart: KL(q, p), and who is who?",
+        "PPO is stable because it clips": "“The clip bounds how far an update goes”: no",
+        "terminated truncated": "4.9 Three ways to stop",
+        "hand out": "Hand out",
+        "handed down": "5.16 Handed down",
     }
     found = {query: results(page, query)[:3] for query in expected}
     assert {query: titles for query, titles in found.items() if expected[query] not in titles} == {}

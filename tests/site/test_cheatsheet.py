@@ -107,7 +107,7 @@ def test_sweeps_are_put_in_order_and_said_shortly():
     text = "lr,seed,update,final\n0.1,0,1,5\n0.1,0,2,10\n0.01,0,1,-3\n0.1,1,2,20\n0.01,1,1,-4\n"
     found = site_cheatsheet.sweep([(text, {})], "lr", "final")
     assert found == {"0.01": [-3.0, -4.0], "0.1": [10.0, 20.0]}
-    assert site_cheatsheet.said(found, 1) == "0.01: −3.5, 0.1: **15.0** (2 seeds)"
+    assert site_cheatsheet.said(found, 1) == "0.01 → −3.5, 0.1 → **15.0** (2 seeds)"
     assert site_cheatsheet.sweep([(text, {"where": {"seed": 1}})], "lr", "final") == {
         "0.01": [-4],
         "0.1": [20],
@@ -198,7 +198,7 @@ def test_the_page_takes_formulas_defaults_and_measurements_from_where_they_are(t
     assert [cell.strip() for cell in cells[1:]] == [
         "0.5",
         "small",
-        "height: 0.5: 7, 1.0: 9 (1 seeds). Chapter 1",
+        "height: 0.5 → 7, 1.0 → 9 (1 seeds). Chapter 1",
     ]
     assert "cheatsheet.css" in page
     assert "cheatsheet.css" not in (tmp_path / "_build" / "index.html").read_text(encoding="utf-8")

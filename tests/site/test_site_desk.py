@@ -38,8 +38,8 @@ def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
     before, sample = cells(app)[1:3]
     assert before["source"][-1] == "desk()"
     text = sample["source"]
-    assert text.startswith(":::{admonition} A sample, of a reader who does not exist\n")
-    assert "The site made up" in text
+    assert text.startswith(":::{admonition} An example\n")
+    assert "made up" in text
     assert "fifteen-hours" in text
     assert "<a " not in text
     drawn = text.partition("{raw} html\n")[2].partition("\n```")[0]
