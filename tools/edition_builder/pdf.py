@@ -31,9 +31,16 @@ if TYPE_CHECKING:
 Headings = Sequence[tuple[str, list[str]]]
 
 HERE = Path(__file__).parent
-# A4 less the margins of pdf.css, in CSS pixels: as wide as the text is laid out before it is measured.
 #: How often the book is printed at most. (Few headings move from the first print to the second.)
 MOST_PRINTS = 4
+#: Chromium lays out a print from the one before, and a heading at a page's end may move back and forth.
+FRESH = """() => {
+    const { style } = document.body;
+    style.display = "none";
+    document.body.offsetHeight; // so that the layout is dropped
+    style.display = "";
+}"""
+# A4 less the margins of pdf.css, in CSS pixels: as wide as the text is laid out before it is measured.
 VIEWPORT = {"width": 642, "height": 960}
 PAGE = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-mode="light">
@@ -75,6 +82,7 @@ def write(book: Book, path: Path, browser: Browser, work: Path) -> int:
     for _ in range(MOST_PRINTS):
         if said and (unknown := page.evaluate("window.numberContents", said)):
             raise ValueError(f"each line of the contents must have a page, got none for {', '.join(unknown)}")
+        page.evaluate(FRESH)
         page.pdf(path=draft, prefer_css_page_size=True, print_background=True, tagged=True, outline=True)
         found = page_numbers(PdfReader(draft), headings)
         wrong = astray(said, found)
