@@ -17,7 +17,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const texts = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(); text; text = texts.nextNode()) {
       if (text.parentElement.closest(OUT)) continue;
-      for (const { 0: word, index } of text.data.matchAll(/\p{N}+\.\p{N}+|[\p{L}\p{N}]+(?:[_\-–’'][\p{L}\p{N}]+)*/gu)) {
+      for (const { 0: word, index } of text.data.matchAll(new RegExp(found.word, "gu"))) {
         if (!sought.has(word)) continue;
         const range = new Range();
         range.setStart(text, index);

@@ -147,7 +147,7 @@ document.addEventListener("DOMContentLoaded", () => {
       link.addEventListener("click", () => {
         const terms = new Set(one.terms);
         const words = [...one.text.matchAll(WORD)].map(([word]) => word).filter((word) => isOneOf(word, terms));
-        try { sessionStorage.setItem("book-found", JSON.stringify({ to: link.href, words })); } catch { /* not marked, then */ }
+        try { sessionStorage.setItem("book-found", JSON.stringify({ to: link.href, words, word: WORD.source })); } catch { /* not marked, then */ }
         dialog?.close();
       });
       item.append(link);

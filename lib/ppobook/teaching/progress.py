@@ -104,9 +104,8 @@ def record(folder: Path, **entry: Any) -> None:
     """Add a line to what the folder keeps.
 
     A line is written by one call at the end of the file, on Windows under a lock, so that two kernels can
-    record at once. It begins
-    with the line break: after a line that was cut off, by a full disk for one, it stands by itself. Where
-    nothing can be written, a sentence says so, once.
+    record at once. It begins with the line break: after a line that was cut off, by a full disk for one, it
+    stands by itself. Where nothing can be written, a sentence says so, once.
     """
     entry = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in entry.items()}
     line = "\n" + json.dumps({"at": round(time.time()), **entry})
