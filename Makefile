@@ -13,6 +13,9 @@ TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/cpu
 endif
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 
+# Where it is set, hundreds of processes would compile the library anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup book editions lab test learning check browser notebooks bench bench-language hooks clean
 
 help:
@@ -102,8 +105,8 @@ check: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/notebooks/test_digest.py
 
-test: check
-	$(MAKE) book SERVE=0
+test: $(VENV)/.all
+	$(MAKE) -j 2 check book SERVE=0
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser $(NBVAL) tests chapters exercises/masters desk
 
 # What trains goes other ways where a processor rounds otherwise. PyTorch can do as all smaller processors do.

@@ -102,9 +102,8 @@ def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> Non
     word = (page.locator("details.deeper .inside p").first.text_content() or "").split()[0]
     place = page.locator("section:has(> details.deeper)").first.get_attribute("id")
     to = f"{site_url}{CHAPTER}#{place}"
-    page.evaluate(
-        "found => sessionStorage.setItem('book-found', JSON.stringify(found))", {"to": to, "words": [word]}
-    )
+    found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
+    page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
     page.goto(to)
     box = page.locator(f"#{place} > details.deeper").first
     expect(box.locator(".inside p").first).to_be_visible()

@@ -112,6 +112,19 @@ def test_condas_environment_names_everything_that_a_command_needs() -> None:
     )
 
 
+def test_without_make_the_same_is_installed() -> None:
+    def installed(line: str) -> tuple[str, set[str]]:
+        extras = re.search(r"--editable ['\"]\.\[(.+)\]['\"]", line)
+        assert extras is not None
+        return extras[1], set(re.findall(r"--group (\w+)", line))
+
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").split("$(VENV)/.all:")[1]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("`make test` is")[1]
+    [made] = [line for line in makefile.splitlines() if "--editable" in line]
+    [read] = [line for line in readme.splitlines() if "--editable" in line]
+    assert installed(read) == installed(made)
+
+
 def test_the_site_is_published_only_after_the_tests() -> None:
     folder = ROOT / ".github" / "workflows"
     jobs = {

@@ -40,7 +40,7 @@ class TestChecks(CheckTests):
     kinds = {"Build": 7, "Reflect": 1}  # noqa: RUF012
 
     def test_the_masters_solution_is_right_and_the_check_is_fast(self, name: str) -> None:
-        if name == "capstone-learning":  # it trains eight times; see below
+        if name == "capstone-learning":  # it trains eight times, whenever the executed master is tested
             return
         super().test_the_masters_solution_is_right_and_the_check_is_fast(name)
 
@@ -76,12 +76,6 @@ def test_a_worked_example_that_fails_shows_what_went_in_and_what_should_come() -
     message = checks.run("capstone-gae", UNNAMED["capstone-gae"][0]).message
     for part in ("rewards = [[1, 0, 2, 0, 1]", "gamma = 0.5", "and should be", "[[0.2, -2, 2.4, -4, 4]"):
         assert part in message
-
-
-@pytest.mark.learning
-def test_the_masters_ppo_learns() -> None:
-    verdict = checks.run("capstone-learning", EXERCISES.reference("capstone-learning"))
-    assert verdict.right, verdict.message
 
 
 @pytest.mark.learning
