@@ -1,7 +1,8 @@
-// The words of a search are marked in the section that it led to, until Escape: whole words, and not in listings.
+// The words of a search are marked in the section that it led to, until Escape: whole words, and not in listings,
+// nor in what a reader opens step by step: hints, solutions, what is asked afterwards.
 // What search.js has left is read once. A browser without highlights of its own marks nothing.
 document.addEventListener("DOMContentLoaded", () => {
-  const OUT = "pre, .math, script, style, button, .solution, .flash-card";
+  const OUT = "pre, .math, script, style, button, .sd-dropdown, .flash-card";
   const mark = () => {
     let found = null;
     try {

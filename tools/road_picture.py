@@ -59,7 +59,7 @@ STOPS = [
         "5",
         "The whole of PPO",
         "ppo",
-        ["$L^{\\mathrm{clip}}$", "+$-\\,c_v L^V+\\,c_e H$"],
+        ["$-L^{\\mathrm{clip}}$", "+$+\\,c_v L^V-\\,c_e H$"],
         "one loss: policy, critic, entropy",
     ),
     (

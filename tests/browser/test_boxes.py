@@ -109,3 +109,17 @@ def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> Non
     expect(box.locator(".inside p").first).to_be_visible()
     expect(box).to_have_attribute("open", "")
     assert page.evaluate("(CSS.highlights.get('book-found')?.size ?? 0) > 0")
+
+
+def test_a_search_opens_no_hint(page: Page, site_url: str) -> None:
+    exercises = site_url + "/exercises/03_the_clipped_surrogate.html"
+    ready(page, exercises)
+    hint = page.locator("details.sd-dropdown:not(.solution)").first
+    word = (hint.locator(".sd-summary-content").text_content() or "").split()[0]
+    to = f"{exercises}#{hint.evaluate('box => box.closest("section").id')}"
+    found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
+    page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
+    page.goto(to)
+    page.wait_for_function("() => !sessionStorage.getItem('book-found')")
+    expect(hint).not_to_have_attribute("open", "")
+    assert not page.locator("details.sd-dropdown[open]").count()
