@@ -116,7 +116,8 @@ def test_a_search_opens_no_hint(page: Page, site_url: str) -> None:
     ready(page, exercises)
     hint = page.locator("details.sd-dropdown:not(.solution)").first
     word = (hint.locator(".sd-summary-content").text_content() or "").split()[0]
-    to = f"{exercises}#{hint.evaluate('box => box.closest("section").id')}"
+    place = hint.evaluate("box => box.closest('section').id")
+    to = f"{exercises}#{place}"
     found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
     page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
     page.goto(to)
