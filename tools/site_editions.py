@@ -58,8 +58,8 @@ class Editions(Written):
             said = f"They are made anew whenever this site is. [Checksums]({sums}) are beside them."
         else:
             said = (
-                "This copy of the site is not published from a repository, so that there is nothing to "
-                "download here: `make editions` makes these files, with their checksums, in `_build/editions`."
+                "This copy of the site is not published from a repository, so there is nothing to "
+                "download here: `make editions` makes them, with their checksums, in `_build/editions`."
             )
         return self.block("editions", [*lines, "", said] if sums else [said, "", *lines])
 
