@@ -97,14 +97,19 @@ def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> No
     expect(page.locator("details.deeper .inside").first).to_be_visible()
 
 
+def arrive(page: Page, to: str, word: str) -> None:
+    """Come to a place as by a search for a word that is in it."""
+    found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
+    page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
+    page.goto(to)
+
+
 def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> None:
     ready(page, site_url + CHAPTER)
     word = (page.locator("details.deeper .inside p").first.text_content() or "").split()[0]
     place = page.locator("section:has(> details.deeper)").first.get_attribute("id")
     to = f"{site_url}{CHAPTER}#{place}"
-    found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
-    page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
-    page.goto(to)
+    arrive(page, to, word)
     box = page.locator(f"#{place} > details.deeper").first
     expect(box.locator(".inside p").first).to_be_visible()
     expect(box).to_have_attribute("open", "")
@@ -118,9 +123,7 @@ def test_a_search_opens_no_hint(page: Page, site_url: str) -> None:
     word = (hint.locator(".sd-summary-content").text_content() or "").split()[0]
     place = hint.evaluate("box => box.closest('section').id")
     to = f"{exercises}#{place}"
-    found = {"to": to, "words": [word], "word": r"[\p{L}\p{N}]+"}
-    page.evaluate("found => sessionStorage.setItem('book-found', JSON.stringify(found))", found)
-    page.goto(to)
+    arrive(page, to, word)
     page.wait_for_function("() => !sessionStorage.getItem('book-found')")
     expect(hint).not_to_have_attribute("open", "")
     assert not page.locator("details.sd-dropdown[open]").count()

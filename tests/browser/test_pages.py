@@ -162,7 +162,7 @@ def test_nothing_stands_in_the_way_of_a_reader(
     assert not found, "\n".join(found)
 
 
-# Each page in a document of its own, as wide as a phone, without scripts: they take a third of the time.
+# Each page in a document of its own, as wide as a phone, without scripts: together they take less time.
 SIDE_BY_SIDE = f"""(addresses) => {{
   const opened = (address) => new Promise((done) => {{
     const frame = document.createElement("iframe");
