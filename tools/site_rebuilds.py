@@ -11,7 +11,8 @@ another one. So:
   sheet or a script has, every page is written, since it holds their checksums.
 - A build that was stopped, or gave warnings, is not built upon: the warnings come until they are mended.
 
-And the sidebar, the same for all pages but for its links, is made from titles alone.
+And what makes a build of everything quicker: the sidebar, the same for all pages but for its links, is made
+from titles alone, and pages are written on all processors.
 """
 
 from __future__ import annotations
@@ -181,6 +182,14 @@ class Sidebar:
         context["toctree"] = toctree
 
 
+# --- processors ---------------------------------------------------------------------------------------------
+
+
+def write_on_all_processors(app: Sphinx, _env: BuildEnvironment) -> None:
+    """Let pages be written in parallel; read they cannot be: sphinx-proof does not merge what it reads."""
+    app.parallel = (os.cpu_count() or 1) + 1  # the process that hands the pages out counts too
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("book_code", "", "env")
@@ -194,6 +203,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", drop_pages)
     # After everything has been numbered.
     app.connect("env-get-updated", write_all_if_shown_elsewhere, priority=950)
+    app.connect("env-updated", write_on_all_processors)
     sidebar = Sidebar()
     app.connect("write-started", sidebar.note_titles)
     # Before the theme uses it, at 500.

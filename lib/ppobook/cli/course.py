@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 from ppobook.cli.main import run_command
@@ -47,9 +46,6 @@ def run(words: Sequence[str], prog: str) -> None:
 
     All that it writes but slides and plans is for the instructor's account alone: names, grades, the secret.
     """
-    # Reading notebooks would compile forty grammars of addresses, for a check that no notebook asks for: half
-    # of a command's time.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     private = not words or words[0] not in PUBLIC
     before = os.umask(0o077) if private else None
     try:

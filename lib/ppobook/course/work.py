@@ -5,7 +5,6 @@ Here the course's files meet grading and the gradebook; the modules below this o
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -88,14 +87,12 @@ def job(course: Course, name: str) -> Job:
 
 def check_digest(name: str, own: Path) -> str:
     """What identifies a check: the files that it is written in, those of the book, or the course's own."""
-    module = checks.names().get(name)
-    file = own
-    if module is not None:
-        spec = importlib.util.find_spec(module)
-        assert spec is not None
-        assert spec.origin is not None
-        file = Path(spec.origin)
+    module, file = checks.names().get(name), own
     folder = Path(checks.__file__).parent
+    if module is not None:
+        # Not by importing its package, and with it torch: most commands need no more of a check than this.
+        file = folder.joinpath(*module.removeprefix(f"{checks.__name__}.").split("."))
+        file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
     shared += sorted((folder / "beside").glob("*.py"))
     mine = [file, file.with_suffix(".toml"), file.with_name("__init__.py")]
