@@ -7,6 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# pip would compile twenty thousand files on one processor. (Some are templates, or for other Pythons.)
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 # TORCH=cpu takes PyTorch's small CPU build from PyTorch's own index (Linux; elsewhere the plain one is small already).
 ifeq ($(TORCH),cpu)
 TORCH_INDEX := --extra-index-url https://download.pytorch.org/whl/cpu
@@ -61,7 +63,8 @@ $(VENV)/.lab: $(VENV)/.venv pyproject.toml constraints.txt
 
 $(VENV)/.all: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing everything, once: a few minutes."
-	$(PIP) $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser --group editions
+	$(PIP) --no-compile $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser --group editions
+	$(COMPILE)
 	@touch $(VENV)/.site $(VENV)/.editions $(VENV)/.lab $@
 
 setup: $(VENV)/.all

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from ppobook.course.channel import Ended
 from ppobook.course.inert import Opaque
+from ppobook.course.limits import Ended
 from ppobook.course.remote import LINE, MESSAGE, NAME
 from ppobook.envs import chain
 from ppobook.teaching import checks

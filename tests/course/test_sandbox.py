@@ -14,7 +14,7 @@ import pytest
 
 from ppobook.course import keeper, syscalls
 from ppobook.course import sandbox as sandboxes
-from ppobook.course.channel import Ended
+from ppobook.course.limits import Ended
 from ppobook.course.remote import Grader
 from ppobook.course.sandbox import Limits, Server, available
 from ppobook.teaching import checks

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from ppobook.course import unprotected, worker
-from ppobook.course.channel import Ended
+from ppobook.course.limits import Ended
 from ppobook.course.remote import Grader
 from ppobook.course.sandbox import Limits, NoSandbox
 from ppobook.course.unprotected import Unprotected

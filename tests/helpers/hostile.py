@@ -385,7 +385,7 @@ for thing in gc.get_objects():
     ),
     "channel": Attack(function("os.closerange(0, 100)\nos.fork()"), verdicts=ENDED),
     "ended": Attack(
-        function("from ppobook.course.channel import Ended\nraise Ended('right', 'right')"), verdicts=ENDED
+        function("from ppobook.course.limits import Ended\nraise Ended('right', 'right')"), verdicts=ENDED
     ),
     "endless-number": Attack(before=FORGING + "answer(float('inf'))", says=("cell 2: Ended",)),
     # Bombs.

@@ -25,22 +25,12 @@ import numpy as np
 import torch
 
 from .inert import LIMIT, Malformed, Reader, TooLarge, Writer
+from .limits import Ended
 
-__all__ = ["Ended", "Side"]
+__all__ = ["Side"]
 
 _LENGTH = struct.Struct("<Q")
 LASTING = 2**40  # numbers from here on are those of objects that stay the same from call to call
-
-
-class Ended(BaseException):
-    """The other process doesn't answer any more, or not in this form. No `except Exception` swallows it.
-
-    reason is "time", "ended", "memory", "much" or "forged"; the words are for a reader.
-    """
-
-    def __init__(self, reason: str, words: str) -> None:
-        super().__init__(words)
-        self.reason, self.words = reason, words
 
 
 def renamed(name: str, base: type[BaseException], message: str, *marks: type, **own: Any) -> BaseException:

@@ -23,7 +23,7 @@ from typing import Any
 from ppobook.teaching import checks
 from ppobook.teaching.checks import Verdict
 
-from .channel import Ended
+from .limits import Ended
 from .needed import needed
 from .pack import Pack, TestedPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole

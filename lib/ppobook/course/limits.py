@@ -1,4 +1,4 @@
-"""What a submission may use while it is graded."""
+"""What a submission may use while it is graded, and how its process ends before its time."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ class Limits:
     disk_mb: int = 256
     output_kb: int = 256
     processes: int = 64
+
+
+class Ended(BaseException):
+    """The other process doesn't answer any more, or not in this form. No `except Exception` swallows it.
+
+    reason is "time", "ended", "memory", "much" or "forged"; the words are for a reader.
+    """
+
+    def __init__(self, reason: str, words: str) -> None:
+        super().__init__(words)
+        self.reason, self.words = reason, words

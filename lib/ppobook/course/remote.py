@@ -27,8 +27,9 @@ from torch import nn
 
 from ppobook.teaching.checks import Mistake, Stop
 
-from .channel import Ended, Side, SideReader, SideWriter, renamed
+from .channel import Side, SideReader, SideWriter, renamed
 from .inert import Malformed, opaque
+from .limits import Ended
 
 __all__ = ["MODULES", "Grader", "Remote"]
 

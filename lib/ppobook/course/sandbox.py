@@ -24,8 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from . import keeper
-from .channel import Ended
-from .limits import Limits
+from .limits import Ended, Limits
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "Server", "Usage", "available", "seen"]
 

@@ -30,8 +30,9 @@ from traitlets.config import Config
 from ppobook.teaching import checks
 
 from . import syscalls
-from .channel import Ended, Side, SideReader, SideWriter, renamed
+from .channel import Side, SideReader, SideWriter, renamed
 from .inert import Malformed
+from .limits import Ended
 from .remote import MODULES, base_of
 
 __all__ = ["Notebook", "Worker"]
