@@ -76,7 +76,15 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     look();
   };
+  // (Boxes may open many at a time.)
+  let asked = 0;
+  const fitSoon = () => {
+    asked ||= requestAnimationFrame(() => {
+      asked = 0;
+      fit();
+    });
+  };
   window.addEventListener("load", fit);
-  window.addEventListener("resize", fit);
-  document.addEventListener("toggle", fit, true);
+  window.addEventListener("resize", fitSoon);
+  document.addEventListener("toggle", fitSoon, true);
 });

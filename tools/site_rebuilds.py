@@ -11,25 +11,26 @@ another one. So:
   sheet or a script has, every page is written, since it holds their checksums.
 - A build that was stopped, or gave warnings, is not built upon: the warnings come until they are mended.
 
-And what makes a build of everything quicker: the sidebar, the same for all pages but for its links, is made
-from titles alone, and pages are written on all processors.
+And what makes a build of everything quicker: the sidebar, the same for all pages but for its links and marks,
+is made once, and pages are written on all processors.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
+import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import CONFIG_CHANGED, BuildEnvironment
+from sphinx.util.osutil import relative_uri
 
 Page = tuple[bytes, int]  # its text, and when it was written
 
@@ -142,44 +143,79 @@ def write_all_if_shown_elsewhere(app: Sphinx, env: BuildEnvironment) -> Iterable
 # --- the sidebar --------------------------------------------------------------------------------------------
 
 
-def titles_alone(toc: nodes.bullet_list) -> nodes.bullet_list:
-    """A page's contents, less its own headings: what Sphinx leaves of a copy of it for the sidebar."""
-    toc = toc.deepcopy()
-    for title in toc:
-        if len(title) > 1:
-            pages = list(title.findall(addnodes.toctree))
-            title[1][:] = pages
-            if not pages:
-                title.pop(1)
-    return toc
+# What marks the way to the page that is shown.
+MARKS = re.compile(r' class="current"|(?<=")current | current active| open="open"')
+# What can carry a mark, or ends what does.
+TAGS = re.compile(r"(<(?:ul|li|a|details)\b[^>]*>|</(?:ul|li)>)")
 
 
 class Sidebar:
-    """Lets Sphinx make a page's sidebar without copying every heading, and every name of the library."""
+    """The theme's sidebar, the same on all pages but for its links and the way to the page that is shown.
+
+    The theme makes it for the first page; for the others its tags are written anew.
+    """
 
     def __init__(self) -> None:
-        self.titles: dict[str, nodes.bullet_list] = {}
+        self.parts: list[str] = []
+        self.links: dict[int, str] = {}  # where a link stands in the parts, and to which page it goes
+        self.ways: dict[str, list[list[int]]] = {}  # for each page, where the marks stand
 
-    def note_titles(self, app: Sphinx, _builder: object) -> None:
-        """Before pages are written."""
-        self.titles = {docname: titles_alone(toc) for docname, toc in app.env.tocs.items()}
+    def take(self, html: str, address: str) -> None:
+        """Keep the sidebar of the page with this address."""
+        self.parts = TAGS.split(MARKS.sub("", html))
+        above: list[list[int]] = []  # the lists and entries around this place, each with its box to open
+        for place, tag in enumerate(self.parts):
+            if tag.startswith(("<ul", "<li")):
+                above.append([place])
+            elif tag.startswith("</"):
+                above.pop()
+            elif tag.startswith("<details"):
+                above[-1].append(place)
+            elif (link := re.search(r'href="([^"]*)"', tag)) and ":" not in link[1]:
+                own = address if link[1] == "#" else posixpath.join(posixpath.dirname(address), link[1])
+                self.links[place] = posixpath.normpath(own)
+                self.ways[self.links[place]] = list(above)
 
-    def make_quickly(
-        self, app: Sphinx, pagename: str, template: str, context: dict[str, Any], _: object
+    def of(self, address: str, above: Sequence[str] = ()) -> str:
+        """The sidebar of a page, given also the pages above it: of one too deep to be listed, the next is."""
+        parts = list(self.parts)
+        way = next((self.ways[page] for page in (address, *above) if page in self.ways), [])
+        for place in {place for around in way for place in around}:
+            parts[place] = self.marked(parts[place])
+        for place, other in self.links.items():
+            here = other == address
+            tag = self.marked(parts[place]) if here else parts[place]
+            to = "#" if here else relative_uri(address, other)
+            parts[place] = re.sub(r'href="[^"]*"', f'href="{to}"', tag)
+        return "".join(parts)
+
+    @staticmethod
+    def marked(tag: str) -> str:
+        """A tag on the way to the page that is shown."""
+        if tag.startswith("<li"):
+            return re.sub(r"(toctree-l\d+)", r"\1 current active", tag)
+        if tag.startswith("<details"):
+            return '<details open="open">'
+        return tag.replace('class="', 'class="current ', 1) if "class=" in tag else '<ul class="current">'
+
+    def make_once(
+        self, app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _: object
     ) -> None:
-        """Put `toctree` in the page's context that makes the same sidebar sooner."""
-        as_it_is = context["toctree"]
+        """Put a `generate_toctree_html` in the page's context that asks the theme once."""
+        theirs = context.get("generate_toctree_html")
 
-        def toctree(**options: Any) -> str:
-            if not options.get("titles_only"):
-                return as_it_is(**options)
-            tocs, app.env.tocs = app.env.tocs, self.titles
-            try:
-                return as_it_is(**options)
-            finally:
-                app.env.tocs = tocs
+        def ours(**options: Any) -> str:
+            address = app.builder.get_target_uri(pagename)
+            if not self.parts:
+                self.take(str(theirs(**options)), address)
+            above = [
+                posixpath.normpath(posixpath.join(posixpath.dirname(address), one["link"]))
+                for one in reversed(context.get("parents", []))
+            ]
+            return self.of(address, above)
 
-        context["toctree"] = toctree
+        if theirs:
+            context["generate_toctree_html"] = ours
 
 
 # --- processors ---------------------------------------------------------------------------------------------
@@ -204,9 +240,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # After everything has been numbered.
     app.connect("env-get-updated", write_all_if_shown_elsewhere, priority=950)
     app.connect("env-updated", write_on_all_processors)
-    sidebar = Sidebar()
-    app.connect("write-started", sidebar.note_titles)
-    # Before the theme uses it, at 500.
-    app.connect("html-page-context", sidebar.make_quickly, priority=100)
+    # After the theme, at 500.
+    app.connect("html-page-context", Sidebar().make_once, priority=600)
     app.connect("build-finished", note_good_end)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

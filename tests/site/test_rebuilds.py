@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sphinx_process import sphinx
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.append(str(TOOLS))
@@ -139,3 +140,49 @@ def test_after_an_interruption_all_is_built_again(built: Path, tmp_path: Path) -
     (folder / "_build" / "doctrees" / "unfinished").touch()
     assert build(folder) == 0
     assert "Some text" in page.read_text("utf-8")
+
+
+# A book whose last page is too deep for the sidebar, and which keeps what the theme would have made for each.
+DEEP = {
+    "conf.py": """
+from site_rebuilds import Sidebar
+extensions = ["myst_parser"]
+html_theme = "sphinx_book_theme"
+exclude_patterns = ["_build"]
+def ask(app, page, template, context, doctree):
+    made = context["generate_toctree_html"](startdepth=0, kind="sidebar", maxdepth=4, collapse=False,
+        includehidden=True, titles_only=True, show_nav_level=1)
+    (app.outdir / (page.replace("/", "-") + ".theirs")).write_text(str(made), encoding="utf-8")
+def setup(app):
+    app.connect("html-page-context", ask, priority=550)
+    app.connect("html-page-context", Sidebar().make_once, priority=600)
+""",
+    "index.md": "# Deep\n\n```{toctree}\n:caption: One part\none\na/index\n```\n"
+    "```{toctree}\n:caption: Another\ntwo\nElsewhere <https://example.org/a>\n```\n",
+    "one.md": "# One\n\n## A heading\n",
+    "two.md": "# Two & `more`\n",
+    "a/index.md": "# A\n\n```{toctree}\nb/index\n```\n",
+    "a/b/index.md": "# B\n\n```{toctree}\nc/index\nbeside\n```\n",
+    "a/b/beside.md": "# Beside\n",
+    "a/b/c/index.md": "# C\n\n```{toctree}\nd/index\n```\n",
+    "a/b/c/d/index.md": "# D\n\n```{toctree}\ne\n```\n",
+    "a/b/c/d/e.md": "# E\n",
+}
+# How many entries of the sidebar lead to each page.
+MARKS = {
+    **{"index": 0, "search": 0, "genindex": 0, "one": 1, "two": 1, "a/index": 1, "a/b/index": 2},
+    **{"a/b/beside": 3, "a/b/c/index": 3, "a/b/c/d/index": 4, "a/b/c/d/e": 4},
+}
+
+
+def test_the_sidebar_is_the_themes(tmp_path: Path) -> None:
+    for name, text in DEEP.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = sphinx(tmp_path, "-q", "-b", "html", ".", "_build")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "_build"
+    for name, marks in MARKS.items():
+        theirs = (out / f"{name.replace('/', '-')}.theirs").read_text("utf-8")
+        assert theirs.count("current active") == marks
+        assert theirs in (out / f"{name}.html").read_text("utf-8"), name
