@@ -109,9 +109,11 @@ check: $(VENV)/.all
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/notebooks/test_digest.py
 
+# (What is in `make check` is not run again.)
 test: $(VENV)/.all
 	$(MAKE) -j 2 check book SERVE=0
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser $(NBVAL) tests chapters exercises/masters desk
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/browser \
+		--ignore tests/notebooks/test_digest.py $(NBVAL) tests chapters exercises/masters desk
 
 # What trains goes other ways where a processor rounds otherwise. PyTorch can do as all smaller processors do.
 KINDS := import torch; kinds = ['default', 'avx2', 'avx512']; best = torch.backends.cpu.get_cpu_capability().lower(); \

@@ -1,7 +1,7 @@
 """Grading killed by kill -9 at random moments, with the real grader: is anything lost, or graded twice?
 
     python benchmarks/course_kills.py               # twenty kills, a quarter of an hour
-    python benchmarks/course_kills.py --kills 6
+    python benchmarks/course_kills.py --kills 6 --students 5
 
 Every other kill is of the whole process group, the others of the command alone, whose processes then have
 to end by themselves. Each notebook starts a process that sleeps, so that a sandbox that lived on would be
@@ -34,7 +34,6 @@ from harness import ROOT
 
 from ppobook.course.gradebook import Book
 
-SIZE = 8
 CELL = "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n    os._exit(0)\ntime.sleep(0.3)"
 PATIENCE = 300.0  # seconds that something may take on a busy machine before it counts as hanging
 
@@ -129,8 +128,8 @@ def kill(folder: Path, draw: random.Random, whole_group: bool) -> tuple[int, int
     return (len(before), len(after)) if killed else None
 
 
-def killed(folder: Path, kills: int, seed: int) -> None:
-    """Kill grading so many times, over as many copies of a class as that needs.
+def killed(folder: Path, kills: int, seed: int, students: int) -> None:
+    """Kill grading so many times, over as many copies of a class of this size as that needs.
 
     Raises
     ------
@@ -140,7 +139,7 @@ def killed(folder: Path, kills: int, seed: int) -> None:
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become this process's children
     draw, fresh, undisturbed = random.Random(seed), folder / "fresh", folder / "undisturbed"
     fresh.mkdir()
-    made = course_class.make(fresh, SIZE, seed, cell=CELL)
+    made = course_class.make(fresh, students, seed, cell=CELL)
     collect = [sys.executable, "-m", "ppobook", "course", "collect", ASSIGNMENT, str(made.submissions)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     subprocess.run(collect, cwd=fresh, env=env, check=True, stdout=subprocess.DEVNULL)
@@ -166,16 +165,17 @@ def killed(folder: Path, kills: int, seed: int) -> None:
         names = {path.relative_to(course) for path in course.rglob("*")}
         other = names ^ {path.relative_to(undisturbed) for path in undisturbed.rglob("*")}
         must(not other, f"files differ from those of an undisturbed run: {sorted(map(str, other))}")
-    print(f"{count} kills over {classes} classes of {SIZE}: nothing lost, nothing graded twice")
+    print(f"{count} kills over {classes} classes of {students}: nothing lost, nothing graded twice")
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="course_kills", description="Kill grading at random moments.")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=18)
+    parser.add_argument("--students", type=int, default=8)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        killed(Path(folder), options.kills, options.seed)
+        killed(Path(folder), options.kills, options.seed, options.students)
     return 0
 
 

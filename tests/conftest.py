@@ -1,13 +1,25 @@
 """Bands over seeds, helpers/bands.py: the fixture, the option, and the table at the end of a session."""
 
+import gc
 import signal
 
+import pytest
 from bands import band, pytest_addoption, pytest_terminal_summary
 
 __all__ = ["band", "pytest_addoption", "pytest_terminal_summary"]
 
 # A shell's background job ignores Ctrl-C, and so would the tests of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let no garbage be collected meanwhile: all that is made stays, and to look through it takes long."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
@@ -70,8 +71,8 @@ def test_keyboard_moves_it_and_its_numbers_are_the_librarys(page: Page, address:
             agrees(figure, bandit)
 
 
-def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, address: str) -> None:
-    figure = live(page, address)
+def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, http: str) -> None:
+    figure = live(page, http)
     bandit = figures.baseline().state["bandits"][0]
     spread = figure.locator("[data-number=spread]")
     figure.get_by_role("button", name="expected reward").press("Enter")
@@ -83,10 +84,10 @@ def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, addre
     expect(spread).to_have_text("7.89")
 
 
-def test_pulling_is_seeded_and_described(page: Page, address: str) -> None:
+def test_pulling_is_seeded_and_described(page: Page, http: str) -> None:
     shown = []
     for _ in range(2):
-        figure = live(page, address)
+        figure = live(page, http)
         figure.get_by_role("button", name="Pull 20 times").click()
         expect(figure.locator("p.number")).to_contain_text("Your 20 pulls: (")
         shown.append(figure.locator("p").inner_text())
@@ -110,9 +111,9 @@ def test_sampled_means_are_scattered_as_the_library_says(page: Page, http: str) 
     assert seen == pytest.approx(expected, rel=0.25)
 
 
-def test_touch_moves_it(open_page: Any, address: str) -> None:
+def test_touch_moves_it(open_page: Any, http: str) -> None:
     page = open_page(phone=True)
-    figure = live(page, address)
+    figure = live(page, http)
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390, "the page must not scroll sideways on a phone"
     slider = figure.locator("input[type=range]")
@@ -185,9 +186,9 @@ def test_axe_finds_nothing_in_it(page: Page, http: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_without_scripts_there_is_a_picture_with_words(open_page: Any, address: str, name: str) -> None:
+def test_without_scripts_there_is_a_picture_with_words(open_page: Any, small_site: Path, name: str) -> None:
     page = open_page(javascript=False)
-    page.goto(address.replace("index.html", f"{name}.html"))
+    page.goto((small_site / f"{name}.html").as_uri())
     still = page.locator(".ppobook-figure img")
     expect(still).to_be_visible()
     assert (still.get_attribute("alt") or "").startswith(PAGES[name][1])
@@ -196,8 +197,8 @@ def test_without_scripts_there_is_a_picture_with_words(open_page: Any, address: 
     assert box["width"] > 300
 
 
-def test_with_scripts_the_picture_is_gone_and_the_caption_stays(page: Page, address: str) -> None:
-    live(page, address)
+def test_with_scripts_the_picture_is_gone_and_the_caption_stays(page: Page, http: str) -> None:
+    live(page, http)
     expect(page.locator(".ppobook-figure img")).to_be_hidden()
     expect(page.locator("#baseline-figure figcaption")).to_contain_text(CAPTION)
     expect(page.get_by_role("link", name=re.compile(r"^Fig. \d"))).to_have_attribute(

@@ -12,8 +12,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "course_kills.py"
 @pytest.mark.slow
 def test_killed_twice_nothing_is_lost_or_graded_twice():
     # All processes, then the command alone; in a process of its own, which adopts what a killed one leaves.
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--kills", "2"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, str(SCRIPT), "--kills", "2", "--students", "6"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith("2 kills over ")
