@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
