@@ -178,6 +178,11 @@ MARKS = re.compile(r' class="current"|(?<=")current | current active| open="open
 TAGS = re.compile(r"(<(?:ul|li|a|details)\b[^>]*>|</(?:ul|li)>)")
 
 
+def leads_to(address: str, link: str) -> str:
+    """The address that a link on a page leads to."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(address), link))
+
+
 class Sidebar:
     """The theme's sidebar, the same on all pages but for its links and the way to the page that is shown.
 
@@ -191,7 +196,8 @@ class Sidebar:
 
     def take(self, html: str, address: str) -> None:
         """Keep the sidebar of the page with this address."""
-        self.parts = TAGS.split(MARKS.sub("", html))
+        self.parts = TAGS.split(html)  # every second one is a tag
+        self.parts[1::2] = [MARKS.sub("", tag) for tag in self.parts[1::2]]
         above: list[list[int]] = []  # the lists and entries around this place, each with its box to open
         for place, tag in enumerate(self.parts):
             if tag.startswith(("<ul", "<li")):
@@ -201,8 +207,7 @@ class Sidebar:
             elif tag.startswith("<details"):
                 above[-1].append(place)
             elif (link := re.search(r'href="([^"]*)"', tag)) and ":" not in link[1]:
-                own = address if link[1] == "#" else posixpath.join(posixpath.dirname(address), link[1])
-                self.links[place] = posixpath.normpath(own)
+                self.links[place] = address if link[1] == "#" else leads_to(address, link[1])
                 self.ways[self.links[place]] = list(above)
 
     def of(self, address: str, above: Sequence[str] = ()) -> str:
@@ -237,10 +242,7 @@ class Sidebar:
             address = app.builder.get_target_uri(pagename)
             if not self.parts:
                 self.take(str(theirs(**options)), address)
-            above = [
-                posixpath.normpath(posixpath.join(posixpath.dirname(address), one["link"]))
-                for one in reversed(context.get("parents", []))
-            ]
+            above = [leads_to(address, one["link"]) for one in reversed(context.get("parents", []))]
             return self.of(address, above)
 
         if theirs:
