@@ -3,14 +3,6 @@ document.addEventListener("DOMContentLoaded", () => {
   // The way by keyboard goes through the page's contents before its text.
   const content = document.querySelector(".bd-content");
   content?.prepend(...content.querySelectorAll("#pst-secondary-sidebar-modal, #pst-secondary-sidebar"));
-  // A name that says what is shown and what it does. (The theme's names leave out the words on the button.)
-  for (const button of document.querySelectorAll("button.search-button-field, button.search-button__button")) {
-    const words = button.innerText.trim().replace(/\s+/g, " ");
-    button.setAttribute("aria-label", words || "Search");
-  }
-  for (const summary of document.querySelectorAll("summary[aria-label]")) {
-    if (summary.innerText.trim()) summary.removeAttribute("aria-label");
-  }
   for (const details of document.querySelectorAll(".bd-sidebar-primary li > details")) {
     const page = details.parentElement.querySelector(":scope > a")?.textContent.trim();
     details.querySelector("summary")?.setAttribute("aria-label", page ? `Pages under “${page}”` : "Pages");
@@ -26,6 +18,17 @@ document.addEventListener("DOMContentLoaded", () => {
     link.title = "Link to this exercise";
     link.textContent = "#";
     title.append(" ", link);
+  }
+});
+// (Once the page is laid out: what words are shown would have it laid out before its formulas are set, and again.)
+addEventListener("load", () => {
+  // A name that says what is shown and what it does. (The theme's names leave out the words on the button.)
+  for (const button of document.querySelectorAll("button.search-button-field, button.search-button__button")) {
+    const words = button.innerText.trim().replace(/\s+/g, " ");
+    button.setAttribute("aria-label", words || "Search");
+  }
+  for (const summary of document.querySelectorAll("summary[aria-label]")) {
+    if (summary.innerText.trim()) summary.removeAttribute("aria-label");
   }
 });
 

@@ -265,8 +265,11 @@ def test_a_name_used_twice_and_halves_of_a_pair_are_found(tmp_path):
 # --- the book's own -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
-def test_each_check_says_not_yet_on_the_blank(path):
+# The quickest. Of all the others it is known too: what a blank has beside its blanks are its master's cells, which
+# nbval runs; `test_grading` has each blank graded; and the builder stores none that stops, or passes, anywhere.
+@pytest.mark.parametrize("name", ["04_generalized_advantage_estimation", "06_ppo_in_practice"])
+def test_each_check_says_not_yet_on_the_blank(name):
+    path = next(path for path in MASTERS if path.stem == name)
     blank = draft(next(t for t in targets(REPOSITORY) if t.kind == "reader" and t.source == path))
     ran = execute(blank, REPOSITORY).notebook["cells"]
     tests = [part for part in masters.parts(blank) if part.role == "test"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+@functools.cache
 def code_digest(source: str) -> str:
     """A digest of what a module does: its syntax tree, less docstrings, the same on every Python of the book.
 
