@@ -34,6 +34,7 @@ from typing import Any
 
 from astroid.builder import AstroidBuilder
 from docutils import nodes
+from pydata_sphinx_theme.toctree import add_toctree_functions
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.domains.std import StandardDomain
@@ -232,11 +233,19 @@ class Sidebar:
             return '<details open="open">'
         return tag.replace('class="', 'class="current ', 1) if "class=" in tag else '<ul class="current">'
 
+    def come_between(self, app: Sphinx) -> None:
+        """Let `make_once` come after the theme offers its sidebar, and before it looks whether it is empty."""
+        listeners = app.events.listeners["html-page-context"]
+        offers = [place for place, one in enumerate(listeners) if one.handler is add_toctree_functions]
+        if offers:
+            app.connect("html-page-context", self.make_once)
+            listeners.insert(offers[0] + 1, listeners.pop())
+
     def make_once(
         self, app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _: object
     ) -> None:
         """Put a `generate_toctree_html` in the page's context that asks the theme once."""
-        theirs = context.get("generate_toctree_html")
+        theirs = context["generate_toctree_html"]
 
         def ours(**options: Any) -> str:
             address = app.builder.get_target_uri(pagename)
@@ -245,8 +254,7 @@ class Sidebar:
             above = [leads_to(address, one["link"]) for one in reversed(context.get("parents", []))]
             return self.of(address, above)
 
-        if theirs:
-            context["generate_toctree_html"] = ours
+        context["generate_toctree_html"] = ours
 
 
 # --- processors ---------------------------------------------------------------------------------------------
@@ -273,7 +281,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # After everything has been numbered.
     app.connect("env-get-updated", write_all_if_shown_elsewhere, priority=950)
     app.connect("env-updated", write_on_all_processors)
-    # After the theme, at 500.
-    app.connect("html-page-context", Sidebar().make_once, priority=600)
+    app.connect("builder-inited", Sidebar().come_between)
     app.connect("build-finished", note_good_end)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
