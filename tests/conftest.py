@@ -14,11 +14,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Let no garbage be collected meanwhile: all that is made stays, and to look through it takes long."""
+    """Let no garbage be collected meanwhile, nor later on of it: all that is made stays, and is long to look through."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
