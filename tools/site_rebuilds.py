@@ -234,7 +234,7 @@ class Sidebar:
         return tag.replace('class="', 'class="current ', 1) if "class=" in tag else '<ul class="current">'
 
     def come_between(self, app: Sphinx) -> None:
-        """Let `make_once` come after the theme offers its sidebar, and before it looks whether it is empty."""
+        """Let `make_once` come after the theme offers its sidebar and before it looks whether it is empty."""
         listeners = app.events.listeners["html-page-context"]
         offers = [place for place, one in enumerate(listeners) if one.handler is add_toctree_functions]
         if offers:

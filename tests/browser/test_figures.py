@@ -177,7 +177,8 @@ def test_axe_finds_nothing_in_it(page: Page, http: str, name: str) -> None:
     # Without preloading: axe would ask for style sheets by addresses of its own making.
     every = {"resultTypes": ["violations"], "preload": False}
     colours = every | {"runOnly": CONTRAST}
-    for size, theme, options in ((DESKTOP, "light", every), (DESKTOP, "dark", colours), (PHONE, "dark", every)):
+    looks = ((DESKTOP, "light", every), (DESKTOP, "dark", colours), (PHONE, "dark", every))
+    for size, theme, options in looks:
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=theme)
         expect(figure).to_have_attribute("data-ground", theme)

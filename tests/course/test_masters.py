@@ -265,8 +265,8 @@ def test_a_name_used_twice_and_halves_of_a_pair_are_found(tmp_path):
 # --- the book's own -----------------------------------------------------------------------------------------
 
 
-# The quickest. Of all the others it is known too: what a blank has beside its blanks are its master's cells, which
-# nbval runs; `test_grading` has each blank graded; and the builder stores none that stops, or passes, anywhere.
+# The quickest. Of all the others it is known too: what a blank has beside its blanks are its master's cells,
+# which nbval runs; `test_grading` has each blank graded; and the builder stores none that stops, or passes.
 @pytest.mark.parametrize("name", ["04_generalized_advantage_estimation", "06_ppo_in_practice"])
 def test_each_check_says_not_yet_on_the_blank(name):
     path = next(path for path in MASTERS if path.stem == name)
