@@ -14,7 +14,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Let no garbage be collected meanwhile, nor later on of it: all that is made stays, and is long to look through."""
+    """Let no garbage be looked for meanwhile, nor later in what is made here: all of it stays."""
     gc.disable()
     try:
         return (yield)

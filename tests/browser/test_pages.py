@@ -176,7 +176,7 @@ def test_nothing_stands_in_the_way_of_a_reader(
     assert not found, "\n".join(found)
 
 
-# The text of each stands in the place of the first one's: what is around it is the same, and takes most of the time.
+# The text of each stands in the place of the first one's. (What is around it is the same, and takes longer.)
 IN_ITS_PLACE = f"""async (addresses) => {{
   const opened = [];
   for (const address of addresses) {{
