@@ -81,7 +81,8 @@ def planted(bug):
         for old, new in zip(right, wrong, strict=True)
         if old != new
     }
-    # Every function, also those that a decorator has wrapped.
+    # Every function, also those that a decorator has wrapped; what is frozen is not among the objects.
+    gc.unfreeze()
     old = {}
     for x in gc.get_objects():
         if type(x) is types.FunctionType and x.__code__.co_filename == module.__file__:
