@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import serve
@@ -112,6 +113,14 @@ def ready(page: Page, address: str) -> None:
     page.goto(address)
     live = "() => [...document.querySelectorAll('.ppobook-figure')].every(f => f.dataset.live)"
     page.wait_for_function(live)
+
+
+def violations(page: Page, part: str | None = None, rules: dict[str, Any] | None = None) -> list[Any]:
+    """What axe finds wrong on a page, or in what a selector chooses of it."""
+    # Without preloading: axe would ask for style sheets by addresses of its own making.
+    options = {"resultTypes": ["violations"], "preload": False, **(rules or {})}
+    found: list[Any] = Axe().run(page, context=part, options=options).response["violations"]
+    return found
 
 
 def open_notebook(open_page: OpenPage, lab: str, notebook: str) -> Page:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from .conftest import OpenPage, ready
+from .conftest import OpenPage, ready, violations
 
 # The rules that depend on the theme: on colours, and on pictures that only one theme shows.
 CONTRAST = ["color-contrast", "link-in-text-block"]
@@ -117,9 +116,7 @@ def opens_well(address: str, titles: int, wide: int, screen: int) -> Iterator[st
 
 def in_the_way(page: Page, rules: dict[str, Any], part: str | None = None) -> Iterator[str]:
     """What axe finds serious or critical."""
-    # Without preloading: axe would ask for style sheets by addresses of its own making.
-    options = {"resultTypes": ["violations"], "preload": False, **rules}
-    for violation in Axe().run(page, context=part, options=options).response["violations"]:
+    for violation in violations(page, part, rules):
         if violation["impact"] in ("serious", "critical"):
             first = violation["nodes"][0]
             yield (
