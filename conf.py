@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import yaml
+from pybtex.backends.plaintext import Backend as Plaintext
+from pybtex.plugin import register_plugin
 from sphinxcontrib.bibtex import plugin as bibtex
 from sphinxcontrib.bibtex.style.referencing import BracketStyle
 from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
@@ -108,6 +110,8 @@ class RoundBrackets(AuthorYearReferenceStyle):
 
 
 bibtex.register_plugin("sphinxcontrib.bibtex.style.referencing", "round", RoundBrackets)
+# (For each citation, this one would be looked for among all that is installed.)
+register_plugin("pybtex.backends", "plaintext", Plaintext, force=True)
 bibtex_bibfiles = ["references.bib"]
 bibtex_reference_style = "round"
 bibtex_default_style = "plain"

@@ -11,10 +11,10 @@ another one. So:
   sheet or a script has, every page is written, since it holds their checksums.
 - A build that was stopped, or gave warnings, is not built upon: the warnings come until they are mended.
 
-And what makes a build of everything quicker:
+And what makes a build quicker:
 
 - AutoAPI reads the library only, and not all of PyTorch to know what an attribute is.
-- A page that references with numbers lead to is loaded once.
+- Pages are loaded to count the figures only if one has been read, and once for what refers to their numbers.
 - The sidebar, the same for all pages but for its links and marks, is made once.
 - Pages are written on all processors.
 """
@@ -39,6 +39,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.domains.std import StandardDomain
 from sphinx.environment import CONFIG_CHANGED, BuildEnvironment
+from sphinx.environment.collectors.toctree import TocTreeCollector
 from sphinx.util.osutil import relative_uri
 
 Page = tuple[bytes, int]  # its text, and when it was written
@@ -170,6 +171,18 @@ class Numbers(StandardDomain):
             del env.get_doctree  # type: ignore[method-assign]
 
 
+count_figures = TocTreeCollector.assign_figure_numbers
+
+
+def count_figures_of_new_pages(collector: TocTreeCollector, env: BuildEnvironment) -> list[str]:
+    """Sphinx's `assign_figure_numbers`, if a page has been read, or has gone, since they were counted."""
+    read = dict(env.all_docs)  # each with the time of its reading
+    if getattr(env, "book_counted", None) == read:
+        return []
+    env.book_counted = read
+    return count_figures(collector, env)
+
+
 # --- the sidebar --------------------------------------------------------------------------------------------
 
 
@@ -271,6 +284,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_assets", "", "html")
     app.add_domain(Numbers, override=True)
     infer_no_attributes()
+    TocTreeCollector.assign_figure_numbers = count_figures_of_new_pages  # type: ignore[method-assign]
     app.connect("config-inited", note_code_and_assets)
     # AutoAPI runs at 500.
     pages = LibraryPages()

@@ -205,11 +205,15 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write what search.js reads."""
     if exception is not None or app.builder.name != "html":
         return
+    index = Path(app.outdir, FILE)
+    pages = {docname: Path(app.builder.get_outfilename(docname)) for docname in sorted(app.env.found_docs)}
+    # (When a page comes or goes, or this code changes, all of them are written.)
+    if index.exists() and all(page.stat().st_mtime_ns < index.stat().st_mtime_ns for page in pages.values()):
+        return
     entries = []
-    for docname in sorted(app.env.found_docs):
-        page = Path(app.builder.get_outfilename(docname)).read_text(encoding="utf-8")
+    for docname, page in pages.items():
         take = entries_of_library if docname.startswith("autoapi/") else entries_of_page
-        entries += take(docname, page)
+        entries += take(docname, page.read_text(encoding="utf-8"))
     # A script, since a page in a local file may not fetch.
     parts = [
         f"window.{name} = {json.dumps(data, ensure_ascii=False, separators=(',', ':'))};\n"
@@ -223,7 +227,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         (stems / name).read_text(encoding="utf-8")
         for name in ("base-stemmer.js", SearchEnglish.js_stemmer_rawcode)
     ]
-    Path(app.outdir, FILE).write_text("\n".join(parts), encoding="utf-8")
+    index.write_text("\n".join(parts), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sphinx_process import sphinx
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.append(str(TOOLS))
-pytest.importorskip("site_rebuilds", reason="Sphinx is not installed")
+site_rebuilds = pytest.importorskip("site_rebuilds", reason="Sphinx is not installed")
 
 from sphinx.builders.html import _assets  # noqa: E402
 from sphinx.cmd.build import main as sphinx_build  # noqa: E402
@@ -122,6 +122,26 @@ def test_a_change_writes_what_shows_it(built: Path, tmp_path: Path, change: str)
     assert {name: text for name, (text, _) in after.items()} == {
         name: text for name, (text, _) in anew.items()
     }
+
+
+def test_figures_are_counted_when_a_page_has_been_read(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(built, tmp_path / "small")
+    assert build(folder) == 0
+    counted = []
+    theirs = site_rebuilds.count_figures
+
+    def count(collector: object, env: object) -> list[str]:
+        counted.append(env)
+        return theirs(collector, env)
+
+    monkeypatch.setattr(site_rebuilds, "count_figures", count)
+    assert build(folder) == 0
+    assert not counted
+    CHANGES["text"][0](folder)
+    assert build(folder) == 0
+    assert len(counted) == 1
 
 
 def test_warnings_come_until_they_are_mended(built: Path, tmp_path: Path) -> None:

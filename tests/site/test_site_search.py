@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace as Fake
 
 import pytest
 
@@ -83,3 +84,19 @@ def test_names_of_the_library_come_with_their_first_sentence() -> None:
 )
 def test_formulas_are_put_in_plain_letters(tex: str, plain: str) -> None:
     assert site_search.readable(tex).replace(" ", "") == plain.replace(" ", "")
+
+
+def test_the_index_is_made_when_a_page_has_been_written(tmp_path: Path) -> None:
+    builder = Fake(name="html", get_outfilename=lambda docname: str(tmp_path / f"{docname}.html"))
+    app = Fake(builder=builder, env=Fake(found_docs={"a", "b"}), outdir=tmp_path)
+    for name in "a", "b":
+        (tmp_path / f"{name}.html").write_text(PAGE, encoding="utf-8")
+    index = tmp_path / site_search.FILE
+    site_search.write_index(app, None)
+    assert "a.html" in index.read_text("utf-8")
+    index.write_text("left alone", encoding="utf-8")
+    site_search.write_index(app, None)
+    assert index.read_text("utf-8") == "left alone"
+    (tmp_path / "b.html").write_text(PAGE.replace("The clip", "Another title"), encoding="utf-8")
+    site_search.write_index(app, None)
+    assert "Another title" in index.read_text("utf-8")
