@@ -27,11 +27,13 @@ from site_way_in import Written
 PAGE: Final = "reference/cheatsheet"
 DATA: Final = "reference/cheatsheet.toml"
 EQUATION: Final = re.compile(r"^\$\$\n(?P<tex>(?:(?!\$\$).*\n)+)\$\$ \((?P<label>[a-z0-9-]+)\)", re.M)
+# The mark that ends an equation belongs to the sentence of the chapter.
+MARK: Final = re.compile(r"\s*(?<!\\)[,.;](\s*\\end\{\w+\})?$")
 
 
 def equations_in(text: str) -> dict[str, str]:
     """The labelled equations of a chapter's text, by label."""
-    return {found["label"]: found["tex"].strip() for found in EQUATION.finditer(text)}
+    return {found["label"]: MARK.sub(r"\1", found["tex"].strip()) for found in EQUATION.finditer(text)}
 
 
 # --- measurements -------------------------------------------------------------------------------------------

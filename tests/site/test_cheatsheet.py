@@ -66,6 +66,19 @@ def test_equations_are_found_by_label():
     assert found == {"one": "a = b", "two": "\\begin{aligned}\nd\n\\end{aligned}"}
 
 
+@pytest.mark.parametrize(
+    ("tex", "shown"),
+    [
+        ("a, b .", "a, b"),
+        ("a ,", "a"),
+        ("a\\,", "a\\,"),
+        ("\\begin{aligned}\na .\n\\end{aligned}", "\\begin{aligned}\na\n\\end{aligned}"),
+    ],
+)
+def test_the_mark_that_ends_a_sentence_stays_in_the_chapter(tex, shown):
+    assert site_cheatsheet.equations_in(f"$$\n{tex}\n$$ (one)\n") == {"one": shown}
+
+
 # --- settings -----------------------------------------------------------------------------------------------
 
 
