@@ -20,6 +20,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
 from claims.backing import Backing, Chapter
@@ -37,6 +38,7 @@ class Claims(Written):
     def run(self) -> list[nodes.Node]:
         """A folded list of each chapter, below its name."""
         found: list[nodes.Node] = []
+        self.env.metadata[self.env.docname]["computed"] = can_compute()
         for docname, facts in self.config.book_meta["chapters"].items():
             chapter = self.chapter(docname)
             number = number_of(chapter.name)
@@ -121,6 +123,14 @@ class Claims(Written):
 def can_compute() -> bool:
     """Whether tables can be read and the chapters' code be run."""
     return all(find_spec(name) for name in ("pandas", "scipy", "torch"))
+
+
+def computed_otherwise(
+    _app: Sphinx, env: BuildEnvironment, _added: set[str], _changed: set[str], _removed: set[str]
+) -> list[str]:
+    """The pages to read again, since what they need for computing has been installed, or has gone."""
+    before = {docname: data["computed"] for docname, data in env.metadata.items() if "computed" in data}
+    return [docname for docname, computed in before.items() if computed != can_compute()]
 
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
@@ -212,6 +222,7 @@ def add_script(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
+    app.connect("env-get-outdated", computed_otherwise)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
     app.connect("html-page-context", add_script)

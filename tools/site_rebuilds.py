@@ -5,6 +5,7 @@ for the library's pages, whose sources each build makes anew, and too little whe
 another one. So:
 
 - The library's pages are made when the library has changed; those that come out the same keep their time.
+- A page is read too if its source, or a file that it depends on, was put back as it was before.
 - When titles, numbers, labels, names or citations have changed, every page is written. When a page has gone,
   its file goes too.
 - When the code that makes the site has changed, or a pinned version, every page is read again; when a style
@@ -13,8 +14,9 @@ another one. So:
 
 And what makes a build quicker:
 
-- AutoAPI reads the library only, and not all of PyTorch to know what an attribute is.
-- Pages are loaded to count the figures only if one has been read, and once for what refers to their numbers.
+- AutoAPI reads the library only, and not all of PyTorch to know what an attribute is. (So its pages are the
+  same, whether PyTorch is installed or not.)
+- Pages are loaded to count the figures if one has been read, and once for what refers to their numbers.
 - The sidebar, the same for all pages but for its links and marks, is made once.
 - Pages are written on all processors.
 """
@@ -33,6 +35,8 @@ from pathlib import Path
 from typing import Any
 
 from astroid.builder import AstroidBuilder
+from astroid.exceptions import AstroidImportError
+from astroid.manager import AstroidManager
 from docutils import nodes
 from pydata_sphinx_theme.toctree import add_toctree_functions
 from sphinx.application import Sphinx
@@ -118,9 +122,50 @@ class LibraryPages:
         app.env.book_library = self.made_from(app)
 
 
-def infer_no_attributes() -> None:
-    """Let Astroid leave out which values attributes may have: AutoAPI takes them from the code itself."""
+find_module = AstroidManager.ast_from_module_name
+
+
+def find_own_module(manager: AstroidManager, name: str, *rest: Any, **named: Any) -> Any:
+    """Astroid's `ast_from_module_name`, for the library and Python's own modules only."""
+    if name and name.partition(".")[0] not in {"ppobook", *sys.stdlib_module_names}:
+        raise AstroidImportError("no installed package is read", modname=name)
+    return find_module(manager, name, *rest, **named)
+
+
+def read_the_library_only() -> None:
+    """Let Astroid leave out other packages, and which values attributes may have."""
+    AstroidManager.ast_from_module_name = find_own_module  # type: ignore[method-assign]
     AstroidBuilder.delayed_assattr = lambda _self, _node: None  # type: ignore[method-assign]
+
+
+# --- files that are put back --------------------------------------------------------------------------------
+
+
+def times_of(env: BuildEnvironment, docname: str) -> dict[str, int]:
+    """When the source of a page, and each file that it depends on, was written."""
+    names = [env.doc2path(docname, base=False), *env.dependencies.get(docname, ())]
+    paths = {str(name): Path(env.srcdir, name) for name in names}
+    return {name: path.stat().st_mtime_ns for name, path in paths.items() if path.exists()}
+
+
+def note_times(_app: Sphinx, env: BuildEnvironment) -> None:
+    """Remember these times."""
+    env.book_times = {docname: times_of(env, docname) for docname in env.found_docs}
+
+
+def put_back(
+    _app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str], removed: set[str]
+) -> list[str]:
+    """The pages with a file of another time; Sphinx itself sees only what is newer than its reading."""
+    times = getattr(env, "book_times", {})
+    return [name for name in env.found_docs & times.keys() if times[name] != times_of(env, name)]
+
+
+def without_a_picture(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """The pages to write since the file of a picture on them has gone."""
+    folder = Path(app.outdir, app.builder.imagedir)
+    gone = (pages for pages, name in env.images.values() if not (folder / name).exists())
+    return [page for pages in gone for page in pages]
 
 
 # --- what a page shows of others ----------------------------------------------------------------------------
@@ -283,7 +328,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_code", "", "env")
     app.add_config_value("book_assets", "", "html")
     app.add_domain(Numbers, override=True)
-    infer_no_attributes()
+    read_the_library_only()
     TocTreeCollector.assign_figure_numbers = count_figures_of_new_pages  # type: ignore[method-assign]
     app.connect("config-inited", note_code_and_assets)
     # AutoAPI runs at 500.
@@ -292,8 +337,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", pages.clear, priority=400)
     app.connect("builder-inited", pages.age, priority=600)
     app.connect("env-get-outdated", drop_pages)
+    app.connect("env-get-outdated", put_back)
+    app.connect("env-get-updated", without_a_picture)
     # After everything has been numbered.
     app.connect("env-get-updated", write_all_if_shown_elsewhere, priority=950)
+    app.connect("env-updated", note_times)
     app.connect("env-updated", write_on_all_processors)
     app.connect("builder-inited", Sidebar().come_between)
     app.connect("build-finished", note_good_end)

@@ -1,6 +1,7 @@
 """`ppobook course …`: from an empty folder to collected submissions, and what is refused on the way."""
 
 import json
+import os
 import re
 import shutil
 from datetime import UTC, datetime
@@ -194,6 +195,12 @@ def test_a_walk(folder, tmp_path, capsys):
     assert run("collect", "week-01", source, "--course", folder) == 0
     assert "0 new submissions, 3 already kept" in capsys.readouterr().out
 
+    (source / "ada.ipynb").write_text(json.dumps({"cells": []}))
+    os.utime(source / "ada.ipynb", (far := datetime(2199, 1, 1).timestamp(), far))
+    assert run("collect", "week-01", source, "--course", folder) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^\+ ada  219\d-.*\n    its time is to come; --times gives another one\n", said, re.M)
+
     assert run("roster", tmp_path / "new.csv", "--course", folder) == 0
     assert "! mel  Mel O'Neill: not in the list any more, kept" in capsys.readouterr().out
     assert run("roster", tmp_path / "new.csv", "--drop", "--course", folder) == 0
@@ -228,7 +235,18 @@ def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsy
     assert f"{given['bob'].until:%m-%d %H:%M}" == "03-06 12:00"
     assert ("ada" in given) == ("ada" in (new or before if old else before).split("groups")[0])
     # Longer still: the line gives way to another.
-    assert run("extend", "bob", "week-01", "--until", "2027-03-07 12:00", "--course", folder) == 0
+    words = (
+        "extend",
+        "bob",
+        "week-01",
+        "--until",
+        "2027-03-07 12:00",
+        "--reason",
+        "still",
+        "--course",
+        folder,
+    )
+    assert run(*words) == 0
     (again,) = [one for one in settings.load(folder).extensions if one.student == "bob"]
     assert f"{again.until:%m-%d}" == "03-07"
     assert [(one["what"], one["student"], one["before"][:10]) for one in trail.read(folder)] == [
@@ -240,10 +258,14 @@ def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsy
 
 
 def test_what_no_extension_is(folder, capsys):
-    line = ("extend", "ada", "week-01", "--course", folder, "--until")
+    line = ("extend", "ada", "week-01", "--course", folder, "--reason", "ill", "--until")
     assert "until must be after 2027-03-05 23:59" in refused(capsys, *line, "2027-03-05 12:00")
     assert "until must be a date and time" in refused(capsys, *line, "tomorrow")
-    words = ("--course", folder, "--until", "2027-03-09")
+    words = ("--course", folder, "--until", "2027-03-09", "--reason")
+    for nothing in "", "  ":
+        said = refused(capsys, "extend", "ada", "week-01", *words, nothing)
+        assert "reason must be a sentence, got nothing" in said
+    words += ("ill",)
     assert "the student must be in roster.csv, got 'adda'" in refused(
         capsys, "extend", "adda", "week-01", *words
     )
@@ -262,7 +284,11 @@ def test_one_sentence_on_bad_input(folder, tmp_path, capsys, monkeypatch):
     assert "times must be a CSV file" in refused(
         capsys, "collect", "week-01", folder, "--times", "x", "--course", folder
     )
-    assert "the command must be one of 'new'" in refused(capsys, "relase")
+    said = refused(capsys, "relase")
+    assert "the command must be one of 'new'" in said
+    assert "…" not in said
+    out = tmp_path / "nowhere" / "slides.html"
+    assert "out must be a file in an existing folder" in refused(capsys, "slides", "1", "--out", out)
     (folder / "course.yml").write_text("title: x\ntile: y\n")
     assert "line 2: there is no key 'tile'. Did you mean 'title'" in refused(
         capsys, "check", "--course", folder

@@ -48,7 +48,7 @@ LINES = {
     "course release": "week-14 --course term",
     "course roster": "--course term",
     "course collect": "week-14 term --course term",
-    "course extend": "ada week-14 --until 2099-01-01 --course term",
+    "course extend": "ada week-14 --until 2099-01-01 --reason ill --course term",
     "course grade": "week-14 --course term",
     "course mark": "week-14 --course term",
     "course feedback": "week-14 --course term",

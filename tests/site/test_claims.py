@@ -9,6 +9,7 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sphinx_process import sphinx
@@ -307,3 +308,11 @@ def test_the_page_shows_each_claim_and_no_page_shows_a_mark(tmp_path: Path) -> N
     assert "It is 7.6 long." in small
     assert "claim:" not in small
     assert "claims.js" not in small
+
+
+def test_a_page_is_read_again_when_torch_comes_or_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    site_claims = pytest.importorskip("site_claims", reason="Sphinx is not installed")
+    env = SimpleNamespace(metadata={"with": {"computed": True}, "without": {"computed": False}, "other": {}})
+    for computes, again in ((True, ["without"]), (False, ["with"])):
+        monkeypatch.setattr(site_claims, "can_compute", lambda computes=computes: computes)
+        assert site_claims.computed_otherwise(None, env, set(), set(), set()) == again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -15,6 +16,9 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path.append(str(TOOLS))
 site_rebuilds = pytest.importorskip("site_rebuilds", reason="Sphinx is not installed")
 
+from astroid.builder import AstroidBuilder  # noqa: E402
+from astroid.exceptions import AstroidImportError  # noqa: E402
+from astroid.manager import AstroidManager  # noqa: E402
 from sphinx.builders.html import _assets  # noqa: E402
 from sphinx.cmd.build import main as sphinx_build  # noqa: E402
 
@@ -142,6 +146,44 @@ def test_figures_are_counted_when_a_page_has_been_read(
     CHANGES["text"][0](folder)
     assert build(folder) == 0
     assert len(counted) == 1
+
+
+def test_a_file_that_is_put_back_with_its_time_is_read(built: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(built, tmp_path / "small")
+    page, kept = folder / "01_one.md", tmp_path / "kept.md"
+    os.utime(page, (1, 1))
+    shutil.copy2(page, kept)
+    assert build(folder) == 0
+    CHANGES["text"][0](folder)
+    assert build(folder) == 0
+    assert "Other words" in pages(folder)["01_one"][0]
+    shutil.copy2(kept, page)
+    assert build(folder) == 0
+    assert "Some text" in pages(folder)["01_one"][0]
+
+
+def test_a_picture_that_is_gone_comes_back(built: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(built, tmp_path / "small")
+    assert build(folder) == 0
+    picture = folder / "_build" / "html" / "_images" / "a.svg"
+    picture.unlink()
+    assert build(folder) == 0
+    assert picture.is_file()
+
+
+def test_no_installed_package_is_read(tmp_path: Path) -> None:
+    code = (
+        "import re, torch\n\n\n"
+        "class Net(torch.nn.Module):\n"
+        '    """A net."""\n\n'
+        "    def state_dict(self):\n        return {}\n"
+    )
+    manager = AstroidManager()
+    site_rebuilds.read_the_library_only()
+    net = manager.ast_from_module_name("re") and AstroidBuilder(manager).string_build(code)["Net"]
+    assert [base.qname() for base in net.ancestors()] in ([], ["builtins.object"])
+    with pytest.raises(AstroidImportError):
+        manager.ast_from_module_name("torch")
 
 
 def test_warnings_come_until_they_are_mended(built: Path, tmp_path: Path) -> None:

@@ -327,6 +327,15 @@ def test_a_folder_that_is_not_there_is_not_made_by_a_reset(book, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_a_folder_of_other_things_is_not_filled_by_a_reset(book, tmp_path):
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(
+        FileNotFoundError, match=r"folder must be the folder of your copies, .* which has none"
+    ):
+        workspace.reset("double", tmp_path, book)
+    assert not (tmp_path / "exercises").exists()
+
+
 def test_a_folder_that_may_not_be_written(book, work, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,9 +194,12 @@ def collect(
     opened = settings.load(course)
     given = collecting.read_times(Path(times), opened) if times is not None else None
     found = collecting.collect(opened, name, source, student=student, times=given, dry_run=dry_run)
+    now = datetime.now(UTC)
     for who, made, late in found.new:
         days = f", {validation.counted(late, 'day')} late" if late else ""
         print(f"+ {who}  {made.time.astimezone(opened.timezone):%Y-%m-%d %H:%M}{days}")
+        if made.time > now + timedelta(minutes=5):  # clocks differ a little
+            print("    its time is to come; --times gives another one")
         for note in made.notes:
             print(line(f"    {note}"))
     for made in found.empty:
@@ -219,7 +223,7 @@ def extend(
     /,
     *,
     until: Time,
-    reason: str = "",
+    reason: str,
     dry_run: bool = False,
     course: Folder = ".",
 ) -> None:
@@ -229,7 +233,7 @@ def extend(
         student: the student's id
         name: the assignment
         until: the new due time, "2027-03-05 23:59", in the course's time zone
-        reason: why
+        reason: why, which only the trail shows
         dry_run: show the line, and write nothing
         course: the course's folder
     """

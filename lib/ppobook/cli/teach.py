@@ -101,11 +101,12 @@ def slides(chapter: Chapter, /, *, out: MaybeFile = None) -> None:
         out: the file; if left out, the chapter's name in this folder
     """
     import ppobook.course.slides as make
+    from ppobook.analysis.files import new_file
     from ppobook.run.files import atomic_write
     from ppobook.teaching.workspace import find_source
 
     path = make.chapter_at(find_source(), chapter)
-    file = Path(f"{path.stem}.html") if out is None else validation.path("out", out, "a file")
+    file = Path(f"{path.stem}.html") if out is None else new_file("out", out, (".html", ".htm"))
     deck = make.read_deck(path)
     atomic_write(file, make.as_html(deck).encode())
     print(f"{file}: {len(deck.slides)} slides")

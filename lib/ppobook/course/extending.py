@@ -20,8 +20,8 @@ def extend(
     Raises
     ------
     ValueError
-        The student or the assignment is unknown, the time is not later, or course.yml's list of extensions
-        is written in a way that has to be edited by hand.
+        The student or the assignment is unknown, the time is not later, the reason is empty, or course.yml's
+        list of extensions is written in a way that has to be edited by hand.
     """
     roster.find(roster.load(course.folder), student)
     found = course.assignment(assignment)
@@ -31,9 +31,12 @@ def extend(
             f"until must be after {due:%Y-%m-%d %H:%M}, when it is due for {student}, "
             f"got {until:%Y-%m-%d %H:%M}"
         )
+    reason = reason.strip()
+    if not reason:
+        raise ValueError("reason must be a sentence, got nothing")
     new = Extension(student, assignment, until, reason)
     line = f"{{student: {json.dumps(student)}, assignment: {assignment}, until: {until:%Y-%m-%d %H:%M}"
-    line += f", reason: {json.dumps(reason, ensure_ascii=False)}}}" if reason else "}"
+    line += f", reason: {json.dumps(reason, ensure_ascii=False)}}}"
     path = course.folder / FILE
     text = path.read_text(encoding="utf-8-sig")
     changed = _written(text, student, assignment, line)

@@ -245,6 +245,11 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
             f"folder must be the folder of your copies, got {str(work)!r}, which does not exist; "
             "`ppobook work` makes it"
         )
+    if any(work.iterdir()) and not any((work / one).exists() for one in (MEMORY, *FOLDERS)):
+        raise FileNotFoundError(
+            f"folder must be the folder of your copies, got {str(work)!r}, which has none; "
+            "`ppobook work` makes them"
+        )
     here, there = book / file, work / file
     if not there.exists():
         sync(work, book)
