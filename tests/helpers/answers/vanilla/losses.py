@@ -37,6 +37,7 @@ WRONG["pg-loss"] = {
         lambda logp, a, m: -(logp * a.detach())[m].mean(),
         lambda logp, a, m: -(logp * a.detach() * m).mean(),
     ],
+    "the axes of episodes and steps are mixed up": lambda logp, a, m: -(logp * a.detach() * m).sum(0).mean(),
     "each episode is divided by its own length": lambda logp, a, m: (
         -((logp * a.detach() * m).sum(1) / m.sum(1)).mean()
     ),

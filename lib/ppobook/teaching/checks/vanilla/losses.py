@@ -44,6 +44,7 @@ def pg_loss(answer: Answer) -> Findings:
             "a reward, not a loss": bool((np.sign(got) == np.sign(real)).all()),
             "a sum over episodes, not a mean": close(got, -real) and close(four, -np.tile(real, (2, 1))),
             "averaged over steps, not over episodes": either(-real / 4, -real / 6),
+            "the axes of episodes and steps are mixed up": -real / 3,
             "each episode is divided by its own length": -real / np.array([[6.0], [2.0]]),
             "probabilities where log-probabilities belong": -real * probs / 2,
             "the size of the advantage makes no difference": either(
