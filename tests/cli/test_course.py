@@ -235,17 +235,7 @@ def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsy
     assert f"{given['bob'].until:%m-%d %H:%M}" == "03-06 12:00"
     assert ("ada" in given) == ("ada" in (new or before if old else before).split("groups")[0])
     # Longer still: the line gives way to another.
-    words = (
-        "extend",
-        "bob",
-        "week-01",
-        "--until",
-        "2027-03-07 12:00",
-        "--reason",
-        "still",
-        "--course",
-        folder,
-    )
+    words = (*words[:4], "2027-03-07 12:00", *words[5:], "--reason", "still")
     assert run(*words) == 0
     (again,) = [one for one in settings.load(folder).extensions if one.student == "bob"]
     assert f"{again.until:%m-%d}" == "03-07"

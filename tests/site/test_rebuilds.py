@@ -171,17 +171,14 @@ def test_a_picture_that_is_gone_comes_back(built: Path, tmp_path: Path) -> None:
     assert picture.is_file()
 
 
-def test_no_installed_package_is_read(tmp_path: Path) -> None:
-    code = (
-        "import re, torch\n\n\n"
-        "class Net(torch.nn.Module):\n"
-        '    """A net."""\n\n'
-        "    def state_dict(self):\n        return {}\n"
-    )
+def test_no_installed_package_is_read() -> None:
     manager = AstroidManager()
     site_rebuilds.read_the_library_only()
-    net = manager.ast_from_module_name("re") and AstroidBuilder(manager).string_build(code)["Net"]
+    net = AstroidBuilder(manager).string_build("import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n")[
+        "Net"
+    ]
     assert [base.qname() for base in net.ancestors()] in ([], ["builtins.object"])
+    assert manager.ast_from_module_name("re").name == "re"
     with pytest.raises(AstroidImportError):
         manager.ast_from_module_name("torch")
 

@@ -174,6 +174,7 @@ def run_command(
     if words[0].startswith("-"):
         raise ValueError(f"{words[0]}: {prog} has no such option. See {prog} --help")
     if name not in commands:
+        from ppobook import validation
         from ppobook.cli.users import used_elsewhere
         from ppobook.run.spellings import did_you_mean
 
@@ -181,8 +182,8 @@ def run_command(
         if commands is not COMMANDS and name in OF_POLICIES:
             hint = f": ppobook {name} is for policies; language models have none"
         hint = hint or did_you_mean(name, commands)
-        known = ", ".join(map(repr, commands))
-        raise ValueError(f"the command must be one of {known}, got {words[0]!r}{hint}")
+        known = validation.one_of(list(commands), show=len(commands))
+        raise ValueError(f"the command must be {known}, got {words[0]!r}{hint}")
     module, _, function = commands[name][0].partition(":")
     getattr(importlib.import_module(module), function)(words[1:], f"{prog} {name}")
 

@@ -31,9 +31,7 @@ def extend(
             f"until must be after {due:%Y-%m-%d %H:%M}, when it is due for {student}, "
             f"got {until:%Y-%m-%d %H:%M}"
         )
-    reason = reason.strip()
-    if not reason:
-        raise ValueError("reason must be a sentence, got nothing")
+    reason = trail.reason(reason)
     new = Extension(student, assignment, until, reason)
     line = f"{{student: {json.dumps(student)}, assignment: {assignment}, until: {until:%Y-%m-%d %H:%M}"
     line += f", reason: {json.dumps(reason, ensure_ascii=False)}}}"

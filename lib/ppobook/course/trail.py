@@ -48,6 +48,20 @@ def note(folder: Path, what: str, **facts: Any) -> dict[str, Any]:
     return entry
 
 
+def reason(text: str) -> str:
+    """Why somebody decided something, as it is noted: without blanks around it.
+
+    Raises
+    ------
+    ValueError
+        It is empty.
+    """
+    text = text.strip()
+    if not text:
+        raise ValueError("reason must be a sentence, got nothing")
+    return text
+
+
 def read(folder: Path) -> list[dict[str, Any]]:
     """All lines of the trail, oldest first; a line that was interrupted is left out."""
     path = folder / FILE

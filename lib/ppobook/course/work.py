@@ -212,8 +212,7 @@ def appeal(course: Course, student: str, name: str, part: str, points: float, re
     who = roster.find(roster.load(course.folder), student).student_id
     if not 0 <= points <= asked.max:
         raise ValueError(f"points must be from 0 to {asked.max:g}, got {points:g}")
-    if not reason.strip():
-        raise ValueError("reason must be a sentence, got nothing")
+    reason = trail.reason(reason)
     submission = next((one for graded, one in found.graded() if graded == who), None)
     if submission is None:
         raise ValueError(f"student {who} must have a graded submission for {name}, got none")
@@ -221,11 +220,11 @@ def appeal(course: Course, student: str, name: str, part: str, points: float, re
     with Book(course.folder) as book:
         for member in submission.students:
             score = found.scores[member].parts[part]
-            said = f"Appeal: {points:g} points. {reason.strip()}"
+            said = f"Appeal: {points:g} points. {reason}"
             if score.manual == points and said in score.comment:
                 continue
             facts = {"assignment": name, "student": member, "part": part, "points": points}
-            trail.note(course.folder, "appeal", **facts, before=score.points, reason=reason.strip())
+            trail.note(course.folder, "appeal", **facts, before=score.points, reason=reason)
             comment = f"{score.comment}\n\n{said}".strip()
             book.mark(name, member, part, points, comment, share=submission.share)
             changed.append(member)

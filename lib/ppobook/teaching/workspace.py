@@ -102,9 +102,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
         )
     if work.resolve().is_relative_to(book):
         top = book / work.resolve().relative_to(book).parts[0]
-        ours = any((top / folder).is_dir() for folder in FOLDERS)
-        ours = ours or (top / MEMORY).exists() or (work / MEMORY).exists()
-        if top.is_dir() and any(top.iterdir()) and not ours:
+        if _holds_other_things(top) and not (work / MEMORY).exists():
             raise ValueError(
                 "folder must be a folder for your copies, such as work, got one with the book's own "
                 f"files, {str(work)!r}"
@@ -148,6 +146,13 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
     if not new and not fresher and not kept:
         print(f"Your copies in {work} are those of the book; there is nothing to do.")
     return [work / name for name in (*new, *fresher)]
+
+
+def _holds_other_things(folder: Path) -> bool:
+    """Whether there is something in a folder, and nothing of a reader's copies."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    return not ((folder / MEMORY).exists() or any((folder / one).is_dir() for one in FOLDERS))
 
 
 def _copies(folder: str | Path) -> Path:
@@ -245,7 +250,7 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
             f"folder must be the folder of your copies, got {str(work)!r}, which does not exist; "
             "`ppobook work` makes it"
         )
-    if any(work.iterdir()) and not any((work / one).exists() for one in (MEMORY, *FOLDERS)):
+    if _holds_other_things(work):
         raise FileNotFoundError(
             f"folder must be the folder of your copies, got {str(work)!r}, which has none; "
             "`ppobook work` makes them"
