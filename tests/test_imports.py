@@ -1,4 +1,4 @@
-"""Importing brings in no more than is needed. (Which room may use which: `lint-imports`, in pyproject.toml.)"""
+"""Importing brings in no more than is needed. (`lint-imports` holds which room may use which.)"""
 
 import json
 import subprocess
