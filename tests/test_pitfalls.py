@@ -105,7 +105,7 @@ def test_an_update_is_the_papers(before, wanted):
     torch.testing.assert_close(update(before), wanted, rtol=1e-3, atol=1e-4)
 
 
-# --- what goes wrong -----------------------------------------------------------------------------------------
+# --- what goes wrong --------------------------------------------------------------------------------------
 
 LOSS, GAE, NORMALIZE = (ppo, "ppo_loss"), (actor_critic, "gae"), (ppo, "normalize")
 
