@@ -210,7 +210,33 @@ def ratios(
     """
     low, high = clip_range(clip_eps, clip_eps_high)
     keep, (log_ratio, advantages) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
-    return ratio_means(log_ratio, advantages, low, high, keep)
+    library: Any = validation.one_library(log_ratio=log_ratio)
+    if library is np or log_ratio.device.type != "cpu":
+        return _ratios(library, log_ratio, advantages, low, high, keep)
+    # On a minibatch of the usual size, operations this small take NumPy less than half of torch's time.
+    counts = None if keep is None else keep.numpy()
+    found = _ratios(np, log_ratio.numpy(), advantages.numpy(), low, high, counts)
+    values = np.array(list(found.values()), log_ratio.numpy().dtype)
+    return dict(zip(found, library.from_numpy(values).unbind(), strict=True))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite
+def _ratios(
+    library: Any, log_ratio: Any, advantages: Any, low: float, high: float, keep: Any
+) -> dict[str, Any]:
+    """The statistics of `ratios`; where `keep` is False both arrays must be 0 already."""
+    ratio, shift = library.exp(log_ratio), library.expm1(log_ratio)  # near 1, r − 1 would lose its digits
+    beyond = ratio - library.clip(ratio, low, high)
+    number = math.prod(log_ratio.shape) if keep is None else keep.sum()
+    mean_shift = shift.sum() / number
+    centred = shift - mean_shift if keep is None else (shift - mean_shift) * keep
+    return {
+        "clip_fraction": (beyond != 0).sum() / number,
+        "flat_fraction": (beyond * advantages > 0).sum() / number,
+        "approx_kl": (shift - log_ratio).sum() / number,
+        "ratio_mean": 1 + mean_shift,
+        "ratio_std": ((centred * centred).sum() / number) ** 0.5,
+    }
 
 
 def clip_fraction(
@@ -231,9 +257,7 @@ def clip_fraction(
     -------
     scalar, detached
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (log_ratio,) = _counted(mask, log_ratio=log_ratio)
-    return ratio_means(log_ratio, 0 * log_ratio, low, high, keep)["clip_fraction"]
+    return ratios(log_ratio, 0 * log_ratio, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["clip_fraction"]
 
 
 def flat_fraction(
@@ -257,46 +281,7 @@ def flat_fraction(
     -------
     scalar, detached, at most `clip_fraction`
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (log_ratio, advantages) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
-    return ratio_means(log_ratio, advantages, low, high, keep)["flat_fraction"]
-
-
-@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite
-def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: Any = None) -> dict[str, Any]:
-    """`ratios` without validation, for the training loop: arguments of one library, shape and dtype.
-
-    `low` and `high` are the clip range; where `keep` is False both arrays must be 0 already.
-    """
-    library: Any = validation.one_library(log_ratio=log_ratio)
-    if library is not np and log_ratio.device.type == "cpu" and log_ratio.dtype.itemsize >= 4:
-        # On a minibatch of the usual size these small operations take NumPy less than half of torch's time.
-        log_r, a = log_ratio.detach().numpy(), advantages.detach().numpy()
-        means = ratio_means(log_r, a, low, high, None if keep is None else keep.numpy())
-        values = library.from_numpy(np.array(list(means.values()), dtype=log_r.dtype))
-        return dict(zip(means, values.unbind(), strict=True))
-
-    dtype = log_ratio.dtype
-    if dtype.itemsize < 4:
-        log_r, a = (at_least_float32(library, x) for x in (log_ratio, advantages))
-        means = ratio_means(log_r, a, low, high, keep)
-        return {name: _as(dtype, x) for name, x in means.items()}
-    ratio = library.exp(log_ratio)
-    above, below = ratio > high, ratio < low
-    flat = (above & (advantages > 0)) | (below & (advantages < 0))
-    # expm1: near r = 1, r − 1 would lose its digits, and so would the KL and ratio_std.
-    shift = library.expm1(log_ratio)
-    # Where keep is False, r is 1, and all four sums count it as 0.
-    number = math.prod(log_ratio.shape) if keep is None else keep.sum()
-    mean_shift = shift.sum() / number
-    centred = shift - mean_shift if keep is None else (shift - mean_shift) * keep
-    return {
-        "clip_fraction": (above | below).sum() / number,
-        "flat_fraction": flat.sum() / number,
-        "approx_kl": (shift - log_ratio).sum() / number,
-        "ratio_mean": 1 + mean_shift,
-        "ratio_std": ((centred**2).sum() / number) ** 0.5,
-    }
+    return ratios(log_ratio, advantages, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["flat_fraction"]
 
 
 def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
@@ -343,25 +328,18 @@ def gradient_variance(gradients: ArrayT) -> ArrayT:
 
 
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
-    """The mask as booleans, or None, and the arrays: finite, detached, of one dtype, 0 where masked out."""
-    library = validation.one_library(**arrays, mask=mask)
-    validation.present(**arrays)
-    first = next(iter(arrays))
-    found: list[Any] = [_detached(x) for x in validation.floats(**arrays)]
-    expected = found[0].shape
-    validation.not_empty(first, found[0])
-    for name, x in zip(arrays, found, strict=True):
-        validation.shape(name, x, expected, f"the shape of {first}")
-    keep = None
-    if mask is not None:
-        keep = validation.flags("mask", mask, expected, f"the shape of {first}")
-        keep = keep if library is np else library.as_tensor(keep, device=found[0].device)
-        if not keep.any():
-            raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
-        found = [library.where(keep, x, 0.0) for x in found]
-    for name, x in zip(arrays, found, strict=True):
-        validation.finite(name, x)
-    return keep, found
+    """The mask as booleans, or None, and the arrays: detached, in at least float32, 0 where masked out."""
+    library = validation.one_library(**arrays)
+    first, x = next(iter(arrays.items()))
+    found = []
+    for name, y in arrays.items():
+        validation.shape(name, y, x.shape, "the shape of " + first)
+        found.append(at_least_float32(library, _detached(y)))
+    if mask is None:
+        return None, found
+    validation.shape("mask", mask, x.shape, "the shape of " + first)
+    keep = mask != 0
+    return keep, [library.where(keep, y, 0.0) for y in found]
 
 
 def _with_squares_in_range(library: Any, x: Any) -> tuple[Any, float, float]:
