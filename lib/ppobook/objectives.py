@@ -482,7 +482,9 @@ def ppo_loss(
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 9.
     """
     how: dict[str, Any] = {"mask": mask, "reduction": reduction, "denominator": denominator}
-    if beta is None:
+    if (kl is None) != (beta is None):
+        raise ValueError("kl and beta must both be given, or neither")
+    if kl is None or beta is None:
         policy = clipped_surrogate_loss(
             logp, old_logp, advantages, clip_eps, clip_eps_high=clip_eps_high, **how
         )
@@ -496,7 +498,7 @@ def ppo_loss(
         diagnostics = {"policy_loss": policy.detach(), "value_loss": value.detach()}
         diagnostics["entropy"] = mean_entropy.detach()
         diagnostics |= ratios(logp - old_logp, advantages, clip_eps, clip_eps_high=clip_eps_high, mask=mask)
-        if beta is not None:
+        if kl is not None:
             diagnostics["kl"] = masked_mean(kl.expand(logp.shape), **how)
             diagnostics["flat_fraction"] = torch.zeros_like(diagnostics["flat_fraction"])
     return loss, diagnostics

@@ -39,13 +39,13 @@ def masked(mask: Tensor | None, **tensors: Tensor) -> tuple[Tensor | None, list[
 
 def reduce(losses: Tensor, keep: Tensor | None, reduction: Reduction, denominator: float | None) -> Tensor:
     """The mean of the losses, one an entry; those that are masked out must be 0 already."""
-    if (denominator is not None) != (reduction == "constant"):
+    if reduction == "constant" and denominator is not None:
+        return losses.sum() / denominator
+    if reduction == "constant" or denominator is not None:
         raise ValueError(
             "denominator must be given with reduction='constant' and with no other, "
             f"got {denominator!r} with {reduction!r}"
         )
-    if reduction == "constant":
-        return losses.sum() / denominator
     if reduction not in REDUCTIONS:
         validation.choice("reduction", reduction, REDUCTIONS)
     if keep is None:  # all sequences are equally long, and the two means are one

@@ -52,23 +52,21 @@ def discounted_returns(
     Returns
     -------
     array or tensor, shape (..., T)
-        In the dtype of the arguments; a tensor comes back detached.
+        In the dtype of rewards (integers: float64); a tensor comes back detached.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma outside [0, 1],
-        arrays and tensors mixed.
+        Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma outside [0, 1].
 
     References
     ----------
     Sutton and Barto 2018, "Reinforcement learning: an introduction", equations 3.8 and 3.9.
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
-    if truncated is not None and final_values is None:
-        final_values = np.zeros(np.shape(truncated))  # type: ignore[assignment]
-    r, terminated, truncated, final = _steps(rewards, terminated, truncated, final_values)
-    ended = terminated | truncated
+    unseen: Any = np.zeros(np.shape(rewards)) if final_values is None else final_values
+    r, done, cut, final = _steps(rewards, terminated, truncated, unseen)
+    ended = done | cut
     last = np.zeros(r.shape[:-1])
     if last_values is not None:
         last = _numbers("last_values", last_values, last.shape, unread=ended[..., -1:].any(-1))
@@ -125,10 +123,10 @@ def n_step_advantages(
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
     n = validation.count("n", n)
-    r, terminated, truncated, final = _steps(rewards, terminated, truncated, final_values)
+    r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
     v = _numbers("values", values, (*r.shape[:-1], r.shape[-1] + 1))
-    deltas, _ = _gae(r, v, terminated, truncated, final, gamma, lam=0.0)
-    discount = gamma * ~(terminated | truncated)
+    deltas, _ = _gae(r, v, done, cut, final, gamma, lam=0.0)
+    discount = gamma * ~(done | cut)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
     advantages = deltas.copy(order="K")
     for _ in range(min(n, r.shape[-1]) - 1):
@@ -170,14 +168,14 @@ def gae(
     Returns
     -------
     advantages, returns : shape (..., T)
-        returns = advantages + values[..., :-1], the TD(λ) targets for the critic. In the dtype of rewards and
-        values; tensors come back detached.
+        returns = advantages + values[..., :-1], the TD(λ) targets for the critic. In the dtype of values
+        (integers: float64); tensors come back detached.
 
     Raises
     ------
     ValueError, TypeError
         Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma or lam outside
-        [0, 1], a truncated step without final_values, arrays and tensors mixed.
+        [0, 1], a truncated step without final_values.
 
     References
     ----------
@@ -186,9 +184,9 @@ def gae(
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
     lam = validation.number("lam", lam, low=0, high=1)
-    r, terminated, truncated, final = _steps(rewards, terminated, truncated, final_values)
+    r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
     v = _numbers("values", values, (*r.shape[:-1], r.shape[-1] + 1))
-    advantages, returns = _gae(r, v, terminated, truncated, final, gamma, lam)
+    advantages, returns = _gae(r, v, done, cut, final, gamma, lam)
     return _like(values, advantages), _like(values, returns)
 
 
@@ -201,7 +199,7 @@ def _gae(
     gamma: float,
     lam: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The recursion of `gae`, on NumPy arrays with time last; a step has at most one of the flags."""
+    """The recursion of `gae`, backwards in time (the last axis); no step is both terminated and truncated."""
     next_values = np.where(truncated, final_values, values[..., 1:])
     next_values = np.where(terminated, 0.0, next_values)
     deltas = rewards + gamma * next_values - values[..., :-1]
@@ -215,27 +213,33 @@ def _gae(
     return advantages, advantages + values[..., :-1]
 
 
-def _steps(rewards: Any, terminated: Any, truncated: Any, final_values: Any) -> tuple[np.ndarray, ...]:
+def _steps(
+    rewards: Any, terminated: Any, truncated: Any, final_values: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rewards, flags and final values as NumPy arrays; final values are 0 except where truncated."""
     r = _numbers("rewards", rewards, np.shape(rewards))
     validation.last_axis("rewards", r, "time")
-    flags = [np.zeros(r.shape, bool), np.zeros(r.shape, bool)]
-    for i, (name, x) in enumerate({"terminated": terminated, "truncated": truncated}.items()):
-        if x is not None:
-            flags[i] = validation.flags(name, _numpy(x), r.shape, "one flag per step")
-    terminated, truncated = flags[0], flags[1] & ~flags[0]
+    done = _flags("terminated", terminated, r.shape)
+    cut = _flags("truncated", truncated, r.shape) & ~done
     if final_values is None:
-        if truncated.any():
-            place = validation.place(truncated)
+        if cut.any():
+            place = validation.place(cut)
             raise ValueError(f"final_values must be given, as truncated is set at index {place}, got None")
-        return r, terminated, truncated, np.zeros(r.shape)
-    return r, terminated, truncated, _numbers("final_values", final_values, r.shape, unread=~truncated)
+        return r, done, cut, np.zeros(r.shape)
+    return r, done, cut, _numbers("final_values", final_values, r.shape, unread=~cut)
+
+
+def _flags(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if x is None:
+        return np.zeros(shape, bool)
+    flags: np.ndarray = validation.flags(name, _numpy(x), shape, "one flag per step")
+    return flags
 
 
 def _numbers(name: str, x: Any, shape: tuple[int, ...], unread: np.ndarray | None = None) -> np.ndarray:
     """x in float64, of this shape and finite; entries that are not read become 0, since they may be NaN."""
     x = _numpy(x).astype(np.float64, copy=False)
-    validation.shape(name, x, shape, "which goes with the shape of rewards")
+    validation.shape(name, x, shape, "which fits the shape of rewards")
     if unread is not None:
         x = np.where(unread, 0.0, x)
     validation.finite(name, x)
@@ -252,9 +256,9 @@ def _numpy(x: Any) -> np.ndarray:
 def _like(given: Any, x: np.ndarray) -> Any:
     """x in the library, dtype and device of the argument `given`; for integers, in float64."""
     if not validation.is_tensor(given):
-        dtype = np.asarray(given).dtype
-        return x.astype(dtype, copy=False) if dtype.kind == "f" else x
+        kind = np.asarray(given).dtype
+        return x.astype(kind, copy=False) if kind.kind == "f" else x
     import torch
 
-    dtype = given.dtype if given.is_floating_point() else torch.float64
-    return torch.from_numpy(x).to(device=given.device, dtype=dtype)
+    found = torch.from_numpy(x).to(given.device)
+    return found.to(given.dtype) if given.is_floating_point() else found
