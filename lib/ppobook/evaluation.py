@@ -56,7 +56,7 @@ def evaluate(
     Parameters
     ----------
     policy : Policy
-    env : str, EnvSpec, gymnasium.Env, function, or a vector environment
+    env : str, gymnasium.Env, function, or a vector environment
         As for `ppobook.envs.make_env`; or what that returned, which is reset first.
     episodes : int
     seed : int

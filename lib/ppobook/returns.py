@@ -213,9 +213,7 @@ def _gae(
     return advantages, advantages + values[..., :-1]
 
 
-def _steps(
-    rewards: Any, terminated: Any, truncated: Any, final_values: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _steps(rewards: Any, terminated: Any, truncated: Any, final_values: Any) -> Any:
     """Rewards, flags and final values as NumPy arrays; final values are 0 except where truncated."""
     r = _numbers("rewards", rewards, np.shape(rewards))
     validation.last_axis("rewards", r, "time")
