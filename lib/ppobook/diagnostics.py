@@ -1,7 +1,7 @@
 """Diagnostics of an update, and the normalisation of advantages.
 
-NumPy in, NumPy out; torch in, torch out, on the same device and in the same dtype. All but `normalize` return
-detached scalars: `ratios` several, each other function one.
+NumPy in, NumPy out; torch in, torch out, on the same device and detached. All but `normalize` return scalars:
+`ratios` several, each other function one. What is NaN comes out as NaN.
 """
 
 from __future__ import annotations
@@ -46,54 +46,28 @@ def normalize(
 
     Raises
     ------
-    ValueError, TypeError
-        A mask of another shape, not 0/1, or 0 everywhere; a value that is not finite; no more than ddof
-        entries; arrays and tensors mixed.
+    ValueError
+        A mask of another shape.
 
     References
     ----------
     Ziegler et al. 2019, "Fine-tuning language models from human preferences", whose code whitens rewards
     without shifting their mean.
     """
-    library = validation.one_library(advantages=advantages, mask=mask)
-    validation.present(advantages=advantages)
-    x: Any = validation.floats(advantages=advantages)[0]
-    validation.not_empty("advantages", x)
-    validation.count("ddof", ddof, low=0, high=1)
-    shift_mean = validation.flag("shift_mean", shift_mean)
-    keep, number = None, math.prod(x.shape)
+    library, x = _float64(advantages)
+    counted = x
     if mask is not None:
-        keep = validation.flags("mask", mask, x.shape, "the shape of advantages")
-        if library is not np:
-            keep = library.as_tensor(keep, device=x.device)
-        number = int(keep.sum())
-        if number == 0:
-            raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
-    validation.finite("advantages", x, where=keep)
-    if number <= ddof:
-        raise ValueError(f"advantages must have more entries that count than ddof={ddof}, got {number}")
-
-    dtype, x = x.dtype, x if keep is None else library.where(keep, x, 0.0)
-    x, largest, unit = _with_squares_in_range(library, x)
-    mean = x.sum() / number
-    centred = x - mean if keep is None else library.where(keep, x - mean, 0.0)
-    std = ((centred * centred).sum() / (number - ddof)) ** 0.5
-    equal = False
-    if float(_detached(std)) <= library.finfo(x.dtype).eps ** 0.5 * largest:
-        # A mean this far from 0 has rounding errors that count. That of equal numbers has nothing else.
-        counted = _detached(x if keep is None else x[keep])
-        equal = bool(counted.max() - counted.min() <= 2 * library.finfo(x.dtype).eps * largest)
-        centred = centred - centred.sum() / number
-        centred = centred if keep is None else library.where(keep, centred, 0.0)
-        std = ((centred * centred).sum() / (number - ddof)) ** 0.5
-    if equal:
-        scaled = library.zeros_like(x) if shift_mean else x * unit
-    else:
-        scaled = centred / std
-        if not shift_mean:
-            scaled = scaled + mean * unit
-            scaled = scaled if keep is None else library.where(keep, scaled, 0.0)
-    return _as(dtype, scaled)
+        validation.shape("mask", mask, x.shape, "the shape of advantages")
+        counted = x[mask != 0]
+    number = math.prod(counted.shape)
+    mean = counted.sum() / number
+    std = (((counted - mean) ** 2).sum() / (number - ddof)) ** 0.5
+    rounding = 2 * library.finfo(advantages.dtype).eps * abs(counted).max()
+    equal = counted.max() - counted.min() <= rounding
+    scaled = (x - mean) / (math.inf if equal else std)
+    if not shift_mean:
+        scaled = x if equal else scaled + mean
+    return _like(advantages, scaled if mask is None else library.where(mask != 0, scaled, 0.0))
 
 
 def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
@@ -110,27 +84,19 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
 
     Returns
     -------
-    scalar, detached; NaN if all returns are equal
+    scalar; NaN if all returns are equal
 
     Raises
     ------
-    ValueError, TypeError
-        Shapes that differ, no entry, a value that is not finite, arrays and tensors mixed.
+    ValueError
+        Shapes that differ.
     """
-    library = validation.one_library(values=values, returns=returns)
-    validation.present(values=values, returns=returns)
-    v, y = (_detached(x) for x in validation.floats(values=values, returns=returns))
-    validation.not_empty("values", v)
+    library, y = _float64(returns)
+    _, v = _float64(values)
     validation.shape("returns", y, v.shape, "the shape of values")
-    validation.finite("values", v)
-    validation.finite("returns", y)
-    # In units of the largest, so that no square is beyond the dtype.
-    unit = max(float(abs(y).max()), float(abs(v).max())) or 1.0
-    y, v = y / unit, v / unit
     total, left = _variance(y), _variance(y - v)
-    rounding = (8 * library.finfo(y.dtype).eps * abs(y).max()) ** 2
-    alike = total <= rounding
-    return library.where(alike, np.nan, 1 - left / library.where(alike, 1.0, total))[()]
+    equal = total <= (2 * library.finfo(returns.dtype).eps * abs(y).max()) ** 2
+    return _like(values, library.where(equal, math.nan, 1 - left / library.where(equal, 1.0, total)))
 
 
 def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
@@ -147,25 +113,16 @@ def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
 
     Returns
     -------
-    scalar between 1 and n, detached
-
-    Raises
-    ------
-    ValueError, TypeError
-        No entry; NaN or an infinity.
+    scalar between 1 and n
 
     References
     ----------
     Kong 1992, "A note on importance sampling using standardized weights".
     """
-    library = validation.one_library(log_ratio=log_ratio)
-    validation.present(log_ratio=log_ratio)
-    log_w = _detached(validation.floats(log_ratio=log_ratio)[0])
-    validation.not_empty("log_ratio", log_w)
-    validation.finite("log_ratio", log_w)
+    library, log_w = _float64(log_ratio)
     # A common factor of all weights cancels, so the largest may be 1: exp never overflows.
-    w = library.exp(at_least_float32(library, log_w - log_w.max()))
-    return _as(log_w.dtype, w.sum() ** 2 / (w**2).sum())
+    w = library.exp(log_w - log_w.max())
+    return _like(log_ratio, w.sum() ** 2 / (w**2).sum())
 
 
 def ratios(
@@ -195,13 +152,12 @@ def ratios(
 
     Returns
     -------
-    dict of detached scalars: clip_fraction, flat_fraction, approx_kl, ratio_mean, ratio_std
+    dict of scalars in at least float32: clip_fraction, flat_fraction, approx_kl, ratio_mean, ratio_std
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, no entry that counts, a value that is not finite, a clip_eps that is not a
-        number above 0, arrays and tensors mixed.
+        Shapes that differ, a clip_eps that is not a number above 0.
 
     References
     ----------
@@ -209,8 +165,33 @@ def ratios(
     KL divergence".
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (log_ratio, advantages) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
-    return ratio_means(log_ratio, advantages, low, high, keep)
+    keep, (log_r, a) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
+    library = validation.one_library(log_ratio=log_ratio)
+    if library is np or log_r.device.type != "cpu":
+        return _ratios(library, log_r, a, low, high, keep)
+    # On a minibatch of the usual size, operations this small take NumPy less than half of torch's time.
+    log_r, a, keep = log_r.numpy(), a.numpy(), None if keep is None else keep.numpy()
+    found = _ratios(np, log_r, a, low, high, keep)
+    return dict(zip(found, library.from_numpy(np.array(list(found.values()), log_r.dtype)), strict=True))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite
+def _ratios(
+    library: Any, log_ratio: Any, advantages: Any, low: float, high: float, keep: Any
+) -> dict[str, Any]:
+    """The statistics of `ratios`; where `keep` is False both arrays must be 0 already."""
+    ratio, shift = library.exp(log_ratio), library.expm1(log_ratio)  # near 1, r − 1 would lose its digits
+    beyond = ratio - library.clip(ratio, low, high)
+    number = math.prod(log_ratio.shape) if keep is None else keep.sum()
+    mean_shift = shift.sum() / number
+    centred = shift - mean_shift if keep is None else (shift - mean_shift) * keep
+    return {
+        "clip_fraction": (beyond != 0).sum() / number,
+        "flat_fraction": (beyond * advantages > 0).sum() / number,
+        "approx_kl": (shift - log_ratio).sum() / number,
+        "ratio_mean": 1 + mean_shift,
+        "ratio_std": ((centred * centred).sum() / number) ** 0.5,
+    }
 
 
 def clip_fraction(
@@ -229,11 +210,9 @@ def clip_fraction(
 
     Returns
     -------
-    scalar, detached
+    scalar
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (log_ratio,) = _counted(mask, log_ratio=log_ratio)
-    return ratio_means(log_ratio, 0 * log_ratio, low, high, keep)["clip_fraction"]
+    return ratios(log_ratio, 0 * log_ratio, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["clip_fraction"]
 
 
 def flat_fraction(
@@ -255,48 +234,9 @@ def flat_fraction(
 
     Returns
     -------
-    scalar, detached, at most `clip_fraction`
+    scalar, at most `clip_fraction`
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (log_ratio, advantages) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
-    return ratio_means(log_ratio, advantages, low, high, keep)["flat_fraction"]
-
-
-@np.errstate(over="ignore", invalid="ignore")  # a ratio too large for a float is infinite
-def ratio_means(log_ratio: Any, advantages: Any, low: float, high: float, keep: Any = None) -> dict[str, Any]:
-    """`ratios` without validation, for the training loop: arguments of one library, shape and dtype.
-
-    `low` and `high` are the clip range; where `keep` is False both arrays must be 0 already.
-    """
-    library: Any = validation.one_library(log_ratio=log_ratio)
-    if library is not np and log_ratio.device.type == "cpu" and log_ratio.dtype.itemsize >= 4:
-        # On a minibatch of the usual size these small operations take NumPy less than half of torch's time.
-        log_r, a = log_ratio.detach().numpy(), advantages.detach().numpy()
-        means = ratio_means(log_r, a, low, high, None if keep is None else keep.numpy())
-        values = library.from_numpy(np.array(list(means.values()), dtype=log_r.dtype))
-        return dict(zip(means, values.unbind(), strict=True))
-
-    dtype = log_ratio.dtype
-    if dtype.itemsize < 4:
-        log_r, a = (at_least_float32(library, x) for x in (log_ratio, advantages))
-        means = ratio_means(log_r, a, low, high, keep)
-        return {name: _as(dtype, x) for name, x in means.items()}
-    ratio = library.exp(log_ratio)
-    above, below = ratio > high, ratio < low
-    flat = (above & (advantages > 0)) | (below & (advantages < 0))
-    # expm1: near r = 1, r − 1 would lose its digits, and so would the KL and ratio_std.
-    shift = library.expm1(log_ratio)
-    # Where keep is False, r is 1, and all four sums count it as 0.
-    number = math.prod(log_ratio.shape) if keep is None else keep.sum()
-    mean_shift = shift.sum() / number
-    centred = shift - mean_shift if keep is None else (shift - mean_shift) * keep
-    return {
-        "clip_fraction": (above | below).sum() / number,
-        "flat_fraction": flat.sum() / number,
-        "approx_kl": (shift - log_ratio).sum() / number,
-        "ratio_mean": 1 + mean_shift,
-        "ratio_std": ((centred**2).sum() / number) ** 0.5,
-    }
+    return ratios(log_ratio, advantages, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["flat_fraction"]
 
 
 def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
@@ -307,84 +247,32 @@ def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, flo
     return 1 - clip_eps, 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
 
 
-def gradient_variance(gradients: ArrayT) -> ArrayT:
-    """The variance of gradient estimates: the expected squared distance of one from their mean.
-
-        E |g − E g|²  =  the trace of the covariance of g
-
-    Unbiased, from independent estimates. An average over B of them has 1/B of it, so the ratio of two
-    variances is that of the numbers of samples needed for the same precision.
-
-    Parameters
-    ----------
-    gradients : array or tensor, shape (samples, ...)
-        One gradient estimate a row; all further axes are its components.
-
-    Returns
-    -------
-    scalar, detached
-
-    Raises
-    ------
-    ValueError, TypeError
-        Fewer than 2 samples, a value that is not finite.
-    """
-    validation.present(gradients=gradients)
-    library = validation.one_library(gradients=gradients)
-    g = _detached(validation.floats(gradients=gradients)[0])
-    validation.last_axis("gradients", g, "the components of a gradient")
-    validation.not_empty("gradients", g)
-    if len(g) < 2:
-        shape = tuple(g.shape)
-        raise ValueError(f"gradients must have at least 2 samples along the first axis, got shape {shape}")
-    validation.finite("gradients", g)
-    x = at_least_float32(library, g)
-    return _as(g.dtype, ((x - x.mean(0)) ** 2).sum() / (len(g) - 1))
-
-
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
-    """The mask as booleans, or None, and the arrays: finite, detached, of one dtype, 0 where masked out."""
-    library = validation.one_library(**arrays, mask=mask)
-    validation.present(**arrays)
-    first = next(iter(arrays))
-    found: list[Any] = [_detached(x) for x in validation.floats(**arrays)]
-    expected = found[0].shape
-    validation.not_empty(first, found[0])
-    for name, x in zip(arrays, found, strict=True):
-        validation.shape(name, x, expected, f"the shape of {first}")
-    keep = None
-    if mask is not None:
-        keep = validation.flags("mask", mask, expected, f"the shape of {first}")
-        keep = keep if library is np else library.as_tensor(keep, device=found[0].device)
-        if not keep.any():
-            raise ValueError("mask must have at least one entry that is not 0, got 0 everywhere")
-        found = [library.where(keep, x, 0.0) for x in found]
-    for name, x in zip(arrays, found, strict=True):
-        validation.finite(name, x)
-    return keep, found
+    """The mask as booleans, or None, and the arrays: detached, in at least float32, 0 where masked out."""
+    library = validation.one_library(**arrays)
+    first, x = next(iter(arrays.items()))
+    found = []
+    for name, y in arrays.items():
+        validation.shape(name, y, x.shape, "the shape of " + first)
+        found.append(at_least_float32(library, y.detach() if validation.is_tensor(y) else y))
+    if mask is None:
+        return None, found
+    validation.shape("mask", mask, x.shape, "the shape of " + first)
+    keep = mask != 0
+    return keep, [library.where(keep, y, 0.0) for y in found]
 
 
-def _with_squares_in_range(library: Any, x: Any) -> tuple[Any, float, float]:
-    """x in at least float32, divided by a unit; its largest absolute value; and the unit.
-
-    The unit is 1 where the squares fit into the dtype, else a power of 2, which changes no digit.
-    """
-    x = at_least_float32(library, x)
-    largest, info = float(abs(_detached(x)).max()), library.finfo(x.dtype)
-    if largest == 0 or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
-        return x, largest, 1.0
-    unit = 2.0 ** (math.frexp(largest)[1] - 1)
-    return x / library.full_like(x, unit), largest / unit, unit
+def _float64(x: Any) -> tuple[Any, Any]:
+    """The library of x, and x in float64: sums of many squares lose digits in less."""
+    if not validation.is_tensor(x):
+        return np, np.asarray(x, dtype=np.float64)
+    return validation.one_library(x=x), x.detach().double()
 
 
-def _as(dtype: Any, x: Any) -> Any:
-    """x in this dtype."""
-    return x.to(dtype) if validation.is_tensor(x) else x.astype(dtype, copy=False)
+def _like(given: Any, x: Any) -> Any:
+    """x in the dtype of the argument `given`."""
+    return x.to(given.dtype) if validation.is_tensor(x) else x.astype(given.dtype, copy=False)[()]
 
 
 def _variance(x: Any) -> Any:
     return ((x - x.mean()) ** 2).mean()
-
-
-def _detached(x: Any) -> Any:
-    return x.detach() if validation.is_tensor(x) else x

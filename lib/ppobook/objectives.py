@@ -1,20 +1,21 @@
 """Every loss of the book, as a pure function of tensors.
 
 Losses are minimised, so each is minus the objective that it stands for. All of them share the arguments that
-say which entries count and how they are averaged: `mask`, `reduction`, `denominator`. Tensors of different
-dtypes are promoted as torch promotes them: bfloat16 beside float32 is computed in float32.
+say which entries count and how they are averaged: `mask`, `reduction`, `denominator`. Half precision is
+computed in float32. Losses don't look at values: a NaN that counts comes out as a loss that is NaN.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.diagnostics import clip_range, ratio_means
-from ppobook.reductions import Reduction, aligned, checked, promoted, reduce
+from ppobook.diagnostics import clip_range, ratios
+from ppobook.reductions import Reduction, masked, reduce
 
 
 def policy_gradient_loss(
@@ -44,19 +45,19 @@ def policy_gradient_loss(
     reduction : "token", "sequence" or "constant"
         "token": the sum over the entries that count, divided by their number. "sequence": the mean over
         sequences (all axes but the last) of each one's mean over its tokens (the last axis), so that a long
-        sequence weighs no more than a short one. "constant": the sum divided by `denominator`.
+        sequence weighs no more than a short one; each must have a token, or the loss is NaN. "constant": the
+        sum divided by `denominator`.
     denominator : float above 0
         For reduction="constant" only.
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, a value that is not finite, a mask that is not 0/1 or is 0 everywhere, a sequence
-        without a token under "sequence", an unknown reduction, a denominator missing or out of place.
+        Shapes that differ, an unknown reduction, a denominator missing or out of place.
 
     References
     ----------
@@ -64,7 +65,7 @@ def policy_gradient_loss(
     learning", theorem 1. Sutton et al. 2000, "Policy gradient methods for reinforcement learning with
     function approximation", theorem 1.
     """
-    keep, (logp, advantages) = checked(mask, logp=logp, advantages=advantages)
+    keep, (logp, advantages) = masked(mask, logp=logp, advantages=advantages)
     return reduce(-logp * advantages, keep, reduction, denominator)
 
 
@@ -93,7 +94,7 @@ def masked_mean(
     ValueError, TypeError
         As `policy_gradient_loss`.
     """
-    keep, (x,) = checked(mask, x=x)
+    keep, (x,) = masked(mask, x=x)
     return reduce(x, keep, reduction, denominator)
 
 
@@ -126,7 +127,7 @@ def surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -138,7 +139,7 @@ def surrogate_loss(
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 6, which names it L^CPI after
     Kakade and Langford 2002, "Approximately optimal approximate reinforcement learning".
     """
-    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    keep, (logp, old_logp, advantages) = masked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     ratio = (logp - old_logp).exp()
     return reduce(-ratio * advantages, keep, reduction, denominator)
 
@@ -176,7 +177,7 @@ def clipped_surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -189,8 +190,8 @@ def clipped_surrogate_loss(
     al. 2025, "DAPO: an open-source LLM reinforcement learning system at scale", section 3.1.
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
-    ratio = _ratio_to_clip(logp - old_logp, advantages)
+    keep, (logp, old_logp, advantages) = masked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    ratio = ratio_to_clip(logp - old_logp, advantages)
     clipped = ratio.clamp(low, high)
     return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
@@ -224,7 +225,7 @@ def kl_penalized_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -236,8 +237,8 @@ def kl_penalized_loss(
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 8; how beta adapts: section 4.
     """
     beta = validation.number("beta", beta, low=0)
-    keep, (logp, old_logp, advantages, kl) = checked(
-        mask, logp=logp, old_logp=old_logp, advantages=advantages, kl=_spread(kl, logp)
+    keep, (logp, old_logp, advantages, kl) = masked(
+        mask, logp=logp, old_logp=old_logp, advantages=advantages, kl=kl.expand(logp.shape)
     )
     ratio = (logp - old_logp).exp()
     return reduce(-(ratio * advantages - beta * kl), keep, reduction, denominator)
@@ -263,8 +264,7 @@ def sequence_surrogate_loss(
     each, and are clipped together or not at all. A mean moves far less than a single token, so ε is small:
     the paper has 3e-4 below and 4e-4 above. bfloat16 can't tell such a box from 1.
 
-    TRL has this as importance_sampling_level "sequence" with loss_type "grpo". A sequence without a token
-    adds 0 to its mean, and is refused here.
+    TRL has this as importance_sampling_level "sequence" with loss_type "grpo".
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def sequence_surrogate_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -295,17 +295,15 @@ def sequence_surrogate_loss(
     Zheng et al. 2025, "Group sequence policy optimization", equation 5, with the ratio of equation 7.
     """
     low, high = clip_range(clip_eps, clip_eps_high)
-    validation.last_axis("logp", validation.tensor("logp", logp), "the tokens of a sequence")
-    keep, (logp, old_logp) = checked(mask, logp=logp, old_logp=old_logp)
-    logp, old_logp, advantages = promoted(logp, old_logp, _one_a_sequence(advantages, logp, keep))
+    validation.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
+    advantages = advantages.unsqueeze(-1).expand(logp.shape)
+    keep, (logp, old_logp, advantages) = masked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
-    tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1).clamp(min=1)
-    ratio = _ratio_to_clip((logp - old_logp).sum(dim=-1) / tokens, advantages)
-    gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
-    losses = -gain.unsqueeze(-1).expand(logp.shape)
-    if keep is not None:
-        losses = torch.where(keep, losses, 0.0)
-    return reduce(losses, keep, reduction, denominator)
+    tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1, keepdim=True).clamp(min=1)
+    log_ratio = (logp - old_logp).sum(dim=-1, keepdim=True) / tokens
+    ratio = ratio_to_clip(log_ratio.expand(logp.shape), advantages)
+    clipped = ratio.clamp(low, high)
+    return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
 
 def cispo_loss(
@@ -343,7 +341,7 @@ def cispo_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -357,7 +355,7 @@ def cispo_loss(
     """
     high = 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
     low = None if clip_eps_low is None else 1 - validation.number("clip_eps_low", clip_eps_low, above=0)
-    keep, (logp, old_logp, advantages) = checked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    keep, (logp, old_logp, advantages) = masked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
     weight = (logp.detach() - old_logp).exp().clamp(low, high)
     return reduce(-weight * advantages * logp, keep, reduction, denominator)
 
@@ -397,7 +395,7 @@ def value_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
@@ -410,9 +408,16 @@ def value_loss(
     half. The clip is of the code published with it: Engstrom et al. 2020, "Implementation matters in deep
     RL: a case study on PPO and TRPO", section 3.
     """
-    tensors = {"values": values, "returns": returns} | _old_values("clip_eps", clip_eps, old_values)
-    keep, (values, *frozen) = checked(mask, **tensors)
-    return reduce(_value_errors(values, *frozen, clip_eps=clip_eps), keep, reduction, denominator)
+    if clip_eps is None:
+        keep, (values, returns) = masked(mask, values=values, returns=returns)
+        return reduce(0.5 * (values - returns) ** 2, keep, reduction, denominator)
+    clip_eps = validation.number("clip_eps", clip_eps, above=0)
+    if old_values is None:
+        raise ValueError("old_values must be given with clip_eps, got None")
+    keep, (values, returns, old_values) = masked(mask, values=values, returns=returns, old_values=old_values)
+    clipped = old_values + (values - old_values).clamp(-clip_eps, clip_eps)
+    errors = torch.maximum((values - returns) ** 2, (clipped - returns) ** 2)
+    return reduce(0.5 * errors, keep, reduction, denominator)
 
 
 def ppo_loss(
@@ -460,7 +465,7 @@ def ppo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the promoted dtype of the tensors
+    loss : tensor, scalar, in at least float32
     diagnostics : dict of detached scalar tensors
         policy_loss, value_loss, entropy: the parts of the loss, without their weights; with beta also kl,
         under the same reduction. Then, as plain means over the entries that count
@@ -476,99 +481,34 @@ def ppo_loss(
     ----------
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 9.
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
-    value_coef = validation.number("value_coef", value_coef, low=0)
-    entropy_coef = validation.number("entropy_coef", entropy_coef, low=0)
-    tensors = {"logp": logp, "old_logp": old_logp, "advantages": advantages}
-    tensors |= {"values": values, "returns": returns, "entropy": entropy}
-    tensors |= _old_values("value_clip_eps", value_clip_eps, old_values)
+    how: dict[str, Any] = {"mask": mask, "reduction": reduction, "denominator": denominator}
     if (kl is None) != (beta is None):
-        only = "beta" if kl is None else "kl"
-        raise ValueError(f"kl and beta must both be given, or neither, got {only} only")
-    if kl is not None:
-        beta = validation.number("beta", beta, low=0)
-        tensors["kl"] = _spread(kl, logp)
-    keep, entries = aligned(mask, tensors)
-    logp, old_logp, advantages, values, returns, entropy, *optional = entries
+        raise ValueError("kl and beta must both be given, or neither")
+    if kl is None or beta is None:
+        policy = clipped_surrogate_loss(
+            logp, old_logp, advantages, clip_eps, clip_eps_high=clip_eps_high, **how
+        )
+    else:
+        policy = kl_penalized_loss(logp, old_logp, advantages, kl, beta, **how)
+    value = value_loss(values, returns, old_values, value_clip_eps, **how)
+    mean_entropy = masked_mean(entropy, **how)
+    loss = policy + value_coef * value - entropy_coef * mean_entropy
 
-    log_ratio = logp - old_logp
-    ratio = log_ratio.exp() if beta is not None else _ratio_to_clip(log_ratio, advantages)
-    objective = ratio * advantages
-    if beta is None:
-        objective = torch.minimum(objective, ratio.clamp(low, high) * advantages)
-    errors = _value_errors(values, returns, *optional[: value_clip_eps is not None], clip_eps=value_clip_eps)
-
-    def mean(x: Tensor) -> Tensor:
-        return reduce(x, keep, reduction, denominator)
-
-    parts = {"policy_loss": mean(-objective), "value_loss": mean(errors), "entropy": mean(entropy)}
-    if beta is not None:
-        parts["kl"] = mean(optional[-1])
-        parts["policy_loss"] = parts["policy_loss"] + beta * parts["kl"]
-    loss = parts["policy_loss"] + value_coef * parts["value_loss"] - entropy_coef * parts["entropy"]
-
-    diagnostics = {name: x.detach() for name, x in parts.items()}
     with torch.no_grad():
-        diagnostics |= ratio_means(log_ratio, advantages, low, high, keep)
-        if beta is not None:
+        diagnostics = {"policy_loss": policy.detach(), "value_loss": value.detach()}
+        diagnostics["entropy"] = mean_entropy.detach()
+        diagnostics |= ratios(logp - old_logp, advantages, clip_eps, clip_eps_high=clip_eps_high, mask=mask)
+        if kl is not None:
+            diagnostics["kl"] = masked_mean(kl.expand(logp.shape), **how)
             diagnostics["flat_fraction"] = torch.zeros_like(diagnostics["flat_fraction"])
-        # An entry that is not finite makes one of these so, and one look at both costs less than a look at
-        # each tensor. (The loss alone could hide a log-probability of −∞, whose ratio is 0.)
-        if not math.isfinite((loss + diagnostics["approx_kl"]).item()):
-            for name, x in zip(tensors, entries, strict=True):
-                validation.finite(name, x)
     return loss, diagnostics
 
 
-def _ratio_to_clip(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """exp(log_ratio), fit for a clip: where it overflows and there is nothing to gain, without a gradient.
+def ratio_to_clip(log_ratio: Tensor, advantages: Tensor) -> Tensor:
+    """The ratio exp(log_ratio), in a form that a clip can silence wherever Â ≥ 0.
 
-    The clip silences an entry with Â ≥ 0 there, whose gradient would nevertheless be 0 · ∞. One with Â < 0 is
-    worth −∞, and stays so.
+    There the log-ratio stops just before the exponential overflows, far above any clip range: a gradient of 0
+    times a ratio of ∞ would be NaN. A ratio of ∞ with Â < 0 has a loss of ∞, and keeps it.
     """
-    ratio = log_ratio.exp()
-    if math.isfinite(ratio.detach().max().item()):
-        return ratio
-    silenced = torch.isinf(ratio) & (advantages >= 0)
-    ratio = log_ratio.masked_fill(silenced, 0.0).exp()
-    return ratio.masked_fill(silenced, torch.finfo(ratio.dtype).max)
-
-
-def _value_errors(
-    values: Tensor, returns: Tensor, old_values: Tensor | None = None, *, clip_eps: float | None
-) -> Tensor:
-    """Half the squared error of each entry, or of the worse of value and clipped value."""
-    errors = (values - returns) ** 2
-    if old_values is not None and clip_eps is not None:
-        clipped = old_values + (values - old_values).clamp(-clip_eps, clip_eps)
-        errors = torch.maximum(errors, (clipped - returns) ** 2)
-    return 0.5 * errors
-
-
-def _old_values(name: str, clip_eps: float | None, old_values: Tensor | None) -> dict[str, Tensor]:
-    """{"old_values": old_values} if there is a clip that reads it, else an empty dict."""
-    if clip_eps is None:
-        return {}
-    validation.number(name, clip_eps, above=0)
-    if old_values is None:
-        raise ValueError(f"old_values must be given with {name}={clip_eps}, got None")
-    return {"old_values": old_values}
-
-
-def _spread(kl: Tensor, logp: Tensor) -> Tensor:
-    """A kl that is a single number, expanded to the shape of logp; as such it promotes no tensor."""
-    kl = validation.tensor("kl", kl)
-    if kl.ndim or not validation.is_tensor(logp):
-        return kl
-    return kl.to(torch.result_type(kl, logp)).expand(logp.shape)
-
-
-def _one_a_sequence(advantages: Tensor, logp: Tensor, keep: Tensor | None) -> Tensor:
-    """The advantages of whole sequences, finite, 0 for those without a token."""
-    advantages = validation.tensor("advantages", advantages).detach()
-    validation.one_library(logp=logp, advantages=advantages)
-    validation.shape("advantages", advantages, logp.shape[:-1], "one number a sequence of logp")
-    if keep is not None:
-        advantages = torch.where(keep.any(dim=-1), advantages, 0.0)
-    validation.finite("advantages", advantages)
-    return advantages
+    most = math.log(torch.finfo(log_ratio.dtype).max) - 1
+    return log_ratio.masked_fill((log_ratio > most) & (advantages >= 0), most).exp()

@@ -1,8 +1,8 @@
 """Losses on preferences: of two completions the one that was liked better, or one that was liked or not.
 
 Pure functions of tensors, like `ppobook.objectives`. They know nothing of tokens: each completion comes as
-one number, each pair as one entry of every tensor, and the loss is the mean over the entries. Tensors of
-different dtypes are promoted as torch promotes them.
+one number, each pair as one entry of every tensor, and the loss is the mean over the entries. Half precision
+is computed in float32.
 
 **The log-probability of a completion** is the *sum* over its tokens, given the prompt:
 
@@ -33,13 +33,13 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ppobook import validation
-from ppobook.reductions import checked, promoted
+from ppobook.reductions import masked
 
 Diagnostics = dict[str, Tensor]
 
 
 def bradley_terry_loss(
-    chosen_rewards: Tensor, rejected_rewards: Tensor, margin: Tensor | float | None = None
+    chosen_rewards: Tensor, rejected_rewards: Tensor, margin: Tensor | float = 0.0
 ) -> Tensor:
     """The loss of a reward model: minus the log-probability of the choices that were made.
 
@@ -62,12 +62,12 @@ def bradley_terry_loss(
 
     Returns
     -------
-    tensor, scalar, in the promoted dtype of the tensors
+    tensor, scalar, in at least float32
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ or have more than one axis, no pair, a value that is not finite.
+        Shapes that differ.
 
     References
     ----------
@@ -75,13 +75,11 @@ def bradley_terry_loss(
     Ouyang et al. 2022, "Training language models to follow instructions with human feedback", equation 1. The
     margin: Touvron et al. 2023, "Llama 2: open foundation and fine-tuned chat models".
     """
-    tensors = {"chosen_rewards": chosen_rewards, "rejected_rewards": rejected_rewards}
+    chosen, rejected = _pairs(chosen_rewards=chosen_rewards, rejected_rewards=rejected_rewards)
     if isinstance(margin, Tensor):
-        tensors["margin"] = margin.detach()
-        margin = None
-    chosen, rejected, *margins = _numbers("pairs", **tensors)
-    apart = 0.0 if margin is None else validation.number("margin", margin)
-    return -logsigmoid(chosen - rejected - sum(margins, apart)).mean()
+        validation.shape("margin", margin, chosen.shape, "the shape of chosen_rewards")
+        margin = margin.detach()
+    return -logsigmoid(chosen - rejected - margin).mean()
 
 
 def dpo_loss(
@@ -123,15 +121,14 @@ def dpo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the promoted dtype of the tensors; log 2 where the policy is its reference
+    loss : tensor, scalar, in at least float32; log 2 where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ or have more than one axis, no pair, a value that is not finite, a beta that is not
-        a number above 0, a label_smoothing outside [0, 0.5].
+        Shapes that differ, a beta that is not a number above 0, a label_smoothing outside [0, 0.5].
 
     References
     ----------
@@ -140,8 +137,7 @@ def dpo_loss(
     """
     beta = validation.number("beta", beta, above=0)
     label_smoothing = validation.number("label_smoothing", label_smoothing, low=0, high=0.5)
-    chosen, rejected, ref_chosen, ref_rejected = _numbers(
-        "pairs",
+    chosen, rejected, ref_chosen, ref_rejected = _pairs(
         chosen_logp=chosen_logp,
         rejected_logp=rejected_logp,
         ref_chosen_logp=ref_chosen_logp,
@@ -188,7 +184,7 @@ def ipo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the promoted dtype of the tensors; 1 / (4 β²) where the policy is its reference
+    loss : tensor, scalar, in at least float32; 1 / (4 β²) where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
 
@@ -203,8 +199,7 @@ def ipo_loss(
     17.
     """
     beta = validation.number("beta", beta, above=0)
-    chosen, rejected, ref_chosen, ref_rejected = _numbers(
-        "pairs",
+    chosen, rejected, ref_chosen, ref_rejected = _pairs(
         chosen_logp=chosen_logp,
         rejected_logp=rejected_logp,
         ref_chosen_logp=ref_chosen_logp,
@@ -248,7 +243,7 @@ def simpo_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the promoted dtype of the tensors
+    loss : tensor, scalar, in at least float32
     diagnostics : dict of detached scalar tensors
         See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
         chosen_logp and rejected_logp are sums, as they came in.
@@ -256,9 +251,7 @@ def simpo_loss(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ or have more than one axis, no pair, a value that is not finite, a length that is
-        not an integer of at least 1, a beta that is not a number above 0, a gamma that is not a number
-        of at least 0.
+        Shapes that differ, a beta that is not a number above 0, a gamma that is not a number of at least 0.
 
     References
     ----------
@@ -266,9 +259,14 @@ def simpo_loss(
     """
     beta = validation.number("beta", beta, above=0)
     gamma = validation.number("gamma", gamma, low=0)
-    chosen, rejected = _numbers("pairs", chosen_logp=chosen_logp, rejected_logp=rejected_logp)
-    chosen_reward = beta * chosen / _lengths("chosen_lengths", chosen_lengths, chosen)
-    rejected_reward = beta * rejected / _lengths("rejected_lengths", rejected_lengths, chosen)
+    chosen, rejected, chosen_lengths, rejected_lengths = _pairs(
+        chosen_logp=chosen_logp,
+        rejected_logp=rejected_logp,
+        chosen_lengths=chosen_lengths,
+        rejected_lengths=rejected_lengths,
+    )
+    chosen_reward = beta * chosen / chosen_lengths
+    rejected_reward = beta * rejected / rejected_lengths
     loss = -logsigmoid(chosen_reward - rejected_reward - gamma).mean()
     return loss, _diagnostics(chosen_reward, rejected_reward, chosen, rejected)
 
@@ -318,7 +316,7 @@ def kto_loss(
 
     Returns
     -------
-    loss : tensor, scalar, in the promoted dtype of the tensors; half the mean weight where the policy is its
+    loss : tensor, scalar, in at least float32; half the mean weight where the policy is its
         reference
     diagnostics : dict of detached scalar tensors
         As at the top of this module, the desirable completions in the place of the chosen. What is said of a
@@ -329,8 +327,7 @@ def kto_loss(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ or have more than one axis, no completion, a value that is not finite, a desirable
-        that is not 0/1, a beta that is not a number above 0, a weight that is not a number of at least 0.
+        Shapes that differ, a beta that is not a number above 0, a weight that is not a number of at least 0.
 
     References
     ----------
@@ -340,12 +337,9 @@ def kto_loss(
     beta = validation.number("beta", beta, above=0)
     desirable_weight = validation.number("desirable_weight", desirable_weight, low=0)
     undesirable_weight = validation.number("undesirable_weight", undesirable_weight, low=0)
-    logp, ref_logp = _numbers("completions", logp=logp, ref_logp=ref_logp)
-    validation.one_library(logp=logp, desirable=desirable)
-    liked = validation.flags("desirable", desirable, logp.shape, "the shape of logp")
-    liked = torch.as_tensor(liked, device=logp.device)
-    z = _reference_point(kl, logp)
-    logp, ref_logp, z = promoted(logp, ref_logp, z)
+    logp, ref_logp, desirable = _pairs(logp=logp, ref_logp=ref_logp, desirable=desirable)
+    liked = desirable != 0
+    z = torch.as_tensor(kl, dtype=logp.dtype, device=logp.device).detach().mean().clamp(min=0)
 
     ratio = logp - ref_logp
     gain = beta * (ratio - z)
@@ -362,40 +356,10 @@ def kto_loss(
     return losses.mean(), diagnostics
 
 
-def _reference_point(kl: Tensor | float, logp: Tensor) -> Tensor:
-    """KTO's z; a kl that is a single number already promotes no tensor."""
-    if not isinstance(kl, Tensor):
-        return logp.new_tensor(validation.number("kl", kl)).clamp(min=0)
-    validation.one_library(logp=logp, kl=kl)
-    validation.not_empty("kl", validation.tensor("kl", kl))
-    validation.finite("kl", kl)
-    return kl.detach().to(torch.result_type(kl, logp)).mean().clamp(min=0)
-
-
-def _numbers(what: str, **tensors: Tensor) -> list[Tensor]:
-    """Tensors of one axis, finite, all of the first one's shape, promoted; those of a reference detached."""
-    _, entries = checked(None, **tensors)
-    name, x = next(iter(tensors.items()))
-    if x.ndim != 1:
-        raise ValueError(
-            f"{name} must have one axis, ({what},), one number a completion, got shape {tuple(x.shape)}"
-        )
+def _pairs(**tensors: Tensor) -> list[Tensor]:
+    """The tensors in at least float32, all of one shape; those of a reference detached."""
+    _, entries = masked(None, **tensors)
     return [x.detach() if name.startswith("ref_") else x for name, x in zip(tensors, entries, strict=True)]
-
-
-def _lengths(name: str, lengths: Tensor, logp: Tensor) -> Tensor:
-    """Numbers of tokens, at least 1 each, in the dtype of logp."""
-    if not validation.is_tensor(lengths):
-        raise TypeError(f"{name} must be a torch tensor, got {type(lengths).__name__}")
-    if lengths.dtype == torch.bool or lengths.is_complex():
-        raise TypeError(f"{name} must be a tensor of integers, got {lengths.dtype}")
-    validation.one_library(logp=logp, lengths=lengths)
-    validation.shape(name, lengths, logp.shape, "the shape of chosen_logp")
-    bad = ~(torch.isfinite(lengths) & (lengths >= 1) & (lengths == lengths.round()))
-    if bad.any():
-        first = f"{lengths[bad][0].item():g} at index {validation.place(bad)}"
-        raise ValueError(f"{name} must be integers of at least 1, got {first}")
-    return lengths.to(logp.dtype)
 
 
 @torch.no_grad()

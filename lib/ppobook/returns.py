@@ -52,30 +52,33 @@ def discounted_returns(
     Returns
     -------
     array or tensor, shape (..., T)
-        In the dtype of the arguments; a tensor comes back detached.
+        In the dtype of rewards (integers: float64); a tensor comes back detached.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma outside [0, 1],
-        arrays and tensors mixed.
+        Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma outside [0, 1].
 
     References
     ----------
     Sutton and Barto 2018, "Reinforcement learning: an introduction", equations 3.8 and 3.9.
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
-    like, r, last, final, terminated, truncated = _arguments(
-        terminated, truncated, rewards=rewards, last_values=last_values, final_values=final_values
-    )
-    income = r + gamma * np.where(truncated, final, 0.0)
-    discount = gamma * ~(terminated | truncated)  # 0 at the end of an episode
+    unseen: Any = np.zeros(np.shape(rewards)) if final_values is None else final_values
+    r, done, cut, final = _steps(rewards, terminated, truncated, unseen)
+    ended = done | cut
+    last = np.zeros(r.shape[:-1])
+    if last_values is not None:
+        last = _numbers("last_values", last_values, last.shape, unread=ended[..., -1:].any(-1))
+
+    income = r + gamma * final  # final is 0 except where truncated
+    discount = gamma * ~ended
     returns = np.zeros_like(r)
     following = last
     for t in reversed(range(r.shape[-1])):
         following = income[..., t] + discount[..., t] * following
         returns[..., t] = following
-    return _as(like, returns)
+    return _like(rewards, returns)
 
 
 def n_step_advantages(
@@ -120,17 +123,15 @@ def n_step_advantages(
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
     n = validation.count("n", n)
-    like, r, v, final, terminated, truncated = _arguments(
-        terminated, truncated, rewards=rewards, values=values, final_values=final_values
-    )
-    next_values = np.where(truncated, final, v[..., 1:])
-    deltas = r + gamma * np.where(terminated, 0.0, next_values) - v[..., :-1]
-    discount = gamma * ~(terminated | truncated)
+    r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
+    v = _values(values, r)
+    deltas, _ = _gae(r, v, done, cut, final, gamma, lam=0.0)
+    discount = gamma * ~(done | cut)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
-    advantages = np.array(deltas)
+    advantages = deltas.copy(order="K")
     for _ in range(min(n, r.shape[-1]) - 1):
         advantages[..., :-1] = deltas[..., :-1] + discount[..., :-1] * advantages[..., 1:]
-    return _as(like, advantages)
+    return _like(values, advantages)
 
 
 def gae(
@@ -167,14 +168,14 @@ def gae(
     Returns
     -------
     advantages, returns : shape (..., T)
-        returns = advantages + values[..., :-1], the TD(λ) targets for the critic. In the dtype of rewards and
-        values; tensors come back detached.
+        returns = advantages + values[..., :-1], the TD(λ) targets for the critic. In the dtype of values
+        (integers: float64); tensors come back detached.
 
     Raises
     ------
     ValueError, TypeError
         Shapes that do not fit, a value that is not finite, flags that are not 0/1, gamma or lam outside
-        [0, 1], a truncated step without final_values, arrays and tensors mixed.
+        [0, 1], a truncated step without final_values.
 
     References
     ----------
@@ -183,74 +184,84 @@ def gae(
     """
     gamma = validation.number("gamma", gamma, low=0, high=1)
     lam = validation.number("lam", lam, low=0, high=1)
-    like, r, v, final, terminated, truncated = _arguments(
-        terminated, truncated, rewards=rewards, values=values, final_values=final_values
-    )
-    next_values = np.where(truncated, final, v[..., 1:])
-    deltas = r + gamma * np.where(terminated, 0.0, next_values) - v[..., :-1]
+    r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
+    v = _values(values, r)
+    advantages, returns = _gae(r, v, done, cut, final, gamma, lam)
+    return _like(values, advantages), _like(values, returns)
+
+
+def _gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    final_values: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The recursion of `gae`, backwards in time (the last axis); no step is both terminated and truncated."""
+    next_values = np.where(truncated, final_values, values[..., 1:])
+    next_values = np.where(terminated, 0.0, next_values)
+    deltas = rewards + gamma * next_values - values[..., :-1]
     discount = gamma * lam * ~(terminated | truncated)  # 0 at the end of an episode
-    advantages = np.zeros_like(r)
-    following = np.zeros(r.shape[:-1])
-    for t in reversed(range(r.shape[-1])):
+
+    advantages = np.zeros_like(rewards)
+    following = np.zeros(rewards.shape[:-1])
+    for t in reversed(range(rewards.shape[-1])):
         following = deltas[..., t] + discount[..., t] * following
         advantages[..., t] = following
-    return _as(like, advantages), _as(like, advantages + v[..., :-1])
+    return advantages, advantages + values[..., :-1]
 
 
-def _arguments(terminated: Any, truncated: Any, **numbers: Any) -> tuple[Any, ...]:
-    """Check the arguments: rewards as given, all numbers in float64 and both flags as NumPy arrays.
+def _steps(rewards: Any, terminated: Any, truncated: Any, final_values: Any) -> Any:
+    """Rewards, flags and final values as NumPy arrays; final values are 0 except where truncated."""
+    r = _numbers("rewards", rewards, np.shape(rewards))
+    validation.last_axis("rewards", r, "time")
+    done = _flags("terminated", terminated, r.shape)
+    cut = _flags("truncated", truncated, r.shape) & ~done
+    if final_values is None:
+        if cut.any():
+            place = validation.place(cut)
+            raise ValueError(f"final_values must be given, as truncated is set at index {place}, got None")
+        return r, done, cut, np.zeros(r.shape)
+    return r, done, cut, _numbers("final_values", final_values, r.shape, unread=~cut)
 
-    Flags that are left out are False, numbers 0. Where both flags are set, terminated wins. Entries of
-    final_values and last_values that are not read become 0: they may be NaN.
-    """
-    validation.one_library(**numbers, terminated=terminated, truncated=truncated)
-    validation.present(rewards=numbers["rewards"])
-    if "values" in numbers:
-        validation.present(values=numbers["values"], terminated=terminated)
-    given = dict(zip(numbers, validation.floats(**numbers), strict=True))
-    rewards = given["rewards"]
-    validation.last_axis("rewards", rewards, "time")
-    shape, lead = tuple(rewards.shape), tuple(rewards.shape[:-1])
 
-    ended = []
-    for name, x in {"terminated": terminated, "truncated": truncated}.items():
-        x = np.zeros(shape, bool) if x is None else validation.flags(name, x, shape, "one flag per step")
-        ended.append(_numpy(x))
-    terminated, truncated = ended[0], ended[1] & ~ended[0]
-    if "values" in numbers and given["final_values"] is None and truncated.any():
-        place = validation.place(truncated)
-        raise ValueError(f"final_values must be given, as truncated is set at index {place}, got None")
+def _values(values: Any, rewards: np.ndarray) -> np.ndarray:
+    """T + 1 values, the last for bootstrapping."""
+    return _numbers("values", values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
 
-    rows = {
-        "rewards": (shape, True, "time last"),
-        "values": ((*lead, shape[-1] + 1), True, "T + 1 values, the last for bootstrapping"),
-        "final_values": (shape, truncated, "one value per step, read where truncated"),
-        "last_values": (lead, ~(terminated | truncated)[..., -1:].any(-1), "one value per rollout"),
-    }
-    found = []
-    for name, x in given.items():
-        expected, read, why = rows[name]
-        if x is None:
-            found.append(np.zeros(expected))
-            continue
-        validation.shape(name, x, expected, why)
-        x = _numpy(x).astype(np.float64, copy=False)
-        validation.finite(name, x, where=read)
-        found.append(x if read is True else np.where(read, x, 0.0))
-    return rewards, *found, terminated, truncated
+
+def _flags(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if x is None:
+        return np.zeros(shape, bool)
+    flags: np.ndarray = validation.flags(name, _numpy(x), shape, "one flag per step")
+    return flags
+
+
+def _numbers(name: str, x: Any, shape: tuple[int, ...], unread: np.ndarray | None = None) -> np.ndarray:
+    """x in float64, of this shape and finite; entries that are not read become 0, since they may be NaN."""
+    x = _numpy(x).astype(np.float64, copy=False)
+    validation.shape(name, x, shape, "which fits the shape of rewards")
+    if unread is not None:
+        x = np.where(unread, 0.0, x)
+    validation.finite(name, x)
+    return x
 
 
 def _numpy(x: Any) -> np.ndarray:
-    if not validation.is_tensor(x):
-        return x
-    x = x.detach().cpu()
-    return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
+    if validation.is_tensor(x):
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
+    return np.asarray(x)
 
 
-def _as(like: Any, x: np.ndarray) -> Any:
-    """x in the library, dtype and device of `like`."""
-    if not validation.is_tensor(like):
-        return x.astype(like.dtype, copy=False)
+def _like(given: Any, x: np.ndarray) -> Any:
+    """x in the library, dtype and device of the argument `given`; for integers, in float64."""
+    if not validation.is_tensor(given):
+        kind = np.asarray(given).dtype
+        return x.astype(kind, copy=False) if kind.kind == "f" else x
     import torch
 
-    return torch.from_numpy(x).to(device=like.device, dtype=like.dtype)
+    found = torch.from_numpy(x).to(given.device)
+    return found.to(given.dtype) if given.is_floating_point() else found

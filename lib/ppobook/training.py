@@ -186,7 +186,7 @@ def train(
     ----------
     algorithm : str or subclass of Learner
         "vanilla", "trpo" or "ppo"; or a class of your own, see `Learner`.
-    env : str, EnvSpec, gymnasium.Env or function
+    env : str, gymnasium.Env or function
         A Gymnasium id, such as "CartPole-v1"; an environment; or a function without arguments that makes one.
         See `ppobook.envs.make_env`. The last two have no preset, and are passed again on resume, unless an id
         stands for them: they are compared by name and spaces alone. Where the run could pickle its

@@ -85,7 +85,7 @@ def test_a_model_of_rewards_from_the_texts_on(trl, tmp_path, margins):
     assert ("margin" in batch) is (margins is not None)
     loss = theirs.compute_loss(theirs.model, batch)
     chosen, rejected = reward.rewards_of(reward_model, pairs_of(PAIRS, open_tokenizer(words())))
-    mine = bradley_terry_loss(chosen, rejected, None if margins is None else torch.tensor(margins))
+    mine = bradley_terry_loss(chosen, rejected, 0.0 if margins is None else torch.tensor(margins))
     close(mine, loss)
     same_gradients(our_gradients(mine, reward_model), their_gradients(loss, theirs.model))
     close((chosen - rejected).mean().detach(), theirs._metrics["train"]["margin"][-1])

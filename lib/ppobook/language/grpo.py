@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.diagnostics import clip_range, normalize, ratio_means
+from ppobook.diagnostics import clip_range, normalize, ratios
 from ppobook.language.on_policy import Experience, Sampling, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
@@ -386,13 +386,13 @@ class GRPO(Sampling):
     def ratio_metrics(self, outputs: dict[str, Tensor], batch: Experience) -> dict[str, Any]:
         """The entropy and the statistics of the ratio."""
         s, mask = self.settings, batch.completions.mask
-        low, high = clip_range(s.clip_eps, s.clip_eps_high)
         log_ratio = torch.where(mask, outputs["logp"] - batch.completions.logp, 0.0)
         advantages = torch.where(mask, batch.advantages, 0.0)
-        metrics = ratio_means(log_ratio, advantages, low, high, mask)
+        clip: dict[str, Any] = {"clip_eps": s.clip_eps, "clip_eps_high": s.clip_eps_high}
+        metrics = ratios(log_ratio, advantages, **clip, mask=mask)
         if s.surrogate == "sequence":
             means = log_ratio.sum(dim=1) / mask.sum(dim=1)
-            metrics = ratio_means(means, advantages[:, 0], low, high) | {"approx_kl": metrics["approx_kl"]}
+            metrics = ratios(means, advantages[:, 0], **clip) | {"approx_kl": metrics["approx_kl"]}
         if s.surrogate == "cispo":
             metrics["flat_fraction"] = torch.zeros(())
         return {"entropy": outputs["entropy"][mask].mean(), **metrics}

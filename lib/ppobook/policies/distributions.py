@@ -15,7 +15,7 @@ from ppobook import validation
 
 
 class Distribution(ABC):
-    """A batch of distributions over actions, one for each observation. Of arguments the types are checked.
+    """A batch of distributions over actions, one for each observation.
 
     `logp`, `entropy` and `kl` are differentiable in the distribution's parameters.
     """
@@ -62,7 +62,6 @@ class Categorical(Distribution):
     """
 
     def __init__(self, logits: Tensor) -> None:
-        validation.instance("logits", logits, Tensor)
         self.logits = logits
 
     @cached_property
@@ -70,13 +69,12 @@ class Categorical(Distribution):
         return self.logits.log_softmax(dim=-1)
 
     def logp(self, actions: Tensor) -> Tensor:
-        return _pick(self.log_probs, actions)
+        return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
         return -self._mean(self.log_probs)
 
     def kl(self, other: Self) -> Tensor:
-        validation.instance("other", other, Categorical)
         return self._mean(self.log_probs - other.log_probs)
 
     def _mean(self, x: Tensor) -> Tensor:
@@ -90,7 +88,6 @@ class Categorical(Distribution):
 
     @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
-        _check_noise(noise, self.logits)
         # Gumbel-max trick: argmax(logits + Gumbel noise) is a with probability softmax(logits)_a.
         return (self.logits + noise).argmax(dim=-1)
 
@@ -110,22 +107,19 @@ class MultiCategorical(Distribution):
     """
 
     def __init__(self, logits: Tensor, nvec: Sequence[int]) -> None:
-        self.nvec = validation.counts("nvec", nvec)
-        validation.entries("logits", logits, sum(self.nvec), ", the sum of nvec")
+        self.nvec = tuple(nvec)
         self.logits = logits
         self.parts = [Categorical(part) for part in logits.split(self.nvec, dim=-1)]
 
     def logp(self, actions: Tensor) -> Tensor:
-        validation.instance("actions", actions, Tensor)
-        expected = (*self.logits.shape[:-1], len(self.nvec))
-        validation.shape("actions", actions, expected, "one of each component an observation")
+        shape = (*self.logits.shape[:-1], len(self.nvec))
+        validation.shape("actions", actions, shape, "one of each component an observation")
         return self._sum([part.logp(actions[..., k]) for k, part in enumerate(self.parts)])
 
     def entropy(self) -> Tensor:
         return self._sum([part.entropy() for part in self.parts])
 
     def kl(self, other: Self) -> Tensor:
-        validation.instance("other", other, MultiCategorical)
         return self._sum([p.kl(q) for p, q in zip(self.parts, other.parts, strict=True)])
 
     @torch.no_grad()
@@ -133,7 +127,6 @@ class MultiCategorical(Distribution):
         return _gumbel(self.logits.shape, generator, self.logits)
 
     def act(self, noise: Tensor) -> Tensor:
-        _check_noise(noise, self.logits)
         noises = noise.split(self.nvec, dim=-1)
         return torch.stack([part.act(z) for part, z in zip(self.parts, noises, strict=True)], dim=-1)
 
@@ -155,18 +148,12 @@ class Gaussian(Distribution):
     """
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
-        validation.instance("mean", mean, Tensor)
-        validation.instance("std", std, Tensor)
         self.mean = mean
         self.std = std
 
     def logp(self, actions: Tensor) -> Tensor:
-        validation.instance("actions", actions, Tensor)
-        try:
-            z = (actions - self.mean) / self.std
-        except RuntimeError:
-            validation.shape("actions", actions, self.mean.shape, "the shape of the mean")
-            raise
+        validation.shape("actions", actions, self.mean.shape, "the shape of the mean")
+        z = (actions - self.mean) / self.std
         return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
     def entropy(self) -> Tensor:
@@ -174,7 +161,6 @@ class Gaussian(Distribution):
         return entropy.expand(self.mean.shape[:-1])  # std may be the same for all observations
 
     def kl(self, other: Self) -> Tensor:
-        validation.instance("other", other, Gaussian)
         ratio, distance = self.std / other.std, (self.mean - other.mean) / other.std
         return (0.5 * (ratio**2 - 1 + distance**2) - ratio.log()).sum(dim=-1)
 
@@ -184,7 +170,6 @@ class Gaussian(Distribution):
 
     @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
-        _check_noise(noise, self.mean)
         return self.mean + self.std * noise
 
     def mode(self) -> Tensor:
@@ -192,28 +177,6 @@ class Gaussian(Distribution):
 
     def detach(self) -> Self:
         return type(self)(self.mean.detach(), self.std.detach())
-
-
-def _pick(logp: Tensor, actions: Tensor) -> Tensor:
-    """logp [..., A] at the actions [...]."""
-    validation.instance("actions", actions, Tensor)
-    try:
-        return logp.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    except (IndexError, RuntimeError) as error:
-        if "out of bounds" not in str(error):
-            raise ValueError(
-                f"actions must be int64 of shape {tuple(logp.shape[:-1])}, "
-                f"got {actions.dtype} of shape {tuple(actions.shape)}"
-            ) from None
-        raise ValueError(
-            f"actions must be in 0, …, {logp.shape[-1] - 1}, "
-            f"got values from {int(actions.min())} to {int(actions.max())}"
-        ) from None
-
-
-def _check_noise(noise: Tensor, like: Tensor) -> None:
-    validation.instance("noise", noise, Tensor)
-    validation.shape("noise", noise, like.shape, "one entry for each of the distribution's")
 
 
 def _gumbel(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
@@ -228,7 +191,6 @@ def _normal(shape: Sequence[int], generator: torch.Generator | None, like: Tenso
 
 
 def _uniform(shape: Sequence[int], generator: torch.Generator | None, like: Tensor) -> Tensor:
-    validation.generator(generator)
     # In float64 for the tails. And on the CPU torch draws these one by one, so noise for T steps at once is
     # the noise that T single steps would draw.
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=like.device)

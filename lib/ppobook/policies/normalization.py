@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook import validation
 from ppobook.fast.declare import fast_form
 from ppobook.returns import discounted_returns
 
@@ -41,8 +40,8 @@ class RunningNorm(nn.Module):
 
     def __init__(self, shape: Sequence[int], clip: float = 10.0) -> None:
         super().__init__()
-        self.shape = validation.counts("shape", shape)
-        self.clip = validation.number("clip", clip, above=0)
+        self.shape = tuple(shape)
+        self.clip = clip
         # In float64, so that the last of millions of steps still count.
         self.register_buffer("mean", torch.zeros(self.shape, dtype=torch.float64))
         self.register_buffer("var", torch.ones(self.shape, dtype=torch.float64))
@@ -50,17 +49,8 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, batch: Any) -> None:
-        """Add a batch, [..., *shape]. The result does not depend on how data are split into batches.
-
-        Raises
-        ------
-        ValueError
-            Another shape, an empty batch, an entry that is not finite.
-        """
-        x = self._rows("batch", batch).to(self.mean.dtype)
-        validation.not_empty("batch", x)
-        validation.finite("batch", x)
-        x = x.reshape(-1, *self.shape)
+        """Add a batch, [..., *shape]. The result does not depend on how data are split into batches."""
+        x = torch.as_tensor(batch, dtype=self.mean.dtype, device=self.mean.device).reshape(-1, *self.shape)
         mean, var, n = x.mean(dim=0), x.var(dim=0, correction=0), len(x)
         total = self.count + n
         shift = mean - self.mean
@@ -71,17 +61,10 @@ class RunningNorm(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """[..., *shape] to the same shape; floats keep their dtype."""
-        x = self._rows("observations", observations)
+        x = torch.as_tensor(observations, device=self.mean.device)
         x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
         shift, scale = self.shift_and_scale()
         return ((x - shift.to(x.dtype)) * scale.to(x.dtype)).clamp(-self.clip, self.clip)
-
-    def _rows(self, name: str, x: Any) -> Tensor:
-        """x as a tensor [..., *shape]."""
-        x = validation.to_tensor(name, x, device=self.mean.device)
-        if x.ndim < len(self.shape) or tuple(x.shape[x.ndim - len(self.shape) :]) != self.shape:
-            raise ValueError(f"{name} must have last axes {self.shape}, got shape {tuple(x.shape)}")
-        return x
 
     def shift_and_scale(self) -> tuple[Tensor, Tensor]:
         """What `forward` subtracts, and the factor by which it then multiplies."""
@@ -104,19 +87,15 @@ class RewardScale(nn.Module):
 
     def __init__(self, num_envs: int, gamma: float, clip: float = 10.0) -> None:
         super().__init__()
-        self.gamma = validation.number("gamma", gamma, low=0, high=1)
-        self.clip = validation.number("clip", clip, above=0)
+        self.gamma = gamma
+        self.clip = clip
         self.statistics = RunningNorm(())
-        self.register_buffer("returns", torch.zeros(validation.count("num_envs", num_envs)))
+        self.register_buffer("returns", torch.zeros(num_envs))
         self.returns: Tensor
 
     @torch.no_grad()
     def forward(self, rewards: Tensor, ended: Tensor) -> Tensor:
         """Update the statistics with a rollout; return its rewards, scaled and clipped to ±`clip`, [N, T]."""
-        validation.tensor("rewards", rewards)
-        expected = (len(self.returns), rewards.shape[-1]) if rewards.ndim else ()
-        validation.shape("rewards", rewards, expected, "one row an environment")
-        ended = validation.flags("ended", ended, rewards.shape, "the shape of rewards")
         # F_t is a discounted return with time reversed: `before` marks the first step of an episode, and the
         # value that bootstraps is the return that the rollout began with.
         before = torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], dim=1)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ppobook import validation
 from ppobook.fast.declare import fast_form
 from ppobook.policies.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from ppobook.policies.networks import given_network, given_normalizer, network_outputs, table_rows
+from ppobook.policies.networks import given_network, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
@@ -54,10 +54,6 @@ class _Policy(nn.Module, ABC):
     def distribution_of(self, outputs: Tensor) -> Any:
         """The distribution with these outputs as parameters."""
 
-    @abstractmethod
-    def _checked_actions(self, actions: Any, distribution: Any) -> Tensor:
-        """The actions as a tensor, which must have the distribution's shape and dtype."""
-
     def distribution(self, observations: Any) -> Any:
         """The distribution over actions at each observation: a `Distribution`."""
         return self.distribution_of(self.outputs(observations))
@@ -70,26 +66,17 @@ class _Policy(nn.Module, ABC):
 
         Raises
         ------
-        ValueError, TypeError
-            Means or standard deviations that are not finite; logits that are NaN or +∞, or −∞ for all
-            actions; a generator that is none.
-        """
-        distribution = self._finite_distribution(observations)
-        if isinstance(distribution, Gaussian):
-            validation.finite("std of the actions", distribution.std)
-        actions = distribution.sample(generator)
-        return actions, distribution.logp(actions)
-
-    def logp(self, observations: Any, actions: Any) -> Tensor:
-        """Log-probability (or -density) of each action, shape [...].
-
-        Raises
-        ------
-        ValueError, TypeError
-            Actions of another shape or dtype, or out of range.
+        ValueError
+            Outputs of the network from which no action can be drawn: NaN, ∞, or −∞ for all actions.
         """
         distribution = self.distribution(observations)
-        return distribution.logp(self._checked_actions(actions, distribution))
+        actions = distribution.sample(generator)
+        return actions, _finite(distribution.logp(actions))
+
+    def logp(self, observations: Any, actions: Any) -> Tensor:
+        """Log-probability (or -density) of each action, shape [...]."""
+        distribution = self.distribution(observations)
+        return distribution.logp(torch.as_tensor(actions, device=next(self.parameters()).device))
 
     def entropy(self, observations: Any) -> Tensor:
         """Entropy in nats, shape [...]."""
@@ -104,25 +91,21 @@ class _Policy(nn.Module, ABC):
         ValueError
             As for `sample`.
         """
-        return self._finite_distribution(observations).mode()
-
-    def _finite_distribution(self, observations: Any) -> Any:
-        """`distribution`, whose means must be finite, and whose logits may be −∞ for masked actions."""
         distribution = self.distribution(observations)
-        try:
-            if isinstance(distribution, Gaussian):
-                validation.finite("mean of the actions", distribution.mean)
-            else:
-                for part in getattr(distribution, "parts", [distribution]):
-                    validation.logits("logits(observations)", part.logits)
-        except validation.NotFiniteError:
-            validation.finite("observations", validation.to_tensor("observations", observations))
-            raise
-        return distribution
+        actions = distribution.mode()
+        _finite(distribution.logp(actions))
+        return actions
 
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The actions themselves: discrete actions are never out of bounds."""
         return actions
+
+
+def _finite(logp: Tensor) -> Tensor:
+    """The log-probabilities of actions that were chosen; they are NaN where the network's outputs were."""
+    if not math.isfinite(logp.sum()):
+        raise validation.NotFiniteError("outputs of the policy must be finite, got NaN or infinity")
+    return logp
 
 
 class _Discrete(_Policy):
@@ -138,7 +121,6 @@ class _Discrete(_Policy):
         return self.logits(observations)
 
     def distribution_of(self, outputs: Tensor) -> Categorical:
-        validation.entries("outputs", outputs, self.n_actions)
         return Categorical(outputs)
 
     def forward(self, observations: Any) -> Tensor:
@@ -148,11 +130,6 @@ class _Discrete(_Policy):
     def probs(self, observations: Any) -> Tensor:
         """Probabilities of the actions, shape [..., n_actions]."""
         return self.logits(observations).softmax(dim=-1)
-
-    def _checked_actions(self, actions: Any, distribution: Categorical) -> Tensor:
-        actions = _integers(actions, distribution.logits)
-        validation.shape("actions", actions, distribution.logits.shape[:-1], "one action per observation")
-        return actions
 
 
 @fast_form("categorical")
@@ -185,9 +162,9 @@ class CategoricalPolicy(_Discrete):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.n_actions = validation.count("n_actions", n_actions)
-        self.normalizer = given_normalizer(normalizer, self.obs_dim)
+        self.obs_dim = obs_dim
+        self.n_actions = n_actions
+        self.normalizer = normalizer
         self.network = given_network(network, obs_dim, hidden, n_actions, activation, 0.01, seed)
 
     def logits(self, observations: Any) -> Tensor:
@@ -204,8 +181,8 @@ class TabularPolicy(_Discrete):
 
     def __init__(self, n_states: int, n_actions: int) -> None:
         super().__init__()
-        self.n_states = validation.count("n_states", n_states)
-        self.n_actions = validation.count("n_actions", n_actions)
+        self.n_states = n_states
+        self.n_actions = n_actions
         self.normalizer = None
         self.table = nn.Parameter(torch.zeros(n_states, n_actions))
 
@@ -241,11 +218,9 @@ class MultiCategoricalPolicy(_Policy):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.nvec = validation.counts("nvec", nvec)
-        if not self.nvec:
-            raise ValueError("nvec must have at least one entry, got ()")
-        self.normalizer = given_normalizer(normalizer, self.obs_dim)
+        self.obs_dim = obs_dim
+        self.nvec = tuple(nvec)
+        self.normalizer = normalizer
         self.network = given_network(network, obs_dim, hidden, sum(self.nvec), activation, 0.01, seed)
 
     def logits(self, observations: Any) -> Tensor:
@@ -256,7 +231,6 @@ class MultiCategoricalPolicy(_Policy):
         return self.logits(observations)
 
     def distribution_of(self, outputs: Tensor) -> MultiCategorical:
-        validation.entries("outputs", outputs, sum(self.nvec))
         return MultiCategorical(outputs, self.nvec)
 
     def forward(self, observations: Any) -> Tensor:
@@ -266,12 +240,6 @@ class MultiCategoricalPolicy(_Policy):
     def probs(self, observations: Any) -> tuple[Tensor, ...]:
         """Probabilities of each of the K components, shapes [..., nvec[k]]."""
         return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
-
-    def _checked_actions(self, actions: Any, distribution: MultiCategorical) -> Tensor:
-        actions = _integers(actions, distribution.logits)
-        shape = (*distribution.logits.shape[:-1], len(self.nvec))
-        validation.shape("actions", actions, shape, f"{len(self.nvec)} components per observation")
-        return actions
 
 
 @fast_form("gaussian")
@@ -321,16 +289,14 @@ class GaussianPolicy(_Policy):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.act_dim = validation.count("act_dim", act_dim)
+        self.obs_dim = obs_dim
+        self.act_dim = act_dim
         initial_std = validation.number("initial_std", initial_std, low=1e-6)
-        self.normalizer = given_normalizer(normalizer, self.obs_dim)
+        self.normalizer = normalizer
         self.network = given_network(network, obs_dim, hidden, act_dim, activation, 0.01, seed)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
-        low = _bound("low", -np.inf if low is None else low, act_dim)
-        high = _bound("high", np.inf if high is None else high, act_dim)
-        if not (low < high).all():
-            raise ValueError(f"low must be below high, got low {low.tolist()} and high {high.tolist()}")
+        low = np.broadcast_to(np.asarray(-np.inf if low is None else low, np.float64), (act_dim,))
+        high = np.broadcast_to(np.asarray(np.inf if high is None else high, np.float64), (act_dim,))
         boxed = np.isfinite(low) & np.isfinite(high)
         # Halved before they are added, so that bounds near the largest float do not overflow.
         centre = np.where(boxed, np.where(boxed, low, 0) / 2 + np.where(boxed, high, 0) / 2, 0.0)
@@ -343,7 +309,6 @@ class GaussianPolicy(_Policy):
         return network_outputs(self, observations, self.act_dim)
 
     def distribution_of(self, outputs: Tensor) -> Gaussian:
-        validation.entries("outputs", outputs, self.act_dim)
         return Gaussian(self.centre + self.scale * outputs, self.scale * self.log_std.exp())
 
     def mean_std(self, observations: Any) -> tuple[Tensor, Tensor]:
@@ -357,28 +322,4 @@ class GaussianPolicy(_Policy):
 
     def in_bounds(self, actions: Tensor) -> Tensor:
         """The nearest actions in the box."""
-        validation.entries("actions", actions, self.act_dim)
         return torch.minimum(torch.maximum(actions, self.low), self.high)
-
-    def _checked_actions(self, actions: Any, distribution: Gaussian) -> Tensor:
-        mean = distribution.mean
-        actions = validation.to_tensor("actions", actions, dtype=mean.dtype, device=mean.device)
-        validation.shape("actions", actions, mean.shape, "one vector per observation")
-        return actions
-
-
-def _integers(actions: Any, like: Tensor) -> Tensor:
-    actions = validation.to_tensor("actions", actions, device=like.device)
-    if actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool:
-        raise TypeError(f"actions must be integers, got dtype {actions.dtype}")
-    return actions.long()
-
-
-def _bound(name: str, x: Any, act_dim: int) -> np.ndarray:
-    try:
-        bound = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError):
-        bound = np.array(np.nan)
-    if bound.shape not in ((), (act_dim,)) or np.isnan(bound).any():
-        raise ValueError(f"{name} must be a number or {act_dim} numbers, one per action, got {x!r}")
-    return np.broadcast_to(bound, (act_dim,)).copy()

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook import validation
 from ppobook.fast.declare import fast_form
-from ppobook.policies.networks import given_network, given_normalizer, network_outputs, table_rows
+from ppobook.policies.networks import given_network, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
@@ -35,8 +34,8 @@ class ValueFunction(nn.Module):
         seed: int | torch.Generator = 0,
     ) -> None:
         super().__init__()
-        self.obs_dim = validation.count("obs_dim", obs_dim)
-        self.normalizer = given_normalizer(normalizer, self.obs_dim)
+        self.obs_dim = obs_dim
+        self.normalizer = normalizer
         self.network = given_network(network, obs_dim, hidden, 1, activation, 1.0, seed)
 
     def forward(self, observations: Any) -> Tensor:
@@ -49,7 +48,7 @@ class TabularValue(nn.Module):
 
     def __init__(self, n_states: int) -> None:
         super().__init__()
-        self.n_states = validation.count("n_states", n_states)
+        self.n_states = n_states
         self.table = nn.Parameter(torch.zeros(n_states))
 
     def forward(self, observations: Any) -> Tensor:
