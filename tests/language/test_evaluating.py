@@ -17,11 +17,11 @@ from torch import Tensor
 from ppobook.language.best_of_n import best_of_n, best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
 from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
-from ppobook.language.files import save_model
 from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.reward import calibration, ladder
 from ppobook.language.rewards import RewardModel
+from ppobook.language.serialization import save_model
 from ppobook.language.tokens import Completions, Pairs, completion_logits, completion_values
 from ppobook.language.training import train
 from ppobook.language.world import World

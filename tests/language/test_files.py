@@ -11,8 +11,8 @@ from small_language import rough_decoder
 from spoiling import spoil
 from torch import nn
 
-from ppobook.language.files import load_model, save_model
 from ppobook.language.model import Decoder, Scalar
+from ppobook.language.serialization import load_model, save_model
 
 TOKENS = torch.tensor([[5, 3, 1, 7, 2], [4, 4, 0, 0, 0]])
 MASK = TOKENS != 0

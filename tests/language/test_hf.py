@@ -426,7 +426,7 @@ def test_folders_of_transformers_are_evaluated(folders, tmp_path):
 
 
 def test_the_reward_model_of_a_checkpoint_has_no_head(transformers):
-    from ppobook.language.describing import build, describe
+    from ppobook.language.serialization import build, describe
 
     reward_model, _ = rough_reward_model(net_of("llama"), words())
     again = build(describe(reward_model))

@@ -28,6 +28,7 @@ from small_stages import (
 )
 
 import ppobook
+from ppobook.language.data import take_rows, train_eval_split
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
 from ppobook.language.reward import held_out
@@ -35,7 +36,6 @@ from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.sft import SFT
 from ppobook.language.stage import Task
-from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Pairs, WordTokenizer
 from ppobook.language.training import train
 from ppobook.language.world import World
