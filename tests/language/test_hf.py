@@ -123,23 +123,18 @@ def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
 
     for forward in (no_positions, backward_looking, forgetful):
         monkeypatch.setattr(transformers.GPT2Model, "forward", forward)
-        with pytest.raises(
-            ValueError, match="with and without padding, .* got a GPT2LM"
-        ):
+        with pytest.raises(ValueError, match=r"with and without padding, .* got a GPT2LM"):
             opened(net_of("gpt2"))
 
 
-def test_bad_arguments(transformers, tmp_path):
+def test_bad_arguments(transformers):
     net = net_of("gpt2")
     with pytest.raises(ValueError, match="tokenizer must be passed with a model in memory"):
         hf.open_pretrained(net)
     with pytest.raises(ValueError, match=r"got 'bfloat17'\. Did you mean 'bfloat16'"):
         opened(net, dtype="bfloat17")
-    with pytest.raises(OSError):  # transformers'
+    with pytest.raises(OSError, match="huggingface"):  # by transformers, as no such folder exists
         hf.open_pretrained("no/such")
-    net.save_pretrained(tmp_path)  # without a tokenizer
-    with pytest.raises((OSError, ValueError)):
-        hf.open_pretrained(tmp_path)
 
 
 def test_a_model_may_have_more_tokens_than_its_tokenizer(transformers):
