@@ -141,6 +141,8 @@ def open_task(
         model, tokenizer = open_model(run or given.model, tokenizer, seed=stream(seed, "adapters"), **how)
         if isinstance(model, RewardModel) and not kind.starts_from_reward_model:
             raise ValueError(f"model must be a language model for {name!r}, got a reward model")
+        if isinstance(model, RewardModel) and world is not None:
+            raise ValueError("data must be pairs of your own where model is a reward model, got a World")
         if model is (run.model if run is not None else given.model):
             model = copy.deepcopy(model)
         model.to(device)
@@ -161,6 +163,10 @@ def open_task(
             task.reward.module.to(device)
     if kind.wants_reference:
         reference = model if given.reference is None else open_reference(given.reference, tokenizer)
+        if reference.vocab_size != model.vocab_size:
+            raise ValueError(
+                f"reference must have the model's {model.vocab_size} tokens, got {reference.vocab_size}"
+            )
         task.reference = copy.deepcopy(reference).to(device).eval().requires_grad_(False)
     return task
 
