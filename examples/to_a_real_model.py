@@ -124,7 +124,7 @@ def settings_of_grpo(o: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(o: dict[str, Any]) -> None:
-    """All that was asked for."""
+    """Do everything that the options ask for."""
     if o["small"] is not None:
         return make_small(Path(o["small"]), o)
     records, held_out = data_of(o)
@@ -289,7 +289,7 @@ def evaluated(model: Any, tokenizer: Any, *, held_out: list[dict[str, Any]], o: 
 
 
 class Report:
-    """What was found, in a file, so that a resumed run does not look twice."""
+    """The results in a file, so that a resumed run does not measure them twice."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -298,7 +298,7 @@ class Report:
             self.rows = json.loads(file.read_text(encoding="utf-8"))
 
     def add(self, name: str, look: Any) -> None:
-        """Look, unless that was done, and print what was found."""
+        """Measure, unless that was done before, and print the result."""
         if name not in self.rows:
             self.rows[name] = look()
             self.file.write_text(json.dumps(self.rows, indent=1, ensure_ascii=False), encoding="utf-8")

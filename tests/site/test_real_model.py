@@ -14,7 +14,6 @@ from small_pretrained import CHAT
 from ppobook.evaluation import aggregate
 from ppobook.experiments import facts, results
 from ppobook.language import load, prompts_of
-from ppobook.language.word_problems import word_problems
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "to_a_real_model.py"
@@ -219,13 +218,3 @@ def test_the_page_has_the_recorded_shares():
     by_grpo = {name: x["after GRPO"] - x["after SFT"] for name, x in shares.items()}
     assert by_grpo["sampled"].min() > 0  # "in all five seeds"
     assert ((by_grpo["greedy"] > 0).sum(), (by_grpo["greedy"] < 0).sum()) == (3, 2)
-
-
-def test_how_many_held_out_problems_the_small_model_had_read():
-    shares = []
-    for seed in facts("language_real_model")["seeds"]:
-        held_out = word_problems(2500, seed, steps=2, largest=9)[: recorded.HELD_OUT]
-        read = word_problems(4000, seed + 1_000_000, steps=2, largest=9, slips=0.15)
-        both = {row["prompt"] for row in held_out} & {row["prompt"] for row in read}
-        shares.append(round(100 * len(both) / len(held_out)))
-    assert f"had read {min(shares)} % to {max(shares)} % of these" in PAGE
