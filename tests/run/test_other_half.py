@@ -10,7 +10,6 @@ from ppobook.ppo import PPO
 
 WORLD = World(nouns=2, places=2)
 FOR_LANGUAGE = r"It is for ppobook\.language\.train and ppobook\.language\.evaluate$"
-FOR_POLICIES = r"It is for ppobook\.train and ppobook\.evaluate$"
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +42,6 @@ def text():
         (
             lambda policy, text: language.train("ppo", env="CartPole-v1"),
             r"ppo has no setting 'env'\. Only ppobook\.train has it$",
-        ),
-        (
-            lambda policy, text: language.train("ppo", "CartPole-v1"),
-            r"got 'CartPole-v1', .*: an environment is for ppobook\.train$",
-        ),
-        (
-            lambda policy, text: language.train("dpo", policy, WORLD),
-            f"^model must be .* got Run. {FOR_POLICIES}",
-        ),
-        (
-            lambda policy, text: language.train("grpo", text, reward=policy),
-            f"^reward must be .* got Run. {FOR_POLICIES}",
-        ),
-        (lambda policy, text: language.evaluate(policy), f"^policy must be .* got Run. {FOR_POLICIES}"),
-        (
-            lambda policy, text: language.evaluate(policy.policy, WORLD),
-            f"^policy must be .* got CategoricalPolicy. {FOR_POLICIES}",
-        ),
-        (
-            lambda policy, text: language.save_pretrained(policy, "nowhere"),
-            f"^model must be .* got a Run. {FOR_POLICIES}",
         ),
     ],
 )
