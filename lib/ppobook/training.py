@@ -23,9 +23,10 @@ from ppobook.divergences import k3
 from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
 from ppobook.envs.saving import episodes_are_cut
 from ppobook.episodes import episode_totals, mean
+from ppobook.fast import FASTER, classic_envs, numpy_actor
 from ppobook.learner import RESERVED, AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
-from ppobook.rollouts import Collector, Rollout, refuse_unless_it_fits
+from ppobook.rollouts import Collector, PolicyActor, Rollout
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
@@ -296,7 +297,10 @@ class _Training(TrainingLoop):
         super().__init__(config, History.empty(COLUMNS, COUNTS))
         self.learner = learner
         self.collector = Collector(
-            envs, learner.policy, seed=stream(config["seed"], "rollouts"), fast=config["fast"]
+            envs,
+            learner.policy,
+            seed=stream(config["seed"], "rollouts"),
+            actor=numpy_actor if config["fast"] else PolicyActor,
         )
         self.saves_environments = self.collector.saves_environments
 
@@ -314,7 +318,6 @@ class _Training(TrainingLoop):
         preset = kind.presets.get(config["env"], {})
         settings = kind.settings_class.make(name, asked, preset)
         config |= asdict(settings)
-        refuse_unless_it_fits(settings.num_envs, settings.num_steps)
         # A user's own algorithm may use any setting as it likes.
         given = asked if config["algorithm"] in ALGORITHMS else {}
         settings.refuse_without_effect(given)
@@ -322,7 +325,7 @@ class _Training(TrainingLoop):
         spaces = envs.single_observation_space, envs.single_action_space
         try:
             settings.refuse_without_effect(given, _facts(*spaces))
-            learner = kind(*spaces, settings, seed=config["seed"], device=config["device"])
+            learner = _form(kind, config)(*spaces, settings, seed=config["seed"], device=config["device"])
             check_state(learner)
         except BaseException:
             envs.close()
@@ -536,10 +539,16 @@ def _learner_of(checkpoint: Checkpoint, kind: type[Learner], device: str) -> Lea
     with checkpoint.rebuilding():
         observations, actions = (space_of(description) for description in state["spaces"])
         settings, device = settings_of(kind, config), checked_device(device)
+        kind = _form(kind, config)
         learner = kind(observations, actions, settings, seed=config["seed"], device=device)
         learner.load_state_dict(state["learner"])
         History(state["history"])
     return learner
+
+
+def _form(kind: type[Learner], config: dict[str, Any]) -> type[Learner]:
+    """The class itself, or with fast=True its faster subclass."""
+    return FASTER.get(kind, kind) if config["fast"] else kind
 
 
 def _run_of(learner: Learner, checkpoint: Checkpoint) -> Run:
@@ -596,4 +605,5 @@ def _maker_again(asked: dict[str, Any], before: str) -> EnvMaker:
 
 def _make_envs(maker: EnvMaker, config: dict[str, Any]) -> gym.vector.VectorEnv:
     settings = config["env_kwargs"] if maker.own is None else {}
-    return make_env(maker, config["num_envs"], infos=False, fast=config["fast"], **settings)
+    envs = classic_envs(maker, config["num_envs"], **settings) if config["fast"] else None
+    return envs or make_env(maker, config["num_envs"], infos=False, **settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import os
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -57,14 +56,6 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def fast_by_default() -> bool:
-    """Whether runs use the fast forms if they do not say: not if the environment has PPOBOOK_FAST=0."""
-    word = os.environ.get("PPOBOOK_FAST") or "1"
-    if word.lower() not in ("0", "1", "false", "true"):
-        raise ValueError(f"the environment variable PPOBOOK_FAST must be 0, 1, false or true, got {word!r}")
-    return word.lower() in ("1", "true")
-
-
 def schedules(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that change during a run, by name, and where each goes: `lr` to `lr_final`, and so on."""
     return {
@@ -86,10 +77,10 @@ class Settings:
 
     # By keyword only, so that a subclass's fields come first where settings are made by position.
     fast: bool = field(
-        default_factory=fast_by_default,
+        default=False,
         kw_only=True,
         metadata={
-            "help": "use the faster forms of ppobook.fast, which compute the same numbers",
+            "help": "train by the faster forms of ppobook.fast, which compute the same numbers",
             "choices": None,
             "limits": {},
         },
