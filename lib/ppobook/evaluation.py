@@ -18,7 +18,6 @@ from ppobook.fast import choose
 from ppobook.policies import Policy
 from ppobook.rollouts import Collector, refuse_no_policy
 from ppobook.run.machine import float32_on_cpu
-from ppobook.run.spellings import hinting
 
 # Episodes that are played side by side, and rows of every batch that the policy is given.
 _ROWS = 25
@@ -34,7 +33,6 @@ _BLOCK = 128
 _BOOTSTRAP_ENTRIES = 2_000_000
 
 
-@hinting
 @torch.no_grad()
 @float32_on_cpu()
 def evaluate(

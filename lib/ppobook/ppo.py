@@ -70,7 +70,6 @@ class PPO(ActorCritic):
     settings_class = PPOSettings
     presets = PRESETS["ppo"]
     state_attributes = (*ActorCritic.state_attributes, "optimizer", "kl_coef")
-    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "gradient_step"}
     keeps_old_policy: ClassVar[bool] = False
 
     settings: PPOSettings
@@ -98,7 +97,7 @@ class PPO(ActorCritic):
         batch = Batch.of(rollout, advantages, returns, values)
         if s.objective != "clip" or self.keeps_old_policy:  # the clip only needs its log-probabilities
             self._old_policy = copy.deepcopy(self.policy)
-        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final), "lr_final=None")
+        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final))
         lr = float(self.optimizer.param_groups[0]["lr"])
         gradient_step = choose.ppo_gradient(self)  # self.gradient_step, or with fast=True its closed form
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import torch
@@ -65,7 +65,6 @@ class TRPO(ActorCritic):
     settings_class = TRPOSettings
     presets = PRESETS["trpo"]
     state_attributes = (*ActorCritic.state_attributes, "value_optimizer")
-    stepped_by: ClassVar[dict[str, str]] = {"value_optimizer": "critic_step"}
 
     settings: TRPOSettings
 
