@@ -205,20 +205,19 @@ class TrainingLoop(abc.ABC):
             raise Interrupted(said, self.run(), signal)
 
     def _finite_update(self) -> dict[str, Any]:
-        """An update after which the weights are finite; FloatingPointError if they are not."""
-        error = None
+        """Do an update after which all numbers are finite; raise FloatingPointError if they are not."""
+        diverged = f"training has diverged in update {self.update + 1}"
         try:
             row = self.one_update()
-        except Exception as raised:  # weights that are not finite can make anything fail
-            row, error = {}, raised
-        if not weights_are_finite(self.modules()):
-            raise FloatingPointError(
-                f"training has diverged in update {self.update + 1}: weights must stay finite; try a smaller "
-                "learning rate"
-            ) from error
-        if error is not None:
-            raise error
-        return row
+        except Exception as error:  # weights that are not finite can make anything fail
+            if isinstance(error, FloatingPointError | validation.NotFiniteError):
+                raise FloatingPointError(f"{diverged}: {error}; try a smaller learning rate") from error
+            if weights_are_finite(self.modules()):
+                raise
+        else:
+            if weights_are_finite(self.modules()):
+                return row
+        raise FloatingPointError(f"{diverged}: weights must stay finite; try a smaller learning rate")
 
 
 def _go_on(folder: RunFolder) -> str:

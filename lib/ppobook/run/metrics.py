@@ -35,10 +35,7 @@ def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
     metrics = detached(metrics)
     for name in FINITE:
         if name in metrics and not math.isfinite(metrics[name]):
-            raise FloatingPointError(
-                f"{name} must be finite, got {float(metrics[name])}; try a smaller learning rate, or smaller "
-                "rewards or coefficients"
-            )
+            raise FloatingPointError(f"{name} must be finite, got {float(metrics[name])}: {TOO_LARGE}")
     return metrics
 
 
