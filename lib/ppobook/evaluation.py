@@ -16,7 +16,6 @@ from ppobook.envs import EnvLike, env_maker, env_seeds, make_env
 from ppobook.policies import Policy
 from ppobook.rollouts import Collector
 from ppobook.run.machine import float32_on_cpu
-from ppobook.run.spellings import hinting
 
 # Episodes that are played side by side, and rows of every batch that the policy is given.
 _ROWS = 25
@@ -30,7 +29,6 @@ TO_LIMIT_THEM = (
 _BOOTSTRAP_ENTRIES = 2_000_000
 
 
-@hinting
 @torch.no_grad()
 @float32_on_cpu()
 def evaluate(

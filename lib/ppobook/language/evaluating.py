@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +35,6 @@ from ppobook.language.tokens import (
 )
 from ppobook.language.world import World
 from ppobook.run.machine import float32_on_cpu
-from ppobook.run.spellings import hinting, refuse_unknown
 
 # Completions generated at a time.
 EVAL_BATCH_SIZE = 512
@@ -82,7 +80,6 @@ class Evaluation:
         return "\n".join(lines)
 
 
-@hinting
 @float32_on_cpu()
 def evaluate(
     policy: Any,
@@ -179,7 +176,6 @@ def evaluate(
 
 
 # What `compare` passes on.
-_OPTIONS = [name for name in inspect.signature(evaluate).parameters if name not in ("policy", "data")]
 
 
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
@@ -200,7 +196,6 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
         raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
     if not policies:
         raise ValueError("policies must have at least one entry, got an empty dict")
-    refuse_unknown("compare", options, _OPTIONS)
     policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
     worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
     for name, world in worlds.items() if data is None else ():
