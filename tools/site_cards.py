@@ -101,7 +101,7 @@ class Cards(SphinxDirective):
         try:
             cards = names.named_cards(root)
             themes = names.themes(root, cards)
-            self.tags = names.tags(root, cards)
+            self.tags = names.tags(root)
         except ValueError as error:
             raise self.error(str(error)) from None
         makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
@@ -300,8 +300,7 @@ def write_package(app: Sphinx, exception: Exception | None) -> None:
     """Write the package for Anki beside the page."""
     if exception is None and app.builder.name == "html" and PAGE in app.env.found_docs:
         when = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-        path = Path(app.outdir, PAGE).parent / PACKAGE
-        path.write_bytes(site_anki.package(notes_for_anki(app), when))
+        site_anki.write(notes_for_anki(app), Path(app.outdir, PAGE).parent / PACKAGE, when)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
