@@ -197,39 +197,6 @@ def test_bad_options(script, small, tmp_path, capsys, line, sentence):
     assert not out.exists()
 
 
-def test_a_hubs_device_that_is_not_there(script, small, tmp_path, capsys, monkeypatch):
-    """The page's own command for a model of the hub, on a machine without CUDA."""
-
-    def missing(*given, **how):
-        raise AssertionError("Torch not compiled with CUDA enabled")
-
-    monkeypatch.setattr(torch, "zeros", missing)
-    assert script.main(words(small, tmp_path / "out", "--device cuda --memory 14")) == 2
-    why = "got 'cuda' (Torch not compiled with CUDA enabled)\n"
-    assert f"device must be 'cpu' or an accelerator that torch can use, {why}" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("more", ["", "--estimate"])
-def test_ctrl_c_before_there_is_a_run(script, small, tmp_path, capsys, monkeypatch, more):
-    def stopped(*given, **how):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(script, "estimate", stopped)
-    assert script.main(words(small, tmp_path / "out", more)) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "stopped"
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_page_names_options_and_files_that_there_are(script):
-    known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
-    assert len(COMMANDS) >= 4
-    for file, line in COMMANDS:
-        assert (ROOT / file).is_file()
-        assert {word for word in shlex.split(line, comments=True) if word.startswith("--")} <= known
-    assert set(re.findall(r"`(--[a-z-]+)", PAGE)) <= known
-
-
 def test_the_record_is_of_the_pages_commands(script, monkeypatch):
     pytest.importorskip("transformers")
     pytest.importorskip("peft")

@@ -66,21 +66,6 @@ def test_a_running_courses_site_has_no_solution() -> None:
         assert not any(solution.source in cell for cell in shown), name
 
 
-def test_other_pages_are_left_alone() -> None:
-    source = ["{}"]
-    site_hooks.fold_in_solutions(app(True), "chapters/01_vanilla_policy_gradient", source)
-    assert source == ["{}"]
-
-
-@pytest.mark.parametrize("body", ["plain", ":::{note}\nWithin.\n:::", "::::{tab}\n:::{note}\n:::\n::::"])
-def test_a_fence_is_longer_than_what_it_holds(body: str) -> None:
-    text = site_hooks.fenced(":", "{dropdown} Model answer", body)
-    fence = text.splitlines()[-1]
-    assert set(fence) == {":"}
-    assert text.startswith(fence + "{dropdown}")
-    assert not any(line.startswith(fence) for line in body.splitlines())
-
-
 @pytest.mark.parametrize(
     ("page", "source"),
     [

@@ -170,11 +170,6 @@ class Chapter:
     def _origin_of(self, expression: str) -> set[int]:
         return self.origin(_used(expression), len(self.statements))
 
-    def unnamed(self) -> list[str]:
-        """The assertions about names that no mark mentions."""
-        mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
-        return [statement.source for statement in self.asserts if not mentioned & statement.uses]
-
     # --- what stands behind a sentence ----------------------------------------------------------------------
 
     def backing(self, sentence: text.Sentence) -> Backing:
@@ -187,7 +182,9 @@ class Chapter:
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
-        backing.wrong += _not_said(sentence) + _turned_round(sentence.text)
+        if sentence.mark:
+            backing.wrong += [f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread]
+        backing.wrong += _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
         chosen = sentence.mark.chosen if sentence.mark else ()
@@ -243,18 +240,6 @@ class Chapter:
             s.cell for s in self.statements
             if used & s.defines or (isinstance(s.node, ast.Expr | ast.For | ast.With) and used & s.uses)
         })  # fmt: skip
-
-
-def _not_said(sentence: text.Sentence) -> list[str]:
-    """What is wrong with the numbers that a mark exempts."""
-    if not sentence.mark:
-        return []
-    said = [number.value for number in numbers.in_sentence(sentence.text)]
-    idle = [x for x in sentence.mark.chosen if not any(math.isclose(x, y, rel_tol=1e-5) for y in said)]
-    return [
-        *(f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread),
-        *(f"its mark sets {x:g}, which it does not say" for x in idle),
-    ]
 
 
 _INTERVAL = re.compile(r"\binterval[^.;]*? ([-+]?\d+(?:\.\d+)?) to ([-+]?\d+(?:\.\d+)?)")
