@@ -31,10 +31,9 @@ HEAD: Final = """\
 # fingerprint of its question. Made by `python tools/site_card_names.py`.
 """
 #: Words that say nothing of what a card is about.
-LITTLE: Final = frozenset(
-    "a an and are as at be by can does do each for from has have heart how if in is it its last may no not of on "
-    "one or over so that the then there they this to two under was what when where which while who why with you "
-    "your".split()
+LITTLE: Final = re.compile(
+    r"(an?|and|are|as|at|be|by|can|does|do|each|for|from|has|have|heart|how|if|in|is|its?|last|may|no|not|of|on|one"
+    r"|or|over|so|that|the|then|there|they|this|to|two|under|was|what|when|where|which|while|who|why|with|your?)"
 )
 
 
@@ -114,7 +113,7 @@ def themes_of(named: Named, themes: dict[str, dict[str, Any]]) -> list[str]:
 def first_words(deck: str, front: str, taken: set[str]) -> str:
     """Name a new card by its deck's number, and the first words of its question that say something."""
     text = re.sub(r"\\\(.*?\\\)|`[^`]*`", " ", front, flags=re.DOTALL).lower().replace("'", "")
-    words = [word for word in re.findall(r"[a-z0-9]+", text) if word not in LITTLE] or ["card"]
+    words = [word for word in re.findall(r"[a-z0-9]+", text) if not LITTLE.fullmatch(word)] or ["card"]
     number = deck.partition("_")[0]
     some = ["-".join([number, *words[:count]]) for count in range(min(3, len(words)), len(words) + 1)]
     some += [f"{some[-1]}-{count}" for count in range(2, 100)]
@@ -138,9 +137,9 @@ def renewed(names: dict[str, str], cards: dict[str, tuple[decks.Card, ...]]) -> 
         new = {mark: card.front for mark, card in own.items() if mark not in known}
         if lost and new and (len(lost), len(new)) != (1, 1):
             raise ValueError(
-                f"{deck}: these questions are new: {new}; of these cards the question is gone: {lost}. Change "
-                "names.yml by hand: a fingerprint of a new question beside the name of the card that it was, "
-                "or no line for a card that is gone."
+                f"{deck}: these questions are new: {new}; of these cards the question is gone: {lost}. "
+                "Change names.yml by hand: a fingerprint of a new question beside the name of the card that "
+                "it was, or no line for a card that is gone."
             )
         for mark, card in own.items():
             if mark in known:

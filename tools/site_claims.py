@@ -73,7 +73,8 @@ class Claims(Written):
         for sentence in chapter.marked:
             backing = chapter.backing(sentence)
             said = warnings(backing, can_compute())
-            said += [f"results/{name}/facts.json is gone" for name in backing.tables if not self.has_facts(name)]
+            lost = [name for name in backing.tables if not self.has_facts(name)]
+            said += [f"results/{name}/facts.json is gone" for name in lost]
             wrong += [(sentence.line, f"{one}: {sentence.text!r}") for one in said]
             lines += self.claim(docname, chapter, sentence, backing)
         for line, one in wrong:

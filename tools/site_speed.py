@@ -1,7 +1,7 @@
 """What makes a build of the site quicker; conf.py loads this file as an extension.
 
-- AutoAPI writes all of the library's pages when any of its files has changed. Those that come out the same get
-  back their time, so that Sphinx does not read them again, and pages of removed modules go.
+- AutoAPI writes all of the library's pages when any of its files has changed. Those that come out the same
+  get back their time, so that Sphinx does not read them again, and pages of removed modules go.
 - AutoAPI reads the library only, and not all of PyTorch to know what an attribute is.
 - Pages are written on all processors. (sphinx-proof can't read them in parallel.)
 """
@@ -36,7 +36,8 @@ def clear_library(app: Sphinx) -> None:
     if getattr(app.env, "book_library", None) == newest(app) and folder.is_dir():
         return
     app.env.book_library = newest(app)
-    app.env.book_pages = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*.rst")}
+    pages = folder.rglob("*.rst")
+    app.env.book_pages = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in pages}
     shutil.rmtree(folder, ignore_errors=True)
     app.env.autoapi_source_hashes = None
 

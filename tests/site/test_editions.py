@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -24,7 +20,6 @@ pytest.importorskip("sphinx_book_theme", reason="Sphinx is not installed")
 import tiny_site  # noqa: E402
 
 import editions  # noqa: E402
-import site_editions  # noqa: E402
 from edition_builder import CHECKSUMS, FILES, PRINTED, TAG, archive, epub, pages, pdf  # noqa: E402
 
 DAY = 1_700_000_000

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from docutils import nodes
 from sphinx_process import sphinx
 
 import site_glossary

@@ -7,11 +7,9 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-import pytest
 import yaml
 
 import ppobook
-from ppobook.teaching.questions import load_quiz
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "reference" / "instructors" / "outlines.md").read_text(encoding="utf-8")

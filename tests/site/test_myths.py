@@ -21,7 +21,6 @@ KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(enco
 # What no one source says in these words. Chapters judge it without a quotation.
 UNQUOTED = {"lower-bound", "argmax-tokens"}
 # Quoted here, and not in the chapter.
-QUOTED_HERE = {"clip-holds-policy"}
 
 
 @pytest.mark.parametrize("name", MYTHS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -17,7 +16,7 @@ sys.path.append(str(ROOT / "tools"))
 
 import site_desk  # noqa: E402
 from ppobook.teaching import drill  # noqa: E402
-from site_sections import Page, UnfoundedError  # noqa: E402
+from site_sections import Page  # noqa: E402
 
 
 @pytest.fixture

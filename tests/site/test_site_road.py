@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from sphinx_process import sphinx
 
-ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed")
 
 CONF = """

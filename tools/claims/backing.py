@@ -183,7 +183,9 @@ class Chapter:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
         if sentence.mark:
-            backing.wrong += [f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread]
+            backing.wrong += [
+                f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread
+            ]
         backing.wrong += _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
