@@ -3,6 +3,7 @@
 - AutoAPI writes all of the library's pages when any of its files has changed. Those that come out the same
   get back their time, so that Sphinx does not read them again, and pages of removed modules go.
 - AutoAPI reads the library only, and not all of PyTorch to know what an attribute is.
+- For references to numbered figures, each page is loaded once, and not once per reference.
 - Pages are written on all processors. (sphinx-proof can't read them in parallel.)
 """
 
@@ -11,13 +12,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from astroid.builder import AstroidBuilder
 from astroid.exceptions import AstroidImportError
 from astroid.manager import AstroidManager
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.domains.std import StandardDomain
+from sphinx.environment import BuildEnvironment
 
 find_module = AstroidManager.ast_from_module_name
 
@@ -57,6 +63,22 @@ def find_own_module(manager: AstroidManager, name: str, *rest: Any, **named: Any
     return find_module(manager, name, *rest, **named)
 
 
+class Numbers(StandardDomain):
+    """Sphinx's own domain, which would load a page anew for each reference that is numbered."""
+
+    @cached_property
+    def loaded(self) -> Callable[[str], nodes.document]:
+        """Return pages by name, which nobody may change."""
+        return cache(self.env.get_doctree)
+
+    def _resolve_numref_xref(self, env: BuildEnvironment, *rest: Any) -> Any:
+        env.get_doctree = self.loaded  # type: ignore[method-assign]
+        try:
+            return super()._resolve_numref_xref(env, *rest)
+        finally:
+            del env.get_doctree  # type: ignore[method-assign]
+
+
 def write_on_all_processors(app: Sphinx, _env: object) -> None:
     """Let pages be written in parallel."""
     app.parallel = (os.cpu_count() or 1) + 1  # the process that hands the pages out counts too
@@ -66,6 +88,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     AstroidManager.ast_from_module_name = find_own_module  # type: ignore[method-assign]
     AstroidBuilder.delayed_assattr = lambda _self, _node: None  # type: ignore[method-assign]
+    app.add_domain(Numbers, override=True)
     # AutoAPI runs at 500.
     app.connect("builder-inited", clear_library, priority=400)
     app.connect("builder-inited", keep_times, priority=600)
