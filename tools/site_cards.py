@@ -83,7 +83,7 @@ def as_html(text: str) -> str:
 
 
 def title_of(config: Config, deck: str) -> str:
-    """What a deck is called on the page."""
+    """Return what a deck is called on the page."""
     chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
     return f"{int(deck[:2])} · {chapter['title']}" if chapter else "Across the chapters"
 
@@ -206,7 +206,7 @@ def raw(text: str) -> nodes.raw:
 
 
 def desk(groups: list[tuple[str, list[tuple[str, str]]]]) -> str:
-    """Where cards are studied; cards.js shows it and gives it life."""
+    """Return where cards are studied; cards.js shows it and gives it life."""
     options = ['<option value="">All cards</option>']
     for label, entries in groups:
         inner = "".join(
@@ -264,7 +264,7 @@ def add_script(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 
 
 def deck_for_anki(config: Config, deck: str) -> str:
-    """What a deck is called there: Anki puts decks in the order of the alphabet."""
+    """Return what a deck is called there: Anki puts decks in the order of the alphabet."""
     chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
     return f"{deck[:2]} {chapter['title']}" if chapter else title_of(config, deck)
 

@@ -115,22 +115,22 @@ class Claims(Written):
         ]
 
     def has_facts(self, table: str) -> bool:
-        """Whether it is known when and how a table was recorded."""
+        """Return whether it is known when and how a table was recorded."""
         return Path(self.env.srcdir, "results", table, "facts.json").is_file()
 
     def command(self, table: str) -> str:
-        """What records a table again."""
+        """Return what records a table again."""
         made_by = json.loads(self.read(f"results/{table}/facts.json"))["made_by"]
         return f"python {made_by if '/' in made_by else f'results/{table}/{made_by}'}"
 
 
 def can_compute() -> bool:
-    """Whether tables can be read and the chapters' code be run."""
+    """Return whether tables can be read and the chapters' code be run."""
     return all(find_spec(name) for name in ("pandas", "scipy", "torch"))
 
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
-    """What is wrong; where nothing was computed, only what needs no computing to know."""
+    """Return what is wrong; where nothing was computed, only what needs no computing to know."""
     return [wrong for wrong in backing.wrong if computed or wrong.startswith(("its mark", "its interval"))]
 
 
@@ -143,7 +143,7 @@ def where(docname: str, sentence: Sentence) -> str:
 
 
 def source(backing: Backing) -> str:
-    """What kind of thing stands behind it."""
+    """Return what kind of thing stands behind it."""
     cells = ", ".join(f"{cell + 1}" for cell in sorted(set(backing.cells)))
     kinds = [f"code cell{'s' if ',' in cells else ''} {cells}"] if cells else []
     if backing.asserts:
@@ -153,7 +153,7 @@ def source(backing: Backing) -> str:
 
 
 def seeds(given: list[int]) -> str:
-    """How many seeds, and which."""
+    """Return how many seeds, and which."""
     if not given:
         return "no seeds"
     if len(given) == 1:

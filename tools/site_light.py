@@ -1,4 +1,4 @@
-"""What keeps a page light; conf.py loads this file as an extension.
+"""Means to keep pages light; conf.py loads this file as an extension.
 
 - Formulas are set by KaTeX, and only pages that have some ask for it.
 - A picture is fetched when the reader comes near it, and its room is kept until then.

@@ -1,4 +1,4 @@
-"""What makes a build of the site quicker; conf.py loads this file as an extension.
+"""Shortcuts that make a build of the site quicker; conf.py loads this file as an extension.
 
 - AutoAPI writes all of the library's pages when any of its files has changed. Those that come out the same
   get back their time, so that Sphinx does not read them again, and pages of removed modules go.

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("figures")
 
 
 def numbers(figure: Locator) -> tuple[float, float, list[float], int]:
-    """What the figure shows: baseline, spread, mean and pulls."""
+    """Return what the figure shows: baseline, spread, mean and pulls."""
 
     def value(name: str) -> Any:
         return json.loads(figure.locator(f"[data-number={name}]").get_attribute("data-value") or "null")

@@ -144,7 +144,7 @@ def test_the_way_by_keyboard_is_short(page: Page, site_url: str) -> None:
 
 
 def results(page: Page, query: str) -> list[str]:
-    """What the search lists, by title; names of the library in brackets."""
+    """Return what the search lists, by title; names of the library in brackets."""
     page.locator(".search-page input").fill(query)
     expect(page.locator("#search-results")).to_have_attribute("data-shown", query, timeout=60_000)
     return page.locator("#search-results li > a").evaluate_all(

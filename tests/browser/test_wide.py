@@ -1,4 +1,4 @@
-"""What is wider than a phone: it says that there is more of it, and the keyboard can get there."""
+"""Things wider than a phone: each says that there is more of it, and the keyboard can get there."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ ASIDE = re.compile(
 
 
 def states_a_measurement(sentence: str) -> bool:
-    """Whether a sentence looks like one: a number that was not chosen, and a word of measuring."""
+    """Return whether a sentence looks like one: a number that was not chosen, and a word of measuring."""
     found = numbers.in_sentence(CHOSEN.sub(" ", sentence))
     return bool(found and MEASURING.search(sentence) and not ASIDE.match(sentence))
 

@@ -49,7 +49,7 @@ def documented_shapes(thing, name):
 
 
 def agree(ours, documented):
-    """Whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
+    """Return whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
     if documented[0] == "...":
         rest = documented[1:]
         return len(ours) >= len(rest) and (not rest or ours[-len(rest) :] == rest)

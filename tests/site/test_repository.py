@@ -1,4 +1,4 @@
-"""Where the site finds the address of the book's repository."""
+"""The address of the book's repository."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_goes_first(tmp_path: Path) -> None:
 
 
 def page(address: str, name: str = "chapters/01_vanilla_policy_gradient") -> dict[str, Any]:
-    """What the hooks add to a page."""
+    """Return what the hooks add to a page."""
     config = SimpleNamespace(
         book_meta={"branch": "main"}, book_repository=address, release="1", html_title="Book"
     )

@@ -1,4 +1,4 @@
-"""What the site adds to its extensions, without building it."""
+"""The site's own hooks, without building it."""
 
 from __future__ import annotations
 

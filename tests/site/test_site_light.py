@@ -1,4 +1,4 @@
-"""What keeps pages light, without building the site."""
+"""Light pages, without building the site."""
 
 from __future__ import annotations
 
