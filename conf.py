@@ -1,7 +1,7 @@
 """Sphinx's configuration of the book. The spine is book.yml. Our own extensions are tools/site_*.py: links
-and solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
-front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps pages
-light in _light, and what makes a build quick in _speed. Pages that are made from the rest of the
+and solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search,
+the front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps
+pages light in _light, and what makes a build quick in _speed. Pages that are made from the rest of the
 book: _cards, _cheatsheet, _claims, _desk, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
 
 import os
@@ -158,7 +158,6 @@ html_theme_options = {
     "back_to_top_button": False,
     "home_page_in_toc": True,
     "show_navbar_depth": 1,
-    "max_navbar_depth": 2,  # modules within the library's packages are listed on the packages' pages
     "show_toc_level": 2,
     "article_footer_items": ["page-links.html"],
     "pygments_light_style": "a11y-high-contrast-light",

@@ -32,7 +32,7 @@ ABOUT = {
 
 
 def address(repository: str, name: str) -> str:
-    """Return the address of a file of the editions; "" where it is unknown, since the workflow is GitHub's."""
+    """Return the address of a file of the editions; "" where unknown, as the workflow is GitHub's."""
     published = repository.startswith("https://github.com/")
     return f"{repository}/releases/download/{TAG}/{name}" if published else ""
 
