@@ -10,13 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook import diagnostics
 from ppobook.diagnostics import (
     clip_fraction,
     effective_sample_size,
     explained_variance,
     flat_fraction,
-    gradient_variance,
     normalize,
     ratios,
 )
@@ -29,7 +27,7 @@ KINDS = [np.asarray, torch.as_tensor]
 # --- normalize ------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]))
 def test_normalize(xs, shift_mean, ddof):
     found = normalize(np.array(xs), ddof=ddof, shift_mean=shift_mean)
@@ -40,7 +38,7 @@ def test_normalize(xs, shift_mean, ddof):
         exactly(found, [(x - mean) / std + (0.0 if shift_mean else mean) for x in xs])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]), st.integers(0, 2**32 - 1))
 def test_normalize_with_a_mask_is_normalize_of_what_counts(xs, shift_mean, ddof, seed):
     rng = np.random.default_rng(seed)
@@ -89,29 +87,6 @@ def test_a_difference_of_a_rounding_has_no_scale_either(kind, dtype):
     np.testing.assert_allclose(np.asarray(normalize(steps, ddof=1)), expected / (20 / 3) ** 0.5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("keep", [None, torch.tensor([True, True, False, True])], ids=["all", "masked"])
-@pytest.mark.parametrize(
-    ("dtype", "scale"),
-    [
-        *((torch.float16, x) for x in (2.0**-24, 1e-4, 1.0, 3e4)),
-        *((torch.bfloat16, x) for x in (2.0**-133, 1e-25, 1.0, 1.6e38)),
-        *((torch.float32, x) for x in (2.0**-149, 1e-25, 1.0, 1.6e38)),
-        *((torch.float64, x) for x in (2.0**-1074, 1e-200, 1.0, 8e307)),
-    ],
-)
-def test_normalize_at_any_scale(dtype, scale, keep):
-    """From subnormal numbers to a sum beyond the dtype: as the same numbers at scale 1 in float64."""
-    x = torch.tensor([1.0, -1.0, 2.0, 2.0], dtype=torch.float64)
-    expected = normalize(x, keep)
-    x = (scale * x).to(dtype)
-    found = [normalize(x, keep)]
-    if dtype != torch.bfloat16:  # NumPy has none
-        found.append(torch.as_tensor(normalize(x.numpy(), None if keep is None else keep.numpy())))
-    for one in found:
-        assert one.dtype == dtype
-        torch.testing.assert_close(one.double(), expected, rtol=2 * torch.finfo(dtype).eps, atol=1e-7)
-
-
 @pytest.mark.parametrize("spread", [1.0, 100.0])
 @pytest.mark.parametrize("shift_mean", [True, False])
 @pytest.mark.parametrize("ddof", [0, 1])
@@ -127,18 +102,10 @@ def test_normalize_far_from_zero(keep, ddof, shift_mean, spread):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_normalize_has_the_gradient_of_its_scale():
-    ordinary = torch.tensor([1.0, -1.0, 2.0, 2.0], requires_grad=True)
-    tiny = (1e-25 * ordinary).detach().requires_grad_()
-    for x in (ordinary, tiny):
-        (normalize(x) ** 3).sum().backward()
-    torch.testing.assert_close(1e-25 * tiny.grad, ordinary.grad)
-
-
 # --- explained variance ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(numbers, st.integers(0, 2**32 - 1))
 def test_explained_variance(ys, seed):
     values = np.random.default_rng(seed).normal(size=len(ys))
@@ -163,7 +130,7 @@ def test_explained_variance_at_its_marks():
 # --- effective sample size ------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(numbers, st.floats(-500, 500))
 def test_effective_sample_size(xs, level):
     log_ratio = np.array(xs) / 16
@@ -200,7 +167,7 @@ def slow_ratios(log_ratio, advantages, low, high):
     }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     shape=st.sampled_from([(1,), (7,), (3, 4), (2, 3, 4)]),
@@ -264,46 +231,12 @@ def test_ratios_keep_their_digits_near_one(kind):
         np.testing.assert_allclose(float(found[name]), expected[name], rtol=rtol)
 
 
-def test_ratios_in_torch_are_those_in_numpy():
-    """On the CPU tensors go through NumPy; half precision, as an accelerator, does not."""
-    generator = torch.Generator().manual_seed(0)
-    log_ratio, advantages = torch.randn(2, 50, dtype=torch.bfloat16, generator=generator).unbind()
-    half, single = ratios(log_ratio, advantages), ratios(log_ratio.float(), advantages.float())
-    for name, x in half.items():
-        assert x.dtype == torch.bfloat16 or name.endswith("fraction")
-        torch.testing.assert_close(x.float(), single[name], rtol=0.05, atol=0.05)
-    means = diagnostics.ratio_means(log_ratio.float().numpy(), advantages.float().numpy(), 0.8, 1.2)
-    assert {name: x.item() for name, x in single.items()} == pytest.approx(means)
-
-
-# --- gradient variance ----------------------------------------------------------------------------------
-
-
-def test_gradient_variance_is_the_trace_of_the_covariance():
-    gradients = np.random.default_rng(0).normal(size=(30, 2, 3)) * np.arange(1, 4)
-    found = gradient_variance(gradients)
-    exactly(found, np.trace(np.cov(gradients.reshape(30, 6), rowvar=False)))
-    exactly(gradient_variance(torch.tensor(gradients)), found)
-    exactly(gradient_variance(gradients + 100.0), found)
-    exactly(gradient_variance(np.ones((5, 4))), 0)
-
-
-def test_gradient_variance_is_unbiased():
-    """All pairs of draws from three outcomes, each with its probability."""
-    outcomes, probs = np.array([[0.0, 1.0], [2.0, 0.0], [-1.0, 3.0]]), np.array([0.5, 0.3, 0.2])
-    mean = probs @ outcomes
-    expected = probs @ ((outcomes - mean) ** 2).sum(1)
-    pairs = [(probs[i] * probs[j], gradient_variance(outcomes[[i, j]])) for i in range(3) for j in range(3)]
-    exactly(sum(p * v for p, v in pairs), expected)
-
-
 def test_scalars_are_detached_and_keep_their_dtype():
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
     found_in_ratios = ratios(x, x).values()
     for found in (
         explained_variance(x, 2 * x),
         effective_sample_size(x),
-        gradient_variance(x),
         *found_in_ratios,
     ):
         assert not found.requires_grad
@@ -316,97 +249,9 @@ def test_scalars_are_detached_and_keep_their_dtype():
         assert found.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [torch.Tensor.half, torch.Tensor.bfloat16, lambda x: x.half().numpy()],
-    ids=["float16", "bfloat16", "NumPy's float16"],
-)
-@pytest.mark.parametrize(
-    ("function", "x"),
-    [
-        (effective_sample_size, torch.zeros(60_000)),
-        (gradient_variance, torch.arange(100.0).reshape(4, -1)),
-        (lambda x: ratios(x, x), torch.full((70_000,), 0.7)),
-        (lambda x: ratios(x, x, mask=x > 0), torch.arange(100_000.0) % 3),
-    ],
-    ids=["effective sample size", "variance", "ratios", "masked ratios"],
-)
-def test_half_precision_is_summed_in_float32(kind, function, x):
-    """The sums are beyond the largest float16, the results are not."""
-    half = kind(x)
-    wide = half.astype("f") if isinstance(half, np.ndarray) else half.float()
-    found, exact = (y if isinstance(y, dict) else {"": y} for y in (function(half), function(wide)))
-    assert {y.dtype for y in found.values()} == {half.dtype}
-    assert {name: float(y) for name, y in found.items()} == pytest.approx(
-        {name: float(y) for name, y in exact.items()}, rel=2**-8
-    )
-
-
-# --- bad input ------------------------------------------------------------------------------------------
-
-SQUARE = np.array([[1.0, 2.0], [3.0, 4.0]])
-NAN, ZEROS, LINE = SQUARE * np.nan, SQUARE * 0, np.arange(4.0)
-rated = (ratios, flat_fraction)
-masked = (partial(ratios, advantages=SQUARE), partial(flat_fraction, advantages=SQUARE), clip_fraction)
-BAD = [
-    (normalize, (SQUARE, np.ones(2)), {}, r"mask must have shape \(2, 2\), .*, got \(2,\)"),
-    (normalize, (SQUARE, ZEROS), {}, "mask must have at least one entry that is not 0, got 0 everywhere"),
-    (normalize, (SQUARE, ZEROS + 0.5), {}, r"mask must be bool or 0/1, got 0.5 at index \(0, 0\)"),
-    (normalize, (NAN,), {}, r"advantages must be finite, got nan at index \(0, 0\)"),
-    (normalize, (SQUARE[:0],), {}, r"advantages must have at least one entry, got shape \(0, 2\)"),
-    (normalize, (SQUARE,), {"ddof": 2}, r"ddof must be an integer in \[0, 1\], got 2"),
-    (normalize, (SQUARE[:1, :1],), {"ddof": 1}, "advantages must have more entries .* than ddof=1, got 1"),
-    (explained_variance, (LINE, LINE[:, None]), {}, r"returns must have shape \(4,\), .*, got \(4, 1\)"),
-    (explained_variance, (LINE * np.nan, LINE), {}, "values must be finite, got nan at index 0"),
-    (explained_variance, (LINE, LINE * np.nan), {}, "returns must be finite, got nan at index 0"),
-    (explained_variance, (LINE[:0], LINE[:0]), {}, r"values must have at least one entry, got shape \(0,\)"),
-    (effective_sample_size, (np.array([np.inf]),), {}, "log_ratio must be finite, got inf at index 0"),
-    (effective_sample_size, (LINE[:0],), {}, "log_ratio must have at least one entry"),
-    *((f, (ZEROS, LINE[:2]), {}, r"advantages must have shape \(2, 2\), .*, got \(2,\)") for f in rated),
-    *((f, (ZEROS, NAN), {}, r"advantages must be finite, got nan at index \(0, 0\)") for f in rated),
-    *((f, (NAN,), {}, r"log_ratio must be finite, got nan at index \(0, 0\)") for f in masked),
-    *((f, (ZEROS,), {"clip_eps": 0}, "clip_eps must be a number above 0, got 0") for f in masked),
-    *((f, (ZEROS,), {"clip_eps_high": -1}, "clip_eps_high must be a number above 0, got -1") for f in masked),
-    *((f, (ZEROS,), {"mask": ZEROS}, "mask must have at least one entry that is not 0") for f in masked),
-    *((f, (ZEROS,), {"mask": LINE[:2]}, r"mask must have shape \(2, 2\), .*, got \(2,\)") for f in masked),
-    (clip_fraction, (ZEROS[:0],), {}, "log_ratio must have at least one entry"),
-    (gradient_variance, (np.ones((1, 3)),), {}, r"gradients must have at least 2 samples .* shape \(1, 3\)"),
-    (gradient_variance, (NAN,), {}, r"gradients must be finite, got nan at index \(0, 0\)"),
-    (
-        gradient_variance,
-        (np.array(1.0),),
-        {},
-        "gradients must be an array whose last axis is .* single",
-    ),
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("function", "arguments", "how", "message"), BAD)
-def test_bad_values(kind, function, arguments, how, message):
-    if isinstance(function, partial):
-        function = partial(function.func, **{name: kind(x) for name, x in function.keywords.items()})
-    how = {name: kind(x) if isinstance(x, np.ndarray) else x for name, x in how.items()}
-    with pytest.raises(ValueError, match=message):
-        function(*map(kind, arguments), **how)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_types(kind):
-    x, other = kind(SQUARE), torch.ones(2, 2) if kind is np.asarray else np.ones((2, 2))
-    for call, name in [
-        (lambda: normalize(None), "advantages"),
-        (lambda: explained_variance(x, None), "returns"),
-        (lambda: effective_sample_size(None), "log_ratio"),
-        (lambda: ratios(None, x), "log_ratio"),
-        (lambda: flat_fraction(x, None), "advantages"),
-        (lambda: clip_fraction(None), "log_ratio"),
-        (lambda: gradient_variance(None), "gradients"),
-    ]:
-        with pytest.raises(TypeError, match=f"{name} must be an array or a tensor, got None"):
-            call()
-    with pytest.raises(TypeError, match="shift_mean must be True or False, got 'no'"):
-        normalize(x, shift_mean="no")
-    for function in (normalize, explained_variance, ratios, flat_fraction):
-        with pytest.raises(TypeError, match="must be a torch tensor, as"):
-            function(x, other)
+def test_ratios_of_half_precision_are_in_float32():
+    """Their sums are beyond the largest float16."""
+    x = torch.full((70_000,), 0.7).half()
+    found, wide = ratios(x, x), ratios(x.float(), x.float())
+    assert {name: x.item() for name, x in found.items()} == {name: x.item() for name, x in wide.items()}
+    assert {x.dtype for x in found.values()} == {torch.float32}

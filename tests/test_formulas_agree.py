@@ -1,4 +1,4 @@
-"""One implementation per formula: each place that computes one agrees with a slow definition, at extremes too.
+"""Each place that computes a formula agrees with its slow definition, at extremes too.
 
 `PLACES` lists the places, formula by formula. Add a row where a class or a function computes one of them: a
 function of logp, old_logp, advantages and mask, all [B, T], that returns the loss (a mean over the entries
@@ -34,7 +34,7 @@ LOW, HIGH = 0.8, 1.3
 CLIP = {"clip_eps": 1 - LOW, "clip_eps_high": HIGH - 1}
 KL, BETA = 0.25, 0.5
 
-# --- slow definitions: value and slope by logp, of one entry -------------------------------------------------
+# --- slow definitions: value and slope by logp, of one entry --------------------------------------------
 
 
 def slow_policy_gradient(logp, old_logp, advantage):
@@ -65,7 +65,7 @@ def slow_cispo(logp, old_logp, advantage):
     return -weight * advantage * logp, -weight * advantage
 
 
-# --- the places ----------------------------------------------------------------------------------------------
+# --- the places -----------------------------------------------------------------------------------------
 
 
 def by_autograd(loss):
@@ -129,7 +129,7 @@ PLACES = {
     },
 }
 
-# --- the cases -----------------------------------------------------------------------------------------------
+# --- the cases ------------------------------------------------------------------------------------------
 
 RATIOS = {"ratios near 1": 0.125, "ratios past the clip": 0.5, "ratio e^100": 100.0, "ratio e^-100": -100.0}
 ADVANTAGES = [1.0, -1.0, 1e-8, -1e-8, 1e6, -1e6, 0.0]
@@ -185,7 +185,7 @@ def test_each_place_agrees_with_the_definition(slow, place, log_ratio, dtype):
         assert (gradient[~keep] == 0).all()
 
 
-# --- formulas of one number ----------------------------------------------------------------------------------
+# --- formulas of one number -----------------------------------------------------------------------------
 
 
 def sigmoid(x):

@@ -12,13 +12,11 @@ from loss_cases import REDUCTIONS, Case, agree, cases, each, eps, slow_clipped, 
 
 from ppobook import diagnostics
 from ppobook.objectives import (
-    cispo_loss,
     clipped_surrogate_loss,
     kl_penalized_loss,
     masked_mean,
     policy_gradient_loss,
     ppo_loss,
-    sequence_surrogate_loss,
     surrogate_loss,
     value_loss,
 )
@@ -26,14 +24,14 @@ from ppobook.objectives import (
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(cases)
 def test_policy_gradient_loss_is_the_sum_written_out(case):
     expected = case.mean(-case.x["logp"] * case.x["advantages"])
     agree(policy_gradient_loss(*case("logp", "advantages"), **case.how), expected)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(cases)
 def test_surrogate_loss_is_the_sum_written_out(case):
     x = case.x
@@ -41,7 +39,7 @@ def test_surrogate_loss_is_the_sum_written_out(case):
     agree(surrogate_loss(*case("logp", "old_logp", "advantages"), **case.how), case.mean(entries))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(cases, eps, st.one_of(st.none(), eps))
 def test_clipped_surrogate_loss_is_the_sum_of_its_cases(case, clip_eps, clip_eps_high):
     low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
@@ -53,7 +51,7 @@ def test_clipped_surrogate_loss_is_the_sum_of_its_cases(case, clip_eps, clip_eps
     agree(found, case.mean(entries))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(cases, st.floats(0, 5))
 def test_kl_penalized_loss_is_the_sum_written_out(case, beta):
     x = case.x
@@ -63,7 +61,7 @@ def test_kl_penalized_loss_is_the_sum_written_out(case, beta):
     )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(cases, st.one_of(st.none(), eps))
 def test_value_loss_is_the_sum_of_its_cases(case, clip_eps):
     x = case.x
@@ -73,7 +71,7 @@ def test_value_loss_is_the_sum_of_its_cases(case, clip_eps):
     agree(value_loss(*tensors, **case.how), case.mean(entries))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(
     case=cases,
     clip_eps=eps,
@@ -153,7 +151,6 @@ LOSSES = {
     partial(value_loss, clip_eps=0.3): ("values", "returns", "old_values"),
 }
 DATA = {"old_logp", "advantages", "returns", "old_values"}
-HALF_TO_DOUBLE = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def named(losses):
@@ -222,38 +219,6 @@ def test_data_is_detached(loss, names):
         assert (x.grad is None) == (name in DATA)
 
 
-ALL_OF_PPO = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
-WEIGHTS = {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01, "value_clip_eps": 0.1, "beta": 1.0}
-TOGETHER = LOSSES | {
-    partial(sequence_surrogate_loss, clip_eps=0.2): ("logp", "old_logp", "advantages"),
-    partial(cispo_loss, clip_eps_high=0.2): ("logp", "old_logp", "advantages"),
-    partial(ppo_loss, **WEIGHTS): ALL_OF_PPO,
-}
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    ("dtype", "other"),
-    [(a, b) for a in HALF_TO_DOUBLE for b in HALF_TO_DOUBLE if a != b],
-    ids=lambda x: str(x).removeprefix("torch."),
-)
-@pytest.mark.parametrize(**named(TOGETHER))
-def test_tensors_of_two_dtypes_are_promoted(loss, names, dtype, other, masked):
-    """Whichever of them is of the other dtype: the loss is that of all tensors in the wider one."""
-    case = Case(0, (3, 4), "token", masked)
-    tensors = {name: x.to(dtype) for name, x in zip(names, case(*names), strict=True)}
-    if getattr(loss, "func", None) is sequence_surrogate_loss:
-        tensors["advantages"] = tensors["advantages"][:, 0]
-    wide = torch.promote_types(dtype, other)
-    for name in names:
-        mixed = tensors | {name: tensors[name].to(other)}
-        found, expected = (
-            loss(**given, **case.how) for given in (mixed, {name: x.to(wide) for name, x in mixed.items()})
-        )
-        found, expected = (x[0] if isinstance(x, tuple) else x for x in (found, expected))
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
-
-
 def test_ppo_loss_leaves_data_alone_and_its_diagnostics_detached():
     case = Case(0, (5,), "token", masked=False)
     names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
@@ -269,48 +234,17 @@ def test_ppo_loss_leaves_data_alone_and_its_diagnostics_detached():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(
-    "how",
-    [
-        {},
-        {"mask": True},
-        {"reduction": "sequence", "mask": True},
-        {"reduction": "constant", "denominator": 1e4},
-    ],
-    ids=["all", "mask", "sequence", "constant"],
-)
-def test_sums_of_half_precision_are_taken_in_float32(how, dtype):
-    """The sum of these losses is beyond the largest float16, their mean is not."""
-    one = torch.ones((2, 2000), dtype=dtype)
-    how = how | ({"mask": one.bool()} if "mask" in how else {})
-    expected = 20.0 if "denominator" in how else 50.0
-    found = policy_gradient_loss(-one, 50 * one, **how)
-    assert found.dtype == dtype
-    assert float(found) == expected
+def test_half_precision_is_computed_in_float32(dtype):
+    """The sum of these losses is beyond the largest float16."""
+    one = torch.ones((2, 2000), dtype=dtype, requires_grad=True)
     loss, parts = ppo_loss(
-        one, one, 50 * one, 10 * one, 0 * one, one, clip_eps=0.2, value_coef=1, entropy_coef=0, **how
+        one, one, 50 * one, 10 * one, 0 * one, one, clip_eps=0.2, value_coef=1, entropy_coef=0
     )
-    assert float(loss) == 0
-    assert {name: float(parts[name]) for name in ("policy_loss", "value_loss", "ratio_mean")} == {
-        "policy_loss": -expected,
-        "value_loss": expected,
-        "ratio_mean": 1,
-    }
-
-
-def test_half_precision():
-    case = Case(0, (64,), "token", masked=False)
-    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy")
-    half = [x.bfloat16() for x in case(*names)]
-    weights = {"clip_eps": 0.2, "value_coef": 0.5, "entropy_coef": 0.01}
-    (loss, found), (wide, expected) = (
-        ppo_loss(*half, **weights),
-        ppo_loss(*(x.float() for x in half), **weights),
-    )
-    assert loss.dtype == torch.bfloat16
-    torch.testing.assert_close(loss.float(), wide, rtol=0.05, atol=0.05)
-    for name, x in found.items():
-        torch.testing.assert_close(x.float(), expected[name], rtol=0.05, atol=0.05)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert {x.dtype for x in parts.values()} == {torch.float32}
+    assert (loss.item(), parts["policy_loss"].item(), parts["value_loss"].item()) == (0, -50, 50)
+    assert one.grad.dtype == dtype
 
 
 def test_one_kl_for_all_is_a_kl_for_each():
@@ -322,8 +256,6 @@ def test_one_kl_for_all_is_a_kl_for_each():
         one, kl_penalized_loss(*tensors, torch.full((3, 4), 0.3, dtype=torch.float64), 2.0, **case.how).item()
     )
     agree(one, surrogate_loss(*tensors, **case.how).item() + 0.6)
-    # As a scalar beside tensors in torch, it promotes none of them.
-    assert kl_penalized_loss(*(x.float() for x in tensors), kl, 2.0, **case.how).dtype == torch.float32
 
 
 # --- the policy gradient --------------------------------------------------------------------------------
@@ -360,12 +292,6 @@ def test_sign():
         assert (after > 0.5) == (advantage > 0)
 
 
-def test_finite_numbers_whose_sum_overflows_are_accepted():
-    logp = torch.tensor([-3e38, -3e38], requires_grad=True)
-    loss = policy_gradient_loss(logp, torch.tensor([1e-30, 1e-30]))
-    assert loss.item() == pytest.approx(3e8)
-
-
 def test_reductions_differ_where_sequences_do():
     """Two sequences of 1 and 3 tokens, all with loss 1 and 0: by token 1/4, by sequence 1/2."""
     logp = torch.tensor([[-1.0, -9.0, -9.0], [0.0, 0.0, 0.0]])
@@ -382,44 +308,6 @@ def test_reductions_differ_where_sequences_do():
 def test_old_values_without_a_clip_are_not_read():
     one, nan = torch.ones(2, 3), torch.full((2, 3), torch.nan)
     assert value_loss(one, 2 * one, nan).item() == 0.5
-
-
-def test_a_loss_that_overflows_is_returned():
-    """All arguments are finite numbers; whether to go on is for the trainer to decide."""
-    loss, _ = ppo_loss(
-        *(torch.tensor([x]) for x in (0.0, -200.0, -1.0, 0.0, 0.0, 0.0)),
-        clip_eps=0.2,
-        value_coef=0.5,
-        entropy_coef=0.0,
-    )
-    assert loss.item() == math.inf
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("advantage", [2.0, 0.0])
-def test_a_ratio_that_overflows_behind_the_clip_has_no_gradient(advantage, dtype):
-    """The clip has made it flat; by the chain rule alone its gradient would be 0 · ∞."""
-    far = [0.1, 2000.0]
-    plain = {"clip_eps": 0.2, "value_coef": 0.0, "entropy_coef": 0.0}
-    for loss in (
-        lambda logp, old, a: clipped_surrogate_loss(logp, old, a),
-        lambda logp, old, a: ppo_loss(logp, old, a, a, a, a, **plain)[0],
-        lambda logp, old, a: sequence_surrogate_loss(logp[:, None], old[:, None], a, 0.2),
-    ):
-        logp = torch.tensor(far, dtype=dtype, requires_grad=True)
-        old, a = torch.zeros(2, dtype=dtype), torch.tensor([1.0, advantage], dtype=dtype)
-        value = loss(logp, old, a)
-        value.backward()
-        assert value.item() == pytest.approx(-(math.exp(0.1) + 1.2 * advantage) / 2)
-        assert logp.grad.tolist() == pytest.approx([-math.exp(0.1) / 2, 0.0])
-
-
-def test_a_bad_action_whose_ratio_overflows_is_worth_minus_infinity():
-    logp = torch.tensor([0.0, 2000.0], requires_grad=True)
-    value = clipped_surrogate_loss(logp, torch.zeros(2), torch.tensor([1.0, -1.0]))
-    value.backward()
-    assert value.item() == math.inf
-    assert logp.grad[1].item() == math.inf
 
 
 @pytest.mark.parametrize("reduction", ["token", "sequence", "constant"])

@@ -55,7 +55,7 @@ def same(found, expected):
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(cases, eps, st.one_of(st.none(), eps))
 def test_gspo_is_the_sum_written_out(case, clip_eps, clip_eps_high):
     low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
@@ -63,7 +63,7 @@ def test_gspo_is_the_sum_written_out(case, clip_eps, clip_eps_high):
     agree(found, case.mean(slow_sequence(case, low, high)))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(cases)
 def test_gspo_averages_over_sequences_unless_told_otherwise(case):
     """The paper's mean, written without tokens: one number a sequence."""
@@ -72,7 +72,7 @@ def test_gspo_averages_over_sequences_unless_told_otherwise(case):
     agree(sequence_surrogate_loss(*sequences(case), 0.1, **how), math.fsum(numbers) / len(numbers))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(cases, eps, st.one_of(st.none(), eps))
 def test_cispo_is_the_sum_written_out(case, clip_eps_high, clip_eps_low):
     def slow(logp, old_logp, advantage):
@@ -86,24 +86,6 @@ def test_cispo_is_the_sum_written_out(case, clip_eps_high, clip_eps_low):
     entries = each(slow, *(case.x[name] for name in ("logp", "old_logp", "advantages")))
     found = cispo_loss(*case("logp", "old_logp", "advantages"), clip_eps_high, clip_eps_low, **case.how)
     agree(found, case.mean(entries))
-
-
-@reduced
-@pytest.mark.parametrize("seed", range(3))
-def test_single_precision(seed, reduction):
-    case = Case(seed, (6, 8), reduction, masked=True)
-    for x in case.x.values():
-        x[...] = x.astype(np.float32)
-    three = [x.float() for x in sequences(case)]
-    found = sequence_surrogate_loss(*three, 0.2, **case.how)
-    assert found.dtype == torch.float32
-    expected = case.mean(slow_sequence(case, 0.8, 1.2))
-    np.testing.assert_allclose(found.item(), expected, rtol=1e-5, atol=1e-5)
-    three = [x.float() for x in case("logp", "old_logp", "advantages")]
-    found = cispo_loss(*three, 0.2, 0.2, **case.how)
-    assert found.dtype == torch.float32
-    expected = cispo_loss(*case("logp", "old_logp", "advantages"), 0.2, 0.2, **case.how).item()
-    np.testing.assert_allclose(found.item(), expected, rtol=1e-5, atol=1e-5)
 
 
 # --- gradients ------------------------------------------------------------------------------------------
@@ -266,19 +248,3 @@ def test_a_sequence_without_a_token_is_not_read(reduction):
     assert found.item() == -1.0
     with torch.autograd.detect_anomaly(check_nan=True):
         assert gradient(found, logp).tolist() == [[-0.5, -0.5], [0.0, 0.0]]
-
-
-# --- far ratios -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_far_ratios(dtype):
-    """For CISPO a ratio beyond every float is clipped like any other, a ratio of 0 for both."""
-    logp = torch.tensor([[-1e4, -1.0], [-1.0, -1e4]], dtype=dtype, requires_grad=True)
-    old_logp = torch.tensor([[-1.0, -1.0], [-1e5, -1e5]], dtype=dtype)
-    weight = torch.tensor([[0.9, 1.0], [1.2, 1.2]], dtype=dtype)
-    found = cispo_loss(logp, old_logp, torch.ones(2, 2, dtype=dtype), 0.2, 0.1)
-    torch.testing.assert_close(gradient(found, logp), -weight / 4)
-    found = sequence_surrogate_loss(logp, torch.full_like(logp, -1.0), -torch.ones(2, dtype=dtype), 0.1)
-    assert found.item() == pytest.approx(0.9)
-    assert (gradient(found, logp) == 0).all()

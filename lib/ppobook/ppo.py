@@ -61,7 +61,6 @@ class PPO(ActorCritic):
     settings_class = PPOSettings
     presets = PRESETS["ppo"]
     state_attributes = (*ActorCritic.state_attributes, "optimizer", "kl_coef")
-    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "gradient_step"}
     keeps_old_policy: ClassVar[bool] = False
 
     settings: PPOSettings
@@ -84,7 +83,7 @@ class PPO(ActorCritic):
         batch = Batch.of(rollout, advantages, returns, values)
         if s.objective != "clip" or self.keeps_old_policy:
             self.old_policy = copy.deepcopy(self.policy)
-        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final), "lr_final=None")
+        scale_rates(self.optimizer, s.lr, self.scheduled(s.lr, s.lr_final))
 
         steps = []
         for _ in range(s.epochs):

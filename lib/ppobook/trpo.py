@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import torch
@@ -62,7 +62,6 @@ class TRPO(ActorCritic):
     settings_class = TRPOSettings
     presets = PRESETS["trpo"]
     state_attributes = (*ActorCritic.state_attributes, "value_optimizer")
-    stepped_by: ClassVar[dict[str, str]] = {"value_optimizer": "critic_step"}
 
     settings: TRPOSettings
 

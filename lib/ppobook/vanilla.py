@@ -17,7 +17,7 @@ approximation".
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -55,7 +55,6 @@ class Vanilla(Learner):
     settings_class = VanillaSettings
     presets = PRESETS["vanilla"]
     state_attributes = ("policy", "value", "policy_optimizer", "value_optimizer")
-    stepped_by: ClassVar[dict[str, str]] = {"policy_optimizer": "update", "value_optimizer": "update"}
 
     def __init__(
         self, observation_space: gym.Space, action_space: gym.Space, settings: VanillaSettings, **kwargs: Any

@@ -9,8 +9,6 @@ import torch
 from clocks import clocks, same
 
 from ppobook.envs import make_env
-from ppobook.envs.saving import Unpickler
-from ppobook.envs.wrappers import CheckedEnv, FlatAction, FlatObservation
 from ppobook.policies import CategoricalPolicy, policy_for
 from ppobook.rollouts import Collector
 
@@ -49,26 +47,6 @@ def test_a_saved_state_continues_to_the_same_bits(env_id):
     resumed.load_state_dict(torch.load(file, weights_only=True))
     for rollout in unbroken:
         same(resumed.collect(50), rollout)
-
-
-@pytest.mark.parametrize("path", sorted(OLD.glob("*.pkl")), ids=lambda path: path.stem)
-def test_environments_saved_by_an_earlier_version(path):
-    """After the same 33 steps of the same environments, whose state they are."""
-    collector = fresh(path.stem, 3, n=2)
-    collector.collect(33)
-    state = collector.state_dict() | {"environments": path.read_bytes()}
-    unbroken = collector.collect(50)
-    resumed = fresh(path.stem, 99, n=2)
-    resumed.load_state_dict(state)
-    same(resumed.collect(50), unbroken)
-
-
-@pytest.mark.parametrize(
-    ("old", "now"),
-    [("_Watched", CheckedEnv), ("_FlatObservation", FlatObservation), ("_PlainAction", FlatAction)],
-)
-def test_wrappers_are_found_under_their_old_names(old, now):
-    assert Unpickler(io.BytesIO(f"cppobook.envs\n{old}\n.".encode())).load() is now
 
 
 def test_saving_changes_nothing_and_a_state_can_be_loaded_twice():

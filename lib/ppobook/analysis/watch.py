@@ -54,7 +54,7 @@ def watch(
     Parameters
     ----------
     policy : Policy
-    env : str, EnvSpec, gymnasium.Env or function
+    env : str, gymnasium.Env or function
         As for `make_env`. An environment must support ``render_mode="rgb_array"``, and one that no id stands
         for must be made with it. The book's tabular worlds are drawn as maps.
     out : path

@@ -13,13 +13,6 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from ppobook.validation import counted
 
-# Where the classes are whose pickles name a module of an earlier version.
-_MOVED = {
-    ("ppobook.envs", "_Watched"): ("ppobook.envs.wrappers", "CheckedEnv"),
-    ("ppobook.envs", "_FlatObservation"): ("ppobook.envs.wrappers", "FlatObservation"),
-    ("ppobook.envs", "_PlainAction"): ("ppobook.envs.wrappers", "FlatAction"),
-}
-
 
 def save_envs(envs: VectorEnv) -> bytes | None:
     """The environments in mid-episode, random number generators included; None if they cannot be saved.
@@ -44,29 +37,16 @@ def save_envs(envs: VectorEnv) -> bytes | None:
 
 
 def episodes_are_cut(envs: VectorEnv, config: Mapping[str, Any]) -> str:
-    """What checkpoints do to a run's environments that cannot be saved, in words; nothing in a short run."""
+    """A sentence on what checkpoints do to environments that cannot be saved; nothing in a short run."""
     every = config["checkpoint_every"]
     steps = every * config["num_steps"]
     if steps * envs.num_envs >= config["total_steps"]:
         return ""
     updates = f"{every} updates" if every > 1 else "update"
     return (
-        f"{_unsaved(envs)} can't be pickled: its episodes are cut every {updates} = "
+        f"{env_name(envs)} can't be pickled: its episodes are cut every {updates} = "
         f"{counted(steps, 'step')}, at a checkpoint; checkpoint_every={every} sets it"
     )
-
-
-def _unsaved(envs: VectorEnv) -> str:
-    """The name of environments that cannot be saved, and the attribute at which pickling fails."""
-    env: Any = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
-    while env is not None and not _forgets(env):
-        for name, x in vars(env).items():
-            try:
-                StatePickler(io.BytesIO()).dump(None if name == "env" else x)
-            except Exception:  # anything it may raise
-                return f"{env_name(envs)} (attribute {name!r} of {type(env).__name__})"
-        env = getattr(env, "env", None)
-    return env_name(envs)
 
 
 def load_envs(envs: VectorEnv, saved: bytes) -> None:
@@ -77,14 +57,12 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
     Raises
     ------
     ValueError
-        Another environment, or another number of them.
+        Another kind of environments, or another number of them.
     """
     vector: Any = envs
-    restored = Unpickler(io.BytesIO(saved)).load()
+    restored = pickle.loads(saved)
     if isinstance(restored, list) != hasattr(vector, "envs"):
-        raise ValueError(
-            f"state must hold environments of the kind of envs, {env_name(envs)}, got another kind"
-        )
+        raise ValueError(f"state must hold environments of the kind of envs, {env_name(envs)}, got another")
     if not isinstance(restored, list):
         vector.load_state_dict(restored)
         return
@@ -103,8 +81,8 @@ def env_name(envs: VectorEnv) -> str:
     return spec.id if spec else type(first.unwrapped).__name__
 
 
-def _forgets(obj: Any) -> bool:
-    """Whether the arguments of its constructor would be pickled, and not its state."""
+def is_rebuilt_when_copied(obj: Any) -> bool:
+    """Return True if pickling and copying keep the arguments of its constructor, and not its state."""
     return isinstance(obj, EzPickle) and type(obj).__getstate__ is EzPickle.__getstate__
 
 
@@ -112,13 +90,6 @@ class StatePickler(pickle.Pickler):
     """Refuses `EzPickle` objects, which save the arguments of their constructor and not their state."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if _forgets(obj):
+        if is_rebuilt_when_copied(obj):
             raise pickle.PicklingError(f"{type(obj).__name__} would be saved without its state")
         return NotImplemented
-
-
-class Unpickler(pickle.Unpickler):
-    """Finds classes that have moved."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        return super().find_class(*_MOVED.get((module, name), (module, name)))

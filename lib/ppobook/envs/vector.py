@@ -36,15 +36,11 @@ class SameStepVectorEnv(SyncVectorEnv):
     """
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env]], *, infos: bool = True) -> None:
-        if not isinstance(makers, Sequence) or not makers or not all(map(callable, makers)):
-            raise TypeError(f"makers must be a sequence of functions that make environments, got {makers!r}")
         super().__init__(makers, autoreset_mode=AutoresetMode.SAME_STEP)
-        self.infos = validation.flag("infos", infos)
+        self.infos = infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step in each environment: observations, rewards, terminated, truncated, infos."""
-        if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
-            raise ValueError(f"actions must be {self.num_envs}, one an environment, got {actions!r}")
         space = self.single_observation_space
         observations = np.empty((self.num_envs, *(space.shape or ())), dtype=space.dtype)
         rewards = np.empty(self.num_envs)
@@ -80,13 +76,12 @@ def make_env(
 
     Parameters
     ----------
-    env : str, EnvSpec, gymnasium.Env or function
+    env : str, gymnasium.Env or function
         With Discrete, MultiDiscrete, MultiBinary or Box actions:
 
         - the id of any environment registered with Gymnasium (`list_envs` lists them); without a version the
           newest one; ``"module:Name-v0"`` imports the module first;
-        - an environment. If it is as ``gymnasium.make`` makes it, it stands for its id and keyword arguments.
-          If not, it is used itself, or copies by `copy.deepcopy` where `num_envs` is above 1;
+        - an environment: it is used itself, or copies by `copy.deepcopy` where `num_envs` is above 1;
         - a function without arguments (or a class) that returns a new environment each time.
     num_envs : int
     seed : int, optional
@@ -99,14 +94,13 @@ def make_env(
     Raises
     ------
     ValueError, TypeError
-        An unknown id, one whose package is not installed, settings that the environment does not take,
-        spaces of other kinds, a vector environment, an environment that can't be copied. Later, in `reset`
-        and `step`: errors inside an environment, and what it must not return, with its index and the step.
+        An unknown id, settings that the environment does not take, spaces of other kinds, a vector
+        environment, an environment that can't be copied. Later, in `reset` and `step`: a reward that is not
+        finite, an observation of another shape or kind, with the environment's index and the step.
     """
     num_envs = validation.count("num_envs", num_envs, high=MOST_ENVS)
     if seed is not None:
         seed = validation.count("seed", seed, low=0)
-    infos = validation.flag("infos", infos)
     maker = env_maker(env, settings)
     makes = maker.make(num_envs)
     first = next(makes)
@@ -115,16 +109,11 @@ def make_env(
         name = f"environment {i} of {num_envs} ({maker.name})"
         return flat(CheckedEnv(first if i == 0 else next(makes), name), maker.name)
 
-    try:
-        envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
-    except RuntimeError:  # Gymnasium compares the spaces; what an environment raises is a ValueError here
-        raise ValueError(f"env {maker.name!r} must have the same spaces each time it is made") from None
+    envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 
 
 def env_seeds(seed: int | None, num_envs: int) -> list[int]:
     """A seed for each environment. With Gymnasium's seed + i, runs 0 and 1 would share all but one."""
-    seed = None if seed is None else validation.count("seed", seed, low=0)
-    num_envs = validation.count("num_envs", num_envs)
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num_envs, np.uint32)]

@@ -9,7 +9,7 @@ from typing import Any
 from ppobook.fast.declare import declared
 
 # What a class of `ppobook.language` declares, and the module of its fast form.
-LANGUAGE = {"decoder": "ppobook.fast.decoding", "gpt2": "ppobook.fast.gpt2"}
+LANGUAGE = {"decoder": "ppobook.fast.decoding"}
 
 
 def optimizer(
@@ -46,9 +46,8 @@ def language_model(model: Any, fast: bool | None = None) -> None:
 
 def generation(model: Any) -> Any:
     """What has the `start_cache` and `step` that `generate` calls: the model, or a quicker form of it."""
-    decoder = model.as_decoder if declared(model) == "gpt2" else model
-    if decoder is None or not getattr(decoder, "fast", False):
+    if not getattr(model, "fast", False):
         return model
     from ppobook.fast.decoding import FastDecoding
 
-    return FastDecoding(decoder)
+    return FastDecoding(model)

@@ -14,6 +14,8 @@ from ppobook.policies.normalization import RunningNorm
 from ppobook.policies.policies import CategoricalPolicy, GaussianPolicy, MultiCategoricalPolicy, TabularPolicy
 from ppobook.policies.values import TabularValue, ValueFunction
 
+_NETWORK_POLICIES = (CategoricalPolicy, MultiCategoricalPolicy, GaussianPolicy)
+
 
 def policy_for(
     observation_space: spaces.Space[Any],
@@ -149,8 +151,9 @@ def actor_critic_for(
 
 def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:
     """``policy.distribution(observations), value(observations)``, with a shared trunk evaluated once."""
-    shared = getattr(value, "network", None)
-    if not (isinstance(shared, SharedTrunk) and shared.shares(policy.network)):
+    shared: Any = getattr(value, "network", None)
+    ours = type(value) is ValueFunction and type(policy) in _NETWORK_POLICIES  # nothing is overridden
+    if not (ours and isinstance(shared, SharedTrunk) and shared.shares(policy.network)):
         return policy.distribution(observations), value(observations)
     x = observations if policy.normalizer is None else policy.normalizer(observations)
     features = shared.trunk(as_tensor(x, shared.head.weight))
