@@ -1,6 +1,5 @@
 """What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, bad input."""
 
-import copy
 import dataclasses
 import math
 
@@ -266,8 +265,6 @@ def own_networks(kind, policy=None, value=None, **attributes):
 
 # What a case is, the methods of a subclass, settings, the error and its message.
 BOTH = [
-    ("no dict", {"update": lambda self, r: None}, {}, TypeError, "Mine.update"),
-    ("a column", {"update": lambda self, r: {"seconds": 1.0}}, {}, ValueError, "Mine.update .*'seconds'"),
     ("lam", {}, {"lam": 1.5}, ValueError, r"lam must be a number in \[0, 1\], got 1.5"),
     ("gamma", {}, {"gamma": -1}, ValueError, "gamma must be"),
     ("rewards", {"collect": lambda self, c: endless(PPO.collect(self, c))}, {}, FloatingPointError, "finite"),
@@ -301,20 +298,6 @@ def test_a_policy_without_parameters_may_be_evaluated_by_a_critic(fast):
     assert (history["approx_kl"] == 0).all()
 
 
-@pytest.mark.parametrize("what", ["policy", "value"])
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_network_that_is_replaced_in_update_is_refused(what, fast):
-    """Rollouts would be of the old policy, and the optimizer's steps of the old network."""
-
-    class Mine(PPO):
-        def update(self, rollout):
-            setattr(self, what, copy.deepcopy(getattr(self, what)))
-            return super().update(rollout)
-
-    with pytest.raises(ValueError, match=f"Mine.update must change the {what} in place, got another module"):
-        run(Mine, total_steps=128, fast=fast)
-
-
 class Masked(torch.nn.Module):
     """Allows the first action only where the first joint is to the left; or, by `allowed`, none anywhere."""
 
@@ -345,7 +328,7 @@ def test_minus_infinity_masks_actions(kind, settings, fast):
     assert all(p.isfinite().all() for p in made.policy.parameters())
     assert len(evaluate(made.policy, "Acrobot-v1", episodes=2)["returns"]) == 2
     none = CategoricalPolicy(6, 3, network=Masked(allowed=False))
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises((ValueError, FloatingPointError), match="finite"):
         train(own_networks(kind, policy=none), env="Acrobot-v1", total_steps=64, **merged)
 
 

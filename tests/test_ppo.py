@@ -10,7 +10,6 @@ import torch
 from bands import seeds
 
 from ppobook import load, train
-from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.envs import make_env
 from ppobook.fast import FastPPO
@@ -302,7 +301,6 @@ BAD = [
     ("too few steps", PPO, {"num_minibatches": 65}, ValueError, "must be at most 64, .*, got 65"),
     ("clip_eps 0", PPO, {"clip_eps": 0.0}, ValueError, "clip_eps must be a number above 0, got 0"),
     ("objective", PPO, {"objective": "clipped"}, ValueError, "Did you mean 'clip'"),
-    ("max_kl", PPO, {"max_kl": 0}, ValueError, "max_kl must be a number above 0, or None, got 0$"),
     ("unknown", PPO, {"minibatch_size": 64}, ValueError, "Did you mean 'num_minibatches'"),
     ("huge rewards", Rich, {}, FloatingPointError, "must be finite, got"),
     *(
@@ -429,16 +427,6 @@ def test_presets_are_settings_of_environments():
     for env, preset in PRESETS["ppo"].items():
         made = PPOSettings.make("ppo", {}, preset)
         assert made.num_minibatches <= made.num_envs * made.num_steps, env
-
-
-def test_a_part_of_the_books_own_is_not_forgotten_either():
-    class Forgetful(PPO):
-        def __init__(self, observation_space, action_space, settings, **kwargs):
-            super().__init__(observation_space, action_space, settings, **kwargs)
-            self.second = AdaptiveKLCoefficient(1.0, 0.1)
-
-    with pytest.raises(ValueError, match=r"Forgetful\.state_attributes must list 'second', a AdaptiveKL"):
-        train(Forgetful, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
 
 
 def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp_path):

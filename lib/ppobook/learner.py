@@ -6,7 +6,6 @@ in `ppobook.training` and `ppobook.run`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, ClassVar
@@ -160,22 +159,9 @@ def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
 
 
 def mean_metrics(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Average each metric over the gradient steps of an update: numbers, or scalar tensors.
-
-    Raises
-    ------
-    FloatingPointError
-        A loss or the norm of a gradient is not finite.
-    """
+    """Average each metric over the gradient steps of an update: numbers, or scalar tensors."""
     columns = {name: [step[name] for step in steps] for name in steps[0]}
-    means = {
+    return {
         name: torch.stack(x).detach().double().mean().item() if isinstance(x[0], Tensor) else fmean(x)
         for name, x in columns.items()
     }
-    for name in ("policy_loss", "value_loss", "grad_norm"):
-        if not math.isfinite(means.get(name, 0.0)):
-            raise FloatingPointError(
-                f"{name} must be finite, got {means[name]}: rewards, or coefficients of the loss, may be too "
-                "large"
-            )
-    return means
