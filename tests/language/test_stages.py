@@ -297,12 +297,3 @@ REFUSED = [
 def test_bad_settings(kind, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         kind(**settings)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("kto", "a loss of 'dpo': loss='kto'"), ("gspo", "a variant of 'grpo': variant='gspo'")],
-)
-def test_a_setting_in_the_place_of_a_stage(name, said):
-    with pytest.raises(ValueError, match=f"stage must be one of .* got '{name}', {said}"):
-        train(name, decoder())
