@@ -91,8 +91,8 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
     ValueError
         Shapes that differ.
     """
-    library, y, dtype = _float64(returns)
-    v = _float64(values)[1]
+    library, v, dtype = _float64(values)
+    y = _float64(returns)[1]
     validation.shape("returns", y, v.shape, "the shape of values")
     total, left = _variance(y), _variance(y - v)
     equal = total <= (2 * library.finfo(dtype).eps * abs(y).max()) ** 2
