@@ -25,10 +25,9 @@ from torch.nn import functional as F  # noqa: N812
 from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
-from ppobook.language.data import Batches
+from ppobook.language.data import Batches, join_rows, part_of
 from ppobook.language.rewards import Reward
 from ppobook.language.settings import StageSettings
-from ppobook.language.stored import join_rows, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
@@ -93,7 +92,6 @@ class Stage(Stateful):
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[StageSettings]] = StageSettings
     state_attributes: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
-    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "optimizer_step"}
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
     starts_from_scratch: ClassVar[bool] = False
@@ -284,7 +282,7 @@ class Stage(Stateful):
         """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
         lr, warmup = self.settings.lr, self.settings.warmup
         number = validation.count("number", number, low=0)
-        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)), "warmup=0")
+        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)))
         return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:
