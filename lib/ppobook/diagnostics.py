@@ -54,7 +54,7 @@ def normalize(
     Ziegler et al. 2019, "Fine-tuning language models from human preferences", whose code whitens rewards
     without shifting their mean.
     """
-    library, x = _float64(advantages)
+    library, x, dtype = _float64(advantages)
     counted = x
     if mask is not None:
         validation.shape("mask", mask, x.shape, "the shape of advantages")
@@ -62,12 +62,12 @@ def normalize(
     number = math.prod(counted.shape)
     mean = counted.sum() / number
     std = (((counted - mean) ** 2).sum() / (number - ddof)) ** 0.5
-    rounding = 2 * library.finfo(advantages.dtype).eps * abs(counted).max()
+    rounding = 2 * library.finfo(dtype).eps * abs(counted).max()
     equal = counted.max() - counted.min() <= rounding
     scaled = (x - mean) / (math.inf if equal else std)
     if not shift_mean:
         scaled = x if equal else scaled + mean
-    return _like(advantages, scaled if mask is None else library.where(mask != 0, scaled, 0.0))
+    return _as(dtype, scaled if mask is None else library.where(mask != 0, scaled, 0.0))
 
 
 def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
@@ -91,12 +91,12 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
     ValueError
         Shapes that differ.
     """
-    library, y = _float64(returns)
-    _, v = _float64(values)
+    library, v, dtype = _float64(values)
+    y = _float64(returns)[1]
     validation.shape("returns", y, v.shape, "the shape of values")
     total, left = _variance(y), _variance(y - v)
-    equal = total <= (2 * library.finfo(returns.dtype).eps * abs(y).max()) ** 2
-    return _like(values, library.where(equal, math.nan, 1 - left / library.where(equal, 1.0, total)))
+    equal = total <= (2 * library.finfo(dtype).eps * abs(y).max()) ** 2
+    return _as(dtype, library.where(equal, math.nan, 1 - left / library.where(equal, 1.0, total)))
 
 
 def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
@@ -119,10 +119,10 @@ def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
     ----------
     Kong 1992, "A note on importance sampling using standardized weights".
     """
-    library, log_w = _float64(log_ratio)
+    library, log_w, dtype = _float64(log_ratio)
     # A common factor of all weights cancels, so the largest may be 1: exp never overflows.
     w = library.exp(log_w - log_w.max())
-    return _like(log_ratio, w.sum() ** 2 / (w**2).sum())
+    return _as(dtype, w.sum() ** 2 / (w**2).sum())
 
 
 def ratios(
@@ -262,16 +262,18 @@ def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:
     return keep, [library.where(keep, y, 0.0) for y in found]
 
 
-def _float64(x: Any) -> tuple[Any, Any]:
-    """The library of x, and x in float64: sums of many squares lose digits in less."""
-    if not validation.is_tensor(x):
-        return np, np.asarray(x, dtype=np.float64)
-    return validation.one_library(x=x), x.detach().double()
+def _float64(x: Any) -> tuple[Any, Any, Any]:
+    """The library of x, x in float64, since sums of squares lose digits in less, and the dtype of results."""
+    if validation.is_tensor(x):
+        library = validation.one_library(x=x)
+        return library, x.detach().double(), x.dtype if x.is_floating_point() else library.float64
+    array = np.asarray(x)
+    return np, array.astype(np.float64), array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
 
-def _like(given: Any, x: Any) -> Any:
-    """x in the dtype of the argument `given`."""
-    return x.to(given.dtype) if validation.is_tensor(x) else x.astype(given.dtype, copy=False)[()]
+def _as(dtype: Any, x: Any) -> Any:
+    """x in this dtype."""
+    return x.to(dtype) if validation.is_tensor(x) else x.astype(dtype)[()]
 
 
 def _variance(x: Any) -> Any:

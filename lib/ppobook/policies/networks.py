@@ -58,7 +58,8 @@ class MLP(nn.Module):
 
     def forward(self, observations: Any) -> Tensor:
         """[..., inputs] to [..., outputs]."""
-        return self.layers(as_tensor(observations, next(self.parameters())))
+        first: Any = self.layers[0]
+        return self.layers(as_tensor(observations, first.weight))
 
 
 class SharedTrunk(nn.Module):
@@ -132,9 +133,9 @@ def given_network(
 def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
     """The outputs of a policy's or value function's network at normalized observations, [..., outputs]."""
     network, normalizer = module.network, module.normalizer
-    # An MLP's first weight is at hand; the walk through a module's parameters takes longer than a layer.
-    like = network.layers[0].weight if type(network) is MLP else next(network.parameters(), None)
-    x = as_tensor(observations, torch.empty(0) if like is None else like)
+    if isinstance(network, MLP | SharedTrunk):
+        return network(observations if normalizer is None else normalizer(observations))
+    x = as_tensor(observations, next(network.parameters(), torch.empty(0)))
     y = network(x if normalizer is None else normalizer(x))
     expected = (*x.shape[:-1], outputs)
     if not isinstance(y, Tensor) or y.shape != expected:

@@ -290,8 +290,8 @@ class GaussianPolicy(_Policy):
         self.normalizer = normalizer
         self.network = given_network(network, obs_dim, hidden, act_dim, activation, 0.01, seed)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
-        low = np.broadcast_to(np.asarray(-np.inf if low is None else low, np.float64), (act_dim,))
-        high = np.broadcast_to(np.asarray(np.inf if high is None else high, np.float64), (act_dim,))
+        low = np.full(act_dim, -np.inf if low is None else low, np.float64)
+        high = np.full(act_dim, np.inf if high is None else high, np.float64)
         boxed = np.isfinite(low) & np.isfinite(high)
         # Halved before they are added, so that bounds near the largest float do not overflow.
         centre = np.where(boxed, np.where(boxed, low, 0) / 2 + np.where(boxed, high, 0) / 2, 0.0)
