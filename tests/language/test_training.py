@@ -271,7 +271,6 @@ def test_a_stage_of_ones_own(tmp_path):
 
 # ------------------------------------------------------------------------------------------- what it is given
 
-OTHER_WORDS = World(**{**SIZES, "nouns": 3, "places": 2})
 SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),
