@@ -44,8 +44,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
                 )
             return out[:, read.shape[1] :]
     else:
-        from ppobook.language.files import load_model
         from ppobook.language.generation import generate
+        from ppobook.language.serialization import load_model
 
         if job["model"] == "decoder":
             steps = language_common.Steps(job)

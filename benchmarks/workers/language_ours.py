@@ -13,9 +13,9 @@ import language_common
 from language_common import NEW_TOKENS
 
 from ppobook.language import train
-from ppobook.language.files import load_model
 from ppobook.language.registry import stage_class
 from ppobook.language.rewards import RewardModel
+from ppobook.language.serialization import load_model
 from ppobook.language.tokens import WordTokenizer
 
 SAMPLING = ("grpo", "rloo", "ppo")

@@ -21,10 +21,10 @@ import common
 import torch
 from language_common import NEW_TOKENS, ROWS, folder
 
-from ppobook.language.files import save_model
 from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.rewards import RewardModel
+from ppobook.language.serialization import save_model
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 

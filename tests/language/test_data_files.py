@@ -97,12 +97,6 @@ def test_a_real_dataset(tmp_path):
     )
     t = PieceTokenizer(ends="<|end|>")
     assert answered(examples_of(chats, t), t) == ["It is blue.<|end|>", "It<|end|>"]
-    with pytest.raises(
-        TypeError, match=r"data must be one split, such as data\['train'\], got a DatasetDict of 'train'"
-    ):
-        examples_of(datasets.DatasetDict(train=table), WORDS)
-    with pytest.raises(TypeError, match=r"data must be in memory, .* got a IterableDataset"):
-        examples_of(table.to_iterable_dataset(), WORDS)
 
 
 def test_very_many_records_cost_no_more_apiece():

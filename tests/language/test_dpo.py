@@ -461,7 +461,7 @@ BAD = [
     ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, "'flies'"),
     (
         {"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]},
-        "max_length = 20 tokens, got more in 1 of 1",
+        r"max_length = 20 tokens, got 32 in data\[0\]",
     ),
     ({"data": LABELLED}, "'chosen'"),
     ({"data": LABELLED[:1], "loss": "kto"}, "data must have at least 2 completions for KTO, got 1"),

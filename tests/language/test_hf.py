@@ -2,7 +2,6 @@
 
 import copy
 import io
-import re
 import subprocess
 import sys
 
@@ -28,7 +27,7 @@ from small_pretrained import (
     words,
 )
 
-from ppobook.language import hf, hub, pretrained
+from ppobook.language import hf, pretrained
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.rewards import RewardModel
@@ -50,10 +49,6 @@ def test_what_is_not_installed_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r"transformers must be installed: pip install 'ppobook\[hf\]'"):
         hf.open_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"pip install 'ppobook\[hf\]'"):
-        train("sft", str(tmp_path), [{"text": "a"}])
-    with pytest.raises(TypeError, match=r"model must be a model of transformers, .*, got int"):
-        hf.open_pretrained(3)
 
 
 # --- opening ------------------------------------------------------------------------------------------------
@@ -108,33 +103,6 @@ def test_attention_that_was_asked_for_is_kept(transformers):
     assert pretrained.build(opened(net).description()).decoder.config._attn_implementation == "eager"
 
 
-def test_a_class_outside_transformers_is_refused(transformers):
-    class Mine(transformers.GPT2LMHeadModel):
-        pass
-
-    with pytest.raises(ValueError, match="got a Mine that can't be made from its config"):
-        opened(Mine(transformers.GPT2Config(**sizes_of("gpt2"))))
-
-
-def test_a_model_that_is_not_causal_is_refused(transformers, tmp_path):
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
-    bert = transformers.BertLMHeadModel(transformers.BertConfig(vocab_size=V, **sizes))
-    with pytest.raises(ValueError, match="the model must be a causal transformer, got one without a cache"):
-        opened(bert)
-    t5 = transformers.T5Config(vocab_size=V, d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16)
-    with pytest.raises(ValueError, match="model must be causal, got a t5, an encoder and decoder"):
-        opened(transformers.T5ForConditionalGeneration(t5))
-    mamba = transformers.MambaConfig(vocab_size=V, hidden_size=16, num_hidden_layers=1, state_size=4)
-    with pytest.raises(ValueError, match="causal"):
-        opened(transformers.MambaForCausalLM(mamba))
-    with pytest.raises(ValueError, match="model must be a causal model, got a GPT2Model, without a head"):
-        opened(net_of("gpt2").transformer)
-    config = transformers.LlamaConfig(**sizes_of("llama"))
-    transformers.LlamaModel(config).save_pretrained(tmp_path / "llama")
-    with pytest.raises(ValueError, match=r"all weights of a LlamaForCausalLM, got .* without lm_head.weight"):
-        hf.open_pretrained(tmp_path / "llama", words())
-
-
 def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
     """Its forward pass differs from its parts, with positions, or with its cache."""
     gpt2 = transformers.GPT2Model.forward
@@ -142,20 +110,10 @@ def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
     def no_positions(self, *args, position_ids=None, **kwargs):
         return gpt2(self, *args, **kwargs)
 
-    monkeypatch.setattr(transformers.GPT2Model, "forward", no_positions)
-    with pytest.raises(
-        ValueError, match=r"got a GPT2LMHeadModel that differs (after padding|token by token)"
-    ):
-        opened(net_of("gpt2"))
-
     def backward_looking(self, input_ids, **kwargs):
         out = gpt2(self, input_ids, **kwargs)
         out.last_hidden_state = out.last_hidden_state + out.last_hidden_state.mean(dim=1, keepdim=True)
         return out
-
-    monkeypatch.setattr(transformers.GPT2Model, "forward", backward_looking)
-    with pytest.raises(ValueError, match="that differs"):
-        opened(net_of("gpt2"))
 
     def forgetful(self, input_ids, past_key_values=None, **kwargs):
         out = gpt2(self, input_ids, past_key_values=past_key_values, **kwargs)
@@ -163,135 +121,20 @@ def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
             out.last_hidden_state = out.last_hidden_state.flip(-1)
         return out
 
-    monkeypatch.setattr(transformers.GPT2Model, "forward", forgetful)
-    with pytest.raises(ValueError, match="that differs token by token"):
-        opened(net_of("gpt2"))
-    monkeypatch.setattr(transformers.GPT2Model, "forward", gpt2)
-    lm = transformers.GPT2LMHeadModel.forward
-
-    def louder(self, input_ids=None, **kwargs):
-        out = lm(self, input_ids, **kwargs)
-        out.logits = out.logits * (1.0 if input_ids is None else 2.0)
-        return out
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", louder)
-    with pytest.raises(ValueError, match="that differs when body and head are computed apart"):
-        opened(net_of("gpt2"))
+    for forward in (no_positions, backward_looking, forgetful):
+        monkeypatch.setattr(transformers.GPT2Model, "forward", forward)
+        with pytest.raises(ValueError, match=r"with and without padding, .* got a GPT2LM"):
+            opened(net_of("gpt2"))
 
 
-NO_MODEL = "model must be a model of transformers, the folder of one, or its name on the hub, got"
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "sentence"),
-    [
-        (
-            lambda: hf.open_pretrained(net_of("gpt2")),
-            ValueError,
-            "tokenizer must be passed with a model in mem",
-        ),
-        (
-            lambda: hf.open_pretrained("no/such"),
-            ValueError,
-            f"{NO_MODEL} 'no/such', where there is no folder",
-        ),
-        (lambda: opened(torch.nn.Linear(2, 2)), TypeError, f"{NO_MODEL} Linear"),
-        (
-            lambda: hf.open_pretrained(net_of("gpt2"), 3),
-            TypeError,
-            "tokenizer must be .*, got int, which has",
-        ),
-        (
-            lambda: opened(net_of("gpt2", vocab_size=17)),
-            ValueError,
-            "at most the 17 tokens of the model, got 19",
-        ),
-        (lambda: opened(net_of("gpt2"), dtype="float16"), ValueError, "dtype must be .*, got 'float16'"),
-        (
-            lambda: opened(net_of("gpt2"), dtype="bfloat17"),
-            ValueError,
-            "got 'bfloat17'. Did you mean 'bfloat16'",
-        ),
-        (
-            lambda: opened(net_of("gpt2"))(torch.tensor([[3, 99]])),
-            ValueError,
-            r"in \[0, 18\], got ids from 3 to 99",
-        ),
-        (lambda: opened(net_of("gpt2"))(torch.zeros(1, 3)), TypeError, r"must be a tensor of torch\.int64"),
-        (
-            lambda: opened(net_of("gpt2"))(torch.ones(1, 3).long(), torch.ones(2, 3)),
-            ValueError,
-            "mask must have",
-        ),
-    ],
-)
-def test_bad_arguments(transformers, call, error, sentence):
-    with pytest.raises(error, match=sentence):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("outcome", "stored", "found"),
-    [
-        (None, False, False),
-        ("EntryNotFoundError", False, False),
-        (
-            "RepositoryNotFoundError",
-            True,
-            "'no/such', where there is no folder, and which the hub does not have",
-        ),
-        (ConnectionError("no network"), True, True),
-        (ConnectionError("no network"), False, "and the hub cannot be reached (ConnectionError: no network)"),
-    ],
-)
-def test_the_hub_is_asked_once_and_aloud(transformers, monkeypatch, capsys, outcome, stored, found):
-    import huggingface_hub
-    from huggingface_hub import constants, errors
-
-    asked = []
-
-    def metadata(url, timeout):
-        asked.append(url)
-        if isinstance(outcome, str):
-            kind = getattr(errors, outcome)
-            raise kind.__new__(kind)
-        if outcome is not None:
-            raise outcome
-
-    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", metadata)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub, "_is_stored", lambda name: stored)
-    hub.only_stored.cache_clear()
-    if isinstance(found, str):
-        with pytest.raises(LookupError, match=re.escape(found)):
-            hub.only_stored("no/such")
-    else:
-        assert [hub.only_stored("no/such") for _ in range(2)] == [found, found]
-    hub.only_stored.cache_clear()
-    assert len(asked) == 1
-    assert capsys.readouterr().err == f"asking {constants.ENDPOINT} for 'no/such'\n"
-
-
-def test_a_damaged_folder(transformers, tmp_path):
+def test_bad_arguments(transformers):
     net = net_of("gpt2")
-    with pytest.raises(ValueError, match="tokenizer must be a folder with a tokenizer's files"):
-        hf.open_pretrained(net, tmp_path)
-    net.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"tokenizer must be given with .*, which has none"):
-        hf.open_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=rf"{NO_MODEL} '.*', a file: pass its folder, '"):
-        hf.open_pretrained(tmp_path / "config.json")
-    (tmp_path / "lora").mkdir()
-    (tmp_path / "lora" / "adapter_config.json").write_text("{}")
-    with pytest.raises(ValueError, match=rf"{NO_MODEL} '.*lora', an adapter: merge it into its model by"):
-        hf.open_pretrained(tmp_path / "lora")
-    net.lm_head.weight.data[3] = torch.nan
-    with pytest.raises(ValueError, match="must have finite weights, got a GPT2LMHeadModel whose logits are"):
-        opened(net)
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-500])
-    with pytest.raises(ValueError, match=NO_MODEL):
-        hf.open_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="tokenizer must be passed with a model in memory"):
+        hf.open_pretrained(net)
+    with pytest.raises(ValueError, match=r"got 'bfloat17'\. Did you mean 'bfloat16'"):
+        opened(net, dtype="bfloat17")
+    with pytest.raises(OSError, match="huggingface"):  # by transformers, as no such folder exists
+        hf.open_pretrained("no/such")
 
 
 def test_a_model_may_have_more_tokens_than_its_tokenizer(transformers):
@@ -319,12 +162,6 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
     assert theirs.chat_template == CHAT
     with pytest.raises(FileExistsError, match="a new folder"):
         hf.save_pretrained(model, tmp_path / "new")
-    with pytest.raises(TypeError, match=r"model must be .*, got a Linear"):
-        hf.save_pretrained(torch.nn.Linear(2, 2), tmp_path / "other")
-    with pytest.raises(ValueError, match="merge must be True for a model without LoRA"):
-        hf.save_pretrained(model, tmp_path / "other", merge=False)
-    with pytest.raises(OSError, match="must be the folder of a run, got a folder that does not exist"):
-        hf.save_pretrained(str(tmp_path / "nowhere"), tmp_path / "other")
 
 
 def test_a_world_goes_to_transformers(transformers, tmp_path):
@@ -343,9 +180,6 @@ def test_a_world_goes_to_transformers(transformers, tmp_path):
     few = {"updates": 1, "batch_size": 8, "group_size": 4, "progress": False}
     tuned = train("grpo", tmp_path / "gpt2", world, reward="gold", **few)
     assert tuned.tokenizer.words == world.tokenizer.words
-    reward_model = train("reward", run, updates=1, pairs=20, eval_pairs=0, progress=False)
-    with pytest.raises(TypeError, match="got a RewardModel of a Decoder"):
-        hf.save_pretrained(reward_model, tmp_path / "reward_model")
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -369,13 +203,8 @@ def test_a_reward_model_is_a_sequence_classifier(net, transformers, tmp_path, pa
     with torch.no_grad():
         torch.testing.assert_close(again.rewards(c), rewards, rtol=1e-5, atol=1e-5)
     summed = RewardModel(reward_model.body, "sum")
-    with pytest.raises(ValueError, match="pooling='sum'"):
+    with pytest.raises(ValueError, match="pooling='last' for transformers, got 'sum'"):
         hf.save_pretrained(summed, tmp_path / "sum")
-    if pad is None:
-        with pytest.raises(
-            ValueError, match="tokenizer must be passed, to give the reward model a padding token"
-        ):
-            hf.save_pretrained(reward_model, tmp_path / "other")
 
 
 def test_a_sequence_classifier_in_memory_is_a_reward_model(transformers):
@@ -384,11 +213,6 @@ def test_a_sequence_classifier_in_memory_is_a_reward_model(transformers):
     reward_model, _ = hf.open_pretrained(net, words())
     c = some_completions(n=1)
     assert_close(reward_model.rewards(c), net(input_ids=c.inputs).logits[0])
-    two = transformers.LlamaConfig(**sizes_of("llama", num_labels=2))
-    with pytest.raises(ValueError, match="num_labels=1"):
-        opened(transformers.LlamaForSequenceClassification(two))
-    with pytest.raises(ValueError, match="the model must have a head"):
-        reward_model.body(c.inputs)
 
 
 def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path):
@@ -402,9 +226,9 @@ def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path)
     }
     run = train("grpo", folders["gpt2"], updates=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
-    with pytest.raises(ValueError, match="reward must have the vocabulary of the policy"):
+    with pytest.raises(ValueError, match="reward must have the same words as the model"):
         train("grpo", folders["gpt2"], **how | {"tokenizer": words(vocabulary=[*WORDS[:-1], "!"])})
-    with pytest.raises(ValueError, match="reward must be a sequence classifier with one label"):
+    with pytest.raises(ValueError, match="reward must be a reward model, got a Pretrained"):
         train("grpo", folders["gpt2"], **how | {"reward": folders["gpt2"]})
 
 
@@ -419,14 +243,12 @@ def test_folders_of_transformers_are_evaluated(folders, tmp_path):
     assert found.numbers == pytest.approx(same.numbers)
     assert found.numbers["kl_reference"] == 0
     assert compare({"a": str(policy)}, ASKED, **how).loc["a", "length"] == found.numbers["length"]
-    with pytest.raises(ValueError, match="reward_model must be a sequence classifier with one label"):
+    with pytest.raises(ValueError, match="reward_model must be a reward model, got a Pretrained"):
         evaluate(policy, ASKED, reward_model=policy, **how)
-    with pytest.raises(ValueError, match="policy must be a language model, got a reward model"):
-        evaluate(tmp_path / "reward_model", ASKED, **how)
 
 
 def test_the_reward_model_of_a_checkpoint_has_no_head(transformers):
-    from ppobook.language.describing import build, describe
+    from ppobook.language.serialization import build, describe
 
     reward_model, _ = rough_reward_model(net_of("llama"), words())
     again = build(describe(reward_model))

@@ -18,15 +18,13 @@ from small_pretrained import (
 )
 
 from ppobook.language import gpt2, hf
-from ppobook.language.data import prompts_of
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.registry import STAGES, stage_class
-from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
-from ppobook.language.tokens import completion_logits, left_pad
+from ppobook.language.tokens import left_pad
 from ppobook.language.training import train
 from ppobook.language.world import World
 
@@ -150,7 +148,7 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
         trained("sft", begun, lora={"r": 2})
     world = World(nouns=2, places=2, max_new_tokens=12)
     fresh = train("sft", data=world, updates=1, examples=20, width=8, heads=2, layers=1, progress=False)
-    with pytest.raises(ValueError, match="lora must be left out for a Decoder"):
+    with pytest.raises(ValueError, match="dtype and lora must be left out for a Decoder"):
         train("grpo", fresh, reward="gold", lora={"r": 2}, progress=False)
     with pytest.raises(ValueError, match="model must be a run, its folder"):
         train("sft", data=world, lora={"r": 2}, progress=False)
@@ -217,25 +215,8 @@ def test_models_in_memory_are_evaluated_as_folders_are(transformers, folders, tm
     how = {"updates": 1, "reward": score, "reference": net_of("llama"), "tokenizer": words()}
     run = trained("ppo", net_of("gpt2"), **how)
     assert run.config["reward"] == "reward_model"
-    with pytest.raises(ValueError, match=r"reward must be a sequence classifier .* got a GPT2LMHeadModel"):
-        trained("ppo", net_of("gpt2"), **how | {"reward": net_of("gpt2")})
     with pytest.raises(ValueError, match="tokenizer must be passed with a model in memory"):
         evaluate(net_of("gpt2"), ASKED)
-    rows = prompts_of(ASKED, open_tokenizer(words()))
-    with pytest.raises(TypeError, match=r"tokenizer must be a Tokenizer, such as Run.tokenizer or one"):
-        prompts_of(ASKED, words())
-    for call in (
-        lambda net: completion_logits(net, some_completions()),
-        lambda net: generate(net, rows.tokens, rows.mask, 4, temperature=0),
-        RewardModel,
-    ):
-        with pytest.raises(TypeError, match="one that open_pretrained returns, got a GPT2LMHeadModel"):
-            call(net_of("gpt2"))
-    for name in ("policy", "reference", "reward_model"):
-        with pytest.raises(TypeError, match=f"{name} must be .*a model of transformers, .* got Linear"):
-            evaluate(**{"policy": net_of("gpt2"), "data": ASKED, **given, name: torch.nn.Linear(2, 2)})
-    with pytest.raises(TypeError, match=r"reward must be a model of transformers, .* got Linear"):
-        trained("ppo", net_of("gpt2"), **how | {"reward": torch.nn.Linear(2, 2)})
 
 
 def test_our_decoder_may_have_a_tokenizer_of_theirs(transformers, folders):
@@ -295,9 +276,7 @@ def test_gradient_checkpointing_changes_rounding_only(folders, peft, stage, lora
 
 def test_gradient_checkpointing_is_of_layers_that_can_be_computed_again(folders, transformers):
     model, _ = hf.open_pretrained(folders["gpt2"])
-    assert model.as_decoder is not None
     model.set_gradient_checkpointing()
-    assert model.as_decoder is None  # the fast form keeps its activations
     seen = []
     for layer in model._layers():
         layer.register_forward_hook(lambda layer, given, out: seen.append(layer.training))

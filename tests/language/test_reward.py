@@ -337,12 +337,12 @@ def test_going_on_with_a_reward_model():
         ({"model": decoder(context=20)}, "at most context = 20 tokens .* max_new_tokens = 24"),
         (
             {"data": [{"prompt": "tell fox barn :"}]},
-            "must have 'chosen' and 'rejected', got the column 'prompt'",
+            "must have 'chosen' and 'rejected', got {'prompt': 'tell fox barn :'}",
         ),
-        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected must not be empty, got ' '"),
+        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected must be a text .*, and not empty, got ' '"),
         (
             {"data": [{**RECORDS[0], "chosen": "the fox sits by the barn " * 5}]},
-            "max_length = 28 tokens, got more in 1 of 1",
+            r"max_length = 28 tokens, got 35 in data\[0\]",
         ),
     ],
 )

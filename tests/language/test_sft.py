@@ -174,21 +174,6 @@ def test_looking_at_what_is_held_out_changes_nothing():
     assert looked.history["eval_loss"].notna().all()
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"eval_every": 3}, "eval_every=3 is more than updates=2: nothing is evaluated"),
-        ({"warmup": 3}, "warmup=3 is more than updates=2: the learning rate does not reach lr"),
-        ({"eval_every": 2, "warmup": 2}, ""),
-        ({}, ""),
-    ],
-)
-def test_what_does_not_happen_in_so_few_updates_is_said(given, said, capsys):
-    train("sft", data=WORLD, updates=2, examples=30, **QUICK, **given)
-    notes = [line for line in capsys.readouterr().err.splitlines() if "more than updates" in line]
-    assert notes == [said] * bool(said)
-
-
 def test_of_your_own_data_at_most_a_tenth_is_held_out():
     records = WORLD.corpus(45)
     model = Decoder(DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0))
@@ -237,12 +222,15 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
         ({"examples": 0}, r"examples must be an integer in \[1, 1000000\], got 0"),
         ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),
         ({"eval_examples": -1}, r"eval_examples must be an integer in \[0, 1000000\], got -1"),
-        ({"data": [LONG], "model": True}, "max_length = 20 tokens, got more in 1 of 1"),
+        ({"data": [LONG], "model": True}, r"max_length = 20 tokens, got 29 in data\[0\]"),
         (
             {"data": [{"prompt": "tell"}], "model": True},
-            "must have 'prompt' and 'completion', .*, got the column 'prompt'",
+            "must have 'prompt' and 'completion', .*, got {'prompt': 'tell'}",
         ),
-        ({"data": [{**LONG, "completion": ""}], "model": True}, "completion must not be empty, got ''"),
+        (
+            {"data": [{**LONG, "completion": ""}], "model": True},
+            "completion must be a text .*, got ''",
+        ),
         (
             {"data": [{**LONG, "completion": "the wolf"}], "model": True},
             r"data\[0\]: text must be of known words, .* got 'wolf'",

@@ -27,15 +27,12 @@ from small_stages import (
     short,
 )
 
-import ppobook
-from ppobook.language.evaluating import compare, evaluate
-from ppobook.language.generation import generate
+from ppobook.language.data import take_rows, train_eval_split
+from ppobook.language.evaluating import evaluate
 from ppobook.language.reward import held_out
-from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
 from ppobook.language.sft import SFT
 from ppobook.language.stage import Task
-from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Pairs, WordTokenizer
 from ppobook.language.training import train
 from ppobook.language.world import World
@@ -124,8 +121,6 @@ BAD_ROWS = [
         r"diverged in update 1: grad_norm returned by Mine.step must be finite, got inf; try a smaller lr",
     ),
     ({"loss": float("nan")}, FloatingPointError, "loss returned by Mine.step must be finite, got nan"),
-    ({"tokens": 1.5}, ValueError, "must return an integer of at least 0 for 'tokens', got 1.5"),
-    ({"tokens": -5}, ValueError, "must return an integer of at least 0 for 'tokens', got -5"),
 ]
 
 
@@ -135,48 +130,10 @@ def test_rows_that_are_refused(row, kind, message):
         fit("own, gold", stage=returning(**row))
 
 
-SCALED = [
-    ("dpo", {"beta": 1e20}, "must be finite, got inf.* coefficients"),
-    ("grpo", {"kl_coef": 1e30, "reward": "gold"}, "must be finite, got inf.* coefficients"),
-    (
-        "grpo",
-        {"lr": 1000.0, "epochs": 3, "reward": "gold"},
-        r"diverged in update \d: .*smaller lr \(now 1000\)$",
-    ),
-    (
-        "grpo",
-        {"reward": lambda prompts, completions: [1e38 * (i % 2) for i in range(len(prompts))]},
-        "rewards must",
-    ),
-    (
-        "ppo",
-        {"reward": lambda prompts, completions: [1e20 * (i % 2) for i in range(len(prompts))]},
-        "rewards must",
-    ),
-]
-
-
-@pytest.mark.parametrize(("stage", "given", "message"), SCALED, ids=lambda x: str(x)[:12].split(" at ")[0])
-def test_numbers_too_large_for_float32(stage, given, message):
-    kind = ValueError if "rewards must" in message else FloatingPointError
-    with pytest.raises(kind, match=message):
-        train(stage, decoder(), WORLD, updates=3, batch_size=16, progress=False, **given)
-
-
 def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
-    run = fit(updates=1, num_threads=np.int64(1))
+    run = fit(updates=1)
     judge = train("reward", run, pairs=30, eval_pairs=8, updates=1, out=tmp_path / "judge", progress=False)
     assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
-    with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
-        evaluate(run, n=8, reference=tmp_path / "judge")
-    with pytest.raises(ValueError, match="reference must be a language model, got a reward model"):
-        compare({"base": run}, n=8, reference=tmp_path / "judge")
-    with pytest.raises(TypeError, match=r"model must be a language model, such as .*, got a Run"):
-        generate(run, torch.tensor([[2, 8]]), None, 4, temperature=0.0)
-    with pytest.raises(
-        ValueError, match=r"the run of a policy, got a language model's: it is for ppobook.language.load"
-    ):
-        ppobook.load(tmp_path / "judge")
 
 
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
@@ -242,31 +199,18 @@ def test_wider_numbers_stay_wide(tmp_path):
 
 
 RESUMED_WITH = [
-    ("sft", {"width": "x"}, "width must be an integer of at least 1, got 'x'"),
     ("sft", {"stage": "sfd"}, "stage must be one of .* got 'sfd'. Did you mean 'sft'"),
-    ("sft", {"data": World(**{**SIZES, "nouns": 3})}, "data must be left out, or the world of resume="),
-    ("sft", {"data": RECORDS}, "data must be left out, or the world of resume=.* got other data"),
+    ("sft", {"data": World(**{**SIZES, "nouns": 3})}, "data must be those of resume=.* got other data"),
     ("sft", {"model": decoder()}, "model must be left out on resume: the run has its own"),
-    ("sft", {"reference": decoder()}, "reference must be left out on resume"),
-    ("sft", {"tokenizer": WORLD.tokenizer}, "tokenizer must be left out on resume"),
-    ("sft", {"reward": "gold"}, "reward must be left out, since resume=.* has its own, None, got 'gold'"),
     (
         "sft, data in memory",
         {"data": RECORDS + RECORDS[:1]},
         "data must be those of resume=.* got other data",
     ),
     ("own, a function", {"reward": None}, "reward must be given again, 'function short' as in resume=.*None"),
-    ("own, a function", {"reward": lambda prompts: 0}, "reward must be 'function short', as in .*lambda"),
     ("own, a function", {"reward": reward_model()}, "reward must be 'function short'.* got 'reward_model'"),
-    (
-        "own, a function",
-        {"data": None},
-        "data must be given again, since .* was given them in memory, got None",
-    ),
-    ("own, a function", {"data": RECORDS[1:]}, "data must be those of resume="),
-    ("own, a function", {"data": WORLD}, "data must be those of resume="),
-    ("own, gold", {"reward": short}, "reward must be left out, since resume=.* has its own, 'gold'"),
-    ("own, a reward model", {"reward": "gold"}, "reward must be left out, .* has its own, 'reward_model'"),
+    ("own, a function", {"data": None}, "data must be given again, since .* in memory, got None"),
+    ("own, gold", {"reward": short}, "reward must be left out, since resume=.* has its own, got <function"),
 ]
 
 
@@ -287,16 +231,6 @@ def test_what_a_resumed_run_has_may_be_passed_again(tmp_path):
     fit(out=tmp_path / "run")
     given = {"stage": "sft", "data": World(**SIZES), "lr": 3e-3, "width": 8.0, "seed": 0, "device": "cpu"}
     same_run(go_on(tmp_path / "run", updates=8, **given), fit(updates=8))
-
-
-def test_a_reward_function_is_compared_by_its_name_alone(tmp_path):
-    def short(prompts, completions):
-        return [100.0] * len(completions)
-
-    fit("own, a function", updates=1, out=tmp_path / "run")
-    went_on = go_on(tmp_path / "run", "own, a function", updates=2, reward=short)
-    assert len(went_on.history) == 2
-    assert "a reward function by its name alone" in " ".join(train.__doc__.split())
 
 
 def test_data_in_a_file_are_found_again_and_must_be_the_same(tmp_path, monkeypatch):
@@ -373,76 +307,21 @@ def test_a_module_of_any_kind_can_be_saved(tmp_path):
 
 OTHER_WORDS = World(**{**SIZES, "nouns": 3, "places": 2})
 SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
-
-
-def spoiled():
-    model = decoder()
-    torch.nn.init.constant_(model.wte.weight[0].data, float("nan"))
-    return model
-
-
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),
-    ("sft", {"model": torch.nn.Linear(2, 2), "data": None}, "model must be a run, .* a m.*, got Linear"),
-    ("sft", {"model": 3, "data": None}, "model must be a run, .* a model of transformers, .*, got int"),
-    ("sft", {"data": RECORDS}, "model must be a run, its folder, a Decoder or a tr.* for 'sft', got None"),
-    ("reward", {"model": None}, "model must be a run, .* for 'reward', got None"),
-    ("sft", {"updates": 0}, "updates must be an integer of at least 1, got 0"),
+    ("sft", {"data": RECORDS}, "model must be a run, its folder or a model for 'sft', got None"),
     ("sft", {"updatez": 3}, "updatez.*Did you mean 'updates'"),
-    ("sft", {"reward": "gold"}, "reward must be left out for 'sft', got 'gold'"),
-    ("sft", {"reference": decoder()}, "reference must be left out for 'sft', got Decoder"),
+    ("sft", {"reward": "gold"}, "reward must be left out for 'sft'"),
     ("sft", {"model": reward_model()}, "model must be a language model for 'sft', got a reward model"),
-    ("own, gold", {"model": reward_model(), "data": None}, "model must be a language .* got a reward"),
-    ("own, gold", {"model": reward_model()}, "model must be a language model for .* got a reward model"),
-    ("reward", {"model": reward_model()}, "data must be pairs of your own where model is a reward model"),
-    (
-        "own, gold",
-        {"reward": None},
-        "reward must be a run of 'reward', 'gold' or a function for .*Own', got N",
-    ),
-    ("own, gold", {"data": RECORDS}, "tokenizer must be passed with a Decoder, got None"),
-    ("own, gold", {"data": RECORDS, "tokenizer": WORLD.tokenizer}, "reward .*World"),
-    ("own, gold", {"reward": 3}, "reward must be"),
-    ("own, gold", {"model": None, "data": None}, "model must be a run, .*got None"),
-    (
-        "own, gold",
-        {"model": "no/such/folder", "data": None},
-        "model must be a run's folder.*'no/such/folder'",
-    ),
-    ("sft", {"lora": {"r": 2}}, "model must be .*got None: lora must be for a transformers model"),
-    ("sft", {"dtype": "bfloat16"}, "model must be .*got None: dtype must be for a transformers model"),
-    (
-        "sft, data in memory",
-        {"model": decoder().requires_grad_(False)},
-        "model must have parameters that require a gradient",
-    ),
-    ("sft, data in memory", {"model": spoiled()}, "model must have finite weights, got NaN or infinity"),
-    ("sft, data in memory", {"data": World}, "data must be a World or records, got the class World itself"),
-    (
-        "own, gold",
-        {"reward": "golden"},
-        "reward must be a run of 'reward', its folder or 'gold', got 'golden'. Did you mean 'gold'",
-    ),
-    ("own, gold", {"reward": "rw:right"}, "reward must be a folder or the function itself, got 'rw:right'"),
-    ("own, gold", {"reference": reward_model()}, "reference must be a language model, got a reward model"),
-    ("own, gold", {"lora": {"r": 8}}, "lora must be left out for a Decoder, got {'r': 8}"),
-    # Another vocabulary, by its size or by its words.
+    ("sft", {"lora": {"r": 2}}, "model must be .*got None"),
+    ("own, gold", {"reward": None}, "reward must be a run of 'reward', .*got NoneType"),
+    ("own, gold", {"reward": decoder()}, "reward must be a reward model, got a Decoder"),
+    ("own, gold", {"data": RECORDS}, "tokenizer must be passed with a model in memory, got None"),
+    ("own, gold", {"lora": {"r": 8}}, "dtype and lora must be left out for a Decoder"),
+    ("sft, data in memory", {"model": decoder().requires_grad_(False)}, "model must have parameters that"),
     ("own, gold", {"model": decoder(vocab_size=9)}, "model must have the tokenizer's 15 tokens, got 9"),
-    ("own, gold", {"model": decoder(vocab_size=99)}, "model must have the tokenizer's 15 tokens, got 99"),
-    (
-        "own, gold",
-        {"model": decoder(vocab_size=99), "tokenizer": WORLD.tokenizer, "data": RECORDS, "reward": short},
-        "model must have the tokenizer's 15 tokens, got 99",
-    ),
     ("own, gold", {"model": decoder(eos=4)}, "model must end sequences with the tokenizer's id 1, got 4"),
-    ("own, gold", {"reference": decoder(vocab_size=9)}, "reference must have the model's 15 tokens, got 9"),
-    (
-        "own, gold",
-        {"reward": RewardModel(decoder(vocab_size=9))},
-        "reward must have the model's 15 tok.* got 9",
-    ),
-    ("own, gold", {"data": OTHER_WORDS}, "must have the .*15|16 tokens, got"),
-    ("own, gold", {"tokenizer": SWAPPED}, "data must have the model's word 'grim', got 'tell'"),
+    ("own, gold", {"tokenizer": SWAPPED}, "data must have the same words as the model, got other words"),
 ]
 
 
@@ -453,54 +332,24 @@ def test_what_cannot_be_trained_on_leaves_no_folder(tmp_path, case, changes, mes
     assert not (tmp_path / "run").exists()
 
 
-def test_runs_of_another_vocabulary(tmp_path):
+PAIRS = [{"prompt": row["prompt"], "chosen": row["completion"], "rejected": "the"} for row in RECORDS]
+
+
+def test_runs_of_other_words_do_not_mix():
     base = fit(updates=1)
-    foreign = fit(updates=1, data=OTHER_WORDS)
-    small = {"pairs": 8, "eval_pairs": 0, "batch_size": 4, "updates": 1, "progress": False}
-    far_reward_model = train("reward", foreign, **small)
-    given = {"stage": Own, "updates": 1, "progress": False}
-    for changes, message in (
-        (
-            {"model": foreign, "data": WORLD, "reward": "gold"},
-            "data must have the model's 16 tokens, got 15",
-        ),
-        (
-            {"model": base, "reward": far_reward_model},
-            "reward must have the model's 15 tokens, got 16",
-        ),
-        (
-            {"model": base, "reward": "gold", "reference": foreign},
-            "reference must have the model's 15 tokens, got 16",
-        ),
-        ({"model": base, "reward": base}, "reward must be a run of 'reward', got one of 'sft'"),
-        ({"model": far_reward_model, "reward": "gold"}, "model must be a language model"),
-        ({"model": base, "reward": "gold", "reference": far_reward_model}, "reference must"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            train(**given, **changes)
-    # As many words, and others.
     small = {"updates": 1, "batch_size": 4, "progress": False}
-    swapped = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, **small)
-    for call in (
-        lambda: train("sft", base, RECORDS, tokenizer=SWAPPED, **small),
-        lambda: evaluate(base, RECORDS, tokenizer=SWAPPED),
+    foreign = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, **small)
+    far_reward_model = train("reward", foreign, PAIRS, eval_pairs=0, **small)
+    given = {"stage": Own, "updates": 1, "progress": False}
+    for changes, name in (
+        ({"model": foreign, "data": WORLD, "reward": "gold"}, "data"),
+        ({"model": base, "reward": far_reward_model}, "reward"),
+        ({"model": base, "reward": "gold", "reference": foreign}, "reference"),
     ):
-        with pytest.raises(ValueError, match="tokenizer must have the run's word 'tell', got 'grim'"):
-            call()
-    with pytest.raises(ValueError, match="reference must have the policy's word 'tell', got 'grim'"):
-        evaluate(base, n=2, reference=swapped)
-    with pytest.raises(ValueError, match="reward_model must be left out for the true reward of a World"):
-        evaluate(base, n=2, reward_model="gold")
-    with pytest.raises(ValueError, match="reference must have the model's word 'tell', got 'grim'"):
-        train(**given, model=base, reward="gold", reference=swapped)
-
-
-def texts(*lists):
-    return lists
-
-
-def by_position(p, q):
-    return [0.0]
+        with pytest.raises(ValueError, match=f"{name} must have the same words as the model"):
+            train(**given, **changes)
+    with pytest.raises(ValueError, match="reference must have the same words as the model"):
+        evaluate(base, n=2, reference=foreign)
 
 
 @pytest.mark.parametrize(
@@ -511,24 +360,12 @@ def by_position(p, q):
             r"reward function <lambda> \(.*test_training.py, line \d+\) must return 6 numbers, .*, got 5",
         ),
         (lambda completions: [float("nan")] * 6, "must return finite numbers, got nan for completion 0"),
-        (
-            lambda completions: [0, 0, 1e300, 0, 0, 0],
-            r"must return finite numbers, got 1e\+300 for completion 2",
-        ),
-        (lambda completions: [10**5000] * 6, "numbers, got an integer of about 5000 digits"),
-        (lambda completions: None, "must return a list of 6 numbers, got NoneType"),
-        (lambda completions: 0.5, "must return a list of 6 numbers, got float"),
         (lambda completions: ["good"] * 6, "must return numbers, got 'good' for completion 0"),
-        (
-            by_position,
-            r"parameters of reward function by_position \(.*\) must be columns .*'answer', .* got 'p'",
-        ),
     ],
 )
-def test_what_a_reward_function_returns_is_checked(function, message):
-    records = [{**row, "answer": i} for i, row in enumerate(RECORDS)]
+def test_a_reward_function_must_return_a_finite_number_for_each_completion(function, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        fit("own, a function", data=records, reward=function)
+        fit("own, a function", reward=function)
 
 
 def test_a_reward_function_is_given_texts_and_the_columns_that_it_asks_for():

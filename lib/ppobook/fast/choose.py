@@ -10,7 +10,6 @@
     CartPole, Acrobot, Pendulum      envs.SameStepVectorEnv           classic.ClassicVectorEnv
     a decoder's GELU                 nn.GELU                          gelu.FastGELU
     a decoder in `generate`          Decoder.start_cache, step        decoding.FastDecoding
-    a pretrained GPT-2               transformers' forward pass       gpt2.GPT2Decoder
 
 A function here returns the form to use. Fast forms are imported when they are chosen.
 """
@@ -24,7 +23,7 @@ from typing import Any
 from ppobook.fast.declare import declared
 
 # What a class of `ppobook.language` declares, and the module of its fast form.
-LANGUAGE = {"decoder": "ppobook.fast.decoding", "gpt2": "ppobook.fast.gpt2"}
+LANGUAGE = {"decoder": "ppobook.fast.decoding"}
 
 
 def ppo_gradient(learner: Any) -> Callable[[Any], dict[str, Any]]:
@@ -136,9 +135,8 @@ def language_model(model: Any, fast: bool | None = None) -> None:
 
 def generation(model: Any) -> Any:
     """What has the `start_cache` and `step` that `generate` calls: the model, or a quicker form of it."""
-    decoder = model.as_decoder if declared(model) == "gpt2" else model
-    if decoder is None or not getattr(decoder, "fast", False):
+    if not getattr(model, "fast", False):
         return model
     from ppobook.fast.decoding import FastDecoding
 
-    return FastDecoding(decoder)
+    return FastDecoding(model)

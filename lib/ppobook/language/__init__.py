@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
     from ppobook.language.data import Prompts, examples_of, labelled_of, pairs_of, prompts_of
     from ppobook.language.evaluating import Evaluation, compare, evaluate, sequence_kl
-    from ppobook.language.files import load_model, save_model
     from ppobook.language.generation import generate
     from ppobook.language.grpo import group_advantages, variants
     from ppobook.language.hf import open_pretrained, save_pretrained
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
+    from ppobook.language.serialization import load_model, save_model
     from ppobook.language.stage import Stage, Task
     from ppobook.language.tokens import (
         Completions,
@@ -68,7 +68,7 @@ _NAMES = {
     "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
     "hf": ["open_pretrained", "save_pretrained"],
-    "files": ["load_model", "save_model"],
+    "serialization": ["load_model", "save_model"],
     "generation": ["generate"],
     "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],

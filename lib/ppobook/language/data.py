@@ -14,7 +14,9 @@ Reward functions are passed texts in either case (`ppobook.language.rewards`): a
 template writes it. TRL passes the messages; to have them, put them in a further column, which is passed by
 its name.
 
-All records are checked before training. Errors name the record, ``data[7]``, or the line of a file.
+A message's content may be a list of parts with texts, which are joined.
+
+All records are read before training. Errors name the record, ``data[7]``, or the line of a file.
 """
 
 from __future__ import annotations
@@ -22,24 +24,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
-from ppobook import validation
 from ppobook.language.encoding import Encoder, Sides, label_of
 from ppobook.language.records import Record, Records, digest_of, records_of
-from ppobook.language.tokens import (
-    Completions,
-    Pairs,
-    Tokenizer,
-    check_padding,
-    check_tokens,
-    checked_index,
-    logp_unknown,
-    padded,
-)
+from ppobook.language.tokens import Completions, Pairs, Tokenizer, logp_unknown, padded
 from ppobook.language.world import World
 from ppobook.run.machine import stream
 
@@ -51,10 +44,11 @@ __all__ = [
     "labelled_of",
     "pairs_of",
     "prompts_of",
+    "take_rows",
+    "train_eval_split",
 ]
 
-# The names of a reward function's own arguments.
-_RESERVED = ("prompts", "completions")
+Stored = TypeVar("Stored", Completions, Pairs)
 
 
 # ----------------------------------------------------------------------------------------------- prompts
@@ -71,29 +65,11 @@ class Prompts:
     mask : [N, P] bool
     columns : dict of lists
         N values each, for reward functions; None where a record lacks the column.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A wrong shape or dtype, padding on the right, a row without a token.
     """
 
     tokens: Tensor
     mask: Tensor
     columns: dict[str, list[Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_tokens("tokens", self.tokens)
-        validation.instance("mask", self.mask, Tensor)
-        validation.shape("mask", self.mask, self.tokens.shape, "the shape of tokens")
-        if self.mask.dtype != torch.bool:
-            raise TypeError(f"mask must be a tensor of torch.bool, got {self.mask.dtype}")
-        check_padding("mask", self.mask, left=True)
-        for name, column in validation.keywords("columns", self.columns).items():
-            if len(column) != len(self.tokens):
-                raise ValueError(
-                    f"columns[{name!r}] must have {len(self.tokens)} values, one a prompt, got {len(column)}"
-                )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -103,8 +79,6 @@ class Prompts:
 
         The result is as wide as its longest prompt.
         """
-        if not isinstance(index, slice):
-            index = checked_index(index, self.tokens)
         rows = torch.arange(len(self))[index.cpu() if isinstance(index, Tensor) else index].tolist()
         mask = self.mask[index]
         gap = int(mask.any(dim=0).long().argmax())
@@ -113,7 +87,6 @@ class Prompts:
 
     def repeat(self, k: int) -> Prompts:
         """Each prompt k times, with its columns: the k of a group are consecutive."""
-        k = validation.count("k", k)
         columns = {name: [x for x in column for _ in range(k)] for name, column in self.columns.items()}
         return Prompts(
             self.tokens.repeat_interleave(k, dim=0), self.mask.repeat_interleave(k, dim=0), columns
@@ -121,7 +94,7 @@ class Prompts:
 
 
 class Batches:
-    """The rows of the data in each update's batch.
+    """The rows of the data in the batch of each update.
 
     Batches are consecutive pieces of epochs, each of which is a new random order of all rows. All batches
     have the same size, which may exceed n. A batch depends on its number and the seed alone, so there is no
@@ -137,13 +110,11 @@ class Batches:
     """
 
     def __init__(self, n: int, size: int, seed: int) -> None:
-        self.n = validation.count("n", n)
-        self.size = validation.count("size", size)
-        self.seed = validation.count("seed", seed, low=0)
+        self.n, self.size, self.seed = n, size, seed
 
     def rows(self, k: int) -> Tensor:
         """The row numbers of batch k, counted from 0, [size] int64."""
-        begin = validation.count("k", k, low=0) * self.size
+        begin = k * self.size
         first, last = begin // self.n, (begin + self.size - 1) // self.n
         orders = torch.cat([self._order(epoch) for epoch in range(first, last + 1)])
         begin -= first * self.n
@@ -177,8 +148,7 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     Raises
     ------
     ValueError, TypeError, FileNotFoundError
-        As `records_of`; a missing column or one of another type; a prompt that is empty or too long; a column
-        named "prompts" or "completions", which are arguments of reward functions.
+        As `records_of`; a missing column or one of another type; a prompt that is empty or too long.
     """
     if isinstance(data, World):
         return Prompts(*data.prompt_tokens())
@@ -187,19 +157,13 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     if records.format(["prompt"], ["chosen", "rejected"])[0] == "prompt":
         rows = records.map(encoder.prompt)
     else:
-        _check_prompts(records)
         rows = [prompt for prompt, _ in records.map(encoder.pair)]
     _check_lengths(records, [(row, []) for row in rows], max_length)
     names = dict.fromkeys(name for row in records.rows for name in row)
-    for name in _RESERVED:
-        if name in names:
-            raise ValueError(
-                f"{records.source} must have no column {name!r}, an argument of reward functions, got one"
-            )
     columns = {name: [row.get(name) for row in records.rows] for name in names}
     for name in ("prompt", "completion"):
         columns.pop(name, None)
-    return Prompts(*_padded(rows, tokenizer, left=True), columns)
+    return Prompts(*padded(rows, tokenizer.pad, left=True), columns)
 
 
 def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) -> Completions:
@@ -241,9 +205,6 @@ def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = Non
     """
     records = records_of(data)
     columns = records.format(["prompt", "completion"], ["messages"], ["conversations"], ["text"])
-    for unread in ("messages", "conversations", "text"):
-        if unread in records.rows[0] and unread not in columns:
-            warnings.warn(f"{records.source}: {unread!r} is not read beside {columns[0]!r}", stacklevel=2)
     if columns[0] == "prompt":
         return _encoded(records, tokenizer, max_length, Encoder.example)
     return _encoded(records, tokenizer, max_length, lambda encoder, row: encoder.alone(row, columns[0]))
@@ -270,11 +231,10 @@ def pairs_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) 
     Raises
     ------
     ValueError, TypeError, FileNotFoundError
-        As `examples_of`; without a prompt, two that begin differently or are the same.
+        As `examples_of`; without a prompt, two completions that begin differently or are the same.
     """
     records = records_of(data)
     records.format(["chosen", "rejected"])
-    _check_prompts(records)
     both = _encoded(records, tokenizer, max_length, Encoder.pair)
     return Pairs(both.select(slice(len(records.rows))), both.select(slice(len(records.rows), None)))
 
@@ -308,21 +268,10 @@ def labelled_of(
     """
     records = records_of(data)
     if records.format(["prompt", "completion", "label"], ["chosen", "rejected"])[0] == "chosen":
-        _check_prompts(records)
         both = _encoded(records, tokenizer, max_length, Encoder.pair)
         return both, torch.arange(len(both), device="cpu") < len(records.rows)
     labels = torch.tensor(records.map(label_of), device="cpu")
     return _encoded(records, tokenizer, max_length, Encoder.example), labels
-
-
-def _check_prompts(records: Records) -> None:
-    """Check that all pairs have a prompt, or none."""
-    has = [row.get("prompt") is not None for row in records.rows]
-    if any(has) and not all(has):
-        raise ValueError(
-            f"all records must have a 'prompt' or none, got one in {records.place(has.index(True))} and none "
-            f"in {records.place(has.index(False))}"
-        )
 
 
 # ----------------------------------------------------------------------------------------------- as tensors
@@ -343,37 +292,65 @@ def _encoded(
         )
     rows = [(prompt, each[side]) for side in range(len(made[0][1])) for prompt, each in made]
     _check_lengths(records, rows, max_length)
-    prompts, prompt_mask = _padded([prompt for prompt, _ in rows], tokenizer, left=True)
-    tokens, mask = _padded([ids for _, ids in rows], tokenizer, left=False)
+    prompts, prompt_mask = padded([prompt for prompt, _ in rows], tokenizer.pad, left=True)
+    tokens, mask = padded([ids for _, ids in rows], tokenizer.pad, left=False)
     ended = torch.ones(len(rows), dtype=torch.bool, device="cpu")
     return Completions(prompts, prompt_mask, tokens, mask, logp_unknown(tokens), ended)
 
 
 def _check_lengths(records: Records, rows: list[tuple[list[int], list[int]]], max_length: int | None) -> None:
     """Check that no row is longer than the model's context."""
-    if max_length is None:
-        return
-    max_length = validation.count("max_length", max_length)
     lengths = [len(prompt) + len(ids) for prompt, ids in rows]
-    # A chosen and a rejected completion are rows of one record.
-    n = len(records.rows)
-    long = {i % n for i, length in enumerate(lengths) if length > max_length}
-    if long:
-        worst = max(range(len(lengths)), key=lengths.__getitem__)
-        prompt, after = map(len, rows[worst])
-        parts = f"{prompt} of its prompt, {after} of its completion" if after else "all of its prompt"
+    longest = max(range(len(rows)), key=lengths.__getitem__)
+    if max_length is not None and lengths[longest] > max_length:
+        # A chosen and a rejected completion are rows of one record.
+        place = records.place(longest % len(records.rows))
         raise ValueError(
-            f"records must have at most max_length = {max_length} tokens, got more in {len(long)} of {n}. "
-            f"The longest, {records.place(worst % n)}, has {prompt + after} ({parts}). "
-            "In training, max_length is the model's context"
+            f"records must have at most max_length = {max_length} tokens, got {lengths[longest]} in {place}"
         )
 
 
-def _padded(rows: list[list[int]], tokenizer: Tokenizer, *, left: bool) -> tuple[Tensor, Tensor]:
-    tokens, mask = padded(rows, tokenizer.pad, left=left)
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < 0 or high >= tokenizer.vocab_size:
-        raise ValueError(
-            f"the tokenizer's ids must be in [0, {tokenizer.vocab_size - 1}], got ids from {low} to {high}"
-        )
-    return tokens, mask
+# ------------------------------------------------------------------------------ rows of completions and pairs
+
+
+def take_rows(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
+    """Take some rows to a device, without the columns that are padding in all of them."""
+    if isinstance(stored, Pairs):
+        return Pairs(take_rows(stored.chosen, rows, device), take_rows(stored.rejected, rows, device))
+    some = stored.select(rows)
+    first = some.prompt_mask.shape[1] - int(some.prompt_mask.sum(dim=1).max())
+    length = int(some.lengths.max())
+    return Completions(
+        some.prompts[:, first:].to(device),
+        some.prompt_mask[:, first:].to(device),
+        some.tokens[:, :length].to(device),
+        some.mask[:, :length].to(device),
+        some.logp[:, :length].to(device),
+        some.ended.to(device),
+    )
+
+
+def part_of(completions: Completions, rows: Tensor, device: str = "cpu") -> Completions:
+    """As `take_rows`, but all rows are returned as they are, without a copy."""
+    return completions if len(rows) == len(completions) else take_rows(completions, rows, device)
+
+
+def join_rows(parts: list[Tensor]) -> Tensor:
+    """Join parts along the rows; narrower ones are padded with zeros."""
+    if parts[0].ndim == 1:
+        return torch.cat(parts)
+    width = max(x.shape[1] for x in parts)
+    return torch.cat([F.pad(x, (0, width - x.shape[1])) for x in parts])
+
+
+def train_eval_split(stored: Stored, wanted: int, seed: int) -> tuple[Stored, Stored | None]:
+    """Split into rows for training and held-out rows: `wanted`, but at most a tenth of all.
+
+    Of fewer than ten rows none is held out. The choice depends on the seed.
+    """
+    n, number = len(stored), min(wanted, len(stored) // 10)
+    if number == 0:
+        return stored, None
+    generator = torch.Generator().manual_seed(stream(seed, "held out"))
+    rows = torch.randperm(n, generator=generator)
+    return stored.select(rows[number:]), stored.select(rows[:number])

@@ -27,12 +27,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook.language.data import check_pairs_differ, labelled_of, pairs_of
+from ppobook.language.data import check_pairs_differ, labelled_of, pairs_of, take_rows, train_eval_split
 from ppobook.language.model import LanguageModel
 from ppobook.language.reward import EVAL_BATCH_SIZE, SampledPairs, sample_pairs
 from ppobook.language.settings import BETA, DPOSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
 from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
 from ppobook.run.machine import stream

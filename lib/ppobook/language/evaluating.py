@@ -18,18 +18,14 @@ from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
 from ppobook.language.opening import (
-    errors_about,
-    is_pretrained,
+    check_same_words,
     open_model,
-    refuse_other_tokens,
-    refuse_other_vocabulary,
-    refuse_other_words,
-    refuse_replaced_words,
+    open_reference,
+    open_reward_model,
     run_given,
-    tokenizer_in,
 )
-from ppobook.language.rewards import FunctionReward, LearnedReward, Reward, RewardModel
-from ppobook.language.run import Run, load_from
+from ppobook.language.rewards import FunctionReward, LearnedReward, Reward
+from ppobook.language.run import Run
 from ppobook.language.settings import MOST_STORED
 from ppobook.language.tokens import (
     Completions,
@@ -39,7 +35,6 @@ from ppobook.language.tokens import (
     refuse_unless_language_model,
 )
 from ppobook.language.world import World
-from ppobook.run.folder import RunFolder
 from ppobook.run.machine import float32_on_cpu
 from ppobook.run.spellings import hinting, refuse_unknown
 
@@ -138,41 +133,19 @@ def evaluate(
     ValueError, TypeError
         An argument that cannot be used.
     """
-    world = data if isinstance(data, World) else None
-    tokenizer = tokenizer_in(tokenizer)
-    if is_pretrained(policy):
-        with errors_about("policy"):
-            policy, tokenizer = open_model(policy, tokenizer, world)
-    run = _run("policy", policy)
-    model: Any = policy if run is None else run.model
-    if isinstance(model, RewardModel):
-        raise ValueError("policy must be a language model, got a reward model")
+    run = run_given("policy", policy)
     if data is None and run is not None:
-        data = world = run.world
-    if run is not None and tokenizer is not None:
-        refuse_replaced_words(tokenizer, run.tokenizer)
+        data = run.world
     if data is None:
         raise ValueError("data must be a World, or data with prompts, got None")
-    if tokenizer is None:
-        tokenizer = run.tokenizer if run is not None else world.tokenizer if world else None
-    if tokenizer is None:
-        raise ValueError("tokenizer must be given with a model that is not a run, got None")
+    world = data if isinstance(data, World) else None
+    if tokenizer is None and world is not None and isinstance(policy, torch.nn.Module):
+        tokenizer = world.tokenizer
+    model, tokenizer = open_model(run or policy, tokenizer)
     if world is not None:
-        refuse_other_words("data", world.tokenizer, tokenizer, "policy")
-    with errors_about("policy"):
-        refuse_other_tokens(model, tokenizer, world)
+        check_same_words("data", world.tokenizer, tokenizer)
     score = None if reward_model is None else _score(reward_model, tokenizer, _device(model))
-    if is_pretrained(reference):
-        with errors_about("reference"):
-            reference = open_model(reference, tokenizer, world)[0].to(_device(model))
-    reference_run = None if reference is None else _run("reference", reference)
-    base: Any = reference if reference_run is None else reference_run.model
-    if isinstance(base, RewardModel):
-        raise ValueError("reference must be a language model, got a reward model")
-    if reference_run is not None:
-        refuse_other_words("reference", reference_run.tokenizer, tokenizer, "policy")
-    if base is not None:
-        refuse_other_vocabulary("reference", base, model)
+    base = None if reference is None else open_reference(reference, tokenizer).to(_device(model))
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
         models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
@@ -282,34 +255,10 @@ def _generate(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[
     return generate(model, tokens, mask, max_new_tokens, **settings)
 
 
-def _run(name: str, given: Any) -> Run | None:
-    if isinstance(given, Run):
-        return given
-    if isinstance(given, str) or hasattr(given, "__fspath__"):
-        return load_from(RunFolder.at(name, given))
-    if not isinstance(given, torch.nn.Module):
-        hint = validation.other_half(given, "ppobook.language")
-        raise TypeError(f"{name} must be a run, its folder or a model, got {type(given).__name__}{hint}")
-    return None
-
-
-def _score(reward_model: Any, tokenizer: Tokenizer, device: torch.device) -> Reward:
-    if isinstance(reward_model, str) and reward_model == "gold":
-        raise ValueError("reward_model must be left out for the true reward of a World, got 'gold'")
+def _score(reward_model: Any, tokenizer: Any, device: torch.device) -> Reward:
     if callable(reward_model) and not isinstance(reward_model, torch.nn.Module):
         return FunctionReward(reward_model, tokenizer)
-    if is_pretrained(reward_model):
-        from ppobook.language import hf
-
-        with errors_about("reward_model"):
-            reward_model = hf.open_reward_model(reward_model, tokenizer).to(device)
-    run = _run("reward_model", reward_model)
-    model = reward_model if run is None else run.model
-    if not isinstance(model, RewardModel):
-        raise ValueError("reward_model must be a run of 'reward', got a language model")
-    if run is not None:
-        refuse_other_words("reward_model", run.tokenizer, tokenizer, "policy")
-    return LearnedReward(model)
+    return LearnedReward(open_reward_model("reward_model", reward_model, tokenizer).to(device))
 
 
 def _device(model: Any) -> torch.device:

@@ -125,6 +125,7 @@ def sample(
     """The loop of `generate`, without its checks, for rows that are generated side by side."""
     tokens, mask, logp = [], [], []
     alive = torch.ones(len(prompts), dtype=torch.bool, device=prompts.device)
+    end_tokens = getattr(model, "end_tokens", [model.eos])  # some pretrained models have several
     decoding = choose.generation(model)
     logits, cache = decoding.start_cache(prompts, prompt_mask, max_new_tokens - 1)
     for t in range(max_new_tokens):
@@ -137,7 +138,8 @@ def sample(
         tokens.append(token)
         mask.append(alive)
         logp.append(log_probs.gather(-1, token[:, None]))
-        alive = alive & (token != model.eos)
+        for end in end_tokens:
+            alive = alive & (token != end)
         if t + 1 == max_new_tokens or not alive.any():
             break
         logits = decoding.step(token, cache)

@@ -24,13 +24,12 @@ import torch
 from torch import Tensor
 
 from ppobook import divergences, validation
-from ppobook.language.data import Batches, Prompts, prompts_of
+from ppobook.language.data import Batches, Prompts, part_of, prompts_of, take_rows
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import part_of, take_rows
 from ppobook.language.tokens import Completions, completion_logits, token_logp
 from ppobook.run.metrics import validate_advantages
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ppobook import divergences, validation
 from ppobook.language import grpo, parallel, reward
-from ppobook.language.data import Prompts
+from ppobook.language.data import Prompts, take_rows
 from ppobook.language.grpo import GRPO
 from ppobook.language.on_policy import Sampling
 from ppobook.language.ppo import PPO
@@ -35,7 +35,6 @@ from ppobook.language.settings import (
     RewardSettings,
 )
 from ppobook.language.stage import Task
-from ppobook.language.stored import take_rows
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_entropy, token_logp
 from ppobook.preferences import dpo_loss, ipo_loss
 from ppobook.run.machine import stream

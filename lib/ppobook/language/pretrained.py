@@ -2,15 +2,14 @@
 
     tokens and a mask  →  body (theirs)  →  hidden states  →  head (theirs)  →  next-token logits
 
-The forward pass and the cache of keys and values are the model's own; those of a GPT-2 have a fast form
-(`ppobook.fast.gpt2`). This adapter adds the convention for padding, which may stand on either side: it has no
-effect, and positions are counted from the first token.
+The forward pass and the cache of keys and values are the model's own. This adapter adds the convention for
+padding, which may stand on either side: it has no effect, and positions are counted from the first token.
 
 **No dropout.** A model stays in eval mode while it is trained. Ratios and KLs compare log-probabilities of
 one token under two sets of weights, and dropout would add noise to each of them.
 
 **Precision.** Weights that are trained are float32, whatever they were loaded from: in bfloat16, an update of
-1e-6 is lost to rounding. ``dtype="bfloat16"`` is what matrices are multiplied in (autocast).
+1e-6 is lost to rounding. ``dtype="bfloat16"`` is the precision of matrix products (autocast).
 
 transformers and peft are imported when they are first needed.
 """
@@ -33,9 +32,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ppobook import validation
-from ppobook.fast import choose
-from ppobook.fast.declare import fast_form
-from ppobook.language.tokens import check_tokens, embedding_errors, mask_of
 
 DTYPES = ("float32", "bfloat16", "float64")
 
@@ -47,13 +43,7 @@ LORA: dict[str, Any] = {"r": 8, "alpha": 16, "target_modules": "all-linear", "us
 
 
 def library(name: str = "transformers") -> Any:
-    """A library of the extra "hf".
-
-    Raises
-    ------
-    ValueError
-        It is not installed.
-    """
+    """Import a library of the extra "hf"."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -63,7 +53,6 @@ def library(name: str = "transformers") -> Any:
 # -------------------------------------------------------------------------------------------- the model
 
 
-@fast_form("gpt2")
 class Pretrained(nn.Module):
     """A causal model of transformers as a `LanguageModel`.
 
@@ -74,18 +63,20 @@ class Pretrained(nn.Module):
     eos, pad : int
         The ids of end-of-sequence and padding.
     dtype : str
-        "float32", "bfloat16" or "float64": what matrices are multiplied in.
+        The precision of matrix products: "float32", "bfloat16" or "float64".
 
     Attributes
     ----------
     decoder : torch module
         The body, from tokens to final hidden states.
     output : torch module or None
-        The head, with whatever the model does to its logits after the last matrix.
+        The head, with all that the model does to its logits after the last matrix.
+    end_tokens : list of int
+        The ids that end a completion: `eos`, and those in the config and the generation config of the model.
     lora : dict or None
         The settings of LoRA, if there are adapters.
     recompute : bool
-        Whether only the inputs of layers are kept for the backward pass, which computes the rest again.
+        Gradient checkpointing: only the inputs of layers are kept for the backward pass.
     """
 
     def __init__(self, net: Any, *, eos: int, pad: int, dtype: str = "float32") -> None:
@@ -102,8 +93,9 @@ class Pretrained(nn.Module):
             self.output = net
         # A model whose positions are computed may have no limit in its config.
         self.context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
-        self.eos = validation.count("eos", eos, low=0, high=self.vocab_size - 1)
-        self.pad = validation.count("pad", pad, low=0, high=self.vocab_size - 1)
+        self.eos, self.pad = eos, pad
+        configs = (text, getattr(net, "generation_config", None))
+        self.end_tokens = sorted({eos}.union(*(_end_tokens(config) for config in configs)))
         self.dtype = dtype_name(dtype)
         # The id written to padding: not the model's own pad, about which transformers would warn.
         self.filler = int(getattr(net.config, "pad_token_id", None) == 0)
@@ -111,27 +103,14 @@ class Pretrained(nn.Module):
         self.recompute = False
         # Some models have no argument for positions.
         self.takes_positions = "position_ids" in inspect.signature(self.decoder.forward).parameters
-        self.set_decoder(None)
-        choose.language_model(self)
         self.eval()
 
     def train(self, mode: bool = True) -> Pretrained:
-        """Nothing changes: there is no dropout."""
+        """Change nothing: there is no dropout."""
         super().train(mode)
         for part in self.children():
             part.eval()
         return self
-
-    def set_decoder(self, decoder: nn.Module | None) -> None:
-        """Let a `Decoder` on the same parameters compute in the place of the model's own code."""
-        # In a tuple, so that it is no submodule: its parameters are listed already.
-        self._decoder_form = (decoder,)
-
-    @property
-    def as_decoder(self) -> Any:
-        """The `Decoder` that computes in the place of the model's own code; None if none does."""
-        plain = self.lora is not None or self.dtype == "bfloat16" or self.recompute
-        return None if plain else self._decoder_form[0]
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits of the token after each token, [B, L] to [B, L, V]; as `Decoder.forward`."""
@@ -139,19 +118,11 @@ class Pretrained(nn.Module):
 
     def hidden(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """The final hidden states, [B, L] to [B, L, width]; float32 or wider."""
-        if self.as_decoder is not None:
-            hidden: Tensor = self.as_decoder.hidden(tokens, mask)
-            return hidden
         tokens, real = self._read(tokens, mask)
         return self._decode(tokens, use_cache=False, **self._placed(real))[0]
 
     def head(self, hidden: Tensor) -> Tensor:
         """Next-token logits, [..., width] to [..., V]."""
-        if self.output is None:
-            raise ValueError("the model must have a head, got the body of a reward model or a critic")
-        if self.as_decoder is not None:
-            decoded: Tensor = self.as_decoder.head(hidden)
-            return decoded
         rows = hidden if hidden.ndim == 3 else hidden.reshape(1, -1, self.width)
         with self._precision(hidden):
             logits: Tensor = self.output(inputs_embeds=rows, use_cache=False).logits
@@ -160,15 +131,10 @@ class Pretrained(nn.Module):
     @torch.no_grad()
     def start_cache(self, tokens: Tensor, mask: Tensor | None, room: int) -> tuple[Tensor, Cache]:
         """Read prompts, and keep the keys and values of their tokens; as `Decoder.start_cache`."""
-        room = validation.count("room", room, low=0)
-        tokens, real = self._read(tokens, mask, room)
+        tokens, real = self._read(tokens, mask)
         with torch.inference_mode():
             hidden, past = self._decode(tokens, use_cache=True, **self._placed(real))
-        if past is None:
-            raise ValueError(
-                "the model must be a causal transformer, got one without a cache of keys and values"
-            )
-        cache = Cache(past, tokens.shape[1], tokens.shape[1] + room)
+        cache = Cache(past, tokens.shape[1])
         if real is not None:
             cache.mask = torch.nn.functional.pad(real.long(), (0, room), value=1)
             cache.positions = real.sum(dim=1)
@@ -177,8 +143,6 @@ class Pretrained(nn.Module):
     @torch.no_grad()
     def step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """Logits after one more token in each row: [B] to [B, V]."""
-        if cache.columns == cache.capacity:
-            raise ValueError(f"the cache must have room for another token, got all {cache.capacity} in use")
         cache.columns += 1
         placed: dict[str, Tensor] = {}
         if cache.mask is not None and cache.positions is not None:
@@ -193,21 +157,14 @@ class Pretrained(nn.Module):
         # Not in inference mode: a caller may write to these logits.
         return self.head(hidden[:, -1])
 
-    def _read(self, tokens: Tensor, mask: Tensor | None, room: int = 0) -> tuple[Tensor, Tensor | None]:
+    def _read(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Tokens that are safe to embed, and their mask; None if the model can do without it."""
-        check_tokens("tokens", tokens, next(self.decoder.parameters()).device)
-        real = None if mask is None else mask_of("mask", mask, tokens)
-        if real is not None:
-            tokens = tokens.masked_fill(~real, self.filler)
-        if tokens.shape[1] + room > self.context:
-            longest = tokens.shape[1] if real is None else int(real.sum(dim=1).max())
-            if longest + room > self.context:
-                found = f"{longest} and room = {room}" if room else str(longest)
-                raise ValueError(
-                    f"tokens must have at most context = {self.context} tokens a row, got {found}"
-                )
-        elif real is not None and not (real[:, 1:] & ~real[:, :-1]).any():
-            real = None  # padding after the last token of every row comes after all tokens
+        if mask is None:
+            return tokens, None
+        real = mask.bool()
+        tokens = tokens.masked_fill(~real, self.filler)
+        if tokens.shape[1] <= self.context and not (real[:, 1:] & ~real[:, :-1]).any():
+            return tokens, None  # padding after the last token of every row comes after all tokens
         return tokens, real
 
     def _placed(self, real: Tensor | None) -> dict[str, Tensor]:
@@ -220,7 +177,7 @@ class Pretrained(nn.Module):
         return placed
 
     def _decode(self, tokens: Tensor, **how: Any) -> tuple[Tensor, Any]:
-        with self._precision(tokens), self._kept(), embedding_errors(tokens, self.vocab_size):
+        with self._precision(tokens), self._layers_recomputed():
             out = self.decoder(input_ids=tokens, **how)
         # At least float32, for a head that is trained on top.
         hidden = out.last_hidden_state.to(torch.promote_types(out.last_hidden_state.dtype, torch.float32))
@@ -230,6 +187,8 @@ class Pretrained(nn.Module):
         if self.dtype != "bfloat16":
             return contextlib.nullcontext()
         return torch.autocast(x.device.type, dtype=torch.bfloat16)
+
+    # ------------------------------------------------------------------------- gradient checkpointing
 
     def set_gradient_checkpointing(self) -> None:
         """Keep only the inputs of layers for the backward pass, and compute the rest there once more.
@@ -251,12 +210,12 @@ class Pretrained(nn.Module):
         return [module for module in self.decoder.modules() if isinstance(module, kind)]
 
     @contextlib.contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _layers_recomputed(self) -> Iterator[None]:
         """Let layers keep only their inputs, if that was asked for and there is a gradient."""
         layers = self._layers() if self.recompute and torch.is_grad_enabled() else []
         again = functools.partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
         for layer in layers:
-            # A layer asks whether it is in training mode. What is in it stays as it was: there is no dropout.
+            # A layer asks if it is in training mode. Its parts stay as they were: there is no dropout.
             layer.gradient_checkpointing, layer.training = True, True
             layer._gradient_checkpointing_func = again
         try:
@@ -286,25 +245,17 @@ class Pretrained(nn.Module):
         Raises
         ------
         ValueError
-            An unknown setting; a model with adapters; peft is not installed.
+            An unknown setting; a model that has adapters already.
         """
         if self.lora is not None:
-            raise ValueError(
-                "lora must be None for a model with adapters, which are trained as they are (or start from "
-                f"model.merged()), got {dict(lora)!r}"
-            )
+            raise ValueError(f"lora must be None for a model with adapters, got {dict(lora)!r}")
         peft, self.lora = library("peft"), lora_settings(lora)
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)
         base = {id(p): p.detach().to(weights) for p in self.parameters()}
-        try:
-            with own_randomness(seed):
-                peft.inject_adapter_in_model(config, self.decoder)
-        except ValueError as error:
-            raise ValueError(
-                f"lora must fit the model, got {dict(lora)!r} ({validation.reason(error)})"
-            ) from None
+        with own_randomness(seed):
+            peft.inject_adapter_in_model(config, self.decoder)
         for module in self.modules():
             for name, parameter in list(module._parameters.items()):
                 if id(parameter) in base:
@@ -353,9 +304,8 @@ class Pretrained(nn.Module):
 
     def merged(self) -> Pretrained:
         """A copy with the adapters merged into the weights, all of which can be trained."""
-        wide = torch.promote_types(self.kept, torch.float32)
-        weights = str(wide).removeprefix("torch.")
-        plain = build(self.description() | {"lora": None, "weights": weights})
+        wide = torch.promote_types(self.weights, torch.float32)
+        plain = build(self.description() | {"lora": None, "weights": str(wide).removeprefix("torch.")})
         plain.to(next(self.parameters()).device)
         plain.decoder.load_state_dict(self.body_weights())
         if self.output is not None:
@@ -377,7 +327,7 @@ class Pretrained(nn.Module):
     # ---------------------------------------------------------------------------------------- for files
 
     @property
-    def kept(self) -> torch.dtype:
+    def weights(self) -> torch.dtype:
         """The dtype of the weights, without adapters."""
         dtype: torch.dtype = self.decoder.get_input_embeddings().weight.dtype
         return dtype
@@ -394,7 +344,7 @@ class Pretrained(nn.Module):
             "eos": self.eos,
             "pad": self.pad,
             "dtype": self.dtype,
-            "weights": str(self.kept).removeprefix("torch."),
+            "weights": str(self.weights).removeprefix("torch."),
             "lora": None if self.lora is None else dict(self.lora),
         }
 
@@ -407,9 +357,9 @@ class Cache:
     ----------
     past : transformers.Cache
         Keys and values.
-    columns, capacity : int
-        How many tokens a row have been read, padding included, and how many there may be.
-    mask : int64, shape (B, capacity), or None
+    columns : int
+        The number of tokens a row that have been read, padding included.
+    mask : int64, shape (B, prompt + room), or None
         0 at padding. None if there is none.
     positions : int64, shape (B,), or None
         Of the next token in each row.
@@ -417,13 +367,12 @@ class Cache:
 
     past: Any
     columns: int
-    capacity: int
     mask: Tensor | None = None
     positions: Tensor | None = None
 
 
 class _PassThrough(nn.Module):
-    """Replaces the body of a causal model, and returns the hidden states that it is passed.
+    """A replacement of a causal model's body that returns the hidden states that it is passed.
 
     So what a model does to its logits, a scale or a soft cap, is done by its own code.
     """
@@ -450,22 +399,19 @@ class _BodyOutput:
         return (self.last_hidden_state,)[index]
 
 
+def _end_tokens(config: Any) -> list[int]:
+    """The end-of-sequence tokens of a config, which may have none, one or several."""
+    ids = getattr(config, "eos_token_id", None)
+    if ids is None:
+        return []
+    return [ids] if isinstance(ids, int) else list(ids)
+
+
 def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of LoRA, checked and with defaults."""
-    if not isinstance(lora, Mapping):
-        raise TypeError(f"lora must be a dict such as {{'r': 8, 'alpha': 16}}, got {lora!r}")
+    """Settings of LoRA, with defaults."""
     for name in lora:
         validation.choice("each setting of lora", name, LORA)
-    made = LORA | dict(lora)
-    for name in ("r", "alpha"):
-        validation.count(f"lora[{name!r}]", made[name])
-    validation.flag("lora['use_rslora']", made["use_rslora"])
-    names = made["target_modules"]
-    if not isinstance(names, str):
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"lora['target_modules'] must be a list of names, or 'all-linear', got {names!r}")
-        made["target_modules"] = list(names)
-    return made
+    return LORA | dict(lora)
 
 
 def lora_config(lora: dict[str, Any], **more: Any) -> Any:
@@ -478,7 +424,7 @@ def lora_config(lora: dict[str, Any], **more: Any) -> Any:
 
 
 def build(described: dict[str, Any]) -> Pretrained:
-    """A model from its `Pretrained.description`, with arbitrary weights."""
+    """Build a model from its `Pretrained.description`, with arbitrary weights."""
     transformers = library()
     auto = transformers.AutoModelForCausalLM if described["head"] else transformers.AutoModel
     weights = described["weights"]
@@ -493,7 +439,7 @@ def build(described: dict[str, Any]) -> Pretrained:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a dtype that matrices may be multiplied in."""
+    """The name of a dtype for matrix products."""
     return validation.choice("dtype", str(dtype).removeprefix("torch."), DTYPES)
 
 
@@ -513,7 +459,7 @@ def plain_config(config: Any) -> dict[str, Any]:
 
 
 def net_from_config(auto: Any, config: dict[str, Any], attention: str | None, weights: torch.dtype) -> Any:
-    """A new model of transformers, with arbitrary weights."""
+    """Create a model of transformers with arbitrary weights."""
     kind = library().CONFIG_MAPPING[config["model_type"]]
     # Any other name would be downloaded from the hub, as code.
     how = {"attn_implementation": attention} if attention in ATTENTION else {}

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.language.data import check_pairs_differ, pairs_of
+from ppobook.language.data import check_pairs_differ, pairs_of, take_rows, train_eval_split
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
@@ -39,7 +39,6 @@ from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, Pairs, logp_unknown, right_pad
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import validation
-from ppobook.fast import choose
 from ppobook.language import parallel
-from ppobook.language.describing import build, build_tokenizer
+from ppobook.language.serialization import build, build_tokenizer
 from ppobook.language.world import World
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
@@ -39,7 +38,7 @@ class Run(BaseRun):
 
     @staticmethod
     def title(config: dict[str, Any]) -> str:
-        """The stage."""
+        """The name of the stage."""
         return str(config["stage"])
 
     def save(self, folder: str | Path) -> Path:
@@ -84,7 +83,6 @@ def load_from(folder: RunFolder, device: str = "cpu") -> Run:
     with checkpoint.rebuilding():
         model = build(checkpoint.state["architecture"]["model"]).to(device)
         model.load_state_dict(checkpoint.state["stage"]["model"])
-        choose.language_model(model, checkpoint.state["config"].get("fast"))
         return run_of(model, build_tokenizer(checkpoint.state["tokenizer"]), checkpoint)
 
 

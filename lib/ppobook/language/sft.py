@@ -23,11 +23,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook.language.data import examples_of
+from ppobook.language.data import examples_of, take_rows, train_eval_split
 from ppobook.language.model import Decoder, DecoderConfig, LanguageModel
 from ppobook.language.settings import SFTSettings
 from ppobook.language.stage import Stage, Task
-from ppobook.language.stored import take_rows, train_eval_split
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.world import World
 from ppobook.objectives import masked_mean

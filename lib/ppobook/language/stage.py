@@ -25,10 +25,9 @@ from torch.nn import functional as F  # noqa: N812
 from ppobook import validation
 from ppobook.fast import choose
 from ppobook.language import parallel
-from ppobook.language.data import Batches
+from ppobook.language.data import Batches, join_rows, part_of
 from ppobook.language.rewards import Reward
 from ppobook.language.settings import StageSettings
-from ppobook.language.stored import join_rows, part_of
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream

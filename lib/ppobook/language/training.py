@@ -9,34 +9,31 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
+from ppobook import validation
 from ppobook.language import parallel
-from ppobook.language.describing import build, build_tokenizer, describe, describe_tokenizer
-from ppobook.language.opening import open_task
+from ppobook.language.data import digest_of
+from ppobook.language.opening import open_task, reward_given
 from ppobook.language.registry import STAGES
-from ppobook.language.resuming import data_config, data_of_run, reward_of_run, state_on_device
+from ppobook.language.rewards import Reward, open_reward
 from ppobook.language.run import FORMAT, Run, run_of
+from ppobook.language.serialization import build, build_tokenizer, describe, describe_tokenizer
 from ppobook.language.settings import NEW, WORLD
 from ppobook.language.stage import RESERVED, Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import new_config, resumed_config
-from ppobook.run.first_update import Untrained
 from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop
-from ppobook.run.machine import float32_on_cpu, threads
-from ppobook.run.progress import say
-from ppobook.run.state import attributes, check_state, check_update
+from ppobook.run.machine import float32_on_cpu, stream, threads
 from ppobook.run.training import run_training
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
 _GIVEN = ("model", "reference", "reward_model")
-
-# What does not happen in a run of fewer updates than a setting has. It may be resumed with more.
-_NEVER = {"eval_every": "nothing is evaluated", "warmup": "the learning rate does not reach lr"}
 
 
 @float32_on_cpu()
@@ -89,7 +86,8 @@ def train(
         Freeze a transformers model and train adapters: ``{"r": 8, "alpha": 16}``; see
         `ppobook.language.pretrained.Pretrained.add_lora`. The reference then needs no second model.
     dtype : str, optional
-        "bfloat16": the dtype of a transformers model's matrix products, for accelerators. Default: float32.
+        "bfloat16": the precision of a transformers model's matrix products, for accelerators. Default:
+        float32.
     seed : int, default 0
         Seeds everything: the same seed, settings and machine give the same run, to the bit.
     out : path, optional
@@ -108,8 +106,8 @@ def train(
     checkpoint_minutes : float, default 5
         A checkpoint is also written when the last one is older than this.
     progress : bool, optional
-        Whether to show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr
-        every 15 seconds.
+        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr every 15
+        seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
@@ -173,6 +171,7 @@ class _Training(TrainingLoop):
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
         super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))
         self.stage = stage
+        self.tokenizer = describe_tokenizer(stage.tokenizer)
 
     @classmethod
     def new(cls, asked: dict[str, Any], given: Task) -> _Training:
@@ -180,30 +179,26 @@ class _Training(TrainingLoop):
         kind, config = new_config(STAGES, asked, checkpoint_every=50)
         how: dict[str, Any] = {name: asked.pop(name) for name in ("lora", "dtype") if name in asked}
         settings = kind.settings_class.make(config["stage"], asked, {})
-        # A user's own stage may use any setting as it likes.
-        wishes = {**asked, "reference": given.reference} if config["stage"] in STAGES else {}
-        settings.refuse_without_effect(wishes)
-        for name, what in _NEVER.items():
-            if name in wishes and getattr(settings, name) > settings.updates and parallel.rank() == 0:
-                say(f"{name}={wishes[name]} is more than updates={settings.updates}: {what}")
         device = parallel.own_device(config["device"])
         task = open_task(kind, given, device, config["seed"], how)
-        settings.refuse_without_effect(
-            wishes,
-            {
-                "model": NEW if task.model is None else "a model that is given",
-                "data": WORLD if task.world is not None else "data of your own",
-            },
-        )
+        if config["stage"] in STAGES:  # a user's own stage may use any setting as it likes
+            settings.refuse_without_effect(
+                {**asked, "reference": given.reference},
+                {
+                    "model": NEW if task.model is None else "a model that is given",
+                    "data": WORLD if task.world is not None else "data of your own",
+                },
+            )
         config |= {name: dict(x) if name == "lora" else str(x) for name, x in how.items()}
         config |= {
             "data": data_config(task.data),
             "reward": None if task.reward is None else task.reward.name,
         }
         stage = kind(task, settings, seed=config["seed"], device=device)
-        _fit_batch(stage, asked)
+        rows = stage.rows_of_data()
+        if rows is not None and stage.settings.batch_size > rows:  # no batch repeats examples
+            stage.settings = replace(stage.settings, batch_size=rows)
         config |= asdict(stage.settings)
-        check_state(stage)
         if parallel.world_size() > 1:
             parallel.same_weights(stage.modules().values())
             state = stage.state_dict()
@@ -220,7 +215,7 @@ class _Training(TrainingLoop):
             if getattr(given, name, None) is not None or name in asked:
                 raise ValueError(f"{name} must be left out on resume: the run has its own")
         kind, settings, config = resumed_config(STAGES, folder, checkpoint, asked, cls.limit)
-        data = data_of_run(folder, config, given.data)
+        data = _data_of_run(folder, config, given.data)
         device = parallel.own_device(config["device"])
         with checkpoint.rebuilding():
             described = checkpoint.state["architecture"]
@@ -230,14 +225,17 @@ class _Training(TrainingLoop):
             for name in checkpoint.state.get("frozen", []):
                 model.get_parameter(name).requires_grad_(False)
         world = data if isinstance(data, World) else None
-        reward = reward_of_run(folder, config, given.reward, parts.get("reward_model"), tokenizer, world)
+        reward = None
+        if config["reward"] is not None:
+            known = parts.get("reward_model", "gold")
+            reward = _reward_of_run(folder, config["reward"], given.reward, known, tokenizer, world)
         if reference is not None:
             reference.eval().requires_grad_(False)
         task = Task(model, tokenizer, data, reward, reference)
         stage = kind(task, settings, seed=config["seed"], device=device)
         with checkpoint.rebuilding():
             before = checkpoint.config["device"]
-            state = state_on_device(stage, checkpoint.state["stage"], before, checkpoint.update)
+            state = _state_on_device(stage, checkpoint.state["stage"], before, checkpoint.update)
             stage.load_state_dict(state)
         bodies: list[Any] = [getattr(module, "body", module) for module in stage.modules().values()]
         for body in bodies:
@@ -271,21 +269,10 @@ class _Training(TrainingLoop):
 
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
-        before = attributes(self.stage)
-        networks = {name: x for name, x in self.stage.modules().items() if name in ("model", "critic")}
-        untrained = Untrained(self.stage, networks) if self.update == 0 else None
         lr = self.stage.set_lr(self.update)
         metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
         self.stage.validated = True
-        if self.stage.model is not before["model"]:  # nor are the new one's parameters the optimizer's
-            raise ValueError(
-                f"{type(self.stage).__name__}.step must change the model in place, got another module as "
-                "self.model. Use load_state_dict"
-            )
-        check_update(self.stage, before)
-        if untrained is not None:
-            untrained.tell()
-        tokens = _counted_tokens(type(self.stage).__name__, metrics.pop("tokens", 0))
+        tokens = int(metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {
             "tokens": past + tokens,
@@ -308,7 +295,7 @@ class _Training(TrainingLoop):
             "architecture": {
                 name: describe(module) for name, module in stage.modules().items() if name in _GIVEN
             },
-            "tokenizer": describe_tokenizer(stage.tokenizer),
+            "tokenizer": self.tokenizer,
             "frozen": [name for name, p in stage.model.named_parameters() if not p.requires_grad],
         }
         return state, {}
@@ -318,21 +305,56 @@ class _Training(TrainingLoop):
         return run_of(copy.deepcopy(self.stage.model), self.stage.tokenizer, checkpoint)
 
 
-def _counted_tokens(stage: str, tokens: Any) -> int:
-    if float(tokens) != int(tokens) or tokens < 0:
-        raise ValueError(f"{stage}.step must return an integer of at least 0 for 'tokens', got {tokens}")
-    return int(tokens)
+def data_config(data: Any) -> dict[str, Any]:
+    """The config's entry for data: a world, a file, or a digest of data in memory."""
+    if isinstance(data, World):
+        return {"world": validation.copied(data.config)}
+    if isinstance(data, str | Path):
+        # Absolute: a run may be resumed from another directory. A file that was moved is given again.
+        return {"file": str(Path(data).absolute()), "digest": digest_of(data)}
+    return {"digest": digest_of(data)}
 
 
-def _fit_batch(stage: Stage, asked: Mapping[str, Any]) -> None:
-    """Let no batch repeat examples: refuse a larger batch_size that was asked for, and reduce the default."""
-    rows = stage.rows_of_data()
-    if rows is None or getattr(stage.settings, "batch_size", 0) <= rows:
-        return
-    if "batch_size" in asked:
-        held_out = 0 if stage.task.world is not None else len(getattr(stage, "held_out", None) or ())
-        rest = f" ({held_out} of {rows + held_out} held out for evaluation)" if held_out else ""
-        raise ValueError(
-            f"batch_size must be at most {rows}, the number of examples{rest}, got {asked['batch_size']}"
-        )
-    stage.settings = replace(stage.settings, batch_size=rows)
+def _data_of_run(folder: RunFolder, config: dict[str, Any], given: Any) -> Any:
+    """The data of a run that is resumed: from its config, or given again."""
+    saved = config["data"]
+    if given is None:
+        given = World(**saved["world"]) if "world" in saved else saved.get("file")
+    if given is None:
+        raise ValueError(f"data must be given again, since {folder} was given them in memory, got None")
+    if data_config(given) | {"file": None} != saved | {"file": None}:
+        raise ValueError(f"data must be those of {folder}, got other data")
+    return given
+
+
+def _reward_of_run(
+    folder: RunFolder, name: str, given: Any, known: Any, tokenizer: Any, world: World | None
+) -> Reward:
+    """The reward of a run that is resumed: from its checkpoint; only a function is given again."""
+    if not name.startswith("function "):
+        if given is not None and not (isinstance(given, str) and given == name):
+            raise ValueError(f"reward must be left out, since {folder} has its own, got {given!r}")
+        return open_reward(known, tokenizer, world)
+    if given is None:
+        raise ValueError(f"reward must be given again, {name!r} as in {folder}, got None")
+    reward = open_reward(reward_given(given, tokenizer), tokenizer, world)
+    if reward.name != name:
+        raise ValueError(f"reward must be {name!r}, as in {folder}, got {reward.name!r}")
+    return reward
+
+
+def _state_on_device(stage: Stage, state: dict[str, Any], device: str, update: int) -> dict[str, Any]:
+    """The state of a stage that was on another device.
+
+    The state of a random generator belongs to its kind of device. On another kind it is replaced by that of
+    a generator seeded by the run's seed and the update.
+    """
+    if torch.device(device).type == torch.device(stage.device).type:
+        return state
+    state = dict(state)
+    for name in state:
+        mine = getattr(stage, name)
+        if isinstance(mine, torch.Generator):
+            mine.manual_seed(stream(stage.seed, f"{name} after update {update}"))
+            state[name] = mine.get_state()
+    return state

@@ -20,7 +20,7 @@ from ppobook.cli.options import Default, Run, command
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation
-    from ppobook.language.named import Policy
+    from ppobook.language.opening import Policy
     from ppobook.language.world import World
 
 Model = Annotated[str, tyro.conf.arg(metavar="MODEL")]
@@ -74,13 +74,13 @@ def evaluate(
         model: a run's folder, or a transformers model
         samples: completions to print
     """
-    from ppobook.language.named import Policy, run_in
+    from ppobook.language.opening import Policy, run_given
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
     validation.count("samples", samples, low=0)
     with threads(how.num_threads):
-        run = run_in(model, how.device)
+        run = run_given("model", model, how.device)
         if run is not None and isinstance(run.model, RewardModel):
             _refuse_for_reward_model(model, by, samples, how)
             data = open_data(how, [Policy(model, run.model, run.tokenizer, run)])
@@ -193,19 +193,18 @@ def ladder(
         seed: random seed of their words
         device: device of the networks
     """
-    from ppobook.language.named import run_in
-    from ppobook.language.opening import refuse_other_words
+    from ppobook.language.opening import check_same_words, run_given
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
-    run = run_in(model, device)
+    run = run_given("model", model, device)
     if run is None or not isinstance(run.model, RewardModel):
         what = "not a run's folder" if run is None else f"a run of {run.config['stage']!r}"
         raise ValueError(f"RUN must be a run of 'reward', got {model!r}, {what}")
     found = run.world if world is None else world_of(world)
     if found is None:
         raise ValueError(f"{model!r} was not trained on a World: give --world with its words")
-    refuse_other_words("world", found.tokenizer, run.tokenizer)
+    check_same_words("world", found.tokenizer, run.tokenizer)
     with threads(1):
         print(_ladder(run, found, top, texts, seed))
 
@@ -228,7 +227,7 @@ def export(
         adapters: of a run with LoRA, only its adapters, for peft
     """
     from ppobook.language import hf
-    from ppobook.language.named import no_progress_bars
+    from ppobook.language.opening import no_progress_bars
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import load
 

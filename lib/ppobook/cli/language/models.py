@@ -15,7 +15,7 @@ from ppobook.run.spellings import did_you_mean
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation
-    from ppobook.language.named import Policy
+    from ppobook.language.opening import Policy
     from ppobook.language.world import World
 
 
@@ -72,7 +72,7 @@ class Generation:
 def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
     """The language models of these names."""
     from ppobook import validation
-    from ppobook.language.named import open_policy
+    from ppobook.language.opening import open_policy
 
     validation.each_once("models", names)
     return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in names]
@@ -81,34 +81,37 @@ def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
 def measured(policies: Sequence[Policy], by: Measures, how: Generation) -> dict[str, Evaluation]:
     """The evaluations of policies, by their names; reward model and reference are opened once."""
     from ppobook.language.evaluating import evaluate
-    from ppobook.language.named import open_reference
+    from ppobook.language.opening import open_reference
 
     data = open_data(how, policies)
     others: dict[str, Any] = {}
     if by.reward_model is not None:
         others["reward_model"] = open_reward(by.reward_model, policies)
     if by.reference is not None:
-        others["reference"] = open_reference(by.reference, policies, how.dtype, how.device)
+        others["reference"] = open_reference(by.reference, policies[0].tokenizer, how.dtype)
     others |= {"n": by.n, **how.sampling()}
     return {p.name: evaluate(p.model, data, tokenizer=p.tokenizer, **others) for p in policies}
 
 
 def open_reward(name: str, policies: Sequence[Policy]) -> Any:
     """The reward model or the function that a name means."""
-    from ppobook.language.named import open_reward_model
+    from ppobook.language.opening import open_reward_model
 
     if name == "gold":
         raise ValueError(
             "reward_model must be a run of 'reward' or MODULE:FUNCTION, got 'gold', which a World has as a "
             "column anyway"
         )
-    return function_of(name) if names_function(name) else open_reward_model("reward_model", name, policies)
+    return (
+        function_of(name)
+        if names_function(name)
+        else open_reward_model("reward_model", name, policies[0].tokenizer)
+    )
 
 
 def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
     """The data to take prompts from: those that the options name, or those of the runs."""
-    from ppobook.language.named import common_data
-    from ppobook.language.opening import refuse_other_words
+    from ppobook.language.opening import check_same_words, common_data
 
     refuse_both({name: x for name in ("data", "world") if (x := getattr(how, name)) is not None})
     if how.data is not None:
@@ -116,7 +119,7 @@ def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
     data = common_data(policies) if how.world is None else world_of(how.world)
     if not isinstance(data, str):
         for policy in policies:
-            refuse_other_words("data", data.tokenizer, policy.tokenizer)
+            check_same_words("data", data.tokenizer, policy.tokenizer)
     return data
 
 

@@ -162,8 +162,7 @@ def _train(
         check_settings(settings_class, stage, given, settings, typed, {})
         _refuse_missing(kind, stage, given, prog)
 
-    from ppobook.language.hub import refuse_nowhere
-    from ppobook.language.named import no_progress_bars
+    from ppobook.language.opening import no_progress_bars
     from ppobook.language.training import train
     from ppobook.language.world import World
 
@@ -171,8 +170,6 @@ def _train(
     if resume is not None:
         _refuse_without_function(training, given, stage)
     else:
-        for option in ("model", "reference"):
-            refuse_nowhere(option, given.get(option))
         _refuse_without_data(given, prog)
 
     if resume is None and not {"model", "data", "world"} & given.keys():
@@ -275,7 +272,7 @@ def _summary(run: Any, origin: str | None, reward: Any, data: Any, num_threads: 
     import pandas as pd
 
     from ppobook.cli.language.evaluate import as_table, completions_of, print_ranking, samples
-    from ppobook.language.named import Policy, common_data, data_of
+    from ppobook.language.opening import Policy, common_data, data_of
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
