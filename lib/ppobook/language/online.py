@@ -106,6 +106,11 @@ class OnlineDPO(Sampling):
         self, task: Task, settings: OnlineDPOSettings, *, seed: int = 0, device: str = "cpu"
     ) -> None:
         super().__init__(task, settings, seed=seed, device=device)
+        if settings.batch_size % settings.group_size:
+            raise ValueError(
+                f"batch_size must be a multiple of group_size, {settings.group_size}, "
+                f"got {settings.batch_size}"
+            )
         self.rows_per_prompt = settings.group_size
 
     def step(self, number: int) -> dict[str, Any]:
