@@ -19,7 +19,7 @@ NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 # Where it is set, hundreds of processes would compile the library anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup book editions lab test learning check browser notebooks bench bench-language hooks clean
+.PHONY: help setup book editions lab test learning check mutants browser notebooks bench bench-language hooks clean
 
 help:
 	@echo "make book       build the site and serve it on this machine (SERVE=0 only builds)"
@@ -29,6 +29,7 @@ help:
 	@echo "make learning   what trains, and every notebook, with each kind of arithmetic that this processor has"
 	@echo "make setup      install everything into .venv (TORCH=cpu: the small CPU build of PyTorch)"
 	@echo "make check      the quick part of the tests, in under half a minute (the first time, a whole one)"
+	@echo "make mutants    let mutmut make bugs in the formulas, and count those that no test finds (half an hour)"
 	@echo "make browser    open the site and JupyterLab in Chromium and try them"
 	@echo "make notebooks  make the notebooks from their text again; NAME=01 makes those of one chapter"
 	@echo "make bench      race the library against its peers (QUICK=1: under five minutes; CLEANRL=PATH, PUREJAXRL=PATH: checkouts of these peers)"
@@ -107,6 +108,7 @@ check: $(VENV)/.all
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q tests/notebooks/test_digest.py
 
 # (What is in `make check` is not run again.)
@@ -125,6 +127,15 @@ learning: $(VENV)/.all
 		$(BIN)/pytest -q -n 2 -m learning --least-margin 2 --ignore tests/browser tests && \
 		$(BIN)/pytest -q -n 2 --dist loadfile $(NBVAL) chapters exercises/masters || failed="$$failed $$kind"; \
 	done; [ -z "$$failed" ] || { echo "Failed:$$failed"; exit 1; }
+
+# mutmut wants the library in a folder src. It ends well if at least 95 % of its bugs are found.
+mutants: $(VENV)/.all
+	$(PIP) --group mutants
+	rm -rf _build/mutants && mkdir -p _build/mutants
+	cp -r lib _build/mutants/src && cp -r tests tools results pyproject.toml _build/mutants
+	cd _build/mutants && $(abspath $(BIN))/mutmut run && $(abspath $(BIN))/mutmut export-cicd-stats
+	$(BIN)/python -c "import json; n = json.load(open('_build/mutants/mutants/mutmut-cicd-stats.json')); \
+		found = (n['killed'] + n['timeout']) / n['total']; print(f'{found:.1%} found'); raise SystemExit(found < 0.95)"
 
 browser: $(VENV)/.all
 	$(MAKE) book SERVE=0

@@ -15,7 +15,6 @@ The page "To a real model" says what each step does, and what was not run.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
@@ -25,7 +24,6 @@ from typing import Any
 
 import torch
 
-from ppobook import validation
 from ppobook.language import Completions, generate, load, open_pretrained, prompts_of, save_pretrained, train
 from ppobook.language.data import examples_of
 from ppobook.language.footprint import Sizes, Work, arithmetic, described, memory, seconds
@@ -33,9 +31,8 @@ from ppobook.language.pretrained import library
 from ppobook.language.records import records_of
 from ppobook.language.settings import GRPOSettings
 from ppobook.language.word_problems import answer_is_right, records_of_questions, word_problems
-from ppobook.run.machine import checked_device
 
-# What each option is: its default, and what it is for. Their values are read as JSON, else as text.
+# The options by name: the default, and what it is for.
 OPTIONS: dict[str, tuple[Any, str]] = {
     "model": (None, "a folder, or a name on the hub"),
     "out": (None, "a new folder for runs, adapter and report"),
@@ -68,20 +65,19 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "seed": (0, "of everything"),
     "estimate": (False, "print memory and arithmetic, and stop"),
 }
-MOST_PROBLEMS = 100_000
-KEPT = "settings.json"
+SETTINGS = "settings.json"
 REPORT = "report.json"
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run the script; returns the exit code. Errors are one sentence."""
+    """Run the script, and return the exit code."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     asked = None
     try:
         asked = options(words)
         run(asked)
     except KeyboardInterrupt:
-        begun = asked and not asked["estimate"] and asked["out"] and Path(asked["out"], KEPT).is_file()
+        begun = asked and not asked["estimate"] and asked["out"] and Path(asked["out"], SETTINGS).is_file()
         print(f"stopped; go on with --resume {asked['out']}" if begun else "stopped", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError) as error:
@@ -91,78 +87,28 @@ def main(words: list[str] | None = None) -> int:
 
 
 def options(words: list[str] | None) -> dict[str, Any]:
-    """The options of a command line, checked."""
+    """Read the options of a command line; those of a run that is resumed are in its folder."""
     parser = argparse.ArgumentParser(
         prog="to_a_real_model",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        exit_on_error=False,
         allow_abbrev=False,
     )
     for name, (default, what) in OPTIONS.items():
+        how: dict[str, Any] = {"action": "store_true"}
+        if default is not False:
+            numbers = ("memory", "tflops", "bandwidth")
+            kind = float if name in numbers else str if default is None else type(default)
+            how = {"type": kind, "default": default, "metavar": "X"}
         shown = "" if default in (None, False) else f" ({default})"
-        how: dict[str, Any] = {"action": "store_true"} if default is False else {"metavar": "X"}
-        parser.add_argument(f"--{name.replace('_', '-')}", default=None, help=what + shown, **how)
-    try:
-        read, unknown = parser.parse_known_args(words)
-    except argparse.ArgumentError as error:
-        raise ValueError(f"{error.argument_name} must have a value, got none") from None
-    if unknown:
-        known = [name.replace("_", "-") for name in OPTIONS]
-        near = difflib.get_close_matches(unknown[0].strip("-").partition("=")[0].replace("_", "-"), known, 1)
-        hint = f". Did you mean '--{near[0]}'?" if near else ""
-        raise ValueError(f"options must be among those of --help, got {unknown[0]!r}{hint}")
-    given = {name: x for name, x in vars(read).items() if x is not None}
-    if "resume" in given:
-        others = given.keys() - {"resume"}
-        if others:
-            raise ValueError(f"{min(others)} must be left out with resume, got {given[min(others)]!r}")
-        file = Path(given["resume"], KEPT)
-        if not file.is_file():
-            raise ValueError(f"resume must be a folder of this script's, got {given['resume']!r}")
-        return checked(json.loads(file.read_text(encoding="utf-8")) | given | {"out": given["resume"]})
-    return checked({name: default for name, (default, _) in OPTIONS.items()} | given)
-
-
-def checked(o: dict[str, Any]) -> dict[str, Any]:
-    """Options with numbers for texts."""
-    texts = ("model", "out", "resume", "small", "data", "dtype", "device")
-    for name in o.keys() - {*texts}:
-        if isinstance(o[name], str):
-            try:
-                o[name] = json.loads(o[name])
-            except ValueError:
-                raise ValueError(f"{name} must be a number, got {o[name]!r}") from None
-    for name in ("batch_size", "sft_batch_size", "micro_batch_size", "max_new_tokens", "rank", "updates"):
-        o[name] = validation.count(name, o[name])
-    for name in ("problems", "held_out"):
-        o[name] = validation.count(name, o[name], high=MOST_PROBLEMS)
-    o["small_updates"] = validation.count("small_updates", o["small_updates"])
-    o["steps"] = validation.count("steps", o["steps"], high=100)
-    for name in ("group_size", "largest"):
-        o[name] = validation.count(name, o[name], low=2)
-    o["sft_updates"] = validation.count("sft_updates", o["sft_updates"], low=0)
-    o["seed"] = validation.count("seed", o["seed"], low=0, high=2**32 - 1)
-    for name in ("lr", "sft_lr"):
-        o[name] = validation.number(name, o[name], above=0, high=1e3)
-    o["kl_coef"] = validation.number("kl_coef", o["kl_coef"], low=0)
-    for name in ("memory", "tflops", "bandwidth"):
-        o[name] = None if o[name] is None else validation.number(name, o[name], above=0)
-    validation.choice("dtype", o["dtype"], ("float32", "bfloat16"))
-    o["device"] = checked_device(o["device"])
-    if o["batch_size"] % o["group_size"]:
-        raise ValueError(
-            f"batch_size must be a multiple of group_size, {o['group_size']}, got {o['batch_size']}"
-        )
-    GRPOSettings.make("grpo", settings_of_grpo(o), {})  # which would else be refused after SFT
-    if o["small"] is None and o["model"] is None:
-        raise ValueError("model must be a folder or a name on the hub, got None")
-    if o["small"] is None and o["out"] is None and not o["estimate"]:
-        raise ValueError("out must be a new folder, got None")
-    if o["small"] is None and o["resume"] is None and not o["estimate"]:
-        out = Path(o["out"])
-        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-            raise ValueError(f"out must be a new folder, or resume it by --resume {out}, got {str(out)!r}")
+        parser.add_argument(f"--{name.replace('_', '-')}", help=what + shown, **how)
+    o = vars(parser.parse_args(words))
+    if o["resume"] is not None:
+        saved = json.loads(Path(o["resume"], SETTINGS).read_text(encoding="utf-8"))
+        return saved | {"resume": o["resume"], "out": o["resume"]}
+    if o["small"] is None and (o["model"] is None or (o["out"] is None and not o["estimate"])):
+        parser.error("give --model and --out, or --small")
+    GRPOSettings.make("grpo", settings_of_grpo(o), {})  # a mistake is better found before SFT
     return o
 
 
@@ -178,7 +124,7 @@ def settings_of_grpo(o: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(o: dict[str, Any]) -> None:
-    """All that was asked for."""
+    """Do everything that the options ask for."""
     if o["small"] is not None:
         return make_small(Path(o["small"]), o)
     records, held_out = data_of(o)
@@ -191,9 +137,9 @@ def run(o: dict[str, Any]) -> None:
         return None
     out = Path(o["out"])
     if o["resume"] is None:
-        out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True)  # a new folder; a run that was stopped goes on with --resume
         asked = {name: x for name, x in o.items() if name != "resume"}
-        (out / KEPT).write_text(json.dumps(asked, indent=1), encoding="utf-8")
+        (out / SETTINGS).write_text(json.dumps(asked, indent=1), encoding="utf-8")
     report = Report(out / REPORT)
     asking = {"held_out": held_out, "o": o}
     model.to(o["device"])
@@ -343,7 +289,7 @@ def evaluated(model: Any, tokenizer: Any, *, held_out: list[dict[str, Any]], o: 
 
 
 class Report:
-    """What was found, in a file, so that a resumed run does not look twice."""
+    """The results in a file, so that a resumed run does not measure them twice."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -352,7 +298,7 @@ class Report:
             self.rows = json.loads(file.read_text(encoding="utf-8"))
 
     def add(self, name: str, look: Any) -> None:
-        """Look, unless that was done, and print what was found."""
+        """Measure, unless that was done before, and print the result."""
         if name not in self.rows:
             self.rows[name] = look()
             self.file.write_text(json.dumps(self.rows, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -451,8 +397,6 @@ def make_small(folder: Path, o: dict[str, Any]) -> None:
     """
     transformers, tokenizers = library(), library("tokenizers")
     transformers.logging.disable_progress_bar()
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"small must be a new folder, got {str(folder)!r}")
     seed, updates = o["seed"], o["small_updates"]
     problems = word_problems(4000, seed + 1_000_000, steps=o["steps"], largest=o["largest"], slips=0.15)
     backend = tokenizers.Tokenizer(tokenizers.models.BPE())

@@ -435,7 +435,7 @@ def test_minus_infinity_masks_actions(kind, settings, fast):
     assert all(p.isfinite().all() for p in made.policy.parameters())
     assert len(evaluate(made.policy, "Acrobot-v1", episodes=2, fast=fast)["returns"]) == 2
     none = CategoricalPolicy(6, 3, network=Masked(allowed=False))
-    with pytest.raises(ValueError, match="got -inf for all actions"):
+    with pytest.raises(ValueError, match="outputs of the policy must be finite"):
         train(own_networks(kind, policy=none), env="Acrobot-v1", total_steps=64, **merged)
 
 
@@ -452,7 +452,7 @@ def test_minus_infinity_masks_actions(kind, settings, fast):
         (
             {"policy": CategoricalPolicy(4, 2, network=torch.nn.Linear(5, 2))},
             {},
-            r"network must take observations of shape \(2, 4\), got: ",
+            r"shapes cannot be multiplied",
         ),
         ({"value": torch.nn.Linear(4, 1)}, {}, r"got \(2, 32, 1\)"),
         ({"value": DROPOUT}, {}, "Dropout"),

@@ -117,7 +117,7 @@ def test_one_deviation_serves_all_states():
         kl_gaussian(mean_q, std, mean_p, std),
         kl_gaussian(mean_q, np.tile(std, (5, 1)), mean_p, np.tile(std, (5, 1))),
     )
-    exactly(kl_gaussian(mean_q, 1.0, mean_p, 1.0), ((mean_q - mean_p) ** 2).sum(-1) / 2)
+    exactly(kl_gaussian(mean_q, np.ones(1), mean_p, np.ones(1)), ((mean_q - mean_p) ** 2).sum(-1) / 2)
 
 
 def test_kl_gaussian_gradient():

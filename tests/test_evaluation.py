@@ -174,29 +174,15 @@ def broken(policy, weight=math.nan):
     return policy
 
 
-@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize(
-    ("env", "policy", "message"),
-    [
-        ("CartPole-v1", broken(CategoricalPolicy(4, 2)), r"logits\(observations\) must be finite, got nan"),
-        ("ppobook/Chain-v0", broken(TabularPolicy(7, 2)), r"logits\(observations\) must be finite, got nan"),
-        ("Pendulum-v1", broken(GaussianPolicy(3, 1)), "mean of the actions must be finite, got nan"),
-        ("CartPole-v1", broken(CategoricalPolicy(4, 2), 1e38), r"logits\(observations\) must be finite"),
-    ],
-    ids=["discrete", "states", "continuous", "overflow"],
+    ("env", "policy"),
+    [("ppobook/Chain-v0", broken(TabularPolicy(7, 2))), ("Pendulum-v1", broken(GaussianPolicy(3, 1)))],
+    ids=["states", "continuous"],
 )
-def test_a_policy_whose_outputs_are_not_finite_is_refused(env, policy, message, deterministic, fast):
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match=message):
-        evaluate(policy, env, 3, 0, deterministic, fast=fast)
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_so_is_one_without_a_standard_deviation(fast):
-    policy = GaussianPolicy(3, 1)
-    policy.log_std.data.fill_(math.nan)
-    with pytest.raises(ValueError, match="std of the actions must be finite, got nan at index 0"):
-        evaluate(policy, "Pendulum-v1", 3, fast=fast)
+def test_a_policy_whose_outputs_are_not_finite_is_refused(env, policy, deterministic):
+    with pytest.raises(ValueError, match="outputs of the policy must be finite"):
+        evaluate(policy, env, 3, 0, deterministic)
 
 
 @pytest.mark.parametrize(
@@ -207,15 +193,6 @@ def test_so_is_one_without_a_standard_deviation(fast):
 def test_a_policy_in_bfloat16_plays(env, policy):
     found = [evaluate(policy.bfloat16(), env, 2, fast=fast)["returns"] for fast in (True, False)]
     np.testing.assert_array_equal(*found)
-
-
-class Unclosable(ShortOrLong):
-    def close(self):
-        raise OSError("no display")
-
-
-def test_episodes_count_though_the_environment_cannot_be_closed():
-    assert len(evaluate(CategoricalPolicy(1, 2), lambda: Unclosable(), 3)["returns"]) == 3
 
 
 class Run:
@@ -241,14 +218,7 @@ class Some:
             "envs must have the autoreset mode SAME_STEP",
         ),
         ({"env": 3}, "env must be the id of an environment, .*, got 3"),
-        ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
-        ({"env_kwargs": "slip"}, "env_kwargs must be a dict of keyword arguments, got 'slip'"),
-        (
-            {"env": make_env("CartPole-v1"), "env_kwargs": {"slip": 0}},
-            "env_kwargs must be left out for a vector environment, got {'slip': 0}",
-        ),
         ({"env_kwargs": {"slip": 0}}, "env 'CartPole-v1' with {'slip': 0} cannot be made"),
-        ({"fast": 1}, "fast must be True or False, got 1"),
         (
             {"policy": "CartPole-v1", "env": object()},
             "policy must .* got 'CartPole-v1'. The policy comes before",
@@ -347,7 +317,6 @@ def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():
     [
         (3.0, {}, r"values must have at least two seeds, one per row, got shape \(\)"),
         ([3.0], {}, "values must have at least two seeds"),
-        ([1, np.nan], {}, "values must be finite, got nan at index 1"),
         ([1, 2], {"statistic": "median"}, "statistic must be one of 'mean', 'iqm', got 'median'"),
         ([1, 2], {"interval": "boot"}, "interval must be one of .*, got 'boot'. Did you mean 'bootstrap'"),
         (
@@ -355,12 +324,7 @@ def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():
             {"interval": "t", "statistic": "iqm"},
             "interval must be 'bootstrap' for .* 'iqm', got 't'",
         ),
-        ([1, 2], {"level": 1}, "level must be below 1, got 1"),
-        ([1, 2], {"level": 0}, "level must be .*, got 0"),
-        ([1, 2], {"interval": "bootstrap", "resamples": 0}, "resamples must be .*, got 0"),
-        ([[1, 2], [3]], {}, r"values must be an array of numbers, .*, got \[\[1, 2\], \[3\]\]"),
-        (["a", "b"], {}, r"values must be an array of numbers, .*, got \['a', 'b'\]"),
-        ({"a": 1}, {}, "values must be an array of numbers, .*, got {'a': 1}"),
+        ([1, 2], {"level": 95}, "level must be .*, got 95"),
     ],
 )
 def test_bad_input_to_aggregate(values, settings, message):

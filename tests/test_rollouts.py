@@ -461,9 +461,7 @@ def test_a_policy_whose_outputs_are_not_finite_is_refused(env_id, late, fast):
         collector.collect(late)
     with torch.no_grad():
         policy.network.layers[-1].weight.fill_(torch.nan)
-    with pytest.raises(
-        ValueError, match=r"(logits\(observations\)|mean of the actions) must be finite, got nan"
-    ):
+    with pytest.raises(ValueError, match="outputs of the policy must be finite"):
         collector.collect(5)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.rollouts import Rollout
 
 
@@ -26,11 +25,7 @@ class Batch:
 
     @classmethod
     def of(cls, rollout: Rollout, advantages: Tensor, returns: Tensor, values: Tensor) -> Batch:
-        """All steps of a rollout, with advantages, returns and values of shape [N, T]."""
-        validation.instance("rollout", rollout, Rollout)
-        for name, x in {"advantages": advantages, "returns": returns, "values": values}.items():
-            validation.instance(name, x, Tensor)
-            validation.shape(name, x, rollout.rewards.shape, "the shape of the rewards")
+        """Flatten a rollout, with advantages, returns and values of shape [N, T]."""
         given = (rollout.observations, rollout.actions, rollout.logp, advantages, returns, values)
         # Rollouts are stored time first, so that this copies nothing.
         return cls(*(x.detach().transpose(0, 1).flatten(0, 1) for x in given))
@@ -42,9 +37,9 @@ class Batch:
         return Batch(*(x[rows] for x in vars(self).values()))
 
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
-        """Every step once, in `count` parts of a random order that differ in size by at most one."""
-        count = validation.count("count", count, high=len(self))
-        validation.instance("shuffle", shuffle, Shuffle)
+        """Yield every step once, in `count` parts of a random order that differ in size by at most one."""
+        if count > len(self):
+            raise ValueError(f"count must be at most {len(self)}, the steps of the batch, got {count}")
         if count == 1:  # the order makes no difference
             yield self[:]
             return
@@ -62,11 +57,11 @@ class Shuffle:
     """Random permutations from a generator that a checkpoint can hold."""
 
     def __init__(self, seed: int) -> None:
-        self.generator = torch.Generator().manual_seed(validation.count("seed", seed, low=0))
+        self.generator = torch.Generator().manual_seed(seed)
 
     def order(self, n: int) -> Tensor:
-        """A random permutation of 0 … n − 1."""
-        return torch.randperm(validation.count("n", n), generator=self.generator)
+        """Return a random permutation of 0 … n − 1."""
+        return torch.randperm(n, generator=self.generator)
 
     def state_dict(self) -> dict[str, Any]:
         return {"generator": self.generator.get_state()}

@@ -6,14 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ppobook import validation
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
 
 # `collect_episodes` takes a longer episode for one that never ends.
 _MOST_STEPS = 100_000
-# After so many steps it takes more of them at a time: a call costs as much as some ten steps.
-_MANY_STEPS, _LONGER_PART = 10_000, 64
 
 
 @torch.no_grad()
@@ -29,8 +26,6 @@ def critic_values(value: nn.Module, rollout: Rollout) -> tuple[Tensor, Tensor, T
     final_values : [N, T]
         V of the last observation of an episode at the step where it was truncated; NaN elsewhere.
     """
-    validation.instance("value", value, nn.Module)
-    validation.instance("rollout", rollout, Rollout)
     values = value(rollout.observations)
     if values.shape != rollout.rewards.shape:
         raise ValueError(
@@ -58,20 +53,16 @@ def collect_episodes(collector: Collector, at_least: int) -> Rollout:
     KeyboardInterrupt
         SIGTERM or SIGHUP in a training run.
     """
-    validation.instance("collector", collector, Collector)
-    at_least = validation.count("at_least", at_least)
     collector.reset()
     parts = [collector.collect(at_least)]
     waiting = ~_ended(parts[0])[:, -1]
-    steps, more = at_least, max(1, at_least // 16)
+    steps, more = at_least, max(8, at_least // 16)
     while waiting.any():
         if collector.leave_if_urgent is not None:
             collector.leave_if_urgent()
         parts.append(collector.collect(more))
         waiting = waiting & ~_ended(parts[-1]).any(1)
         steps += more
-        if steps > at_least + _MANY_STEPS:
-            more = max(more, _LONGER_PART)
         if steps > at_least + _MOST_STEPS:
             raise ValueError(
                 f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. "
@@ -87,8 +78,6 @@ def whole_episodes(rollout: Rollout, at_least: int) -> Tensor:
     episode belongs to the batch is decided before it begins, which makes the sum over episodes unbiased
     (Wald's identity). The episodes that have ended after a fixed number of steps are too short on average.
     """
-    validation.instance("rollout", rollout, Rollout)
-    at_least = validation.count("at_least", at_least)
     ended = _ended(rollout).clone()
     ended[:, : at_least - 1] = False
     over_before = ended.cumsum(1) - ended.int()
@@ -97,7 +86,6 @@ def whole_episodes(rollout: Rollout, at_least: int) -> Tensor:
 
 def episode_starts(rollout: Rollout) -> Tensor:
     """The index of the first step of each step's episode in this rollout, [N, T] int64."""
-    validation.instance("rollout", rollout, Rollout)
     first = torch.zeros_like(rollout.terminated, dtype=torch.int64)
     first[:, 1:] = torch.where(
         _ended(rollout)[:, :-1], torch.arange(1, first.shape[1], device=first.device), 0

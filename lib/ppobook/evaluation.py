@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
-from torch import Tensor
 
 from ppobook import validation
 from ppobook.envs import EnvLike, env_maker, env_seeds, make_env
-from ppobook.fast import choose
 from ppobook.policies import Policy
-from ppobook.rollouts import Collector, refuse_no_policy
+from ppobook.rollouts import Collector
 from ppobook.run.machine import float32_on_cpu
-from ppobook.run.spellings import hinting
 
 # Episodes that are played side by side, and rows of every batch that the policy is given.
 _ROWS = 25
@@ -28,13 +25,10 @@ TO_LIMIT_THEM = (
     "max_episode_steps in env_kwargs sets a limit for an id, gymnasium.wrappers.TimeLimit for an environment "
     "of your own; or register it by gym.register, with max_episode_steps"
 )
-# Steps for which a policy's fast form draws noise at once.
-_BLOCK = 128
 # Entries of the resamples that a bootstrap holds at a time.
 _BOOTSTRAP_ENTRIES = 2_000_000
 
 
-@hinting
 @torch.no_grad()
 @float32_on_cpu()
 def evaluate(
@@ -45,7 +39,6 @@ def evaluate(
     deterministic: bool = False,
     *,
     env_kwargs: dict[str, Any] | None = None,
-    fast: bool = True,
 ) -> dict[str, Any]:
     """Returns of a policy in whole episodes.
 
@@ -66,8 +59,6 @@ def evaluate(
         and may be far from it where the optimal policy is random.
     env_kwargs : dict, optional
         Keyword arguments of an environment that is given by its id: ``run.config["env_kwargs"]``.
-    fast : bool
-        Use fast forms of policy and environment where there are any. Episodes are the same.
 
     Returns
     -------
@@ -81,12 +72,9 @@ def evaluate(
         An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
         or an output of the policy that is not finite.
     """
-    deterministic = validation.flag("deterministic", deterministic)
-    refuse_no_policy(policy, "in_bounds", *["mode"] * deterministic)
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
-    fast = validation.flag("fast", fast)
-    with _opened(env, min(episodes, _ROWS), env_kwargs, fast) as envs:
+    with _opened(env, min(episodes, _ROWS), env_kwargs or {}) as envs:
         collector = Collector(envs, policy)
         seeds = env_seeds(seed, episodes)
         played: list[tuple[float, int]] = []
@@ -95,7 +83,7 @@ def evaluate(
             collector.reset([*seeds[first : first + n], *[None] * (envs.num_envs - n)])
             noise = np.random.SeedSequence(seed, spawn_key=(first // _ROWS,)).generate_state(1, np.uint64)
             collector.generator.manual_seed(int(noise[0]))
-            played += _play(collector, first % _ROWS, n, deterministic, fast)
+            played += _play(collector, first % _ROWS, n, deterministic)
     returns, lengths = (np.array(column) for column in zip(*played, strict=True))
     return {
         "mean": float(returns.mean()),
@@ -108,31 +96,23 @@ def evaluate(
 
 
 @contextlib.contextmanager
-def _opened(
-    env: EnvLike | VectorEnv, num_envs: int, env_kwargs: dict[str, Any] | None, fast: bool
-) -> Iterator[VectorEnv]:
+def _opened(env: EnvLike | VectorEnv, num_envs: int, env_kwargs: dict[str, Any]) -> Iterator[VectorEnv]:
     """A vector environment, closed at the end unless it is the user's."""
-    settings = {} if env_kwargs is None else validation.keywords("env_kwargs", env_kwargs)
     if isinstance(env, VectorEnv):
-        if settings:
-            raise ValueError(f"env_kwargs must be left out for a vector environment, got {settings}")
         yield env
         return
-    maker = env_maker(env, settings)
+    maker = env_maker(env, env_kwargs)
     # An environment that no id stands for plays itself: not every one can be copied.
     itself = isinstance(env, gym.Env) and maker.own is not None
-    envs = make_env(maker, 1 if itself else num_envs, infos=False, fast=fast)
+    envs = make_env(maker, 1 if itself else num_envs, infos=False)
     try:
         yield envs
     finally:
         if not itself:
-            with contextlib.suppress(Exception):  # the episodes have been played
-                envs.close()
+            envs.close()
 
 
-def _play(
-    collector: Collector, first: int, n: int, deterministic: bool, fast: bool
-) -> list[tuple[float, int]]:
+def _play(collector: Collector, first: int, n: int, deterministic: bool) -> list[tuple[float, int]]:
     """Return and length of the episodes that the first n environments begin now.
 
     Environment j is in row first + j of the policy's batch. Batches always have _ROWS rows, so that neither
@@ -140,13 +120,14 @@ def _play(
     observation.
     """
     num_envs = collector.envs.num_envs
-    act = _actor(collector, deterministic, fast)
+    policy, generator = collector.policy, collector.generator
     rows = torch.from_numpy((first + np.arange(num_envs)) % _ROWS).to(collector.device)
     seen = collector.observations[torch.arange(_ROWS) % n]
     played: dict[int, tuple[float, int]] = {}
     for _ in range(_MOST_STEPS):
         seen[first : first + n] = collector.observations[:n]
-        *_, ended = collector.step(act(seen)[rows])
+        actions = policy.mode(seen) if deterministic else policy.sample(seen, generator)[0]
+        *_, ended = collector.step(actions[rows])
         for i, total, length, _ in ended:
             if i < n:
                 played.setdefault(i, (total, length))  # afterwards the environment idles in further episodes
@@ -155,25 +136,6 @@ def _play(
     raise ValueError(
         f"env must have episodes that end, got one of more than {_MOST_STEPS} steps. {TO_LIMIT_THEM}"
     )
-
-
-def _actor(collector: Collector, deterministic: bool, fast: bool) -> Callable[[Tensor], Tensor]:
-    """Actions at observations [_ROWS, *obs]."""
-    policy, generator = collector.policy, collector.generator
-    if deterministic:
-        return policy.mode
-    make_actor = choose.actor(policy, fast)
-    if make_actor is None:
-        return lambda observations: policy.sample(observations, generator)[0]
-    actor = make_actor(policy, _BLOCK, _ROWS, generator)
-
-    def act(observations: Tensor) -> Tensor:
-        actions, _ = actor.sample(observations.cpu().numpy())
-        if not actor.finite(actions):
-            policy.sample(observations, torch.Generator(observations.device))  # raises
-        return torch.from_numpy(actions).to(observations.device)
-
-    return act
 
 
 class Estimate(NamedTuple):
@@ -210,7 +172,7 @@ def aggregate(
         range of the values, which suits bounded returns; but it is too narrow for few seeds: with five, a
         95 % interval covers the mean of a normal distribution about 84 times in 100. By default "t" for the
         mean, else "bootstrap".
-    level : float strictly between 0 and 1
+    level : float between 0 and 1
     resamples, seed : int
         For the bootstrap. The same seed gives the same interval.
 
@@ -222,33 +184,23 @@ def aggregate(
     Raises
     ------
     ValueError
-        Fewer than two seeds, a value that is not finite, an unknown statistic or interval, "t" with "iqm".
+        Fewer than two seeds, an unknown statistic or interval, "t" with "iqm", a level outside (0, 1].
 
     References
     ----------
     Efron and Tibshirani 1993, "An introduction to the bootstrap", chapter 13; Agarwal et al. 2021, "Deep
     reinforcement learning at the edge of the statistical precipice", section 4.3, for the interquartile mean.
     """
-    try:
-        table = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"values must be an array of numbers, with as many for each seed, got {values!r:.60}"
-        ) from None
+    table = np.asarray(values, dtype=np.float64)
     if table.ndim == 0 or len(table) < 2:
         raise ValueError(f"values must have at least two seeds, one per row, got shape {table.shape}")
-    validation.finite("values", table)
     validation.choice("statistic", statistic, ("mean", "iqm"))
     if interval is None:
         interval = "t" if statistic == "mean" else "bootstrap"
     validation.choice("interval", interval, ("t", "bootstrap"))
     if interval == "t" and statistic != "mean":
         raise ValueError(f"interval must be 'bootstrap' for statistic {statistic!r}, got 't'")
-    resamples = validation.count("resamples", resamples)
-    seed = validation.count("seed", seed, low=0)
     level = validation.number("level", level, above=0, high=1)
-    if level == 1:
-        raise ValueError("level must be below 1, got 1")
 
     from scipy import stats  # takes half a second, which `evaluate` does not need
 

@@ -6,15 +6,15 @@ in `ppobook.training` and `ppobook.run`.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from ppobook import validation
-from ppobook.policies import Policy, policy_for, value_for
+from ppobook.policies import policy_for, value_for
 from ppobook.rollouts import Collector, Rollout
 from ppobook.run.machine import float32_on_cpu, stream
 from ppobook.run.state import Stateful
@@ -26,9 +26,6 @@ AnyValue = nn.Module
 
 # Columns of the history that the loop fills, as patterns.
 RESERVED = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
-
-# Layers whose output depends on chance, or on the rest of the batch.
-_STOCHASTIC = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
 class Learner(Stateful):
@@ -103,8 +100,7 @@ class Learner(Stateful):
         # torch's layers are initialized from its global generator, and a user's network is made of them.
         with torch.random.fork_rng(devices=[]), float32_on_cpu():
             torch.manual_seed(stream(seed, "networks"))
-            made = self.networks(observation_space, action_space, seed)
-        policy, value = _validate_networks(type(self).__name__, made, critic)
+            policy, value = self.networks(observation_space, action_space, seed)
         self.policy = policy.to(device)
         self.value = value.to(device) if critic and value is not None else None
 
@@ -132,12 +128,11 @@ class Learner(Stateful):
         return policy, value_for(observation_space, hidden, seed=stream(seed, "critic"))
 
     def collect(self, collector: Collector) -> Rollout:
-        """The batch of one update."""
-        validation.instance("collector", collector, Collector)
+        """Collect the batch of one update."""
         return collector.collect(self.settings.num_steps)
 
     def used(self, rollout: Rollout) -> Tensor | None:
-        """Mask of the steps that belong to the batch, [N, T] bool; None if all do."""
+        """Return a mask of the steps that belong to the batch, [N, T] bool; None if all do."""
         return None
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -154,71 +149,19 @@ class Learner(Stateful):
         """Drop what is kept about unfinished episodes: the environments have been reset."""
 
 
-def _validate_networks(learner: str, returned: Any, critic: bool) -> tuple[AnyPolicy, AnyValue | None]:
-    """The pair that `networks` returned.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is none, or an algorithm cannot train it.
-    """
-    name = f"{learner}.networks"
-    if not isinstance(returned, tuple) or len(returned) != 2:
-        raise TypeError(f"{name} must return a pair (policy, value), got {validation.kind_of(returned)}")
-    policy, value = returned
-    for what, network in {"policy": policy, "value": value}.items():
-        if not (isinstance(network, nn.Module) or (what == "value" and network is None)):
-            raise TypeError(
-                f"the {what} returned by {name} must be a torch.nn.Module, got {type(network).__name__}"
-            )
-        for parameter, x in () if network is None else network.named_parameters():
-            which = f"{parameter!r} of the {what} returned by {name}"
-            if isinstance(x, nn.parameter.UninitializedParameter):
-                raise ValueError(f"{which} must have values, got none yet: call the lazy layer once")
-            if x.is_meta:
-                raise ValueError(f"{which} must have values, got none: it is on the device 'meta'")
-        for layer in [] if network is None else network.modules():
-            if isinstance(layer, _STOCHASTIC):
-                raise ValueError(
-                    f"the {what} returned by {name} must be a deterministic function of each observation, "
-                    f"got one with a {type(layer).__name__}. Use LayerNorm or none"
-                )
-    missing = [
-        method for method in vars(Policy) if not method.startswith("_") and not hasattr(policy, method)
-    ]
-    if missing:
-        raise TypeError(
-            f"the policy returned by {name} must have the methods of ppobook.policies.Policy, got "
-            f"{type(policy).__name__} without {', '.join(missing)}"
-        )
-    if critic and value is None:
-        raise TypeError(f"{name} must return a value function for an algorithm with a critic, got None")
-    return policy, value
-
-
-def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-    """One step of the optimizer on a loss; returns the norm of the gradient."""
+def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+    """Take one step of the optimizer on a loss; return the norm of the gradient."""
     optimizer.zero_grad()
     loss.backward()
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
     optimizer.step()
-    return norm.item()
+    return torch.nn.utils.get_total_norm(gradients)
 
 
-def finite_norm(norm: Tensor) -> float:
-    """The norm of a gradient as a float.
-
-    Raises
-    ------
-    FloatingPointError
-        It is not finite.
-    """
-    length = norm.item()
-    if not math.isfinite(length):
-        raise FloatingPointError(
-            f"the norm of the gradient must be finite, got {length}: rewards, advantages or a coefficient of "
-            "the loss, such as value_coef, are too large for a float32. Make them smaller, or set "
-            "normalize_rewards=True"
-        )
-    return length
+def mean_metrics(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Average each metric over the gradient steps of an update: numbers, or scalar tensors."""
+    columns = {name: [step[name] for step in steps] for name in steps[0]}
+    return {
+        name: torch.stack(x).detach().double().mean().item() if isinstance(x[0], Tensor) else fmean(x)
+        for name, x in columns.items()
+    }

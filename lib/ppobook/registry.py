@@ -15,8 +15,6 @@ ALGORITHMS: Registry[Learner] = Registry(
         "trpo": "ppobook.trpo:TRPO",
         "ppo": "ppobook.ppo:PPO",
     },
-    train="ppobook.train",
-    other="ppobook.language.registry:STAGES",
 )
 
 

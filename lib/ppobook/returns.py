@@ -124,7 +124,7 @@ def n_step_advantages(
     gamma = validation.number("gamma", gamma, low=0, high=1)
     n = validation.count("n", n)
     r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
-    v = _numbers("values", values, (*r.shape[:-1], r.shape[-1] + 1))
+    v = _values(values, r)
     deltas, _ = _gae(r, v, done, cut, final, gamma, lam=0.0)
     discount = gamma * ~(done | cut)
     # Â^(n)_t = δ_t + γ Â^(n-1)_{t+1}, for all t at once, n - 1 times.
@@ -185,7 +185,7 @@ def gae(
     gamma = validation.number("gamma", gamma, low=0, high=1)
     lam = validation.number("lam", lam, low=0, high=1)
     r, done, cut, final = _steps(rewards, terminated, truncated, final_values)
-    v = _numbers("values", values, (*r.shape[:-1], r.shape[-1] + 1))
+    v = _values(values, r)
     advantages, returns = _gae(r, v, done, cut, final, gamma, lam)
     return _like(values, advantages), _like(values, returns)
 
@@ -225,6 +225,11 @@ def _steps(rewards: Any, terminated: Any, truncated: Any, final_values: Any) -> 
             raise ValueError(f"final_values must be given, as truncated is set at index {place}, got None")
         return r, done, cut, np.zeros(r.shape)
     return r, done, cut, _numbers("final_values", final_values, r.shape, unread=~cut)
+
+
+def _values(values: Any, rewards: np.ndarray) -> np.ndarray:
+    """T + 1 values, the last for bootstrapping."""
+    return _numbers("values", values, (*rewards.shape[:-1], rewards.shape[-1] + 1))
 
 
 def _flags(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:

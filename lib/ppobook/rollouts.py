@@ -7,10 +7,8 @@ environment, by the first step of the next one; the last observation of a trunca
 
 from __future__ import annotations
 
-import inspect
 import math
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,10 +18,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.envs import env_seeds
 from ppobook.envs.saving import env_name, load_envs, save_envs
-from ppobook.fast import choose
 from ppobook.policies import Policy
 
 
@@ -72,10 +68,6 @@ class Rollout:
     @staticmethod
     def join(parts: Sequence[Rollout]) -> Rollout:
         """One rollout from consecutive ones of a collector."""
-        if not isinstance(parts, Sequence) or not parts:
-            raise ValueError(f"parts must be a list of at least one rollout, got {parts!r}")
-        for i, part in enumerate(parts):
-            validation.instance(f"parts[{i}]", part, Rollout)
         along_time = ("observations", "actions", "rewards", "terminated", "truncated", "logp")
         # Each part lists its final observations environment by environment, and so must the whole.
         environment = torch.cat([torch.nonzero(part.truncated & ~part.terminated)[:, 0] for part in parts])
@@ -98,8 +90,8 @@ class Episode(NamedTuple):
     final_observation: np.ndarray
 
 
-class PlainActor:
-    """Actions of a rollout by `policy.sample`."""
+class PolicyActor:
+    """Acts in a rollout by `policy.sample`."""
 
     def __init__(self, policy: Policy, steps: int, num_envs: int, generator: torch.Generator) -> None:
         self.policy = policy
@@ -107,14 +99,14 @@ class PlainActor:
         self.logps: list[Tensor] = []
 
     def sample(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Actions [N, ...] at these observations, and the same within the environment's bounds."""
+        """Return actions [N, ...] at these observations, and the same within the environment's bounds."""
         x = torch.from_numpy(observations).to(self.generator.device)
         actions, logp = self.policy.sample(x, self.generator)
         self.logps.append(logp)
         return _to_numpy(actions), _to_numpy(self.policy.in_bounds(actions))
 
     def logp(self, actions: Tensor) -> Tensor:
-        """Log-probabilities [steps, N] of all sampled actions."""
+        """Return the log-probabilities [steps, N] of all sampled actions."""
         return torch.stack(self.logps)
 
 
@@ -131,9 +123,8 @@ class Collector:
     seed : int, optional
         For environments and actions. Without, the environments are reset without a seed, so those from
         ``make_env(..., seed=...)`` keep theirs, and actions differ from run to run.
-    fast : bool
-        Sample with the policy's fast form where it has one (`ppobook.fast.actor`). Its actions are the same
-        (those of a Gaussian up to rounding).
+    actor : class
+        Acts in a rollout: `PolicyActor`, or another one with the same methods.
 
     Attributes
     ----------
@@ -145,13 +136,8 @@ class Collector:
     """
 
     def __init__(
-        self, envs: VectorEnv, policy: Policy, *, seed: int | None = None, fast: bool = True
+        self, envs: VectorEnv, policy: Policy, *, seed: int | None = None, actor: Any = PolicyActor
     ) -> None:
-        if not isinstance(envs, VectorEnv):
-            raise TypeError(
-                "envs must be a vector environment, as ppobook.envs.make_env makes it, "
-                f"got {type(envs).__name__}"
-            )
         mode = envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.SAME_STEP:
             raise ValueError(
@@ -161,8 +147,8 @@ class Collector:
         _check_policy_fits(policy, envs)
         self.envs = envs
         self.policy = policy
+        self.actor = actor
         self.leave_if_urgent: Callable[[], None] | None = None
-        self.fast = validation.flag("fast", fast)
         parameter = next(policy.parameters(), None) if isinstance(policy, torch.nn.Module) else None
         self.device = torch.device("cpu") if parameter is None else parameter.device
         self.generator = torch.Generator(self.device)
@@ -170,7 +156,7 @@ class Collector:
             self.generator.seed()
         else:
             # Environments take seeds of any size, torch of 64 bits.
-            self.generator.manual_seed(validation.count("seed", seed, low=0) % 2**64)
+            self.generator.manual_seed(seed % 2**64)
         self.reset(seed)
 
     def reset(self, seed: int | Sequence[int | None] | None = None) -> None:
@@ -182,22 +168,9 @@ class Collector:
         self._steps = 0
         self._totals = np.zeros(n)
         self._episode_start = np.zeros(n, dtype=np.int64)  # in steps since the last reset
-        if seed is None:
-            observations, _ = self.envs.reset()
-        else:
-            # Gymnasium's annotation is int.
-            seeds: Any = seed
-            if isinstance(seed, Sequence) and not isinstance(seed, str):
-                if len(seed) != n:
-                    raise ValueError(f"seed must have {n} entries, one an environment, got {len(seed)}")
-                for i, one in enumerate(seed):
-                    if one is not None:
-                        validation.count(f"seed[{i}]", one, low=0)
-            else:
-                seeds = env_seeds(seed, n)
-            observations, _ = self.envs.reset(seed=seeds)
+        seeds: Any = env_seeds(seed, n) if isinstance(seed, int) else seed
+        observations, _ = self.envs.reset(seed=seeds)
         self._current = self._array(observations)
-        self._check_finite("observation", self._current, range(n), [0] * n)
 
     @property
     def observations(self) -> Tensor:
@@ -216,44 +189,32 @@ class Collector:
         Raises
         ------
         ValueError
-            A count below 1, or one for which memory is too small; an observation or a reward that is not
-            finite, naming environment and step; outputs of the policy that are not finite.
+            A reward, an observation or a log-probability that is not finite.
         """
-        n = self.envs.num_envs
-        refuse_unless_it_fits(n, validation.count("steps", steps), self._current.nbytes // n)
-        make_actor = choose.actor(self.policy, self.fast) or PlainActor
-        actor = make_actor(self.policy, steps, self.envs.num_envs, self.generator)
+        actor = self.actor(self.policy, steps, self.envs.num_envs, self.generator)
         # Time is the first axis in storage: a step writes one row of each array.
         observations = np.empty((steps + 1, *self._current.shape), dtype=self._current.dtype)
         rewards = np.empty((steps, self.envs.num_envs))
         terminated, truncated = np.empty((2, *rewards.shape), dtype=bool)
         actions: list[np.ndarray] = []
         ended: list[tuple[int, Episode]] = []
-        first, done = self._steps, 0
 
         observations[0] = self._current
-        try:
-            for t in range(steps):
-                action, action_in_bounds = actor.sample(observations[t])
-                actions.append(action)
-                result = self._step(action_in_bounds)
-                observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = result
-                if episodes:
-                    ended += [(t, episode) for episode in episodes]
-                done += 1
-        except Exception:
-            # It may be due to a value that is not finite, from an earlier step or from the policy.
-            self._validate(observations[: done + 1], rewards[:done], terminated, ended, first, actions)
-            self._validate_policy(actor, observations[done])
-            raise
-        finally:
-            self._current = observations[done].copy()
-        self._validate(observations, rewards, terminated, ended, first, actions)
+        for t in range(steps):
+            action, action_in_bounds = actor.sample(observations[t])
+            actions.append(action)
+            observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = self._step(
+                action_in_bounds
+            )
+            ended += [(t, episode) for episode in episodes]
+        self._current = observations[-1].copy()
 
         seen, taken = self._tensor(observations), self._tensor(np.stack(actions))
-        logp = actor.logp(taken)
-        if not math.isfinite(logp.sum().item()):
-            self._validate_policy(actor, observations[:-1])
+        logp, final = actor.logp(taken), self._final_observations(ended, terminated)
+        self._refuse_unless_finite("reward", rewards)
+        self._refuse_unless_finite("observation", observations)
+        self._refuse_unless_finite("final observation", final.cpu().numpy())
+        self._refuse_unless_finite("log-probability of an action", logp.float().cpu().numpy())
         return Rollout(
             observations=seen[:-1].transpose(0, 1),
             actions=taken.transpose(0, 1),
@@ -261,7 +222,7 @@ class Collector:
             terminated=self._tensor(terminated).T,
             truncated=self._tensor(truncated).T,
             logp=logp.T,
-            final_observations=self._final_observations(ended, terminated),
+            final_observations=final,
             last_observations=seen[-1],
             episode_returns=np.array([episode.total for _, episode in ended], dtype=np.float64),
             episode_lengths=np.array([episode.length for _, episode in ended], dtype=np.int64),
@@ -276,21 +237,17 @@ class Collector:
         episodes : list of Episode
             Those that ended in this step.
         """
-        validation.instance("actions", actions, Tensor)
-        expected = (self.envs.num_envs, *actions.shape[1:])
-        validation.shape("actions", actions, expected, "one action an environment")
-        first = self._steps
         result = self._step(_to_numpy(self.policy.in_bounds(actions)))
         observations, rewards, terminated, truncated, episodes = result
-        both = np.stack([self._current, self._array(observations)])
-        self._current = both[1].copy()
-        self._validate(both, rewards[None], terminated[None], [(0, episode) for episode in episodes], first)
+        self._current = self._array(observations)
+        self._refuse_unless_finite("reward", rewards)
+        self._refuse_unless_finite("observation", self._current)
         return rewards, terminated, truncated, episodes
 
     def _step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[Episode]]:
-        """One step of the environments, and the episodes that ended in it. Results are not validated."""
+        """Step the environments; return also the episodes that ended."""
         observations, rewards, terminated, truncated, infos = self.envs.step(actions)
         self._steps += 1
         if observations.dtype != self._current.dtype:
@@ -298,15 +255,14 @@ class Collector:
         self._totals += rewards
         over = terminated | truncated
         episodes: list[Episode] = []
-        if np.count_nonzero(over):
-            for i in over.nonzero()[0].tolist():
-                length = self._steps - int(self._episode_start[i])
-                final = np.asarray(infos["final_obs"][i])
-                episodes.append(Episode(i, float(self._totals[i]), length, final))
-                self._totals[i], self._episode_start[i] = 0, self._steps
+        for i in over.nonzero()[0].tolist():
+            length = self._steps - int(self._episode_start[i])
+            final = np.asarray(infos["final_obs"][i])
+            episodes.append(Episode(i, float(self._totals[i]), length, final))
+            self._totals[i], self._episode_start[i] = 0, self._steps
         return observations, rewards, terminated, truncated, episodes
 
-    def _final_observations(self, ended: Iterable[tuple[int, Episode]], terminated: np.ndarray) -> Tensor:
+    def _final_observations(self, ended: Sequence[tuple[int, Episode]], terminated: np.ndarray) -> Tensor:
         """The last observations of truncated episodes, by environment, then by time."""
         final = {
             (e.environment, t): e.final_observation for t, e in ended if not terminated[t, e.environment]
@@ -359,72 +315,19 @@ class Collector:
         """A copy of observations: int64 for states, else float32."""
         states = isinstance(self.envs.single_observation_space, spaces.Discrete)
         dtype = np.int64 if states else np.float32
-        with np.errstate(over="ignore"):  # `_validate` finds the infinity
-            return np.asarray(observations).astype(dtype, casting="same_kind")
+        return np.asarray(observations).astype(dtype, casting="same_kind")
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    # Validation of what environments and policies return, once per rollout.
-
-    def _validate(
-        self,
-        observations: np.ndarray,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        ended: Sequence[tuple[int, Episode]],
-        first: int,
-        actions: Sequence[np.ndarray] = (),
-    ) -> None:
-        """Raise for the first reward or observation, in time, that is not finite.
-
-        `first` steps were taken before. The first row of observations has been validated. Where an earlier
-        action is not finite, the error is the policy's.
-        """
-        finals = [(t, episode) for t, episode in ended if not terminated[t, episode.environment]]
+    def _refuse_unless_finite(self, what: str, array: np.ndarray) -> None:
         # A finite sum has finite terms. One that is not may have overflowed; then look at each.
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = [x.sum() for x in (observations, rewards, *(episode[-1] for _, episode in finals))]
-        if all(map(math.isfinite, sums)):
+        if math.isfinite(array.sum(dtype=np.float64)) or np.isfinite(array).all():
             return
-        everywhere = range(self.envs.num_envs)
-        for t, row in enumerate(rewards):
-            if t < len(actions) and not np.isfinite(actions[t]).all():
-                self.policy.sample(self._tensor(observations[t]), torch.Generator(self.device))  # raises
-            # Counted in the episode; the observation in which one ends is the first of the next.
-            steps = [self._step_in_episode(i, first + t + 1, ended, first) for i in everywhere]
-            self._check_finite("reward", row, everywhere, steps)
-            over = {episode.environment for at, episode in ended if at == t}
-            seen = [0 if i in over else step for i, step in enumerate(steps)]
-            self._check_finite("observation", observations[t + 1], everywhere, seen)
-            for at, episode in finals:
-                if at == t:
-                    final = episode.final_observation[None]
-                    self._check_finite("final observation", final, [episode.environment], [episode.length])
-
-    def _step_in_episode(
-        self, environment: int, step: int, ended: Sequence[tuple[int, Episode]], first: int
-    ) -> int:
-        """The number in its episode of a step, counted from the last reset of all environments."""
-        ends = [(first + t + 1, e.length) for t, e in ended if e.environment == environment]
-        before = [end for end, _ in ends if end < step]
-        start = ends[0][0] - ends[0][1] if ends else int(self._episode_start[environment])
-        return step - (before[-1] if before else start)
-
-    def _validate_policy(self, actor: Any, observations: np.ndarray) -> None:
-        """Raise if the policy's outputs are not finite: `sample` validates them, its fast form does not."""
-        if not isinstance(actor, PlainActor):
-            self.policy.sample(self._tensor(observations), torch.Generator(self.device))
-
-    def _check_finite(
-        self, what: str, array: np.ndarray, environments: Sequence[int], steps: Sequence[int]
-    ) -> None:
-        if np.isfinite(array).all():
-            return
-        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(
-            f"environment {environments[row]} of {self.envs.num_envs} ({env_name(self.envs)}) must return a "
-            f"finite {what}, got {array[row]} in step {steps[row]} after the last reset"
+            f"each {what} in {env_name(self.envs)} must be finite, got {array[tuple(place)]} (index {place} "
+            "of the steps and environments of a rollout)"
         )
 
 
@@ -434,75 +337,25 @@ def _to_numpy(actions: Tensor) -> np.ndarray:
     return actions.cpu().numpy()
 
 
-def refuse_unless_it_fits(num_envs: int, num_steps: int, observation_size: int = 4) -> None:
-    """Raise unless a rollout with observations of so many bytes fits in the machine's memory."""
-    # Besides observations: rewards as float64 and float32, flags, actions, log-probabilities.
-    size = num_envs * num_steps * (observation_size + 8 + 4 + 2 + 8 + 4)
-    if size > _memory():
-        raise ValueError(
-            f"num_envs * num_steps must fit in memory, got {num_envs} * {num_steps}, which takes more than "
-            f"{size / 2**30:,.0f} GiB"
-        )
-
-
-def _memory() -> float:
-    """The machine's memory in bytes; infinity where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
-
-
-def refuse_no_policy(policy: Any, *methods: str) -> None:
-    """Raise unless this can be a policy: it has `sample`, which takes a generator, and these methods."""
-    if missing := [name for name in ("sample", *methods) if not callable(getattr(policy, name, None))]:
-        got, hint = type(policy).__name__, validation.other_half(policy, "ppobook")
-        if hasattr(policy, "policy"):
-            hint = ". Use its attribute .policy"
-        elif isinstance(policy, str | os.PathLike):
-            got = repr(os.fspath(policy))
-            hint = ". The policy comes before the environment; that of a run is load(folder).policy"
-        raise TypeError(f"policy must have a method {missing[0]}, got {got}{hint}")
-    try:
-        signature = inspect.signature(policy.sample)
-    except (TypeError, ValueError):  # one that is not written in Python
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        raise TypeError(
-            f"policy must have a method sample(observations, generator), got sample{signature}"
-        ) from None
-
-
-def _check_policy_fits(policy: Policy, envs: VectorEnv) -> None:
-    """A policy with two actions would run in an environment with three, and never try the third."""
-    refuse_no_policy(policy, "in_bounds")
-    space = envs.single_action_space
-    expected: tuple[str, Any]
-    if isinstance(space, spaces.Discrete):
-        expected = "n_actions", int(space.n)
-    elif isinstance(space, spaces.MultiDiscrete):
-        expected = "nvec", tuple(space.nvec.tolist())
-    elif isinstance(space, spaces.MultiBinary):
-        expected = "nvec", (2,) * int(np.prod(space.shape))
-    else:
-        expected = "act_dim", (space.shape or (0,))[0]
-    _check_size(policy, ("n_actions", "nvec", "act_dim"), expected, f"actions of {env_name(envs)}, {space}")
-    space = envs.single_observation_space
-    expected = "obs_dim", (space.shape or (0,))[-1]
-    if isinstance(space, spaces.Discrete):
-        expected = "n_states", int(space.n)
-    # A policy of a user's own may turn states into vectors.
-    own = type(policy).__module__.partition(".")[0] != "ppobook"
-    names = (expected[0],) if own else ("n_states", "obs_dim")
-    _check_size(policy, names, expected, f"observations of {env_name(envs)}, {space}")
-
-
-def _check_size(policy: Policy, names: Sequence[str], expected: tuple[str, Any], what: str) -> None:
-    for name in names:
-        size = getattr(policy, name, None)
-        if size is not None and (name, size) != expected:
+def _check_policy_fits(policy: Any, envs: VectorEnv) -> None:
+    """Raise for other actions or observations: a policy with two actions would never try the third."""
+    actions, observations = envs.single_action_space, envs.single_observation_space
+    expected: dict[str, Any] = {}
+    if isinstance(actions, spaces.Discrete):
+        expected["n_actions"] = int(actions.n)
+    elif isinstance(actions, spaces.MultiDiscrete):
+        expected["nvec"] = tuple(actions.nvec.tolist())
+    elif isinstance(actions, spaces.Box):
+        expected["act_dim"] = actions.shape[0]
+    if isinstance(observations, spaces.Box):
+        expected["obs_dim"] = observations.shape[-1]
+    elif isinstance(observations, spaces.Discrete):
+        expected["n_states"] = int(observations.n)
+    for name, size in expected.items():
+        given = getattr(policy, name, None)
+        library = type(policy).__module__.startswith("ppobook.")
+        if given != size and (given is not None or library):
             raise ValueError(
-                f"policy must have {expected[0]} {expected[1]} for the {what}, got {name} {size}"
+                f"policy must have {name} {size} for {env_name(envs)}, with observations {observations} and "
+                f"actions {actions}, got {given}"
             )

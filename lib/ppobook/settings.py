@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ppobook import validation
 from ppobook.run.settings import Settings, setting, storable
-
-# What settings may need of an environment.
-VECTORS = "observations that are vectors"
-CONTINUOUS = "continuous actions"
 
 
 @dataclass(frozen=True)
 class ControlSettings(Settings):
     """The settings that every algorithm has."""
 
-    arguments = Settings.arguments | {"algorithm": {}, "env": {}, "total_steps": {}}
-    other_arguments: ClassVar = {
-        "ppobook.language.train": ("stage", "model", "data", "world", "reward", "reference", "updates")
-    }
+    arguments = (*Settings.arguments, "algorithm", "env", "total_steps")
 
     num_envs: int = setting(8, "environments stepped side by side", low=1, high=10_000)
     num_steps: int = setting(128, "steps that each environment takes in one update", low=1, high=1_000_000)
@@ -31,14 +23,8 @@ class ControlSettings(Settings):
         "widths of the hidden layers, in the policy and in the critic; (): none",
         low=1,
         high=8192,
-        needs={"observations": (VECTORS,)},
     )
     env_kwargs: dict[str, Any] = setting({}, "keyword arguments for the environment")  # noqa: RUF009
-
-    @classmethod
-    def family(cls) -> Mapping[str, type[Settings]]:
-        """The settings of the other algorithms, by their names."""
-        return SETTINGS
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
@@ -77,13 +63,11 @@ class ActorCriticSettings(ControlSettings):
         "tanh",
         "activation of the hidden layers",
         choices=("tanh", "relu", "gelu", "silu"),
-        needs={"observations": (VECTORS,)},
     )
     initial_std: float = setting(
         1.0,
         "initial standard deviation of continuous actions, as a share of half their range",
         low=1e-6,
-        needs={"actions": (CONTINUOUS,)},
     )
 
 
@@ -108,12 +92,8 @@ class VanillaSettings(ControlSettings):
     normalize_advantages: bool = setting(
         False, "normalize the weights of a batch to mean 0 and standard deviation 1"
     )
-    value_lr: float = setting(
-        3e-3, "learning rate of the critic", above=0, high=1e37, needs={"baseline": ("value",)}
-    )
-    value_epochs: int = setting(
-        20, "gradient steps of the critic on one batch", low=1, needs={"baseline": ("value",)}
-    )
+    value_lr: float = setting(3e-3, "learning rate of the critic", above=0, high=1e37)
+    value_epochs: int = setting(20, "gradient steps of the critic on one batch", low=1)
 
 
 @dataclass(frozen=True)
@@ -128,9 +108,7 @@ class TRPOSettings(ActorCriticSettings):
     cg_iterations: int = setting(10, "iterations of conjugate gradient: products F v", low=1)
     cg_damping: float = setting(0.1, "damping: added to the diagonal of F", low=0)
     line_search_steps: int = setting(10, "step lengths that the line search tries", low=1)
-    backtrack: float = setting(
-        0.8, "α: factor from one step length to the next", above=0, high=0.99, needs={"line_search_steps": 1}
-    )
+    backtrack: float = setting(0.8, "α: factor from one step length to the next", above=0, high=0.99)
     normalize_advantages: bool = setting(
         True, "normalize the advantages of a batch to mean 0 and standard deviation 1"
     )
@@ -154,32 +132,23 @@ class PPOSettings(ActorCriticSettings):
         "surrogate objective: clipped ratio, fixed KL penalty, or KL penalty adapted to kl_target",
         choices=("clip", "kl", "adaptive_kl"),
     )
-    clip_eps: float = setting(
-        0.2, "ε: the ratio is clipped to [1 − ε, 1 + ε]", above=0, needs={"objective": ("clip",)}
-    )
-    clip_eps_high: float | None = setting(
-        None, "ε of the upper bound; none: clip_eps", above=0, needs={"objective": ("clip",)}
-    )
-    clip_eps_final: float | None = setting(
-        None, "ε at total_steps; none: constant", above=0, needs={"objective": ("clip",)}
-    )
+    clip_eps: float = setting(0.2, "ε: the ratio is clipped to [1 − ε, 1 + ε]", above=0)
+    clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
+    clip_eps_final: float | None = setting(None, "ε at total_steps; none: constant", above=0)
     kl_coef: float = setting(
         1.0,
         "β of the KL penalty; with adaptive_kl, its initial value",
         low=0,
-        needs={"objective": ("kl", "adaptive_kl")},
     )
     kl_target: float = setting(
         0.01,
         "KL divergence of an update that β is adapted to, in nats",
         above=0,
-        needs={"objective": ("adaptive_kl",)},
     )
     max_kl: float | None = setting(
         None,
         "stop an update after an epoch whose mean KL divergence is above this, in nats; none: never",
         above=0,
-        needs={"epochs": 1},
     )
     lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e37)
     lr_final: float | None = setting(None, "learning rate at total_steps; none: constant", low=0, high=1e37)
@@ -190,7 +159,6 @@ class PPOSettings(ActorCriticSettings):
         None,
         "value clipping: how far V may move from its old value; none: no clipping",
         above=0,
-        needs={"value_coef": 0},
     )
     entropy_coef: float = setting(0.01, "weight of the entropy bonus", low=0)
     entropy_coef_final: float | None = setting(

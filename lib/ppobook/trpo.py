@@ -21,19 +21,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import fmean
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.actor_critic import ActorCritic
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.fast import choose
-from ppobook.fast.declare import fast_form
+from ppobook.learner import mean_metrics
 from ppobook.objectives import surrogate_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
@@ -57,15 +54,14 @@ class TRPO(ActorCritic):
     With normalize_observations, the normalizer is updated after the step, which moves both networks' outputs
     a little outside of these bounds and numbers.
 
-    **Two networks.** The critic is trained by Adam. If it shared a trunk with the policy, its steps would
-    take the policy out of the trust region, so that is refused.
+    **Two networks.** The critic is trained by Adam. Do not let it share a trunk with the policy: its steps
+    would take the policy out of the trust region.
     """
 
     algorithm = "trpo"
     settings_class = TRPOSettings
     presets = PRESETS["trpo"]
     state_attributes = (*ActorCritic.state_attributes, "value_optimizer")
-    stepped_by: ClassVar[dict[str, str]] = {"value_optimizer": "critic_step"}
 
     settings: TRPOSettings
 
@@ -73,37 +69,22 @@ class TRPO(ActorCritic):
         self, observation_space: gym.Space, action_space: gym.Space, settings: TRPOSettings, **kwargs: Any
     ) -> None:
         super().__init__(observation_space, action_space, settings, **kwargs)
-        self.validate_minibatches("value_minibatches")
-        if settings.normalize_advantages and settings.num_envs * settings.num_steps < 2:
-            raise ValueError(
-                "num_envs times num_steps must be at least 2 with normalize_advantages=True, got 1"
-            )
         self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
-        shared = {id(p) for p in self.parameters} & {id(p) for p in self.value.parameters()}
-        if shared:
-            raise ValueError(
-                f"policy and value must not share parameters in TRPO, got {len(shared)} shared ones: the "
-                "critic's steps would take the policy out of its trust region"
-            )
-        self.value_optimizer = choose.optimizer(
-            self.value.parameters(), settings.value_lr, step=self.critic_step, fast=settings.fast
-        )
+        self.value_optimizer: Any = torch.optim.Adam(self.value.parameters(), settings.value_lr, fused=True)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        advantages, returns, values = self.estimate(rollout)
+        advantages, returns, values = self.advantages(rollout)
         if self.settings.normalize_advantages:
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
-        metrics = self.improve(batch) | {"value_loss": self.fit(batch)}
+        metrics = self.improve(batch) | self.fit(batch)
         metrics["explained_variance"] = float(explained_variance(values, returns))
         metrics |= self.after_update(batch)
         self.update_normalizer(rollout)
-        self.validated = True
         return metrics
 
     def improve(self, batch: Batch) -> dict[str, float]:
-        """One step of the policy."""
-        validation.instance("batch", batch, Batch)
+        """Take one step of the policy; return its metrics."""
         s = self.settings
         policy = self.policy.distribution(batch.observations)
         loss = surrogate_loss(policy.logp(batch.actions), batch.old_logp, batch.advantages)
@@ -149,26 +130,21 @@ class TRPO(ActorCritic):
             "accepted": found.accepted,
         }
 
-    def fit(self, batch: Batch) -> float:
-        """Some epochs of the critic; returns the mean of its loss."""
-        validation.instance("batch", batch, Batch)
-        critic_step = choose.critic_gradient(self)
-        losses = []
+    def fit(self, batch: Batch) -> dict[str, float]:
+        """Train the critic for some epochs; return the mean of its loss."""
+        steps = []
         for _ in range(self.settings.value_epochs):
             for minibatch in batch.minibatches(self.settings.value_minibatches, self.shuffle):
-                losses.append(critic_step(minibatch))
-        return fmean(losses)
+                steps.append(self.critic_step(minibatch))
+        return mean_metrics(steps)
 
-    @fast_form("value_loss")
-    def critic_step(self, minibatch: Batch) -> float:
-        """One step of Adam on a minibatch; returns the loss."""
-        validation.instance("minibatch", minibatch, Batch)
+    def critic_step(self, minibatch: Batch) -> dict[str, Any]:
+        """Take one step of Adam on a minibatch; return the loss."""
         loss = value_loss(self.value(minibatch.observations), minibatch.returns)
-        if loss.requires_grad:  # not of a frozen critic
-            self.value_optimizer.zero_grad()
-            loss.backward()
-            self.value_optimizer.step()
-        return loss.item()
+        self.value_optimizer.zero_grad()
+        loss.backward()
+        self.value_optimizer.step()
+        return {"value_loss": loss.detach()}
 
     @torch.no_grad()
     def _assign(self, row: Tensor) -> None:
@@ -201,12 +177,6 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
     -------
     tensor, [P]
 
-    Raises
-    ------
-    ValueError, TypeError
-        A v of another shape, or not finite; no observations; a damping below 0; a policy with nothing to
-        train.
-
     References
     ----------
     Schulman et al. 2015, "Trust region policy optimization", appendix C.1; Pearlmutter 1994, "Fast exact
@@ -217,25 +187,12 @@ def fisher_vector_product(policy: Any, observations: Tensor, v: Tensor, *, dampi
 
 def fisher_matrix(policy: Any, observations: Tensor, *, damping: float = 0.0) -> Callable[[Tensor], Tensor]:
     """v ↦ `fisher_vector_product`: the same for many v, for which ∇KL is then found only once."""
-    damping = validation.number("damping", damping, low=0)
-    if not (hasattr(policy, "parameters") and hasattr(policy, "distribution")):
-        raise TypeError(
-            f"policy must be a torch.nn.Module with a method distribution, got {type(policy).__name__}"
-        )
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError("policy must have a parameter with requires_grad, got none")
     distribution = policy.distribution(observations)
-    kl = distribution.detach().kl(distribution)
-    if kl.numel() == 0:
-        raise ValueError(f"observations must have at least one entry, got shape {tuple(observations.shape)}")
-    kl = kl.mean()
+    kl = distribution.detach().kl(distribution).mean()
     slope = _row(torch.autograd.grad(kl, parameters, create_graph=True, materialize_grads=True))
 
     def product(v: Tensor) -> Tensor:
-        validation.shape("v", validation.tensor("v", v), slope.shape, "one entry a parameter")
-        validation.dtype("v", v, slope.dtype, "that of the parameters")
-        validation.finite("v", v)
         curved = torch.autograd.grad(slope @ v, parameters, retain_graph=True, materialize_grads=True)
         return _row(curved) + damping * v
 
@@ -270,39 +227,24 @@ def conjugate_gradient(
 
     Raises
     ------
-    ValueError, TypeError
-        A b that is no vector or not finite, a product of another shape or not finite, an A that is not
-        positive.
+    ValueError
+        A b that is no vector.
 
     References
     ----------
     Hestenes and Stiefel 1952, "Methods of conjugate gradients for solving linear systems", section 3.
     """
-    validation.function("matvec", matvec)
-    b = validation.tensor("b", b).detach()
     if b.ndim != 1:
         raise ValueError(f"b must be a vector, got shape {tuple(b.shape)}")
-    validation.not_empty("b", b)
-    validation.finite("b", b)
-    iterations = validation.count("iterations", iterations)
-    enough = (validation.number("tolerance", tolerance, low=0) * b.norm()) ** 2
-
+    b = b.detach()
+    enough = (tolerance * b.norm()) ** 2
     x, r, p = torch.zeros_like(b), b, b
     missing = r @ r
     for _ in range(iterations):
         if missing <= enough:
             break
-        product = validation.tensor("matvec(v)", matvec(p)).detach()
-        validation.shape("matvec(v)", product, b.shape, "the shape of b")
-        validation.dtype("matvec(v)", product, b.dtype, "that of b")
-        validation.finite("matvec(v)", product)
+        product = matvec(p).detach()
         curvature = p @ product
-        rounding = torch.finfo(b.dtype).eps ** 0.5 * p.norm() * product.norm()
-        if curvature < -rounding:
-            raise ValueError(
-                f"matvec must be a positive definite matrix, got v @ matvec(v) = {curvature.item():g} for a "
-                "direction v"
-            )
         if curvature <= 0:  # what is left lies where A has nothing to say
             break
         step = missing / curvature
@@ -367,33 +309,15 @@ def line_search(
     Found
         Look at `accepted`: a search that fails returns `start`, and says so.
 
-    Raises
-    ------
-    ValueError, TypeError
-        A start or step that is no vector, of different shapes or not finite; numbers out of range.
-
     References
     ----------
     Schulman et al. 2015, appendix C; for backtracking, Armijo 1966, "Minimization of functions having
     Lipschitz continuous first partial derivatives".
     """
-    for name, x in {"start": start, "step": step}.items():
-        validation.shape(name, validation.tensor(name, x), (start.numel(),), "one entry a parameter")
-        validation.finite(name, x)
-    max_kl = validation.number("max_kl", max_kl, above=0)
-    steps = validation.count("steps", steps)
-    backtrack = validation.number("backtrack", backtrack, above=0, high=1)
-    if backtrack == 1:
-        raise ValueError("backtrack must be below 1, got 1")
-    validation.function("gain", gain)
-
     for tried in range(1, steps + 1):
         share = backtrack ** (tried - 1)
         parameters = start + share * step
-        found = gain(parameters)
-        if not (isinstance(found, tuple) and len(found) == 2):
-            raise TypeError(f"gain must return a pair (gain, KL), got {type(found).__name__}")
-        gained, kl = found
+        gained, kl = gain(parameters)
         if 0 < gained < math.inf and kl <= max_kl:  # NaN is none of it
             report = f"a share of {share:.3g} of the step gains {gained:.3g} with a KL of {kl:.3g}"
             return Found(True, parameters, tried, gained, kl, report)

@@ -37,30 +37,14 @@ def is_tensor(x: Any) -> bool:
 
 
 def one_library(**arrays: Any) -> Any:
-    """The module, numpy or torch, that all arrays belong to.
-
-    None, Python numbers and sequences go with either. A NumPy array beside a tensor raises TypeError: one of
-    them would have to be converted, and lose its device or its gradient.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None:
+    """The module, numpy or torch, that the first array belongs to; arrays beside tensors raise TypeError."""
+    first = next(iter(arrays))
+    if not is_tensor(arrays[first]):
         return np
-    tensors = {name: x for name, x in arrays.items() if isinstance(x, torch.Tensor)}
-    if not tensors:
-        return np
-    first, tensor = next(iter(tensors.items()))
-    if len(tensors) == len(arrays) == 1:
-        return torch
     for name, x in arrays.items():
-        if isinstance(x, np.ndarray):
-            raise TypeError(
-                f"{name} must be a torch tensor, as {first} is, got a NumPy array "
-                f"(torch.as_tensor turns an array into a tensor)"
-            )
-    for name, x in tensors.items():
-        if x.device != tensor.device:
-            raise ValueError(f"{name} must be on {tensor.device}, as {first} is, got {x.device}")
-    return torch
+        if not is_tensor(x):
+            raise TypeError(f"{name} must be a torch tensor, as {first} is, got {kind_of(x)}")
+    return sys.modules["torch"]
 
 
 def function(name: str, x: Any) -> None:
@@ -79,58 +63,11 @@ def scalar_loss(name: str, x: Any) -> None:
     raise TypeError(f"{name} must be a scalar tensor with a gradient, got {got}")
 
 
-def generator(x: Any) -> None:
-    """Check that x is a torch.Generator or None."""
-    import torch
-
-    if not isinstance(x, torch.Generator | None):
-        raise TypeError(f"generator must be a torch.Generator or None, got {x!r}")
-
-
 def present(**arrays: Any) -> None:
     """Raise if one of the arrays is None."""
     for name, x in arrays.items():
         if x is None:
             raise TypeError(f"{name} must be an array or a tensor, got None")
-
-
-def floats(**arrays: Any) -> list[Any]:
-    """The arrays in one floating dtype, in the order passed; None stays None.
-
-    It is the widest floating dtype among them. Integers and booleans do not count unless they are alone, so
-    that integer rewards do not turn float32 values into float64.
-    """
-    library = one_library(**arrays)
-    device = next((x.device for x in arrays.values() if is_tensor(x)), None)
-    given: dict[str, Any] = {}
-    for name, x in arrays.items():
-        if x is None:
-            continue
-        try:
-            if not is_tensor(x):
-                x = np.asarray(x) if library is np else library.as_tensor(x, device=device)
-            given[name] = x
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(
-                f"{name} must be an array of real numbers, got {type(x).__name__}: {error}"
-            ) from None
-        if library is np and given[name].dtype.kind not in "fiub":
-            raise TypeError(f"{name} must be an array of real numbers, got dtype {given[name].dtype}")
-        if library is not np and given[name].is_complex():
-            raise TypeError(f"{name} must be an array of real numbers, got dtype {given[name].dtype}")
-
-    # A Python number or list takes the dtype of the arrays beside it.
-    typed = [x for name, x in given.items() if hasattr(arrays[name], "dtype")] or list(given.values())
-    if library is np:
-        found = [x.dtype for x in typed if x.dtype.kind == "f"]
-        dtype: Any = np.result_type(*found) if found else np.dtype(np.float64)
-        return [None if x is None else given[name].astype(dtype, copy=False) for name, x in arrays.items()]
-    dtype = None
-    for x in typed:
-        if x.is_floating_point():
-            dtype = x.dtype if dtype is None else library.promote_types(dtype, x.dtype)
-    dtype = dtype or library.get_default_dtype()
-    return [None if x is None else given[name].to(dtype) for name, x in arrays.items()]
 
 
 def float64(name: str, x: Any) -> np.ndarray:
@@ -187,16 +124,6 @@ def dtype(name: str, x: torch.Tensor, expected: torch.dtype, why: str) -> None:
         raise TypeError(f"{name} must be of dtype {expected}, {why}, got {x.dtype}")
 
 
-def broadcasts(name: str, x: Any, expected: Sequence[int], why: str) -> None:
-    """Check that x broadcasts to the expected shape without enlarging it."""
-    try:
-        fits = np.broadcast_shapes(tuple(x.shape), tuple(expected)) == tuple(expected)
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"{name} must broadcast to {tuple(expected)}, {why}, got shape {tuple(x.shape)}")
-
-
 def last_axis(name: str, x: Any, what: str) -> None:
     """Check that x is not a scalar; `what` says what its last axis is: "time"."""
     if x.ndim == 0:
@@ -231,19 +158,8 @@ def finite(name: str, x: Any, *, where: Any = None) -> None:
         raise NotFiniteError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
-def logits(name: str, x: Any) -> None:
-    """Check that x holds no NaN and no +∞, and along its last axis an entry above −∞, which masks one."""
-    if is_tensor(x) and math.isfinite(x.detach().sum().item()):
-        return
-    masked = x == -np.inf
-    finite(name, x, where=~masked)
-    if masked.all(-1).any():
-        raise ValueError(f"{name} must have a finite logit in each distribution, got -inf for all actions")
-
-
 def positive(name: str, x: Any) -> None:
-    """Check that all entries of x are finite and above 0."""
-    finite(name, x)
+    """Check that no entry of x is 0 or below."""
     bad = x <= 0
     if bad.any():
         raise ValueError(f"{name} must be above 0, got {_number(x[_first(bad)])} at index {place(bad)}")

@@ -16,24 +16,23 @@ approximation".
 
 from __future__ import annotations
 
-from statistics import fmean
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.episodes import collect_episodes, critic_values, episode_starts, mean, whole_episodes
-from ppobook.learner import Learner, gradient_step
+from ppobook.learner import Learner, gradient_step, mean_metrics
 from ppobook.objectives import policy_gradient_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
 from ppobook.settings import VanillaSettings
 
-OPTIMIZERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+OPTIMIZERS: dict[str, Any] = {"adam": partial(torch.optim.Adam, fused=True), "sgd": torch.optim.SGD}
 
 
 class Vanilla(Learner):
@@ -56,7 +55,6 @@ class Vanilla(Learner):
     settings_class = VanillaSettings
     presets = PRESETS["vanilla"]
     state_attributes = ("policy", "value", "policy_optimizer", "value_optimizer")
-    stepped_by: ClassVar[dict[str, str]] = {"policy_optimizer": "update", "value_optimizer": "update"}
 
     def __init__(
         self, observation_space: gym.Space, action_space: gym.Space, settings: VanillaSettings, **kwargs: Any
@@ -66,7 +64,7 @@ class Vanilla(Learner):
         )
         make = OPTIMIZERS[settings.optimizer]
         self.policy_optimizer = make(self.policy.parameters(), lr=settings.lr)
-        self.value_optimizer = None
+        self.value_optimizer: Any = None
         if self.value is not None:
             self.value_optimizer = make(self.value.parameters(), lr=settings.value_lr)
 
@@ -79,8 +77,7 @@ class Vanilla(Learner):
         return whole_episodes(rollout, self.settings.num_steps) if self.value is None else None
 
     def weigh(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
-        """What followed each action, what was expected, and the weight Ψ of its score; each [N, T]."""
-        validation.instance("rollout", rollout, Rollout)
+        """Return what followed each action, what was expected, and the weight Ψ of its score; each [N, T]."""
         s, used = self.settings, self.used(rollout)
         rewards, terminated, truncated = rollout.rewards, rollout.terminated, rollout.truncated
         if self.value is not None:
@@ -100,27 +97,26 @@ class Vanilla(Learner):
         return followed, expected, psi
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        validation.instance("rollout", rollout, Rollout)
         s, used = self.settings, self.used(rollout)
         observations, actions = rollout.observations, rollout.actions
         followed, expected, psi = self.weigh(rollout)
 
-        losses, norms = [], []
+        steps = []
         for _ in range(s.epochs):
             loss = policy_gradient_loss(self.policy.logp(observations, actions), psi, mask=used)
-            losses.append(loss.item())
+            objective = loss
             if s.entropy_coef:
-                loss = loss - s.entropy_coef * mean(self.policy.entropy(observations), used)
-            norms.append(gradient_step(self.policy_optimizer, loss))
-        metrics = {"policy_loss": fmean(losses), "grad_norm": fmean(norms)}
+                objective = loss - s.entropy_coef * mean(self.policy.entropy(observations), used)
+            norm = gradient_step(self.policy_optimizer, objective)
+            steps.append({"policy_loss": loss, "grad_norm": norm})
+        metrics = mean_metrics(steps)
 
-        if self.value is not None and self.value_optimizer is not None:
-            losses = []
+        if self.value is not None:
+            steps = []
             for _ in range(s.value_epochs):
                 loss = value_loss(self.value(observations), followed)
-                losses.append(loss.item())
-                if loss.requires_grad:  # not of a frozen critic
-                    gradient_step(self.value_optimizer, loss)
-            metrics["value_loss"] = fmean(losses)
+                gradient_step(self.value_optimizer, loss)
+                steps.append({"value_loss": loss})
+            metrics |= mean_metrics(steps)
             metrics["explained_variance"] = float(explained_variance(expected, followed))
         return metrics

@@ -169,7 +169,6 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
             {"length": 101, "draws": "still", "out": "film.mp4"},
             "env must have episodes that end, .* than 100 steps",
         ),
-        (COUNTING, {"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
         (COUNTING, {"env_kwargs": "slip"}, "env_kwargs must be a dict of keyword arguments, got 'slip'"),
         (COUNTING, {"episodes": 0}, "episodes must be .*, got 0"),
         ("test_watch/Blind-v0", {}, "env must support render_mode=.rgb_array."),

@@ -9,13 +9,12 @@ from torch import nn
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Format, read_checkpoint
 from ppobook.run.config import refuse_other_settings
-from ppobook.run.folder import checkpoints
 from ppobook.run.history import History
-from ppobook.run.loop import TrainingLoop
+from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import stream
+from ppobook.run.metrics import finite
 from ppobook.run.settings import Settings, setting
-from ppobook.run.state import Stateful, check_state
-from ppobook.run.training import run_training
+from ppobook.run.state import Stateful
 
 FORMAT = Format("line.fit", 1, parts=("line",), files=("points.bin",))
 
@@ -71,7 +70,6 @@ class LineRun(BaseRun):
 class Training(TrainingLoop):
     limit = "updates"
     format = FORMAT
-    reserved = ("update", "points", "seconds*")
 
     def __init__(self, config, line):
         super().__init__(config, History.empty(("update", "points", "loss", "seconds"), ("update", "points")))
@@ -81,14 +79,11 @@ class Training(TrainingLoop):
     def new(cls, asked, updates):
         settings = LineSettings.make("line", asked, {})
         config = {"seed": 3, "updates": updates, "checkpoint_every": 2} | dataclasses.asdict(settings)
-        line = Line(settings, config["seed"])
-        check_state(line)
-        return cls(config, line)
+        return cls(config, Line(settings, config["seed"]))
 
     @classmethod
-    def resumed(cls, folder, asked, updates, first=False):
-        place = checkpoints(folder.path)[0] if first else None
-        read = read_checkpoint(folder, FORMAT, place)
+    def resumed(cls, folder, asked, updates):
+        read = read_checkpoint(folder, FORMAT)
         config = read.config | {"updates": updates}
         line = Line(LineSettings(config["lr"], config["batch"]), config["seed"])
         refuse_other_settings(folder, asked, config, line.settings)
@@ -99,20 +94,14 @@ class Training(TrainingLoop):
         return training
 
     def one_update(self):
-        metrics = self.metrics("Line.step", self.line.step())
+        metrics = finite(self.line.step())
         return {"points": self.line.seen[0], **metrics}
 
     def modules(self):
         return [self.line.model]
 
-    def state(self):
-        return {"line": self.line.state_dict()}
-
-    def set_state(self, state):
-        self.line.go_back(state["line"])
-
     def parts(self):
-        return self.state(), {"points.bin": b"%d" % self.line.seen[0]}
+        return {"line": self.line.state_dict()}, {"points.bin": b"%d" % self.line.seen[0]}
 
     def run(self):
         return LineRun.of(self.checkpoint(), model=self.line.model)
@@ -121,10 +110,10 @@ class Training(TrainingLoop):
         return "a line"
 
 
-def fit(updates=7, out=None, resume=None, first=False, progress=None, tensorboard=False, **settings):
+def fit(updates=7, out=None, resume=None, progress=None, tensorboard=False, **settings):
     return run_training(
         lambda: Training.new(settings, updates),
-        lambda folder: Training.resumed(folder, settings, updates, first),
+        lambda folder: Training.resumed(folder, settings, updates),
         out=out,
         resume=resume,
         progress=progress,

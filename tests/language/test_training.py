@@ -6,8 +6,6 @@ What it has in common with training of policies is in tests/run/test_contract.py
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -175,16 +173,6 @@ def test_warmup_and_gradient_clipping():
         assert (weight - before).norm().item() == pytest.approx(moved, rel=1e-4)
 
 
-def test_training_does_not_import_the_compiler():
-    """It takes longer to import than a short run takes."""
-    code = (
-        "import sys; from ppobook.language.training import train; from ppobook.language.world import World; "
-        "train('sft', data=World(), updates=1, examples=64, eval_examples=0, progress=False); "
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
-
-
 def test_wider_numbers_stay_wide(tmp_path):
     run = fit("sft, data in memory", model=decoder().double(), out=tmp_path / "run")
     assert run.model.wte.weight.dtype == torch.float64
@@ -289,20 +277,6 @@ def test_a_stage_of_ones_own(tmp_path):
     same_run(load(tmp_path / "run"), run)  # which needs no class
 
 
-def test_a_module_of_any_kind_can_be_saved(tmp_path):
-    """The loop rebuilds the networks that it passed to the stage; the stage makes its own."""
-
-    def init(self, *given, **named):
-        Own.__init__(self, *given, **named)
-        self.extra = torch.nn.GRU(2, 2)
-
-    members = {"__init__": init, "state_attributes": (*Own.state_attributes, "extra")}
-    mine = type("Mine", (Own,), members)
-    run = fit("own, gold", stage=mine, updates=2, out=tmp_path / "run")
-    assert set(run._checkpoint.state["architecture"]) == {"model", "reference"}
-    assert len(go_on(tmp_path / "run", "own, gold", stage=mine, updates=4).history) == 4
-
-
 # ------------------------------------------------------------------------------------------- what it is given
 
 OTHER_WORDS = World(**{**SIZES, "nouns": 3, "places": 2})
@@ -387,19 +361,6 @@ def test_a_reward_function_is_given_texts_and_the_columns_that_it_asks_for():
         words = {*WORLD.tokenizer.words} - {"<pad>", "<eos>"}
         assert all(set(text.split()) <= words for text in completions)
     assert fit("own, a function", data=records, reward=little, updates=2).history["reward"].tolist() == [1, 1]
-
-
-def test_a_function_by_the_name_of_gold_is_not_taken_for_it(tmp_path):
-    def gold(completions):
-        return [7.0] * len(completions)
-
-    run = fit("own, gold", reward=gold, updates=2, out=tmp_path / "run")
-    assert run.history["reward"].tolist() == [7.0, 7.0]
-    with pytest.raises(ValueError, match=r"reward must be 'function gold', as in resume=.* got 'gold'"):
-        go_on(tmp_path / "run", "own, gold", reward="gold", updates=3)
-    assert (
-        go_on(tmp_path / "run", "own, gold", reward=gold, updates=3).history["reward"].tolist() == [7.0] * 3
-    )
 
 
 # ------------------------------------------------------------------------------------------- what is stored

@@ -12,7 +12,7 @@ from notebook_builder.digests import code_digest, record
 from notebook_builder.draft import draft
 from notebook_builder.refusals import LARGEST, refusals
 from notebook_builder.staleness import stale, stored_notebook
-from notebook_builder.targets import BuildError, targets
+from notebook_builder.targets import targets
 from ppobook.course.masters import METADATA
 
 REPOSITORY = Path(__file__).parents[2]
@@ -150,25 +150,6 @@ def test_what_changes_no_output_is_not_told(book, file, old, new):
     assert said(book) == []
 
 
-def test_what_is_gone_is_told(book):
-    (book / "lib/ppobook/twice.py").unlink()
-    (book / "results/numbers/table.csv").unlink()
-    assert said(book) == [
-        "chapters/01_tiny.ipynb: it imported ppobook.twice, which is gone.",
-        "chapters/01_tiny.ipynb: it read results/numbers/table.csv, which is gone.",
-    ]
-    (book / "chapters/01_tiny.md").unlink()
-    assert said(book) == ["01_tiny.ipynb has no source: nothing makes it."]
-
-
-def test_a_notebook_that_was_never_made_or_is_cut_short_is_told(book):
-    path = book / "chapters/01_tiny.ipynb"
-    path.write_bytes(path.read_bytes()[:100])
-    assert len(said(book)) == 1
-    path.unlink()
-    assert said(book) == ["chapters/01_tiny.ipynb: it was never made."]
-
-
 def test_an_edited_master_makes_both_of_its_notebooks_stale(book):
     replace(book / "exercises/masters/01_tiny.md", "Double it.", "Double it, please.")
     assert all(stale(target.notebook, book) for target in targets(book)[1:])
@@ -180,18 +161,6 @@ def test_an_edited_solution_changes_the_master_alone(book):
     replace(master.source, "return x + x", "return 2 * x")
     assert stale(master.notebook, book)
     assert stale(reader.notebook, book) == []
-
-
-def test_line_ends_of_a_checkout_on_windows_change_nothing(book):
-    for name in ("results/numbers/table.csv", "lib/ppobook/toy.py"):
-        path = book / name
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert said(book) == []
-
-
-def test_a_file_from_outside_of_the_checkout_is_refused(book, tmp_path):
-    with pytest.raises(BuildError, match=r"reads secret\.csv from outside of the checkout"):
-        record(stored_notebook(book / "chapters/01_tiny.ipynb"), [], [str(tmp_path / "secret.csv")], book)
 
 
 # --- the digest of a module ---------------------------------------------------------------------------------

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tiny_book import write_book
 
 import minutes
 from minutes import Counts
@@ -115,30 +111,9 @@ def test_the_weights_are_those_of_chapters_that_readers_have_timed(counts: Count
     assert counts.minutes == pytest.approx(took, abs=2.3)
 
 
-@pytest.mark.parametrize(("number", "words"), [(0.2, "1 minute"), (1.4, "1 minute"), (11.6, "12 minutes")])
-def test_minutes_in_words(number: float, words: str) -> None:
-    assert minutes.said(number) == words
-
-
 @pytest.mark.parametrize("number", [path.stem[:2] for path in sorted((ROOT / "chapters").glob("*.md"))])
 def test_the_notebook_counts_as_its_text_does(number: str) -> None:
     target = next(t for t in targets() if t.kind == "chapter" and t.source.stem.startswith(number))
     notebook = draft(target)
     references.as_roles(notebook)
     assert minutes.count(notebook["cells"]) == minutes.count(read(target.source)["cells"])
-
-
-def test_the_command(tmp_path: Path) -> None:
-    root = write_book(tmp_path)
-    shutil.copytree(ROOT / "lib", root / "lib", dirs_exist_ok=True)
-    (root / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "minutes.py", root / "tools")
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(root / "tools" / "minutes.py"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(root / "lib")})
-
-    assert run("01").stdout.startswith("01_tiny: 1.6 minutes, and 0.0 in Deeper boxes\n")
-    assert " words  " in run("--counts").stdout
-    unknown = run("07")
-    assert (unknown.returncode, unknown.stderr) == (2, "'07' is no chapter; there are 01_tiny.\n")

@@ -4,17 +4,14 @@ import copy
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from tiny_book import CHAPTER, HEAD, replace, write_book
+from tiny_book import HEAD, replace, write_book
 
 import notebooks
 from notebook_builder.draft import draft
-from notebook_builder.execution import Ran, hide_answers
+from notebook_builder.execution import hide_answers
 from notebook_builder.refusals import FIGURE, WIDGETS, refusals
 from notebook_builder.targets import BuildError, chosen, targets
 from notebooks import build
@@ -74,21 +71,6 @@ def test_the_chapter_has_its_text_its_box_and_its_outputs(made):
     assert first["outputs"][0]["data"]["text/plain"] == ["('1,2,3', 42)"]
 
 
-def test_the_box_counts_what_the_text_has(book):
-    deeper = "\n## Deeper: more\n\n*A lot.*\n\n" + "word " * 2500
-    chapter(book).source.write_text(CHAPTER + "word " * 2500 + deeper, encoding="utf-8")
-    box = draft(chapter(book))["cells"][1]["source"]
-    assert "about 10 minutes to read" in box
-    assert "The Deeper boxes are for a second reading: about 10 minutes more." in box
-
-
-def test_what_is_folded_on_the_page_is_folded_in_jupyterlab(book):
-    replace(chapter(book).source, "tags: [nbval-check-output]", "tags: [nbval-check-output, hide-input]")
-    folded = [cell for cell in draft(chapter(book))["cells"] if "jupyter" in cell["metadata"]]
-    assert [cell["source"] for cell in folded] == ['set("abc")']
-    assert folded[0]["metadata"]["jupyter"] == {"source_hidden": True}
-
-
 def test_nothing_is_stored_but_what_a_reader_may_see(made):
     for target in targets(made):
         notebook = masters.read(target.notebook)
@@ -106,21 +88,10 @@ def test_the_record_names_what_the_outputs_depend_on(made):
     assert set(kept["files"]) == {"results/numbers/table.csv"}
 
 
-def test_a_stream_is_one_output_however_it_arrived(made):
-    shown = cells(chapter(made))[4]["outputs"]
-    assert [output["output_type"] for output in shown] == ["display_data", "stream"]
-
-
 def test_ids_are_stable_and_differ(made):
     ids = [cell["id"] for cell in draft(chapter(made))["cells"]]
     assert ids == [cell["id"] for cell in draft(chapter(made))["cells"]]
     assert len(set(ids)) == len(ids)
-
-
-def test_two_cells_that_say_the_same_have_different_ids(book):
-    chapter(book).source.write_text(HEAD + "# Title\n\n+++\n\nTwice.\n\n+++\n\nTwice.\n", encoding="utf-8")
-    ids = [cell["id"] for cell in draft(chapter(book))["cells"]]
-    assert len(set(ids)) == 4
 
 
 def test_a_name_means_the_chapter_and_its_exercises_and_a_path_means_one(made):
@@ -160,13 +131,6 @@ def test_an_edit_of_the_text_alone_keeps_the_outputs(book):
     assert after[4]["metadata"]["mystnb"]["image"]["alt"] == "a dot, and it is grey"
 
 
-@pytest.mark.usefixtures("no_kernel")
-def test_a_changed_book_yml_changes_the_box_alone(book):
-    replace(book / "book.yml", "arithmetic", "some arithmetic")
-    assert build(chapter(book)) == "new text, outputs kept"
-    assert "some arithmetic" in cells(chapter(book))[1]["source"]
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
@@ -198,48 +162,6 @@ def test_a_failing_cell_is_shown_and_the_old_notebook_stays(book):
     assert chapter(book).notebook.read_bytes() == before
 
 
-def test_a_killed_build_leaves_the_old_notebook_whole_and_no_kernel(book):
-    before = chapter(book).notebook.read_bytes()
-    sign = book / "running"
-    shutil.copytree(REPOSITORY / "tools", book / "tools")
-    replace(
-        chapter(book).source,
-        "toy.double(21)",
-        f"__import__('pathlib').Path({str(sign)!r}).write_text(str(__import__('os').getpid())), "
-        "__import__('time').sleep(60)",
-    )
-    builder = subprocess.Popen(
-        [sys.executable, book / "tools" / "notebooks.py", "chapters/01_tiny.md"],
-        stdout=subprocess.DEVNULL,
-        cwd=book,
-    )
-    try:
-        wait_for(lambda: sign.exists() and sign.read_text())
-    finally:
-        builder.kill()
-        builder.wait()
-    assert chapter(book).notebook.read_bytes() == before
-    assert sorted(path.name for path in (book / "chapters").iterdir()) == ["01_tiny.ipynb", "01_tiny.md"]
-    wait_for(lambda: not alive(int(sign.read_text())))
-
-
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    # A child whose parent was killed may stay in the table until somebody collects it.
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
-
-
 def test_a_build_killed_while_it_writes_leaves_the_old_notebook_whole(book, monkeypatch):
     before = chapter(book).notebook.read_bytes()
     replace(chapter(book).source, "One paragraph.", "Another paragraph.")
@@ -252,12 +174,6 @@ def test_a_build_killed_while_it_writes_leaves_the_old_notebook_whole(book, monk
         build(chapter(book))
     assert chapter(book).notebook.read_bytes() == before
     assert len(list((book / "chapters").iterdir())) == 2
-
-
-def test_outputs_that_differ_from_run_to_run_are_found(book):
-    replace(chapter(book).source, "toy.double(21)", "__import__('time').time_ns()")
-    with pytest.raises(BuildError, match="two different outputs in cell 3"):
-        build(chapter(book), twice=True)
 
 
 # --- exercises ----------------------------------------------------------------------------------------------
@@ -307,15 +223,6 @@ def test_a_check_that_does_not_say_not_yet_is_refused(book, outputs, said):
         match=rf"cell 5 \(test:double\): on the blank {said.replace('raises', 'the check raises')}",
     ):
         hide_answers(executed_reader(book, outputs))
-
-
-def test_a_master_that_breaks_the_rules_is_refused_with_its_name(book):
-    replace(targets(book)[1].source, "test:double:2", "test:double:two")
-    for target in targets(book)[1:]:
-        with pytest.raises(
-            BuildError, match=r"exercises/masters/01_tiny.md: cell 5 .* 'two', which is not a number"
-        ):
-            build(target)
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
@@ -395,12 +302,6 @@ def test_what_is_right_is_not_refused(case):
     assert refusals(with_cell(GOOD[case])) == []
 
 
-def test_pairing_and_widget_state_are_refused():
-    notebook = with_cell(GOOD["the tag"])
-    notebook["metadata"] = {"jupytext": {"formats": "ipynb,md"}, "widgets": {}}
-    assert len(refusals(notebook)) == 2
-
-
 def test_a_refused_notebook_is_not_written(book):
     before = chapter(book).notebook.read_bytes()
     replace(chapter(book).source, 'mystnb:\n  image: {alt: "one grey dot"}', "tags: [hide-input]")
@@ -410,50 +311,6 @@ def test_a_refused_notebook_is_not_written(book):
 
 
 # --- book.yml -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("01_tiny:", "02_other:", "no entry chapters/01_tiny"),
-        ("needs: [arithmetic]", "", "lacks needs"),
-        ("compute: 0.5", "read: 5, compute: 0.5", "those to read are counted"),
-        ('"double a number, twice"', "double a number, twice", "a text with a comma needs quotes"),
-        ("format: jb-book", "format: [", "book.yml can't be read"),
-    ],
-)
-def test_a_book_yml_that_promises_nothing_is_refused(book, old, new, sentence):
-    replace(book / "book.yml", old, new)
-    with pytest.raises(BuildError, match=sentence):
-        build(chapter(book))
-
-
-def test_a_missing_book_yml_and_a_missing_title_are_refused(book):
-    chapter(book).source.write_text(CHAPTER.replace("# A tiny", "A tiny"), encoding="utf-8")
-    with pytest.raises(BuildError, match="its first cell has to be its title"):
-        draft(chapter(book))
-    chapter(book).source.write_text(CHAPTER, encoding="utf-8")
-    (book / "book.yml").unlink()
-    with pytest.raises(BuildError, match=r"book\.yml is missing"):
-        draft(chapter(book))
-
-
-def test_the_cost_is_compared_with_what_book_yml_promises(made):
-    notebook = masters.read(chapter(made).notebook)
-    assert "of the 30 s that book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 8.0), chapter(made))
-    assert "LONGER than book.yml promises" in notebooks._cost(Ran(notebook, 9.0, 31.0), chapter(made))
-
-
-def test_what_half_of_all_printing_cells_print_is_compared():
-    printing = compared = 0
-    for path in (*REPOSITORY.glob("chapters/*.ipynb"), *REPOSITORY.glob("exercises/masters/*.ipynb")):
-        for cell in masters.read(path)["cells"]:
-            outputs = cell.get("outputs", [])
-            if any("text" in output or "text/plain" in output.get("data", {}) for output in outputs):
-                printing += 1
-                compared += "nbval-check-output" in masters.tags(cell)
-    assert printing > 0
-    assert compared / printing >= 0.5
 
 
 # --- the desk -----------------------------------------------------------------------------------------------

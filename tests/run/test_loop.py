@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from line import FORMAT, Line, Training, fit
+from line import FORMAT, fit
 
 from ppobook import load
 from ppobook.run.checkpoint import Format, read_checkpoint, write_checkpoint
 from ppobook.run.folder import RunFolder, checkpoints, make_new
-from ppobook.run.history import History
-from ppobook.run.loop import TrainingLoop
 
 
 def test_a_run_of_another_kind(tmp_path):
@@ -67,7 +65,6 @@ SCENARIOS = {
     "new": (None, {}),
     "resumed": (3, {}),
     "resumed where it had not begun": (0, {}),
-    "resumed further back, over later checkpoints": (4, {"first": True}),
 }
 
 
@@ -102,9 +99,7 @@ def test_kill_9_at_every_change_of_the_disk(tmp_path):
 
 def test_a_format_that_is_not_the_readers(tmp_path):
     fit(3, out=tmp_path / "run")
-    with pytest.raises(
-        ValueError, match=r"written by ppobook.train, .*got the format 'line.fit 1' of ppobook"
-    ):
+    with pytest.raises(ValueError, match=r"written by ppobook.train, as 'ppobook.train 2', got 'line.fit 1'"):
         load(tmp_path / "run")
     folder = RunFolder.at("folder", tmp_path / "run")
     assert read_checkpoint(folder, FORMAT).update == 3
@@ -126,33 +121,6 @@ def test_files_beside_the_state_are_read_and_not_opened(tmp_path):
     assert (tmp_path / "run" / "history.csv").read_bytes() == (tmp_path / "copy" / "history.csv").read_bytes()
 
 
-def test_weights_that_diverge_leave_the_checkpoint_before(tmp_path):
-    message = r"training has diverged in update 2: weights must stay finite; try a smaller lr \(now 1e\+37"
-    with pytest.raises(FloatingPointError, match=message):
-        fit(lr=1e37, out=tmp_path / "run")
-    assert checkpoints(tmp_path / "run")[-1].name == "checkpoint-000001"
-
-
-@pytest.mark.parametrize(("folder", "expected"), [("run", [0, 2, 4, 6]), (None, [])])
-def test_what_cannot_be_saved_is_reset_where_a_checkpoint_is_due(tmp_path, monkeypatch, folder, expected):
-    at = []
-    monkeypatch.setattr(Training, "before_checkpoint", lambda self: at.append(self.update))
-    fit(7, out=folder and tmp_path / folder)
-    assert at == expected
-
-
-def test_an_update_may_not_fill_a_reserved_column(monkeypatch):
-    monkeypatch.setattr(Line, "step", lambda self: {"points": 3})
-    with pytest.raises(ValueError, match=r"Line.step must not return a column that the loop fills, got 'poi"):
-        fit()
-
-
-def test_a_metric_has_a_name(monkeypatch):
-    monkeypatch.setattr(Line, "step", lambda self: {3: 1.0})
-    with pytest.raises(TypeError, match=r"Line.step must return numbers by names, which are strings, got 3$"):
-        fit()
-
-
 def test_tensorboard_goes_by_the_counter(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -162,8 +130,3 @@ def test_tensorboard_goes_by_the_counter(tmp_path):
     read.Reload()
     assert [event.step for event in read.Scalars("loss")] == run.history["update"].tolist()
     assert "update" not in read.Tags()["scalars"]
-
-
-def test_every_method_of_a_trainer_must_be_written():
-    with pytest.raises(TypeError, match="abstract method"):
-        type("Lazy", (TrainingLoop,), {"limit": "updates", "format": FORMAT})({}, History.empty(("update",)))

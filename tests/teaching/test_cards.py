@@ -72,16 +72,6 @@ def test_reading_a_deck_is_noted():
     assert any(path.endswith(f"cards/{name}.yml") for path in _reads.paths)
 
 
-def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ValueError, match=r"got '00_setting_of'. Did you mean '00_setting_out'\?"):
-        cards("00_setting_of")
-    with pytest.raises(ValueError, match="name must be a chapter with cards"):
-        cards("../cards/00_setting_out")
-    for wrong in (None, 3):
-        with pytest.raises(ValueError, match=f"name must be a chapter with cards .*, got {wrong}$"):
-            cards(wrong)
-
-
 def write(folder: Path, content: object) -> Path:
     path = folder / "deck.yml"
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
@@ -120,12 +110,6 @@ def show(tmp_path: Path, back: str) -> str:
     html = decks.Deck("deck", decks.read(write(tmp_path, [{**CARD, "back": back}])))._repr_html_()
     parse(html)
     return html
-
-
-def test_the_small_markup(tmp_path):
-    html = show(tmp_path, "Use `a < b`, *not* **this** & that.\n\nThen stop.")
-    assert "<code>a &lt; b</code>, <em>not</em> <strong>this</strong> &amp; that.</p>" in html
-    assert html.count("<p>") == 2
 
 
 def test_mathematics_goes_through_whole(tmp_path):

@@ -24,11 +24,6 @@ def test_the_number_of_a_file(name: str, number: int) -> None:
     assert contents.number_of(name) == number
 
 
-def test_a_file_without_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="must begin with a chapter's number, as 03_name, got 'index'"):
-        contents.number_of("index")
-
-
 def test_each_file_is_there(book: contents.Book) -> None:
     chapters = list(book.chapters.values())
     assert [chapter.number for chapter in chapters] == list(range(11))

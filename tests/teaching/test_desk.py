@@ -81,10 +81,6 @@ def test_next_is_what_was_begun_and_then_the_first_new_one_after_it():
     assert "nothing is left" in str(done)
 
 
-def test_checks_of_no_exercise_do_no_harm():
-    assert [row.right for row in of("gone right", "gone mistake x").rows] == [0, 0, 0]
-
-
 def test_what_is_shown_is_escaped_and_linked():
     kept = Kept(found("a mistake 1 < 2 & <b>").findings, (Time(1, "gae", 83.9),), 1)
     page = lay_out(ROOMS, kept, "work/file")._repr_html_()
@@ -111,32 +107,6 @@ def test_the_command_prints_it_from_beside_and_from_within(tmp_path, capsys, mon
     assert "1 × the sign is turned round (pg-loss)" in said[0]
     assert "pg-loss: The loss whose gradient it is, 15 min" in said[0]
     assert "Kept in work/.progress.jsonl" in said[0]
-
-
-def test_the_desk_says_what_keeps_it_from_recording(monkeypatch):
-    monkeypatch.setattr(progress, "OFF", ())
-    kept = Kept(found("a mistake").findings)
-    assert "is set" not in str(lay_out(ROOMS, kept, "work/file"))
-    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
-    assert "because the environment variable PPOBOOK_PROGRESS is set" in str(
-        lay_out(ROOMS, kept, "work/file")
-    )
-
-
-def test_a_folder_that_lost_its_memory_is_no_new_readers(tmp_path, monkeypatch):
-    (tmp_path / "work" / "desk").mkdir(parents=True)
-    progress.record(tmp_path / "work", check="pg-loss", kind="right", what="pg-loss")
-    for folder in (tmp_path / "work", tmp_path / "work" / "desk"):
-        monkeypatch.chdir(folder)
-        with pytest.raises(FileNotFoundError, match="is gone; `ppobook work --folder` makes it again"):
-            desk.desk()
-
-
-def test_a_folder_within_the_copies_leads_to_them(tmp_path, monkeypatch):
-    (tmp_path / "mine" / "exercises").mkdir(parents=True)
-    (tmp_path / "mine" / MEMORY).write_text("{}\n")
-    monkeypatch.chdir(tmp_path)
-    assert desk.find_folder("mine/exercises").resolve() == desk.find_folder("mine").resolve()
 
 
 def test_the_book_has_every_chapter_and_every_check():
@@ -261,24 +231,3 @@ def test_a_wrong_path_is_answered_with_the_names_and_is_not_remembered(work, cap
     assert main(["progress", "--path", "term-6", "--clear"]) == 2
     assert "--path must be left out with --clear" in capsys.readouterr().err
     assert not (work / progress.FILE).exists()
-
-
-def test_a_path_that_the_book_no_longer_has_is_said_and_harms_nothing(work):
-    progress.record(work, path="gone")
-    shown = desk.desk(work)
-    assert shown.way is None
-    assert "The path that was chosen can't be followed: path must be one of" in str(shown)
-
-
-def test_a_path_is_shown_and_not_remembered_where_nothing_is_recorded(work, monkeypatch):
-    monkeypatch.setenv("PPOBOOK_PROGRESS", "0")
-    assert "Path: A refresher" in str(desk.desk(work, path="refresher"))
-    assert not (work / progress.FILE).exists()
-
-
-def test_a_path_is_shown_to_a_new_reader_and_in_a_notebook(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = desk.desk(path="fifteen-hours")._repr_html_()
-    assert "<strong>Path</strong>: PPO in fifteen hours (fifteen-hours)" in page
-    assert '<li>read chapter <a href="../chapters/01_vanilla_policy_gradient.ipynb">1 Vanilla ' in page
-    assert not [*tmp_path.iterdir()]

@@ -150,29 +150,6 @@ def test_what_was_left_comes_at_the_end_of_the_round(solutions, capsys):
     assert len(set(order)) == 6
 
 
-def test_it_works_where_nothing_can_be_kept(solutions, capsys, tmp_path, monkeypatch):
-    for place, off in ((None, ""), (None, "CI"), (tmp_path / "gone", "")):
-        monkeypatch.setattr(progress, "place", lambda place=place: place)
-        monkeypatch.setattr(progress, "off", lambda off=off: off)
-        one, space, _ = begin()
-        one.next()
-        exec(solutions[asked(capsys.readouterr().out).check], space)
-        one.check()
-        said = capsys.readouterr().out
-        assert "✓ Right" in said
-        assert ("kept only in copies" in said) == (place is None and not off)
-        assert ("the environment variable CI is set" in said) == bool(off)
-
-
-def test_a_clock_that_goes_back_gives_no_record_below_0(work, solutions, capsys):
-    one, space, clock = begin()
-    one.next()
-    exec(solutions[asked(capsys.readouterr().out).check], space)
-    clock.time -= 50
-    one.check()
-    assert progress.read(work).times[0].seconds == 0
-
-
 def test_an_exercise_solved_in_place_is_not_shown(tmp_path):
     (tmp_path / "chapters").mkdir()
     (tmp_path / "exercises").mkdir()
@@ -193,11 +170,3 @@ def test_check_before_next_and_an_unknown_part(capsys):
     assert "run drill.next() first" in capsys.readouterr().out
     with pytest.raises(ValueError, match="got 'nothing'"):
         drill.blank("nothing")
-
-
-def test_the_notebook_has_words_for_each_formula():
-    text = (ROOT / "desk" / "drill.md").read_text(encoding="utf-8")
-    for formula in FORMULAS:
-        assert f"## {formula.title}\n" in text
-        assert f"ex-{formula.check}`" in text
-    assert text.count("} While you write") == text.count("} Asked afterwards") == len(FORMULAS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ppobook.envs import TabularMDP, chain, gridworld
-from ppobook.returns import gae, n_step_advantages
+from ppobook.envs import chain, gridworld
+from ppobook.returns import gae
 from ppobook.teaching import figures
 from ppobook.teaching.figures import gae_error
 
@@ -45,52 +45,6 @@ def test_state_of_e5_is_what_the_library_computed(gamma, lam):
         deltas, advantages = by_hand(segment, gamma, lam)
         np.testing.assert_allclose(state["deltas"], deltas, atol=1e-9)
         np.testing.assert_allclose(state["advantages"], advantages, atol=1e-9)
-
-
-def test_a_segment_of_the_reader_comes_first():
-    state = figures.gae_explorer([1, 2, 3], [0.5, 1, 0, 2], [0, 1, 0], [1, 1, 0], [4, np.nan, np.nan]).state
-    first = state["segments"][0]
-    assert first["name"] == "This segment"
-    assert first["truncated"] == [True, False, False], "where both are set, terminated wins"
-    assert first["final_values"] == [4.0, 1.0, 0.0], "what is not read starts as the step's own value"
-    assert len(state["segments"]) == 5
-    np.testing.assert_allclose(state["deltas"], [1 + 0.9 * 4 - 0.5, 2 - 1, 3 + 0.9 * 2])
-
-
-def test_arrays_do_as_well_as_lists():
-    rewards, values, ends = np.array([1.0, 0.0]), np.array([0.5, 0.2, 0.1]), np.array([False, True])
-    state = figures.gae_explorer(rewards, values, ends).state
-    np.testing.assert_allclose(state["advantages"], gae(rewards, values, ends, gamma=0.9, lam=0.8)[0])
-    np.testing.assert_allclose(state["deltas"], n_step_advantages(rewards, values, ends, n=1, gamma=0.9))
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (
-            {"rewards": [1.0], "values": [1.0, 0.0], "terminated": [0]},
-            "rewards must have 2 to 8 entries, got 1",
-        ),
-        ({"rewards": [0.0] * 9}, "rewards must have 2 to 8 entries, got 9"),
-        ({"values": [0.5] * 7}, r"values must have shape \(8,\)"),
-        ({"truncated": [True] + [False] * 6}, "final_values must be given"),
-        ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
-        ({"lam": -0.1}, r"lam must be a number in \[0, 1\]"),
-        ({"rewards": [np.nan] * 7}, "rewards must be finite"),
-    ],
-)
-def test_gae_explorer_refuses(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.gae_explorer(**settings)
-
-
-def test_alt_of_e5_has_the_numbers():
-    alt = figures.gae_explorer().alt
-    assert "step 3 terminated" in alt
-    assert "δ are 0.31, −0.54, 0.23, 0.3, −0.23, 0.44, 0.12" in alt
-    assert "are 0.15, −0.22, 0.45, 0.3, 0.15, 0.53, 0.12" in alt
-    cut = figures.gae_explorer([0, 1], [1, 1, 1], [0, 0], [0, 1], [0, 0.25]).alt
-    assert "step 1 was truncated, with final value 0.25" in cut
 
 
 # E6
@@ -150,21 +104,6 @@ def test_a_terminal_states_value_is_not_read():
     assert gae_error(mdp, probs, critic, lam=0.8) == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"lam": 1.1}, r"lam must be a number in \[0, 1\]"),
-        ({"critic": np.zeros(4)}, r"critic must have shape \(7,\), one value per state, got \(4,\)"),
-        ({"critic": np.full(7, np.nan)}, "critic must be finite"),
-        ({"probs": np.ones((7, 2))}, "probs must sum to 1"),
-    ],
-)
-def test_gae_error_refuses(settings, sentence):
-    given = {"probs": np.full((7, 2), 0.5), "critic": np.zeros(7), "lam": 0.9, **settings}
-    with pytest.raises(ValueError, match=sentence):
-        gae_error(chain(5), **given)
-
-
 @pytest.fixture(scope="module")
 def sweep():
     return figures.lambda_sweep()
@@ -203,31 +142,3 @@ def test_what_e6_says_of_its_curves_holds_for_all_of_them(sweep):
                 assert best == 0
     best = sweep.state["lambdas"][best]
     assert best == 1.0, "the untrained critic at γ = 1 is best not used"
-
-
-def test_alt_of_e6_has_the_numbers(sweep):
-    assert "falls from 0.033 at λ = 0 to 0 at λ = 1" in sweep.alt
-    assert "Their sum is least, 0.020, at λ = 0.9; at λ = 0.5 it is 0.030." in sweep.alt
-
-
-def test_a_world_of_the_readers():
-    mdp = gridworld()
-    figure = figures.lambda_sweep(mdp, error=0.5, gamma=0.99, lam=0.95)
-    assert "a world of the reader's" in figure.alt
-    world = TabularMDP(mdp.P, mdp.rewards, 0.99, mdp.start, mdp.terminal)
-    probs = np.full((mdp.n_states, 4), 0.25)
-    error = gae_error(world, probs, world.policy_value(probs) + 0.5, lam=0.95)
-    assert figure.state["errors"] == pytest.approx(error._asdict(), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"gamma": 0.97}, "gamma must be one of 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1, got 0.97"),
-        ({"lam": 0.96}, "lam must be one of 0, 0.05, 0.1"),
-        ({"error": -0.1}, "error must be"),
-    ],
-)
-def test_lambda_sweep_refuses_what_no_slider_can_show(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.lambda_sweep(**settings)

@@ -56,31 +56,3 @@ def test_the_numbers_on_display_are_in_the_state():
     assert figure.state["moved"]["weight"] == found.weight
     assert figure.state["moved"]["elsewhere"] == pytest.approx(found.probs[2:].sum())
     assert len(json.dumps(figure.state)) < 3_000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"h": 8.5}, "h must be a multiple of 0.1 from 0 to 8, got 8.5"),
-        ({"beta": 0.7}, "beta must be one of 0.1, 0.2, 0.3, 0.5, 1, 2, got 0.7"),
-    ],
-)
-def test_dpo_pair_refuses_what_no_slider_can_show(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.dpo_pair(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"ref_probs": (0.5, 0.6)}, "feature must have the shape of ref_probs"),
-        ({"ref_probs": (0.9, 0.9, 0.1, 0.1, 0.1, 0.1)}, "ref_probs must be positive and sum to 1"),
-        ({"pair": (1, 6)}, "pair must be two texts that differ in feature"),
-        ({"pair": (2, 2)}, "pair must be two texts that differ in feature"),
-        ({"beta": 0}, "beta must be a number above 0"),
-    ],
-)
-def test_pair_moved_refuses(changed, sentence):
-    arguments = {"ref_probs": REF, "feature": KIND, "pair": (1, 0), "h": 1.0} | changed
-    with pytest.raises(ValueError, match=sentence):
-        pair_moved(**arguments)

@@ -65,34 +65,3 @@ def test_every_map_is_full_and_they_share_a_row(state):
     assert len(shared) == 1
     assert all(text.count("/") == 11 for one in state["maps"] for text in one["cells"]), "ten seeds"
     assert len(json.dumps(state)) < 50_000
-
-
-def test_alt_has_the_numbers():
-    cell = results("practice_clip_lr").query("clip_eps == 0.2 and lr == 0.03")
-    fell = cell["fell_at"].notna().sum()
-    alt = figures.measured_maps().alt
-    assert f"{cell['final'].mean():.0f} on average" in alt
-    assert f"{fell} of them fell on the way. The gauges rang: KL > 0.05 in {cell['kl_at'].count()}, " in alt
-    assert f"before the fall in {(cell['kl_at'] < cell['fell_at']).sum()}, clip fraction" in alt
-
-
-def test_another_cell_to_start_with():
-    figure = figures.measured_maps("lam", value=0.8, lr=0.003)
-    assert (figure.state["map"], figure.state["row"], figure.state["column"]) == (2, 2, 3)
-    assert "λ 0.8 and learning rate 0.003" in figure.alt
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (
-            {"name": "gamma"},
-            "name must be one of 'clip_eps', 'epochs', .* got 'gamma'",
-        ),
-        ({"value": 0.3}, "value must be one of 0.05, 0.1, 0.2, 0.4, 0.8, got 0.3"),
-        ({"lr": 0.02}, "lr must be one of 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, got 0.02"),
-    ],
-)
-def test_measured_maps_refuses_a_cell_that_is_not_there(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.measured_maps(**settings)

@@ -34,54 +34,6 @@ def test_state_of_e2_is_what_was_given():
     assert (state["path"], state["steps"][state["step"]], state["clip_eps"]) == (0, 8, 0.2)
 
 
-def test_alt_of_e2_has_the_numbers():
-    given = a_token_text(0)
-    ratios = np.exp(np.round(given["new_logp"][0, -1], 4) - np.round(given["old_logp"], 4))
-    outside = np.abs(ratios - 1) > 0.2
-    flat = outside & (np.sign(ratios - 1) == np.sign(given["advantages"]))
-    alt = token_figure().alt
-    assert f"between {ratios.min():.2f} and {ratios.max():.2f}" in alt
-    assert f"{outside.sum()} of them are outside of the clip range, and {flat.sum()} of these" in alt
-    assert 0 < flat.sum() < outside.sum(), "the example has both kinds"
-    assert f"their product, {ratios.prod():.2f}" in alt
-
-
-def test_another_clip_range_counts_anew():
-    assert "With ε = 0.5, 0 of them are outside" in token_figure(clip_eps=0.5).alt
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"words": ["one"]}, "words must be 2 to 32 for 'first', got 1"),
-        ({"old_logp": np.zeros(3)}, r"old_logp must have shape \(9,\) for 'first', got \(3,\)"),
-        ({"new_logp": np.zeros((4, 9))}, r"new_logp must have shape \(2, 4, 9\) for 'first', got \(4, 9\)"),
-        ({"advantages": np.full(9, np.nan)}, "advantages must be finite"),
-    ],
-)
-def test_token_ratios_refuses_what_does_not_fit(changed, sentence):
-    texts = {"first": {**a_token_text(0), **changed}}
-    with pytest.raises(ValueError, match=sentence):
-        figures.token_ratios(texts, steps=[0, 2, 4, 8], paths=["with", "without"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"texts": {}}, "texts must be a dict of at least one text"),
-        ({"texts": {"first": {"words": ["a", "b"]}}}, "texts must hold words, old_logp, new_logp and"),
-        ({"steps": [1, 2]}, "steps must grow from 0"),
-        ({"steps": [0, 4, 2, 8]}, "steps must grow from 0"),
-        ({"paths": []}, "paths must have at least one name"),
-        ({"clip_eps": 0.9}, r"clip_eps must be a number in \[0.02, 0.5\], got 0.9"),
-    ],
-)
-def test_token_ratios_refuses(settings, sentence):
-    given = {"texts": {"first": a_token_text(0)}, "steps": [0, 2, 4, 8], "paths": ["with", "without"]}
-    with pytest.raises(ValueError, match=sentence):
-        figures.token_ratios(**{**given, **settings})
-
-
 # E9
 
 
@@ -125,22 +77,3 @@ def test_the_state_of_e9_is_full_and_small(state):
     for of in state["poolings"]:
         assert [len(looks) for looks in of["runs"]] == [len(state["updates"])] * len(state["betas"])
     assert len(json.dumps(state)) < 120_000
-
-
-def test_alt_of_e9_has_the_numbers():
-    runs = results("language_overoptimisation").query("pooling == 'last' and kl_coef == 0 and update == 60")
-    alt = figures.beta_explorer().alt
-    assert f"a KL of {runs['kl'].mean():.1f} nats on average" in alt
-    assert f"and {runs['gold'].mean():.2f} gold" in alt
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"kl_coef": 0.2}, "kl_coef must be one of 0, 0.03, 0.1, 0.3, 1, got 0.2"),
-        ({"pooling": "mean"}, "pooling must be one of 'last', 'sum', got 'mean'"),
-    ],
-)
-def test_beta_explorer_refuses(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.beta_explorer(**settings)

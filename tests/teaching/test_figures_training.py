@@ -74,28 +74,6 @@ def test_a_batch_of_the_library(parts):
     assert (ratios < 0.8).any()
 
 
-def test_larger_rewards_let_the_critic_pull_harder(parts):
-    small, large = (_parts._parts(batch, 0.2, 0.5, 0.01) for batch in parts.state["batches"])
-    assert small["value_pull"] < small["policy_pull"]
-    assert large["value_pull"] > 5 * large["policy_pull"]
-    assert large["turn"] > 60 > 2 * small["turn"]
-    # Without a value coefficient nothing turns the policy's direction.
-    assert _parts._parts(parts.state["batches"][1], 0.2, 0.0, 0.01)["turn"] == pytest.approx(0, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"clip_eps": 0.6}, "clip_eps must be one of 0.05, 0.06"),
-        ({"value_coef": 0.3}, "value_coef must be one of 0, 0.005, 0.01"),
-        ({"entropy_coef": -0.01}, "entropy_coef must be one of 0, 0.001"),
-    ],
-)
-def test_loss_parts_refuses_what_no_slider_can_show(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.loss_parts(**settings)
-
-
 # E7
 
 
@@ -155,27 +133,3 @@ def test_without_a_bonus_the_entropy_goes_and_with_one_the_new_best_arm_is_found
         found.append((runs[80].argmax(axis=-1) == 3).mean())
     assert before[0] < 0.25 < before[1]
     assert found[0] < 0.6 < 0.8 < found[1]
-
-
-def test_alt_of_e7_has_the_numbers(collapse):
-    runs = {coef: entropy_runs(coef) for coef in (0.0, 0.1)}
-    assert f"falls from 1.39 to {entropy(runs[0.0][40]).mean():.2f} within 40 updates" in collapse.alt
-    for coef, words in ((0.0, "of 12 policies prefer it"), (0.1, "of 12 prefer it")):
-        assert f"{(runs[coef][-1].argmax(axis=-1) == 3).sum()} {words}" in collapse.alt
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"entropy_coef": 0.5}, "entropy_coef must be one of 0.02, 0.1, 0.3, got 0.5"),
-        ({"update": 121}, "update must be a multiple of 5 from 0 to 120, got 121"),
-    ],
-)
-def test_entropy_collapse_refuses_what_no_slider_can_show(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        figures.entropy_collapse(**settings)
-
-
-def test_entropy_runs_refuse_a_coefficient_below_zero():
-    with pytest.raises(ValueError, match="entropy_coef must be"):
-        entropy_runs(-0.1)

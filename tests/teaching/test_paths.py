@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -73,23 +72,6 @@ def test_a_readers_hours_are_counted_as_a_courses(book, found) -> None:
     assert step.hours == plans.Week(step.read, step.tasks).hours
 
 
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        (
-            {"read": ["sec-clipp"]},
-            "what is read must be a chapter's number or a section's label, got 'sec-clipp'",
-        ),
-        ({"read": ["11"]}, "got '11'"),
-        ({"do": ["cliped-loss"]}, "an exercise must be one of the book's, by its label, got 'cliped-loss'"),
-        ({"do": ["all of 11"]}, "a set of exercises must be a chapter's number or its file's name, got '11'"),
-    ],
-)
-def test_a_name_that_is_not_there_is_refused(book, step, said) -> None:
-    with pytest.raises(ValueError, match=said):
-        paths._step(book, {"title": "", "about": "", **step})
-
-
 def test_what_is_on_the_page(book, found) -> None:
     pages = {number: f"/chapters/{number}.ipynb" for number in book.chapters}
     lines = "\n".join(site_paths.lines_of(found["language-models"].steps[2], book, pages))
@@ -115,22 +97,3 @@ def test_a_path_is_found_by_its_name(book, found) -> None:
         ValueError, match=r"path must be one of .*term-14, got 'term-7'\. Did you mean 'term-"
     ):
         paths.find(book, "term-7")
-
-
-def test_the_page_says_what_the_hours_are_made_of_and_how_two_of_them_differ(book, found) -> None:
-    whole, term = found["whole-book"], paths.find(book, "term-14")
-    said = site_paths.counted(whole, book)
-    assert " in all 141 exercises." in said
-    road, deeper, exercises = (
-        60 * int(hours) + int(minutes) for hours, minutes in re.findall(r"(\d+) h (\d\d)", said)
-    )
-    assert 1.5 * (road + deeper) + exercises == pytest.approx(60 * whole.hours[1], abs=10)
-    assert "Deeper" not in site_paths.counted(term, book)
-    assert site_paths.counted(found["refresher"], book).endswith(" and 25 minutes for the rest.")
-
-    said = site_paths.apart(term, whole)
-    deeper, exercises = (
-        60 * int(hours) + int(minutes) for hours, minutes in re.findall(r"(\d+) h (\d\d)", said)
-    )
-    difference = whole.hours[1] - term.hours[1]
-    assert 1.5 * deeper + exercises == pytest.approx(60 * difference, abs=10)

@@ -5,9 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +15,6 @@ from nbclient import NotebookClient
 from ppobook.cli.main import main
 from ppobook.course import masters
 from ppobook.teaching import checks, progress
-from ppobook.teaching.progress import Time
 from ppobook.teaching.workspace import MEMORY
 
 ROOT = Path(__file__).parents[2]
@@ -96,12 +92,6 @@ def test_neither_code_nor_a_path_is_recorded(work):
     assert str(work) not in said
 
 
-@pytest.mark.usefixtures("kernel")
-def test_a_long_name_is_cut(work):
-    tried(lambda *_: (_ for _ in ()).throw(type("E" * 9999, (Exception,), {})()))
-    assert len(progress.read(work).findings[0].what) == 200
-
-
 # --- where it is off ----------------------------------------------------------------------------------------
 
 
@@ -126,14 +116,6 @@ def test_off_where_the_reader_says_so(work, monkeypatch, word):
     tried(function(RIGHT))
     assert not (work / progress.FILE).exists()
     assert progress.off() == "PPOBOOK_PROGRESS"
-
-
-@pytest.mark.usefixtures("kernel")
-def test_not_off_where_a_variable_says_no(work, monkeypatch):
-    monkeypatch.setattr(progress, "OFF", ("CI",))
-    monkeypatch.setenv("CI", "false")
-    tried(function(RIGHT))
-    assert kinds(work) == [("pg-loss", "right")]
 
 
 def test_off_without_a_kernel(work, kernel):
@@ -179,15 +161,6 @@ def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch, 
     assert progress.read(work) == progress.Kept()
 
 
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_check_does_not_wait_for_a_pipe(work):
-    os.mkfifo(work / progress.FILE)
-    assert tried(function(RIGHT)) == "right"
-    with pytest.raises(progress.ProgressError, match="must be a file"):
-        progress.read(work)
-
-
 # --- what is read -------------------------------------------------------------------------------------------
 
 GOOD = {"at": 5, "check": "pg-loss", "kind": "right", "what": "pg-loss"}
@@ -221,11 +194,6 @@ def test_a_broken_line_is_left_out_and_counted(work, line):
     assert kept.broken >= 1
 
 
-def test_what_is_read_can_be_printed(work):
-    progress.record(work, check="pg-loss", kind="raised", what="\x1b[31mred")
-    assert progress.read(work).findings[0].what == " [31mred"
-
-
 def test_a_moved_folder_keeps_its_records(work, tmp_path):
     progress.record(work, check="pg-loss", kind="right", what="pg-loss")
     moved = Path(shutil.move(work, tmp_path / "moved here"))
@@ -233,11 +201,6 @@ def test_a_moved_folder_keeps_its_records(work, tmp_path):
     kept = progress.read(moved)
     assert kinds(moved) == [("pg-loss", "right")]
     assert [(one.drill, one.seconds) for one in kept.times] == [("gae", 83.25)]
-
-
-def test_the_best_time_is_the_shortest():
-    kept = progress.Kept(times=(Time(1, "gae", 90.0), Time(2, "gae", 80.0), Time(3, "gae", 85.0)))
-    assert progress.best(kept) == {"gae": 80.0}
 
 
 def test_clear(work, capsys, monkeypatch):
@@ -249,17 +212,6 @@ def test_clear(work, capsys, monkeypatch):
     assert (work / MEMORY).exists()
     assert main(["progress", "--clear"]) == 0
     assert "nothing to forget in work" in capsys.readouterr().out
-
-
-def test_one_sentence_where_there_is_no_folder_or_no_file(work, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (work / progress.FILE).mkdir()
-    for words in (["--folder", "."], ["--clear"], []):
-        assert main(["progress", *words]) == 2
-        said = capsys.readouterr()
-        assert not said.out
-        assert said.err.count("\n") == 1
-        assert "must be a f" in said.err  # a folder of your copies, a file that can be read
 
 
 # --- several at once, and in earnest ------------------------------------------------------------------------
@@ -280,65 +232,6 @@ def test_two_processes_at_once_lose_nothing(work):
     kept = progress.read(work)
     assert kept.broken == 0
     assert sorted(one.check for one in kept.findings) == ["one"] * 300 + ["two"] * 300
-
-
-class Windows:
-    """As much of Windows as writing to the end of a file needs: to look for the end, and then to write."""
-
-    LK_LOCK, LK_UNLCK = 1, 0
-
-    def __init__(self, patience):
-        self.both, self.patience, self.lock = threading.Barrier(2), patience, threading.Lock()
-        self.places, self.refuses = [], False
-
-    def locking(self, file, mode, count):
-        if self.refuses:
-            raise OSError("no locks here")
-        self.places.append((mode, os.lseek(file, 0, os.SEEK_CUR), count))
-        self.lock.acquire() if mode else self.lock.release()
-
-    def write(self, file, data):
-        end = os.lseek(file, 0, os.SEEK_END)
-        with suppress(threading.BrokenBarrierError):
-            self.both.wait(self.patience)  # until the other one has found its end, too
-        return os.pwrite(file, data, end)
-
-
-@pytest.fixture
-def windows(monkeypatch):
-    """A function that makes this process one on Windows, whose writers wait so long for each other."""
-    opened = os.open
-
-    def make(patience):
-        system = Windows(patience)
-        monkeypatch.setitem(sys.modules, "msvcrt", system)
-        monkeypatch.setattr(os, "open", lambda path, flags, mode: opened(path, flags & ~os.O_APPEND, mode))
-        monkeypatch.setattr(os, "write", system.write)
-        monkeypatch.setattr(sys, "platform", "win32")
-        return system
-
-    return make
-
-
-def two_at_once(work):
-    with ThreadPoolExecutor(2) as pool:
-        for name in ("one", "two"):
-            pool.submit(progress.record, work, check=name, kind="right", what=name)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="it plays Windows on another system")
-def test_two_at_once_lose_nothing_on_windows_either(work, windows, monkeypatch):
-    system = windows(patience=0.2)
-    two_at_once(work)
-    kept = progress.read(work)
-    assert (sorted(one.check for one in kept.findings), kept.broken) == (["one", "two"], 0)
-    assert sorted(system.places) == [(mode, progress._FAR, 1) for mode in (0, 0, 1, 1)]
-
-    # Without the lock, one of the two is lost.
-    (work / progress.FILE).unlink()
-    windows(patience=60).refuses = True
-    two_at_once(work)
-    assert len(progress.read(work).findings) == 1
 
 
 def notebook(work, name):
@@ -362,18 +255,6 @@ def environment():
 def execute(work, made):
     client = NotebookClient(made, timeout=300, resources={"metadata": {"path": str(work / "exercises")}})
     client.execute(env=environment())
-
-
-@pytest.mark.slow
-def test_two_kernels_at_once(work):
-    notebooks = [notebook(work, f"{name}.ipynb") for name in ("one", "two")]
-    with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(execute, work, made) for made in notebooks]:
-            done.result()
-    kept = progress.read(work)
-    assert kept.broken == 0
-    assert len(kept.findings) == 20
-    assert sum(one.kind == "right" for one in kept.findings) == 10
 
 
 @pytest.mark.slow

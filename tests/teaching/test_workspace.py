@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -157,14 +156,6 @@ def test_without_its_memory_nothing_is_lost(book, work, memory):
     assert workspace.sync(work, book) == [work / CHAPTER]
 
 
-def test_a_copy_that_is_no_notebook_any_more_is_left_alone(book, work):
-    (work / CHAPTER).write_text("my notes, in a strange place", encoding="utf-8")
-    publish(book)
-    (work / workspace.MEMORY).unlink()
-    workspace.sync(work, book)
-    assert (work / CHAPTER).read_text(encoding="utf-8") == "my notes, in a strange place"
-
-
 def test_an_interrupted_copy_leaves_the_old_one_whole(book, work, monkeypatch):
     before = (work / CHAPTER).read_bytes()
     publish(book)
@@ -177,48 +168,6 @@ def test_an_interrupted_copy_leaves_the_old_one_whole(book, work, monkeypatch):
         workspace.sync(work, book)
     assert (work / CHAPTER).read_bytes() == before
     assert [path.name for path in (work / "chapters").iterdir()] == ["01_tiny.ipynb"]
-
-
-def test_where_the_book_is(book, tmp_path, monkeypatch):
-    repository = Path(__file__).parents[2]
-    assert workspace.find_source() == repository
-    assert workspace.find_source(book) == book.resolve()
-    with pytest.raises(
-        FileNotFoundError, match=r"source must be the book's folder, the one with book.yml, got"
-    ):
-        workspace.find_source(tmp_path)
-    # As if installed from a wheel.
-    monkeypatch.setattr(
-        workspace, "__file__", str(tmp_path / "lib/site-packages/ppobook/teaching/workspace.py")
-    )
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="Get the book's repository"):
-        workspace.sync(tmp_path / "work")
-    assert not (tmp_path / "work").exists()
-    monkeypatch.chdir(book / "chapters")
-    assert workspace.find_source() == book.resolve()
-
-
-def test_a_wrong_folder_is_refused(book, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    for empty in ("", " "):
-        with pytest.raises(ValueError, match=r"folder must be the path of a folder .*, got ' ?'"):
-            workspace.sync(empty, book)
-        with pytest.raises(ValueError, match=r"folder must be the path of a folder .*, got ' ?'"):
-            workspace.reset("nothing", empty, book)
-    assert sorted(tmp_path.iterdir()) == before
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(NotADirectoryError, match=r"folder must be a folder for your copies, got the file"):
-        workspace.sync(tmp_path / "file", book)
-    with pytest.raises(OSError, match=r"folder must be writable, got .*\(Not a directory\)"):
-        workspace.sync(tmp_path / "file" / "work", book)
-    with pytest.raises(ValueError, match=r"folder must be a folder for your copies, .* got the book's own"):
-        workspace.sync(book, book)
-    for mine in ("chapters", "exercises/mine"):
-        with pytest.raises(ValueError, match=r"folder must be .* got one with the book's own files"):
-            workspace.sync(book / mine, book)
-        assert not (book / mine / "chapters").exists()
 
 
 # --- reset --------------------------------------------------------------------------------------------------
@@ -266,28 +215,6 @@ def test_a_deleted_cell_comes_back_to_its_place(book, work):
     assert sources(work / EXERCISES) == sources(book / EXERCISES)
 
 
-def test_a_split_cell_is_one_again(book, work):
-    def split(cells):
-        half = dict(cells[3], id="another", source="    return 4")
-        cells[3]["source"] = "def double(x):"
-        cells.insert(4, half)
-
-    edit(work / EXERCISES, split)
-    workspace.reset("double", work, book)
-    assert sources(work / EXERCISES) == sources(book / EXERCISES)
-
-
-def test_a_cell_is_found_by_its_tag_when_its_id_was_changed(book, work):
-    # Copying and pasting a cell gives it a new id and keeps its tags.
-    def paste(cells):
-        answer(cells)
-        cells[3]["id"] = "fresh"
-
-    edit(work / EXERCISES, paste)
-    workspace.reset("double", work, book)
-    assert sources(work / EXERCISES) == sources(book / EXERCISES)
-
-
 def test_an_exercise_of_a_new_version_replaces_only_what_it_knows(book, work):
     edit(work / EXERCISES, answer_and_note)
     publish(book)
@@ -318,41 +245,6 @@ def test_each_reset_has_a_backup_of_its_own(book, work):
     assert all(path.exists() for path in backups)
 
 
-def test_a_folder_that_is_not_there_is_not_made_by_a_reset(book, tmp_path):
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"folder must be the folder of your copies, got .*nowhere', which does not exist",
-    ):
-        workspace.reset("double", tmp_path / "nowhere", book)
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_folder_of_other_things_is_not_filled_by_a_reset(book, tmp_path):
-    (tmp_path / "mine.txt").touch()
-    with pytest.raises(
-        FileNotFoundError, match=r"folder must be the folder of your copies, .* which has none"
-    ):
-        workspace.reset("double", tmp_path, book)
-    assert not (tmp_path / "exercises").exists()
-
-
-def test_a_folder_that_may_not_be_written(book, work, monkeypatch):
-    def denied(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "replace", denied)
-    for call in (lambda: workspace.sync(book / "mine", book), lambda: workspace.reset("double", work, book)):
-        with pytest.raises(OSError, match=r"folder must be writable, got .* \(Permission denied\)"):
-            call()
-
-
-def test_where_there_is_no_copy_there_is_one_now(book, capsys):
-    (book / "work").mkdir()
-    assert workspace.reset("double", book / "work", book) is None
-    assert (book / "work" / EXERCISES).exists()
-    assert "There was no copy" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -372,35 +264,3 @@ def test_a_name_that_means_nothing_or_too_much_is_refused(book, work, name, sent
         workspace.reset(name, work, book)
     assert (work / EXERCISES).read_bytes() == before
     assert not (work / "backups").exists()
-
-
-def test_a_copy_that_is_no_notebook_is_reset_only_as_a_whole(book, work):
-    (work / EXERCISES).write_text("{", encoding="utf-8")
-    command = f"run: ppobook reset exercises/01_tiny --folder {work}"
-    with pytest.raises(ValueError, match=f"To start the whole notebook over.* {re.escape(command)}"):
-        workspace.reset("double", work, book)
-    assert (work / EXERCISES).read_text(encoding="utf-8") == "{"
-    backup = workspace.reset("exercises/01_tiny", work, book)
-    assert backup.read_text(encoding="utf-8") == "{"
-    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
-
-
-@pytest.mark.parametrize("place", [".", "exercises"])
-def test_a_reader_may_stand_in_their_own_folder(book, work, monkeypatch, place):
-    # A terminal of JupyterLab opens there.
-    monkeypatch.chdir(work / place)
-    workspace.sync("work", book)
-    assert not (work / place / "work").exists()
-    assert workspace.reset("double", "work", book) is not None
-    assert list((work / "backups").rglob("*.ipynb"))
-
-
-def test_copies_in_a_subfolder_are_known_again(book):
-    (book / "notes").mkdir()
-    workspace.sync(book / "notes" / "work", book)
-    assert workspace.sync(book / "notes" / "work", book) == []
-
-
-def test_a_name_that_is_nearly_right_is_told_what_it_is_near_to(book, work):
-    with pytest.raises(ValueError, match="Did you mean 'double'"):
-        workspace.reset("doublee", work, book)

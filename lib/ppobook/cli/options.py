@@ -16,7 +16,7 @@ import itertools
 import json
 import re
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import tyro
@@ -175,13 +175,12 @@ def read(
             print_settings(one, presets or {}, prog)
         raise
     if unknown:
-        elsewhere = settings[0].elsewhere() if len(settings) == 1 else {}
         places = [
             f.metadata["needed"]
             for f in dataclasses.fields(options)
             if f.metadata["positional"] and "needed" in f.metadata
         ]
-        raise ValueError(_unknown(unknown, [name for name, _ in known], prog, elsewhere, places))
+        raise ValueError(_unknown(unknown, [name for name, _ in known], prog, places))
     arguments = vars(found)
     for f in dataclasses.fields(options):
         if "needed" in f.metadata and (arguments[f.name] == () or arguments[f.name] is _REQUIRED):
@@ -297,7 +296,6 @@ def _unknown(
     words: Sequence[str],
     known: Sequence[str],
     prog: str,
-    elsewhere: Mapping[str, Collection[str]],
     places: Sequence[str],
 ) -> str:
     """The message about words that belong to no option."""
@@ -310,7 +308,7 @@ def _unknown(
             takes = f". Did you mean --env {words[0]}?"
             return f"unexpected argument {words[0]!r}{takes} See {prog} --help"
         return f"unexpected argument {words[0]!r}{takes}. See {prog} --help"
-    hint = did_you_mean(name, [one for one in known if one != name], "--{}", elsewhere)
+    hint = did_you_mean(name, [one for one in known if one != name], "--{}")
     if name == "render":
         hint = ": use ppobook watch."
     hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), hint)

@@ -23,7 +23,7 @@ from ppobook.cli.users import (
     used_elsewhere,
 )
 from ppobook.presets import PRESETS
-from ppobook.run.settings import Settings, settings_class_of
+from ppobook.run.settings import Settings
 from ppobook.settings import SETTINGS
 from ppobook.validation import counted
 
@@ -62,7 +62,7 @@ def train(words: Sequence[str], prog: str) -> None:
         learner = imported_class(algorithm, "algorithm", "MyPPO")
         from ppobook.registry import learner_class
 
-        kinds, presets = [settings_class_of(learner_class(learner))], learner.presets
+        kinds, presets = [learner_class(learner).settings_class], learner.presets
     elif algorithm is not None and algorithm not in SETTINGS:
         hint = used_elsewhere(algorithm) or validation.did_you_mean(algorithm, SETTINGS)
         raise ValueError(f"algorithm must be {validation.one_of([*SETTINGS])}, got {algorithm!r}{hint}")
@@ -85,7 +85,7 @@ def train(words: Sequence[str], prog: str) -> None:
         return
     given = {name: x for name in ("env", "total_steps") if (x := options[name]) is not None}
     given = {name: x for name, x in given.items() if not isinstance(x, Default)} | training.given()
-    typed, file = settings, training.file()
+    file = training.file()
     if file is not None:
         in_file = read_settings(file)
         named = in_file.pop("algorithm", None)
@@ -113,7 +113,7 @@ def train(words: Sequence[str], prog: str) -> None:
         from ppobook.envs import env_maker
 
         preset = presets.get(env_maker(given["env"]).name, {})
-        check_settings(kinds[0], algorithm, given, settings, typed, preset)
+        check_settings(kinds[0], algorithm, given, settings, preset)
 
     from ppobook.run.registry import short_name
     from ppobook.training import train

@@ -129,21 +129,13 @@ def check_settings(
     called: str,
     given: dict[str, Any],
     settings: dict[str, Any],
-    typed: dict[str, Any],
     preset: dict[str, Any],
 ) -> None:
-    """Raise for arguments and settings that `train` would refuse, before torch is imported.
-
-    `typed` are the settings of the command line. A run's config as FILE has some without effect; what is
-    typed beside it must have one.
-    """
+    """Raise for arguments and settings that `train` would refuse, before torch is imported."""
     for name in NUMBERS:
         if name in given:
             argument(name, given[name])
-    made = kind.make(called.partition(":")[2] or called, settings, preset)
-    if ":" not in called:  # a user's own may use any setting as it likes
-        made.refuse_without_effect(typed)
-        made.refuse_without_effect(settings | given)
+    kind.make(called.partition(":")[2] or called, settings, preset)
 
 
 def used_elsewhere(name: str) -> str:

@@ -25,7 +25,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ppobook import validation
 from ppobook.envs.tabular import TabularMDP
 from ppobook.envs.worlds import TabularEnv
 
@@ -150,7 +149,7 @@ class ProbeEnv(TabularEnv):
 
 def probe_env(rung: int) -> ProbeEnv:
     """The environment of the probe on a rung, from 1 to 5."""
-    return ProbeEnv(PROBES[validation.count("rung", rung, low=1, high=len(PROBES)) - 1])
+    return ProbeEnv(PROBES[rung - 1])
 
 
 def climb(
@@ -189,20 +188,10 @@ def climb(
     """
     import pandas as pd
 
-    gamma = validation.number("gamma", gamma, low=0, high=1)
-    tolerance = validation.number("tolerance", tolerance, low=0)
-    if not callable(learn):
-        raise TypeError(f"learn must be a function of an environment's id, got {validation.kind_of(learn)}")
     rows = []
     for probe in PROBES:
-        returned = learn(probe.id)
-        pair = isinstance(returned, tuple | list) and len(returned) == 2 and all(map(callable, returned))
-        if not pair:
-            raise TypeError(
-                "learn must return two functions of observations, for values and for probabilities, "
-                f"got {validation.kind_of(returned)}"
-            )
-        learned = _learned(probe, *returned)
+        value, probabilities = learn(probe.id)
+        learned = _learned(probe, value, probabilities)
         exact = np.ones(len(learned)) if probe.acts else probe.values(gamma)
         passes = bool(np.allclose(learned, exact, rtol=0, atol=tolerance))  # false for nan
         rows.append(
@@ -222,19 +211,11 @@ def _learned(probe: Probe, value: Callable[[Any], Any], probabilities: Callable[
     """Values of a probe's observations, or the probabilities of the best actions there."""
     import torch
 
-    name, what = ("probabilities", probabilities) if probe.acts else ("values", value)
+    observations = torch.tensor(probe.observations, dtype=torch.float32)[:, None]
     with torch.no_grad():
-        found = what(torch.tensor(probe.observations, dtype=torch.float32)[:, None])
-    try:
-        array = np.asarray(found.cpu() if hasattr(found, "cpu") else found, dtype=np.float64)
-    except (TypeError, ValueError):
-        got = validation.kind_of(found)
-        raise TypeError(f"the {name} of learn({probe.id!r}) must be numbers, got {got}") from None
+        found = np.asarray((probabilities if probe.acts else value)(observations), dtype=np.float64)
     size = len(probe.observations)
-    shape = (size, len(probe.rewards[0])) if probe.acts else (size,)
-    if array.shape != shape and (probe.acts or array.shape != (size, 1)):
-        raise ValueError(f"the {name} of learn({probe.id!r}) must have shape {shape}, got {array.shape}")
-    return array[np.arange(size), probe.best_actions()] if probe.acts else array.reshape(size)
+    return found[np.arange(size), probe.best_actions()] if probe.acts else found.reshape(size)
 
 
 for _rung, _probe in enumerate(PROBES, start=1):

@@ -62,9 +62,7 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
     vector: Any = envs
     restored = pickle.loads(saved)
     if isinstance(restored, list) != hasattr(vector, "envs"):
-        raise ValueError(
-            f"state must hold environments of the kind of envs, {env_name(envs)}, got another"
-        )
+        raise ValueError(f"state must hold environments of the kind of envs, {env_name(envs)}, got another")
     if not isinstance(restored, list):
         vector.load_state_dict(restored)
         return

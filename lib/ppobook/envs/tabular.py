@@ -64,8 +64,7 @@ class TabularMDP:
     Raises
     ------
     ValueError
-        Shapes that do not fit, a row of P or a start that is no distribution, a value that is not finite,
-        a gamma outside [0, 1].
+        Shapes that do not fit, a row of P or a start that is no distribution, a gamma outside [0, 1].
 
     References
     ----------
@@ -85,25 +84,17 @@ class TabularMDP:
         action_names: Sequence[str] | None = None,
         positions: Any = None,
     ) -> None:
-        transitions = validation.float64("P", P)
+        transitions = np.array(P, dtype=np.float64)
         if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
             raise ValueError(f"P must have shape (S, A, S), got {transitions.shape}")
         n_states, n_actions, _ = transitions.shape
 
-        try:
-            ends = np.array(np.zeros(n_states, dtype=bool) if terminal is None else terminal)
-        except ValueError:  # rows of different lengths
-            ends = np.array(None)
-        if ends.shape != (n_states,) or ends.dtype != bool:
-            raise ValueError(
-                f"terminal must be {n_states} bools, one per state, "
-                f"got shape {ends.shape} and dtype {ends.dtype}"
-            )
+        ends = np.zeros(n_states, dtype=bool) if terminal is None else np.array(terminal, dtype=bool)
         # A terminal state keeps to itself and earns nothing, whatever its rows say.
         transitions[ends] = 0
         transitions[ends, :, np.flatnonzero(ends)] = 1
 
-        rewards = validation.float64("R", R)
+        rewards = np.array(R, dtype=np.float64)
         if rewards.shape == (n_states, n_actions):
             rewards = np.repeat(rewards[:, :, None], n_states, axis=2)
         if rewards.shape != transitions.shape:
@@ -112,11 +103,10 @@ class TabularMDP:
                 f"got {rewards.shape}"
             )
         rewards[ends] = 0
-        validation.finite("R", rewards)
 
         _check_distributions("P", transitions)
         gamma = validation.number("gamma", gamma, low=0, high=1)
-        first = validation.float64("start", start)
+        first = np.array(start, dtype=np.float64)
         if first.shape != (n_states,):
             raise ValueError(f"start must have shape ({n_states},), as P has, got {first.shape}")
         _check_distributions("start", first)
@@ -131,13 +121,9 @@ class TabularMDP:
         self.terminal = ends
         self.n_states = n_states
         self.n_actions = n_actions
-        self.state_names = _names("state_names", state_names, n_states)
-        self.action_names = _names("action_names", action_names, n_actions)
-        self.positions = None
-        if positions is not None:
-            at = validation.float64("positions", positions)
-            validation.shape("positions", at, (n_states, 2), "row and column of each state")
-            self.positions = np.array(positions)
+        self.state_names = tuple(state_names or map(str, range(n_states)))
+        self.action_names = tuple(action_names or map(str, range(n_actions)))
+        self.positions = None if positions is None else np.array(positions)
 
     def __repr__(self) -> str:
         return f"TabularMDP({self.n_states} states, {self.n_actions} actions, gamma={self.gamma})"
@@ -213,8 +199,7 @@ class TabularMDP:
         Sutton et al. 2000, theorem 1; Agarwal et al. 2021, "On the theory of policy gradient methods:
         optimality, approximation, and distribution shift", lemma C.1 (there with normalised visits).
         """
-        table = validation.float64("logits", logits)
-        self._check_table("logits", table)
+        table = _array(logits)
         probs = np.exp(table - table.max(axis=1, keepdims=True))
         probs /= probs.sum(axis=1, keepdims=True)
         gradient = self.state_occupancy(probs)[:, None] * probs * self.advantages(probs)
@@ -267,15 +252,10 @@ class TabularMDP:
         Raises
         ------
         ValueError
-            If probs is not a policy, a count is below 1, or an episode does not end.
+            If probs is not a policy, or an episode does not end.
         """
-        policy = validation.float64("probs", probs)
+        policy = _array(probs)
         self._check_policy(policy)
-        episodes = validation.count("episodes", episodes)
-        if max_steps is not None:
-            max_steps = validation.count("max_steps", max_steps)
-        if seed is not None and not isinstance(seed, np.random.Generator):
-            seed = validation.count("seed", seed, low=0)
         rng = np.random.default_rng(seed)
         choose_action, choose_next = cumulative(policy), cumulative(self.P)
 
@@ -305,7 +285,7 @@ class TabularMDP:
 
     def _under(self, probs: Any) -> tuple[Any, Any]:
         """P_π and R_π, with nothing after a terminal state: its row of P_π is 0, and so is its value."""
-        self._check_policy(validation.float64("probs", probs))
+        self._check_policy(_array(probs))
         probs = probs if validation.is_tensor(probs) else np.asarray(probs)
         onward = self._like(self.P * ~self.terminal[:, None, None], probs)
         return (onward * probs[:, :, None]).sum(1), (self._like(self.R, probs) * probs).sum(1)
@@ -319,14 +299,9 @@ class TabularMDP:
         dtype = given.dtype if given.is_floating_point() else torch.float64
         return torch.as_tensor(table, dtype=dtype, device=given.device)
 
-    def _check_table(self, name: str, table: np.ndarray) -> None:
-        validation.shape(
-            name, table, (self.n_states, self.n_actions), "one row per state, one column per action"
-        )
-        validation.finite(name, table)
-
     def _check_policy(self, probs: np.ndarray) -> None:
-        self._check_table("probs", probs)
+        shape = self.n_states, self.n_actions
+        validation.shape("probs", probs, shape, "one row per state, one column per action")
         _check_distributions("probs", probs, ". logits.softmax(-1) makes probabilities", tolerance=1e-4)
         if self.gamma == 1:
             # Who gets to a terminal state? Walk backwards from those until nobody new turns up.
@@ -340,15 +315,6 @@ class TabularMDP:
                     "probs must reach a terminal state from everywhere where gamma is 1, got a policy that "
                     f"does not from state {name}"
                 )
-
-
-def _names(name: str, given: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    if given is None:
-        return tuple(map(str, range(n)))
-    listed = isinstance(given, Sequence) and not isinstance(given, str)
-    if not listed or len(given) != n or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"{name} must be {n} strings, got {given!r}")
-    return tuple(given)
 
 
 def _solve(matrix: Any, right: Any) -> Any:
@@ -370,13 +336,17 @@ def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (rng.random((len(cumulative), 1)) >= cumulative).sum(axis=1)
 
 
+def _array(x: Any) -> np.ndarray:
+    """An array, a tensor or nested lists as an array of float64."""
+    return np.asarray(x.detach().cpu() if validation.is_tensor(x) else x, dtype=np.float64)
+
+
 def _check_distributions(name: str, probs: np.ndarray, hint: str = "", tolerance: float = 1e-8) -> None:
-    validation.finite(name, probs)
     if (probs < 0).any():
         where = validation.place(probs < 0)
         raise ValueError(f"{name} must be probabilities, got {probs.min():g} at index {where}{hint}")
     totals = probs.sum(axis=-1)
-    off = np.abs(totals - 1) > tolerance
+    off = ~(np.abs(totals - 1) <= tolerance)  # NaN is off
     if off.any():
         where = f" at index {validation.place(off)}" if off.ndim else ""
         raise ValueError(f"{name} must sum to 1, got {totals[off].flat[0]:g}{where}{hint}")

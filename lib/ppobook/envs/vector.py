@@ -13,7 +13,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from ppobook import validation
 from ppobook.envs.making import EnvLike, EnvMaker, env_maker
 from ppobook.envs.wrappers import CheckedEnv, flat
-from ppobook.fast import choose
 
 # More would take minutes to make: a mistake in the argument.
 MOST_ENVS = 10_000
@@ -67,7 +66,6 @@ def make_env(
     seed: int | None = None,
     *,
     infos: bool = True,
-    fast: bool = True,
     **settings: Any,
 ) -> VectorEnv:
     """Several copies of an environment, stepped together, reset and ready to be stepped.
@@ -75,9 +73,6 @@ def make_env(
     Each copy has its own random numbers, and runs with neighbouring seeds share none. Whatever an environment
     has, its actions become Discrete, MultiDiscrete or a Box, all with one axis and counted from 0, and its
     observations a Box with one axis, or Discrete (where actions are Discrete too).
-
-    CartPole, Acrobot and Pendulum have a fast form that steps all copies at once (`ppobook.fast.classic`);
-    other environments are stepped one by one (`SameStepVectorEnv`).
 
     Parameters
     ----------
@@ -92,8 +87,6 @@ def make_env(
     seed : int, optional
     infos : bool
         Return in `step` what environments report in their info dicts, and not just final observations.
-    fast : bool
-        Use the fast form where there is one, for an id. Episodes are the same.
     **settings
         With an id, for the environment, as in ``gymnasium.make``: ``max_episode_steps=200``, or ``slip=0.2``
         for ours.
@@ -116,11 +109,7 @@ def make_env(
         name = f"environment {i} of {num_envs} ({maker.name})"
         return flat(CheckedEnv(first if i == 0 else next(makes), name), maker.name)
 
-    envs: VectorEnv | None = None
-    if maker.own is None:
-        envs = choose.vector_envs(first, num_envs, fast)
-    if envs is None:
-        envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
+    envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 

@@ -1,6 +1,14 @@
-"""Fast forms: they return what a plain form elsewhere in the package returns, and take less time.
+"""Faster forms of some algorithms, which ``fast=True`` chooses: they compute the same numbers.
 
-Every fast form has a test that it equals its plain form, and saves at least a tenth of a training step.
-What has one declares so, `declare.fast_form`; `choose` is the only place where plain or fast is chosen. The
-setting ``fast=False`` (or PPOBOOK_FAST=0 in the environment) selects the plain forms throughout.
+The rest of the library does not import this package, and a test compares each form with the plain one.
 """
+
+from ppobook.fast.actor import numpy_actor
+from ppobook.fast.classic import classic_envs
+from ppobook.fast.learners import FastPPO, FastTRPO
+from ppobook.ppo import PPO
+from ppobook.trpo import TRPO
+
+FASTER = {PPO: FastPPO, TRPO: FastTRPO}
+
+__all__ = ["FASTER", "FastPPO", "FastTRPO", "classic_envs", "numpy_actor"]

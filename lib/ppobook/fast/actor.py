@@ -8,7 +8,6 @@ a Gaussian up to rounding).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ppobook.fast.declare import declared
+from ppobook.policies import (
+    MLP,
+    CategoricalPolicy,
+    GaussianPolicy,
+    MultiCategoricalPolicy,
+    RunningNorm,
+    TabularPolicy,
+)
+from ppobook.rollouts import PolicyActor
 
 # From observations [N, *obs] to the policy's outputs [N, outputs], which are written to the second array.
 Evaluate = Callable[[np.ndarray, np.ndarray], None]
@@ -33,34 +40,20 @@ ACTIVATIONS: dict[type[nn.Module], Callable[[np.ndarray], Any]] = {
 class NumpyActor(ABC):
     """Samples actions for `steps` steps in `num_envs` environments.
 
-    The weights are copied: make a new actor after an update. Nothing is validated here; weights or
-    observations that are not finite show in `logp`, and step by step in `finite`.
-
-    Parameters
-    ----------
-    policy : Policy
-        Of the class that declares this form.
-    steps, num_envs : int
-    generator : torch.Generator, optional
-        torch's global one if None.
+    The weights are copied: make a new actor after an update. Weights or observations that are not finite
+    show in `logp`.
     """
 
     @torch.no_grad()
-    def __init__(
-        self, policy: Any, steps: int, num_envs: int, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, policy: Any, steps: int, num_envs: int, generator: torch.Generator) -> None:
         self.policy = policy
         parameter = next(policy.parameters())
         shape = steps, num_envs, self.width(policy)
-        self._blank = torch.zeros(shape, dtype=parameter.dtype, device=parameter.device)
-        self._generator = generator
+        blank = torch.zeros(shape, dtype=parameter.dtype, device=parameter.device)
         self._evaluate = self.evaluator(policy, num_envs)
-        self.outputs: np.ndarray = np.empty_like(self._blank.cpu().numpy())  # kept for `logp`
-        self._begin()
-
-    def _begin(self) -> None:
+        self.outputs: np.ndarray = np.empty_like(blank.cpu().numpy())  # kept for `logp`
+        self.noise = self.draw_noise(blank, generator)
         self.t = 0
-        self.noise = self.draw_noise()
 
     @staticmethod
     @abstractmethod
@@ -76,27 +69,17 @@ class NumpyActor(ABC):
         """`policy.outputs`, from array to array."""
         return network_in_numpy(policy, num_envs) or outputs_in_torch(policy)
 
-    def draw_noise(self) -> np.ndarray:
-        """The noise of all steps, as `Distribution.noise` draws it: [steps, num_envs, outputs]."""
-        noise: Tensor = self.policy.distribution_of(self._blank).noise(self._generator)
+    def draw_noise(self, blank: Tensor, generator: torch.Generator) -> np.ndarray:
+        """Draw the noise of all steps, as `Distribution.noise` does: [steps, num_envs, outputs]."""
+        noise: Tensor = self.policy.distribution_of(blank).noise(generator)
         return noise.cpu().numpy()
 
     def sample(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Actions [N, ...] at these observations, and the same within the environment's bounds.
-
-        After `steps` calls new noise is drawn, and the outputs that `logp` reads are overwritten.
-        """
-        if self.t == len(self.noise):
-            self._begin()
+        """Return actions [N, ...] at these observations, and the same within the environment's bounds."""
         outputs = self.outputs[self.t]
         self._evaluate(observations, outputs)
         self.t += 1
         return self.act(outputs, self.noise[self.t - 1])
-
-    def finite(self, actions: np.ndarray) -> bool:
-        """Whether the outputs that gave the last step's actions are known to be finite."""
-        outputs = self.outputs[self.t - 1]
-        return math.isfinite(np.vdot(outputs, outputs))  # quicker than a sum
 
     @torch.no_grad()
     def logp(self, actions: Tensor) -> Tensor:
@@ -115,22 +98,16 @@ class CategoricalActor(NumpyActor):
         actions = (outputs + noise).argmax(1)
         return actions, actions
 
-    def finite(self, actions: np.ndarray) -> bool:
-        # A logit of −∞ masks an action; with all of them, so is the largest.
-        return super().finite(actions) or bool(np.isfinite(self.outputs[self.t - 1].max(1)).all())
-
 
 class TabularActor(CategoricalActor):
     @staticmethod
     def evaluator(policy: Any, num_envs: int) -> Evaluate:
         if policy.table.device.type != "cpu":
             return outputs_in_torch(policy)
-        table, n_states = policy.table.detach().numpy(), policy.n_states
+        table = policy.table.detach().numpy()
 
         def look_up(states: np.ndarray, outputs: np.ndarray) -> None:
-            if states.min() < 0 or states.max() >= n_states:
-                policy.logits(states)  # raises
-            table.take(states, axis=0, out=outputs, mode="clip")
+            outputs[:] = table[states]
 
         return look_up
 
@@ -151,30 +128,35 @@ class GaussianActor(NumpyActor):
     def width(policy: Any) -> int:
         return int(policy.act_dim)
 
-    def draw_noise(self) -> np.ndarray:
+    def draw_noise(self, blank: Tensor, generator: torch.Generator) -> np.ndarray:
         # action = (centre + scale · output) + std · noise: all but the output is known beforehand.
         policy = self.policy
         self.scale, centre, self.low, self.high = (
             x.cpu().numpy() for x in (policy.scale, policy.centre, policy.low, policy.high)
         )
-        noise: np.ndarray = self.scale * policy.log_std.detach().exp().cpu().numpy() * super().draw_noise()
+        std = self.scale * policy.log_std.detach().exp().cpu().numpy()
+        noise: np.ndarray = std * super().draw_noise(blank, generator)
         return centre + noise
 
     def act(self, outputs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         actions = self.scale * outputs + noise
         return actions, np.minimum(np.maximum(actions, self.low), self.high)
 
-    def finite(self, actions: np.ndarray) -> bool:
-        return math.isfinite(np.vdot(actions, actions))  # the standard deviation may be what is not
 
-
-# By what the policy's class declares.
-FORMS: dict[str, type[NumpyActor]] = {
-    "categorical": CategoricalActor,
-    "tabular": TabularActor,
-    "multi_categorical": MultiCategoricalActor,
-    "gaussian": GaussianActor,
+FORMS: dict[type[Any], type[NumpyActor]] = {
+    CategoricalPolicy: CategoricalActor,
+    TabularPolicy: TabularActor,
+    MultiCategoricalPolicy: MultiCategoricalActor,
+    GaussianPolicy: GaussianActor,
 }
+
+
+def numpy_actor(policy: Any, steps: int, num_envs: int, generator: torch.Generator) -> Any:
+    """Make the NumPy actor of one of the library's policies, and a `PolicyActor` for any other."""
+    form: Any = FORMS.get(type(policy), PolicyActor)
+    if form is not PolicyActor and next(policy.parameters()).dtype == torch.bfloat16:  # NumPy has no such
+        form = PolicyActor
+    return form(policy, steps, num_envs, generator)
 
 
 def outputs_in_torch(policy: Any) -> Evaluate:
@@ -193,7 +175,7 @@ def network_in_numpy(policy: Any, num_envs: int) -> Evaluate | None:
     normalizer = policy.normalizer
     if layers is None or normalizer is None:
         return layers
-    if declared(normalizer) != "running_norm":
+    if type(normalizer) is not RunningNorm:
         return None
     clip = normalizer.clip
     shift, scale = (x.numpy().astype(np.float32) for x in normalizer.shift_and_scale())
@@ -209,7 +191,7 @@ def network_in_numpy(policy: Any, num_envs: int) -> Evaluate | None:
 
 def mlp_in_numpy(network: Any, num_envs: int) -> Evaluate | None:
     """An MLP on the CPU; None for other networks, and for layers that have been replaced."""
-    if declared(network) != "mlp" or network.layers[0].weight.device.type != "cpu":
+    if type(network) is not MLP or network.layers[0].weight.device.type != "cpu":
         return None
     linear, between = list(network.layers)[::2], list(network.layers)[1::2]
     kinds = {type(layer) for layer in linear}

@@ -16,6 +16,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ppobook.envs import env_maker, env_seeds
+
 
 class ClassicVectorEnv(VectorEnv):
     """Seeds, time limit and autoreset (``AutoresetMode.SAME_STEP``, as in `SyncVectorEnv`).
@@ -52,21 +54,11 @@ class ClassicVectorEnv(VectorEnv):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin new episodes; with a seed (seed + i for environment i) or a list of seeds, reseed.
-
-        Raises
-        ------
-        ValueError
-            Another number of seeds than of environments; options, which are not supported.
-        """
-        if options:
-            raise ValueError(f"options must be None for these environments, got {options!r}")
+        """Begin new episodes; with a seed (seed + i for environment i) or a list of seeds, reseed."""
         if seed is None:
             seed = [None] * self.num_envs
         elif not isinstance(seed, Sequence):
             seed = [int(seed) + i for i in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise ValueError(f"seed must have {self.num_envs} entries, one per environment, got {len(seed)}")
         for i, one in enumerate(seed):
             if one is not None or self._rngs[i] is None:
                 self._rngs[i] = seeding.np_random(one)[0]
@@ -109,10 +101,6 @@ class ClassicVectorEnv(VectorEnv):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        if len(state["rngs"]) != self.num_envs:
-            raise ValueError(
-                f"state must hold {self.num_envs} environments as envs does, got {len(state['rngs'])}"
-            )
         for i, one in enumerate(state["rngs"]):
             self._rngs[i] = None
             if one is not None:
@@ -187,9 +175,7 @@ class CartPole(ClassicVectorEnv):
         positions, speeds = self._state[0::2], self._state[1::2]
         theta, spin = self._state[2], self._state[3]
         sin, cos = np.sin(theta), np.cos(theta)
-        push = (
-            _chosen(self._forces, actions, self.num_envs) + pole * half_length * (spin * spin) * sin
-        ) / mass
+        push = (self._forces[actions] + pole * half_length * (spin * spin) * sin) / mass
         turn = (gravity * sin - cos * push) / (half_length * (4 / 3 - pole * (cos * cos) / mass))
         positions += tau * speeds
         speeds[0] += tau * (push - pole * half_length * turn * cos / mass)
@@ -226,7 +212,7 @@ class Acrobot(ClassicVectorEnv):
         return seen
 
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        torque, state, dt = _chosen(self._torques, actions, self.num_envs), self._state, 0.2
+        torque, state, dt = self._torques[actions], self._state, 0.2
         k1 = self._slope(state, torque)
         k2 = self._slope(state + dt / 2 * k1, torque)
         k3 = self._slope(state + dt / 2 * k2, torque)
@@ -284,10 +270,6 @@ class Pendulum(ClassicVectorEnv):
         return seen
 
     def _advance(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if actions.shape != (self.num_envs, 1):
-            raise ValueError(
-                f"actions must have shape {(self.num_envs, 1)}, one per environment, got {actions.shape}"
-            )
         theta, spin = self._state
         torque = np.minimum(np.maximum(actions[:, 0], -2.0), 2.0)
         off = (theta + np.pi) % (2 * np.pi) - np.pi
@@ -306,22 +288,15 @@ FORMS: dict[str, type[ClassicVectorEnv]] = {
 }
 
 
-def classic_vector(env: gym.Env, num_envs: int) -> ClassicVectorEnv | None:
-    """The vector form of an environment; None without one, or where it is not as it was registered."""
-    spec = env.spec
-    if spec is None or spec.kwargs or spec.additional_wrappers or not isinstance(spec.entry_point, str):
+def classic_envs(env: Any, num_envs: int = 1, seed: int | None = None, **settings: Any) -> Any:
+    """Make vector environments as `ppobook.envs.make_env` does; None where they have no form here."""
+    maker = env_maker(env, settings)
+    if maker.own is not None:
         return None
-    form = FORMS.get(spec.entry_point)
-    return None if form is None else form(env, num_envs, spec.max_episode_steps)
-
-
-def _chosen(table: np.ndarray, actions: np.ndarray, num_envs: int) -> np.ndarray:
-    """The entries of a table with the actions, one per environment, as indices."""
-    try:
-        if actions.shape != (num_envs,):
-            raise ValueError
-        return actions.choose(table)  # unlike table[actions], raises for -1
-    except (ValueError, TypeError):
-        raise ValueError(
-            f"actions must be integers in 0, …, {len(table) - 1}, one per environment, got {actions}"
-        ) from None
+    single = next(maker.make(1))
+    spec = single.spec
+    if spec is None or spec.kwargs or spec.additional_wrappers or spec.entry_point not in FORMS:
+        return None
+    envs = FORMS[spec.entry_point](single, num_envs, spec.max_episode_steps)
+    envs.reset(seed=env_seeds(seed, num_envs))
+    return envs

@@ -6,7 +6,7 @@ a few lines, so their derivatives are computed here in NumPy, in the very memory
 their gradients.
 
 The plain forms are `PPO.gradient_step` with `ppobook.objectives.ppo_loss`, and `TRPO.critic_step` with
-`value_loss`. `ppobook.fast.choose` decides which runs.
+`value_loss`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import torch
 from torch import nn
 
 from ppobook.batches import Batch
-from ppobook.fast.declare import declared
-from ppobook.learner import finite_norm
+from ppobook.policies import MLP, CategoricalPolicy, GaussianPolicy, ValueFunction
 
 # The diagnostics of `ppo_loss`.
 DIAGNOSTICS = (
@@ -33,47 +32,6 @@ DIAGNOSTICS = (
     "ratio_mean",
     "ratio_std",
 )
-
-
-class PPOStep:
-    """`PPO.gradient_step` for the clipped loss, on a learner whose optimizer is a flat `fast.adam.Adam`."""
-
-    def __init__(self, learner: Any) -> None:
-        self.learner = learner
-        self.closed_form = ClosedForm(learner.policy, learner.value)
-        (self.vector,) = learner.optimizer.parameters
-
-    def __call__(self, minibatch: Batch) -> dict[str, Any]:
-        learner = self.learner
-        diagnostics = self.closed_form.gradient(minibatch, **learner.coefficients())
-        grad_norm = clip_gradient(self.vector, learner.settings.max_grad_norm)
-        learner.optimizer.step()
-        return {**diagnostics, "grad_norm": grad_norm}
-
-
-class CriticStep:
-    """`TRPO.critic_step`, on a learner whose `value_optimizer` is a flat `fast.adam.Adam`."""
-
-    def __init__(self, learner: Any) -> None:
-        self.optimizer = learner.value_optimizer
-        self.closed_form = ClosedFormValue(learner.value)
-
-    def __call__(self, minibatch: Batch) -> float:
-        loss = self.closed_form.gradient(minibatch)
-        self.optimizer.step()
-        return loss
-
-
-def clip_gradient(vector: nn.Parameter, max_norm: float | None) -> float:
-    """`torch.nn.utils.clip_grad_norm_` on one parameter; returns the norm before clipping."""
-    assert vector.grad is not None
-    norm = finite_norm(torch.linalg.vector_norm(vector.grad))
-    if max_norm is not None and norm > max_norm:
-        vector.grad.mul_(max_norm / norm)
-    return norm
-
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class ClosedForm:
@@ -89,19 +47,18 @@ class ClosedForm:
         self.actor = _Layers(policy.network)
         self.critic = _Layers(value.network)
         self.normalizer = policy.normalizer
-        self.head: Any = _GaussianHead(policy) if declared(policy) == "gaussian" else _CategoricalHead()
+        self.head: Any = _GaussianHead(policy) if type(policy) is GaussianPolicy else _CategoricalHead()
 
     @staticmethod
     def fits(policy: Any, value: Any) -> bool:
         """Whether these are networks of the kinds differentiated here, on the CPU, with separate weights."""
         return (
-            declared(policy) in ("categorical", "gaussian")
+            type(policy) in (CategoricalPolicy, GaussianPolicy)
             and policy.normalizer is getattr(value, "normalizer", None)
             and _Layers.fits(policy.network)
             and ClosedFormValue.fits(value)
             and not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
             and _trained_in_float32(policy)
-            and not _has_hooks(policy)
         )
 
     def gradient(
@@ -180,12 +137,7 @@ class ClosedFormValue:
     @staticmethod
     def fits(value: Any) -> bool:
         """Whether this is a value function of the kind differentiated here, on the CPU."""
-        return (
-            declared(value) == "value"
-            and _Layers.fits(value.network)
-            and _trained_in_float32(value)
-            and not _has_hooks(value)
-        )
+        return type(value) is ValueFunction and _Layers.fits(value.network) and _trained_in_float32(value)
 
     def gradient(self, batch: Batch) -> float:
         """Write the gradient of `value_loss` on this batch into the parameters; return the loss."""
@@ -194,12 +146,6 @@ class ClosedFormValue:
         size = np.float32(len(error))
         self.critic.backward((error / size)[:, None])
         return float(0.5 * (error @ error) / size)
-
-
-def _has_hooks(network: nn.Module) -> bool:
-    """Whether hooks are registered in a network or on its parameters: autograd would call them."""
-    hooks = [getattr(part, name) for part in network.modules() for name in _HOOKS]
-    return any(hooks) or any(p._backward_hooks for p in network.parameters())
 
 
 class _Layers:
@@ -220,13 +166,13 @@ class _Layers:
 
     @staticmethod
     def fits(network: Any) -> bool:
-        if declared(network) != "mlp":
+        if type(network) is not MLP:
             return False
         layers = list(network.layers)
         linear, between = layers[::2], {type(layer) for layer in layers[1::2]}
-        if any(type(layer) is not nn.Linear or layer.bias is None for layer in linear):
-            return False
-        return len(layers) % 2 == 1 and (between <= {nn.Tanh} or between <= {nn.ReLU})
+        return {type(layer) for layer in linear} == {nn.Linear} and (
+            between <= {nn.Tanh} or between <= {nn.ReLU}
+        )
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         if len(x) != len(self.ones):  # memory for this size of batch, used again for the next of that size

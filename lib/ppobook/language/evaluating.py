@@ -31,7 +31,6 @@ from ppobook.language.tokens import (
 )
 from ppobook.language.world import World
 from ppobook.run.machine import float32_on_cpu
-from ppobook.run.spellings import hinting
 
 # Completions generated at a time.
 EVAL_BATCH_SIZE = 512
@@ -76,7 +75,6 @@ class Evaluation:
         return "\n".join(lines)
 
 
-@hinting
 @float32_on_cpu()
 def evaluate(
     policy: Any,

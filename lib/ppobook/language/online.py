@@ -373,6 +373,8 @@ class LaggedGRPO(GRPO):
         self, task: Task, settings: LaggedGRPOSettings, *, seed: int = 0, device: str = "cpu"
     ) -> None:
         super().__init__(task, settings, seed=seed, device=device)
+        if settings.max_weight is not None and settings.corrected:
+            raise ValueError("corrected must be False with max_weight, got True")
         if settings.max_weight is not None and settings.surrogate == "sequence":
             raise ValueError("surrogate must be 'clip' or 'cispo' with max_weight, got 'sequence'")
         self.sampler = copy.deepcopy(self.model).requires_grad_(False)

@@ -302,16 +302,6 @@ class Pretrained(nn.Module):
         """A copy without the head."""
         return copy.deepcopy(self, {} if self.output is None else {id(self.output): None})
 
-    def merged(self) -> Pretrained:
-        """A copy with the adapters merged into the weights, all of which can be trained."""
-        wide = torch.promote_types(self.weights, torch.float32)
-        plain = build(self.description() | {"lora": None, "weights": str(wide).removeprefix("torch.")})
-        plain.to(next(self.parameters()).device)
-        plain.decoder.load_state_dict(self.body_weights())
-        if self.output is not None:
-            plain.output.load_state_dict(self.output.state_dict())
-        return plain
-
     def body_weights(self) -> dict[str, Tensor]:
         """The body's weights by transformers' names, with the adapters merged."""
         if self.lora is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ppobook.language.settings import BETA, VARIANTS
 from ppobook.language.stage import Stage
 from ppobook.run.registry import Registry
 
@@ -21,9 +20,6 @@ STAGES: Registry[Stage] = Registry(
         "iterative_ppo": "ppobook.language.online:IterativePPO",
         "lagged_grpo": "ppobook.language.online:LaggedGRPO",
     },
-    dict.fromkeys(BETA, ("dpo", "loss")) | dict.fromkeys(VARIANTS, ("grpo", "variant")),
-    train="ppobook.language.train",
-    other="ppobook.registry:ALGORITHMS",
 )
 
 

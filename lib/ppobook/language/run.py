@@ -20,7 +20,7 @@ FORMAT = Format("ppobook.language.train", 2, parts=("stage", "architecture", "to
 
 @dataclass(kw_only=True, repr=False)
 class Run(BaseRun):
-    """What `train` returns.
+    """The result of `train`.
 
     Attributes
     ----------

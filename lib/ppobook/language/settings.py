@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from ppobook import validation
 from ppobook.run.settings import Settings, setting
-
-# What settings may need of the arguments of `train`.
-NEW = "a new decoder"
-WORLD = "a World as data"
-
 
 # Limits of what is in memory at once, and of what is sampled and kept.
 MOST_AT_ONCE = 100_000
@@ -27,8 +21,7 @@ OF_MODELS = ("model", "data", "reward", "reference", "tokenizer", "lora", "dtype
 class StageSettings(Settings):
     """The settings that every stage has."""
 
-    arguments = Settings.arguments | {name: {} for name in ("stage", *OF_MODELS)}
-    other_arguments: ClassVar = {"ppobook.train": ("algorithm", "env", "env_kwargs", "total_steps")}
+    arguments = (*Settings.arguments, "stage", *OF_MODELS)
 
     updates: int = setting(100, "number of updates", low=1)
     lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)
@@ -40,11 +33,6 @@ class StageSettings(Settings):
     gradient_checkpointing: bool = setting(
         False, "compute activations again in the backward pass, to save memory; of a transformers model"
     )
-
-    @classmethod
-    def family(cls) -> Mapping[str, type[Settings]]:
-        """The settings of the other stages, by their names."""
-        return SETTINGS
 
 
 # The maximum length of a completion where neither the settings nor the world have one.
@@ -71,7 +59,6 @@ class SamplingSettings(StageSettings):
         1.0,
         "subtracted from its reward with truncation='penalty'",
         low=0,
-        needs={"truncation": ("penalty",)},
     )
     generation_rows: int | None = setting(
         None, "completions that are generated side by side; none: micro_batch_size", low=1
@@ -90,26 +77,21 @@ class SFTSettings(StageSettings):
     lr: float = setting(3e-3, "learning rate of Adam", above=0, high=1e3)
     warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
     batch_size: int = setting(64, "examples in one update", low=1)
-    examples: int = setting(
-        3000, "texts of a World's corpus to train on", low=1, high=MOST_STORED, needs={"data": (WORLD,)}
-    )
-    eval_every: int = setting(
-        40, "updates between two evaluations on held-out examples", low=1, needs={"eval_examples": 0}
-    )
+    examples: int = setting(3000, "texts of a World's corpus to train on", low=1, high=MOST_STORED)
+    eval_every: int = setting(40, "updates between two evaluations on held-out examples", low=1)
     eval_examples: int = setting(
         256,
         "held-out examples: sampled in a World, else at most a tenth of the data",
         low=0,
         high=MOST_STORED,
     )
-    layers: int = setting(2, "layers of a new decoder", low=1, needs={"model": (NEW,)})
-    width: int = setting(64, "width of a new decoder", low=1, needs={"model": (NEW,)})
-    heads: int = setting(4, "attention heads of a new decoder", low=1, needs={"model": (NEW,)})
+    layers: int = setting(2, "layers of a new decoder", low=1)
+    width: int = setting(64, "width of a new decoder", low=1)
+    heads: int = setting(4, "attention heads of a new decoder", low=1)
     context: int | None = setting(
         None,
         "context length of a new decoder; none: a World's prompt and max_new_tokens together",
         low=1,
-        needs={"model": (NEW,)},
     )
 
 
@@ -122,24 +104,18 @@ class PairSettings(StageSettings):
 
     warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
     batch_size: int = setting(64, "pairs in one update", low=1)
-    pairs: int = setting(
-        3000, "pairs to sample in a World", low=1, high=MOST_STORED, needs={"data": (WORLD,)}
-    )
+    pairs: int = setting(3000, "pairs to sample in a World", low=1, high=MOST_STORED)
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.5),
         "sampling temperatures of the two completions of a pair, in a World",
         above=0,
-        needs={"data": (WORLD,)},
     )
     noise: float = setting(
         0.5,
         "noise of preferences in a World: a difference in gold of this much is ranked right in 73 %",
         low=0,
-        needs={"data": (WORLD,)},
     )
-    eval_every: int = setting(
-        50, "updates between two evaluations on held-out pairs", low=1, needs={"eval_pairs": 0}
-    )
+    eval_every: int = setting(50, "updates between two evaluations on held-out pairs", low=1)
     eval_pairs: int = setting(
         500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0, high=MOST_STORED
     )
@@ -188,25 +164,20 @@ class PPOSettings(SamplingSettings):
         "k1",
         "estimator of that KL divergence from samples",
         choices=("k1", "k2", "k3"),
-        needs={"kl_coef": 0},
     )
     kl_in: str = setting(
         "reward",
         "where the KL penalty goes: into the rewards of tokens, or into the loss",
         choices=("reward", "loss"),
-        needs={"kl_coef": 0},
     )
     kl_weighted: bool = setting(
         True,
         "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
-        needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     kl_target: float | None = setting(
         None, "KL divergence of a completion that β is adapted to, in nats; none: β is fixed", above=0
     )
-    kl_horizon: int = setting(
-        640, "completions over which β may grow by a fifth", low=1, needs={"kl_target": 0}
-    )
+    kl_horizon: int = setting(640, "completions over which β may grow by a fifth", low=1)
     truncation: str = setting(
         "end",
         "reward of a completion truncated at max_new_tokens: as it is, less missing_eos_penalty, or with the "
@@ -309,31 +280,25 @@ class GRPOSettings(SamplingSettings):
         None,
         "length of a completion with reduction='constant'; none: max_new_tokens",
         above=0,
-        needs={"reduction": ("constant",)},
     )
     kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
     kl_estimator: str = setting(
         "k3",
         "estimator of that KL divergence from samples",
         choices=("k1", "k2", "k3"),
-        needs={"kl_coef": 0},
     )
     kl_in: str = setting(
         "loss",
         "where the KL penalty goes: a term of the loss; the completion's reward, before the baseline; or "
         "each token's advantage, as the sum from that token on",
         choices=("loss", "reward", "to_go"),
-        needs={"kl_coef": 0},
     )
     kl_weighted: bool = setting(
         False,
         "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
-        needs={"kl_in": ("loss",), "kl_coef": 0},
     )
     filter_groups: bool = setting(False, "replace groups whose rewards are all equal by newly sampled ones")
-    max_rounds: int = setting(
-        4, "how often filter_groups may sample in one update", low=1, needs={"filter_groups": 0}
-    )
+    max_rounds: int = setting(4, "how often filter_groups may sample in one update", low=1)
     overlong: float = setting(
         0.0,
         "last share of max_new_tokens, over which the reward of a completion falls linearly by up to 1",
@@ -357,8 +322,6 @@ BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 class DPOSettings(PairSettings):
     """The settings of DPO and its family."""
 
-    arguments = StageSettings.arguments | {"reference": {"loss": ("dpo", "ipo", "kto")}}
-
     updates: int = setting(100, "number of updates", low=1)
     lr: float = setting(2e-4, "learning rate of Adam", above=0, high=1e3)
     batch_size: int = setting(64, "pairs in one update; for kto, completions", low=1)
@@ -366,35 +329,26 @@ class DPOSettings(PairSettings):
     beta: float | None = setting(
         None, "β, whose unit depends on the loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
     )
-    label_smoothing: float = setting(
-        0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5, needs={"loss": ("dpo",)}
-    )
-    gamma: float = setting(0.5, "simpo: target margin of a pair", low=0, needs={"loss": ("simpo",)})
-    desirable_weight: float = setting(
-        1.0, "kto: weight of desirable completions", low=0, needs={"loss": ("kto",)}
-    )
-    undesirable_weight: float = setting(
-        1.0, "kto: weight of undesirable completions", low=0, needs={"loss": ("kto",)}
-    )
+    label_smoothing: float = setting(0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5)
+    gamma: float = setting(0.5, "simpo: target margin of a pair", low=0)
+    desirable_weight: float = setting(1.0, "kto: weight of desirable completions", low=0)
+    undesirable_weight: float = setting(1.0, "kto: weight of undesirable completions", low=0)
     # Pairs at two temperatures, as for a reward model, would also show which temperature writes better.
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0),
         "sampling temperatures of the two completions of a pair, in a World",
         above=0,
-        needs={"data": (WORLD,)},
     )
     eval_every: int = setting(
         25,
         "updates between two evaluations on held-out pairs",
         low=1,
-        needs={"loss": ("dpo", "ipo", "simpo"), "eval_pairs": 0},
     )
     eval_pairs: int = setting(
         500,
         "held-out pairs: sampled in a World, else at most a tenth of the data",
         low=0,
         high=MOST_STORED,
-        needs={"loss": ("dpo", "ipo", "simpo")},
     )
 
 
@@ -411,9 +365,7 @@ class OnlineDPOSettings(SamplingSettings):
     )
     loss: str = setting("dpo", "loss of a pair", choices=("dpo", "ipo"))
     beta: float = setting(0.3, "β: the larger, the closer the policy stays to the reference", above=0)
-    label_smoothing: float = setting(
-        0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5, needs={"loss": ("dpo",)}
-    )
+    label_smoothing: float = setting(0.0, "dpo: assumed share of pairs with swapped labels", low=0, high=0.5)
     noise: float = setting(
         0.0,
         "noise of preferences: a difference in reward of this much is ranked right in 73 %; 0: always right",
@@ -435,7 +387,6 @@ class IterativePPOSettings(PPOSettings):
         0.5,
         "noise of preferences in a World: a difference in gold of this much is ranked right in 73 %",
         low=0,
-        needs={"data": (WORLD,)},
     )
     reward_model_epochs: int = setting(1, "epochs of the reward model on the pairs", low=1)
     reward_model_batch_size: int = setting(
@@ -450,13 +401,12 @@ class LaggedGRPOSettings(GRPOSettings):
 
     lag: int = setting(1, "k: completions are sampled by the policy as it was k updates ago", low=0)
     corrected: bool = setting(
-        True, "ratios to the sampler; if false, to the policy at the start of the update", needs={"lag": 0}
+        True, "ratios to the sampler; if false, to the policy at the start of the update"
     )
     max_weight: float | None = setting(
         None,
         "C, without corrected: a token's advantage is multiplied by min(π / π_sampler, C)",
         above=0,
-        needs={"lag": 0, "corrected": (False,)},
     )
 
 

@@ -89,7 +89,6 @@ class Stage(Stateful):
     algorithm: ClassVar[str]
     settings_class: ClassVar[type[StageSettings]] = StageSettings
     state_attributes: ClassVar[tuple[str, ...]] = ("model", "optimizer", "generator")
-    stepped_by: ClassVar[dict[str, str]] = {"optimizer": "optimizer_step"}
     wants_reward: ClassVar[bool] = False
     wants_reference: ClassVar[bool] = False
     starts_from_scratch: ClassVar[bool] = False
@@ -255,7 +254,7 @@ class Stage(Stateful):
     def set_lr(self, number: int) -> float:
         """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
         lr, warmup = self.settings.lr, self.settings.warmup
-        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)), "warmup=0")
+        scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)))
         return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:

@@ -20,17 +20,16 @@ from ppobook.language.registry import STAGES
 from ppobook.language.rewards import Reward, open_reward
 from ppobook.language.run import FORMAT, Run, run_of
 from ppobook.language.serialization import build, build_tokenizer, describe, describe_tokenizer
-from ppobook.language.settings import NEW, WORLD
-from ppobook.language.stage import RESERVED, Stage, Task
+from ppobook.language.stage import Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import new_config, resumed_config
 from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted
-from ppobook.run.loop import TrainingLoop
+from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import float32_on_cpu, stream, threads
-from ppobook.run.training import run_training
+from ppobook.run.metrics import finite
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
 _GIVEN = ("model", "reference", "reward_model")
@@ -129,11 +128,7 @@ def train(
 
     Notes
     -----
-    Whatever ends a run, an error of a reward included, its whole updates are saved in `out`, and are the
-    exception's attribute `run`, also where `out` cannot be written; a process that is killed without notice
-    loses those since the last checkpoint. So does one whose update in progress cannot be undone: models and
-    optimizers of more than 64 MB are not copied before it, and an update that has changed their weights
-    stays.
+    A run that is killed, or that fails, loses the updates since the last checkpoint.
     """
     asked: dict[str, Any] = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every}
     asked |= {"device": device, "lora": lora, "dtype": dtype}
@@ -166,7 +161,6 @@ class _Training(TrainingLoop):
 
     limit = "updates"
     format = FORMAT
-    reserved = RESERVED
 
     def __init__(self, config: dict[str, Any], stage: Stage) -> None:
         super().__init__(config, History.empty(("update", "tokens", "seconds"), ("update", "tokens")))
@@ -181,14 +175,6 @@ class _Training(TrainingLoop):
         settings = kind.settings_class.make(config["stage"], asked, {})
         device = parallel.own_device(config["device"])
         task = open_task(kind, given, device, config["seed"], how)
-        if config["stage"] in STAGES:  # a user's own stage may use any setting as it likes
-            settings.refuse_without_effect(
-                {**asked, "reference": given.reference},
-                {
-                    "model": NEW if task.model is None else "a model that is given",
-                    "data": WORLD if task.world is not None else "data of your own",
-                },
-            )
         config |= {name: dict(x) if name == "lora" else str(x) for name, x in how.items()}
         config |= {
             "data": data_config(task.data),
@@ -251,11 +237,6 @@ class _Training(TrainingLoop):
     def title(self) -> str:
         return Run.title(self.config)
 
-    def passed_again(self) -> list[str]:
-        stage, reward = self.config["stage"], self.config["reward"]
-        own = {"stage": ":" in stage, "reward": f"{reward}".startswith("function ")}
-        return [name for name in own if own[name]]
-
     def shown(self, row: dict[str, float]) -> dict[str, Any]:
         names = [name for name in ("gold", "reward", "loss", "accuracy", "kl_reference") if name in row]
         return {name: f"{row[name]:.3g}" for name in names}
@@ -270,7 +251,7 @@ class _Training(TrainingLoop):
     def one_update(self) -> dict[str, Any]:
         begin = time.perf_counter()
         lr = self.stage.set_lr(self.update)
-        metrics = self.metrics(f"{type(self.stage).__name__}.step", self.stage.step(self.update))
+        metrics = finite(self.stage.step(self.update))
         tokens = int(metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {
@@ -279,12 +260,6 @@ class _Training(TrainingLoop):
             "lr": lr,
             "seconds_update": time.perf_counter() - begin,
         }
-
-    def state(self) -> dict[str, Any]:
-        return self.stage.state_dict()
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.stage.go_back(state)
 
     def parts(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         stage = self.stage

@@ -29,7 +29,6 @@ from torch import Tensor
 
 from ppobook import validation
 from ppobook.language.tokens import Completions, Pairs, WordTokenizer, left_pad, logp_unknown, right_pad
-from ppobook.run.spellings import hinting
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -116,7 +115,6 @@ class World:
         A number out of range; clauses that are not probabilities; a length too short for any text.
     """
 
-    @hinting
     def __init__(
         self,
         *,

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.fast.declare import fast_form
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
-@fast_form("mlp")
 class MLP(nn.Module):
     """Fully connected layers with an activation between them and orthogonal initial weights.
 
@@ -63,7 +61,6 @@ class MLP(nn.Module):
         return self.layers(as_tensor(observations, next(self.parameters())))
 
 
-@fast_form("shared_trunk")
 class SharedTrunk(nn.Module):
     """A linear head on the hidden layers of another network, whose parameters it shares.
 

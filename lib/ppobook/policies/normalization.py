@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook.fast.declare import fast_form
 from ppobook.returns import discounted_returns
 
 
-@fast_form("running_norm")
 class RunningNorm(nn.Module):
     """Normalize by the running mean and variance of all data passed to `update`.
 

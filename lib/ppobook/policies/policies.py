@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.fast.declare import fast_form
 from ppobook.policies.distributions import Categorical, Distribution, Gaussian, MultiCategorical
 from ppobook.policies.networks import given_network, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
@@ -132,7 +131,6 @@ class _Discrete(_Policy):
         return self.logits(observations).softmax(dim=-1)
 
 
-@fast_form("categorical")
 class CategoricalPolicy(_Discrete):
     """Discrete actions whose logits are the outputs of a network.
 
@@ -172,7 +170,6 @@ class CategoricalPolicy(_Discrete):
         return network_outputs(self, observations, self.n_actions)
 
 
-@fast_form("tabular")
 class TabularPolicy(_Discrete):
     """Discrete actions whose logits are the rows of a table, one row per state.
 
@@ -191,7 +188,6 @@ class TabularPolicy(_Discrete):
         return table_rows(self.table, observations)
 
 
-@fast_form("multi_categorical")
 class MultiCategoricalPolicy(_Policy):
     """K discrete actions at once, the k-th of nvec[k], independent given the observation.
 
@@ -242,7 +238,6 @@ class MultiCategoricalPolicy(_Policy):
         return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
 
 
-@fast_form("gaussian")
 class GaussianPolicy(_Policy):
     """Independent normal actions with means from a network.
 

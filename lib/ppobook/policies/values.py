@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook.fast.declare import fast_form
 from ppobook.policies.networks import given_network, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
-@fast_form("value")
 class ValueFunction(nn.Module):
     """A network that estimates V(s): observations [..., obs_dim] to values [...].
 

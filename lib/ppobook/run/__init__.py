@@ -1,4 +1,4 @@
-"""What every training run shares, control or language.
+"""The part that every training run shares, control or language.
 
 A run's folder::
 
@@ -10,13 +10,11 @@ A run's folder::
 A trainer may keep further files beside `state.pt`. Guarantees:
 
 - a run that is killed at any moment and resumed ends with the same bits as one that was not;
-- Ctrl-C, SIGTERM and SIGHUP wait for the update in progress and lose nothing; whatever is raised, the
-  updates before it are saved (those of large models only if it has not changed the weights yet);
+- Ctrl-C, SIGTERM and SIGHUP wait for the update in progress and save it;
 - only one process at a time trains in a folder;
 - a checkpoint is complete: it is written as `….part` and then renamed.
 
-One file, one job: `loop` updates, saves and stops; `training` starts or resumes a loop; `checkpoint`,
-`folder`, `lock` and `files` are the disk; `history` and `metrics` the table; `state` what a learner saves;
-`config` and `registry` what was asked for, and of which class; `base` the object that training returns; `old`
-reads runs of earlier versions.
+One file, one job: `loop` starts, updates, saves and stops; `checkpoint`, `folder` and `files` are the disk;
+`history` and `metrics` the table; `state` the part that a learner saves; `config` and `registry` what was
+asked for, and of which class; `base` the object that training returns.
 """

@@ -41,14 +41,13 @@ class BaseRun:
 
     @staticmethod
     def title(config: dict[str, Any]) -> str:
-        """What is trained, in a few words."""
+        """The algorithm and its task, in a few words."""
         raise NotImplementedError
 
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
 
-        What is written is the run as training left it: changes that were made since to `history`, `config` or
-        the networks, which are copies, are not in it.
+        The run is written as training left it, without changes made since to `history`, `config` or networks.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Checkpoints: written in one step, read without running what is in them."""
+"""Checkpoints: written in one step, read without running code that is in them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from typing import Any
 
 import torch
 
-import ppobook
 from ppobook import validation
-from ppobook.run import old
 from ppobook.run.files import atomic_write, write_synced
-from ppobook.run.folder import RunFolder, checkpoints, folders_like, update_of
+from ppobook.run.folder import RunFolder, checkpoints
 from ppobook.run.history import History
 
 
@@ -32,7 +30,7 @@ class Format:
         The function that writes them: "ppobook.train".
     version : int
     parts : tuple of str
-        What the state holds besides config, history and seconds.
+        The names of what the state holds besides config, history and seconds.
     files : tuple of str
         Files that may stand beside `state.pt`.
     """
@@ -57,18 +55,15 @@ class Checkpoint:
     files : dict of bytes by name
         The files beside it.
     where : str
-        Where it was read, for messages.
+        The place where it was read, for messages.
     text : str, optional
         The history as CSV, if it is known already.
-    written : dict
-        The config as it was read: that of an earlier version has other names.
     """
 
     state: dict[str, Any]
     files: dict[str, bytes] = field(default_factory=dict)
     where: str = ""
     text: str | None = None
-    written: dict[str, Any] = field(default_factory=dict)
 
     @property
     def update(self) -> int:
@@ -85,8 +80,8 @@ class Checkpoint:
     def rebuilding(self) -> Iterator[None]:
         """Raise every error of the block as a ValueError that names the checkpoint.
 
-        The content of a checkpoint that has the right format may still be changed or incomplete; what that
-        leads to can be any exception.
+        The content of a checkpoint that has the right format may still be changed or incomplete; the error
+        that this leads to can be any exception.
         """
         try:
             yield
@@ -107,14 +102,10 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     part = folder / f"{final.name}.part"
     state = io.BytesIO()
     torch.save(checkpoint.state, state)
-    try:
-        part.mkdir()
-        for name, content in {"state.pt": state.getvalue(), **checkpoint.files}.items():
-            write_synced(part / name, content)
-        os.rename(part, final)
-    except BaseException:  # on a full disk, half of it would take room
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+    part.mkdir()
+    for name, content in {"state.pt": state.getvalue(), **checkpoint.files}.items():
+        write_synced(part / name, content)
+    os.rename(part, final)
 
     # For people. A run is read from its checkpoint, so these may be one behind after a kill.
     atomic_write(folder / "config.json", json.dumps(checkpoint.config, indent=2) + "\n", sync=False)
@@ -124,29 +115,17 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(previous, ignore_errors=True)
 
 
-def delete_later(folder: Path, update: int) -> None:
-    """Delete the checkpoints after this update, which will be written again."""
-    for later in checkpoints(folder):
-        if update_of(later) > update:
-            # Renamed first: a kill must not leave half of it under a checkpoint's name.
-            part = later.with_name(later.name + ".part")
-            os.rename(later, part)
-            shutil.rmtree(part, ignore_errors=True)
-
-
-def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None = None) -> Checkpoint:
-    """A checkpoint of a run, by default the last one.
+def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
+    """The last checkpoint of a run.
 
     Only numbers, strings, tensors and containers of them are unpickled, so a run from a stranger is safe to
-    read. The files beside `state.pt` are read as bytes and not opened. Runs of earlier versions are
-    translated (`ppobook.run.old`).
+    read. The files beside `state.pt` are read as bytes and not opened.
 
     Parameters
     ----------
     folder : RunFolder
     format : Format
         The expected layout.
-    checkpoint : path, optional
 
     Raises
     ------
@@ -155,31 +134,14 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
     ValueError
         A checkpoint that is damaged, incomplete, or in another format.
     """
-    try:
-        complete = checkpoints(folder.path)
-    except OSError as error:
-        absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        got = f"one that can't be read ({error.strerror})"
-        if absent:
-            what = "a folder that does not exist" if not folder.path.exists() else "a file"
-            got = f"{what}{folders_like(folder.path)}"
-        raise OSError(f"{folder} must be the folder of a run, got {got}") from None
-    if not complete:
-        got = "one without a checkpoint"
-        if folder.path.absolute() in checkpoints(folder.path.absolute().parent):
-            got = f"a checkpoint of one: pass {str(folder.path.parent)!r}"
-        raise FileNotFoundError(f"{folder} must be the folder of a run, got {got}")
-    last = checkpoint or complete[-1]
+    if not folder.path.is_dir() or not (complete := checkpoints(folder.path)):
+        what = "a folder without a checkpoint" if folder.path.is_dir() else "no folder"
+        raise FileNotFoundError(f"{folder} must be the folder of a run, got {what}")
+    last = complete[-1]
     hint = f". To go back to {complete[-2].name}, remove {last.name}" if len(complete) > 1 else ""
     where = f"{folder}: {last.name}"
-    try:
-        content = (last / "state.pt").read_bytes()
-        beside = {name: (last / name).read_bytes() for name in format.files if (last / name).exists()}
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{where} must hold state.pt, got a checkpoint without it{hint}") from None
-    except OSError as error:  # the file may be in order
-        remedy = hint if isinstance(error, NotADirectoryError) else ""
-        raise OSError(f"{where} must be readable, got: {error.strerror}{remedy}") from None
+    content = (last / "state.pt").read_bytes()
+    beside = {name: (last / name).read_bytes() for name in format.files if (last / name).exists()}
     try:
         validation.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -187,32 +149,10 @@ def read_checkpoint(folder: RunFolder, format: Format, checkpoint: Path | None =
         raise ValueError(
             f"{where}/state.pt must be a checkpoint of ppobook, got a truncated or damaged file{hint}"
         ) from None
-    written = state.get("config") if isinstance(state, dict) else None
-    state = old.translated(state)
     found = state.get("format") if isinstance(state, dict) else None
     if found != str(format):
-        language = f"{found}".startswith("ppobook.language")
-        if f"{found}".startswith("ppobook.") and language != f"{format}".startswith("ppobook.language"):
-            function = {"folders": "compare", "resume": "train"}.get(folder.argument, "load")
-            commands = (
-                "`ppobook language compare`"
-                if function == "compare"
-                else "the commands that `ppobook language` lists"
-            )
-            if language:
-                it = f"it is for ppobook.language.{function}, and {commands}"
-                what = f"of a policy, got a language model's: {it}"
-            else:
-                what = (
-                    "of a language model, got a policy's: it is for ppobook and its commands, not `language`"
-                )
-            raise ValueError(f"{folder} must be the run {what}")
-        version = f" of ppobook {state['version']}" if isinstance(state, dict) and "version" in state else ""
-        raise ValueError(
-            f"{where} must be written by {format.trainer}, in the format {str(format)!r} of ppobook "
-            f"{ppobook.__version__}, got the format {found!r}{version}"
-        )
+        raise ValueError(f"{where} must be written by {format.trainer}, as {str(format)!r}, got {found!r}")
     missing = {"config", "history", "seconds", *format.parts} - state.keys()
     if missing:
         raise ValueError(f"{where}/state.pt must have {min(missing)!r}, got {', '.join(map(repr, state))}")
-    return Checkpoint(state, beside, where, written=dict(written or {}))
+    return Checkpoint(state, beside, where)

@@ -1,11 +1,11 @@
-"""The folder of a run, and the checkpoints in it."""
+"""The folder of a run, the checkpoints in it, and its lock."""
 
 from __future__ import annotations
 
-import difflib
-import errno
+import contextlib
+import os
 import re
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -43,64 +43,10 @@ def update_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
-def holds(path: Path, update: int) -> bool:
-    """Whether a folder holds the checkpoint that was written after an update."""
-    try:
-        return any(update_of(one) == update for one in checkpoints(path))
-    except OSError:  # the folder is gone
-        return False
-
-
 def is_run(path: str | Path) -> bool:
-    """Whether a path is the folder of a run."""
+    """Return True if a path is the folder of a run."""
     path = Path(path)
     return path.is_dir() and bool(checkpoints(path))
-
-
-def folders_like(path: str | Path) -> str:
-    """The end of a message about a path: the folders of runs and models beside it that are spelled alike."""
-    path = Path(path)
-    try:
-        near = [
-            entry.name
-            for entry in path.parent.iterdir()
-            if is_run(entry) or (entry / "config.json").is_file()
-        ]
-    except OSError:
-        return ""
-    alike = [str(path.parent / name) for name in difflib.get_close_matches(path.name, near, n=2)]
-    return f". Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
-
-
-def refuse_unless_writable(folder: RunFolder) -> None:
-    """Raise OSError if no file can be created in the folder."""
-    try:
-        probe = folder.path / "probe.part"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise unwritable(folder, error) from None
-
-
-def files_without_update(path: Path) -> list[Path]:
-    """All that a run without an update has written; nothing where the folder holds anything else."""
-    try:
-        if not is_run(path) or update_of(checkpoints(path)[-1]):
-            return []
-    except OSError:  # no folder can have this name, which `make_new` says
-        return []
-    known = ("checkpoint-000000", "config.json", "history.csv", "events.out.tfevents.*", "*.part")
-    entries = list(path.iterdir())
-    return entries if all(any(entry.match(name) for name in known) for entry in entries) else []
-
-
-def remove(entries: list[Path]) -> None:
-    """Delete files and folders."""
-    for entry in entries:
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def make_new(folder: RunFolder) -> None:
@@ -111,33 +57,41 @@ def make_new(folder: RunFolder) -> None:
     OSError
         It holds something already, or can't be written.
     """
-    try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-        # A run that was killed before its first checkpoint leaves nothing worth keeping.
-        entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
-    except OSError as error:
-        raise unwritable(folder, error) from None
-    refuse_unless_writable(folder)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    # A run that was killed before its first checkpoint leaves nothing worth keeping.
+    entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
     if entries:
         run = checkpoints(folder.path)
         what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
-        hint = (
-            f". Pass {named('resume', folder.path)} to continue it"
-            if run and folder.argument == "out"
-            else ""
-        )
+        goes_on = run and folder.argument == "out"
+        hint = f". Pass {named('resume', folder.path)} to continue it" if goes_on else ""
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 
 
-def unwritable(folder: RunFolder, error: OSError) -> OSError:
-    """The error that nothing more can be written into a folder."""
-    must = "be on a disk with room left" if is_full(error) else "be a folder that can be written"
-    # What is replaced is named second; a part of it, before it is whole, has a name of its own.
-    file = Path(str(error.filename2 or error.filename or folder.path))
-    what = "" if file == folder.path or file.suffix == ".part" else f"{file.name}: "
-    return OSError(f"{folder} must {must}, got: {what}{error.strerror or error}")
+@contextlib.contextmanager
+def locked(folder: RunFolder) -> Iterator[None]:
+    """Keep other processes from training in the folder.
 
+    The system releases the lock however its holder ends, kill -9 included. Windows has no such locks.
 
-def is_full(error: OSError) -> bool:
-    """Whether what failed is that the disk, or one's share of it, is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    Raises
+    ------
+    ValueError
+        Another process is training there.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder.path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder} must be a folder that no other process trains in, got one in use"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

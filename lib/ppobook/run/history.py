@@ -22,11 +22,6 @@ class History:
     ----------
     columns : mapping of str to tensors
         As returned by `tensors`. Integer columns stay integers. One of the columns is `update`.
-
-    Raises
-    ------
-    ValueError
-        The columns differ in length.
     """
 
     def __init__(self, columns: Mapping[str, Tensor]) -> None:
@@ -34,8 +29,6 @@ class History:
             name: array.array("d" if column.is_floating_point() else "q", column.tolist())
             for name, column in columns.items()
         }
-        if len({len(column) for column in self.columns.values()}) != 1:
-            raise ValueError("the columns of history must have one length, got different ones")
         self.lines: list[str] = []
 
     @classmethod

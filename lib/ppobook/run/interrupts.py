@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal. Whole updates are kept and, if there is a folder, saved.
+    """An interruption by a signal, after a whole update; if there is a folder, the run is saved.
 
     Attributes
     ----------
@@ -36,14 +35,14 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """A context in which Ctrl-C, SIGTERM and SIGHUP wait for the update in progress.
 
-    A second Ctrl-C leaves it; SIGTERM and SIGHUP, which are often sent twice, only ever ask, and a loop that
-    may take long leaves it by `leave_if_urgent`. A signal that is ignored, as nohup has SIGHUP ignored, stays
-    so, and a handler of one's own for SIGTERM or SIGHUP stays in place.
+    A second Ctrl-C leaves the update; SIGTERM and SIGHUP, which are often sent twice, only ever ask. A signal
+    that is ignored, as nohup has SIGHUP ignored, stays so, and a handler of one's own for SIGTERM or SIGHUP
+    stays in place.
 
     Parameters
     ----------
     answers : bool
-        Whether the first signal is answered on stderr.
+        If true, the first signal is answered on stderr.
 
     Attributes
     ----------
@@ -55,13 +54,11 @@ class Interrupts:
         self.answers = answers
         self.asked: signal.Signals | None = None
         self.updating = False
-        self.urgent = False  # SIGTERM or SIGHUP has come
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         # Only the main thread may set a signal's handler; elsewhere nothing changes.
         if threading.current_thread() is threading.main_thread():
-            self.process = os.getpid()
             for number in SIGNALS:
                 handler = signal.getsignal(number)
                 if handler is signal.SIG_DFL or (number == signal.SIGINT and callable(handler)):
@@ -81,17 +78,7 @@ class Interrupts:
         finally:
             self.updating = False
 
-    def leave_if_urgent(self) -> None:
-        """Leave the update in progress by a KeyboardInterrupt if SIGTERM or SIGHUP has come."""
-        if self.urgent:
-            raise KeyboardInterrupt
-
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self.process:  # an environment's own process: the signal does there what it did
-            self.__exit__()
-            os.kill(os.getpid(), number)
-            return
-        self.urgent |= number != signal.SIGINT
         if self.asked is None:
             self.asked = signal.Signals(number)
             if self.answers and number == signal.SIGINT:
@@ -100,4 +87,4 @@ class Interrupts:
                 say(f"{self.asked.name}: stopping after this update")
         elif number == signal.SIGINT and self.updating:
             self.updating = False
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped by Ctrl-C")

@@ -13,13 +13,12 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from ppobook import validation
-from ppobook.run.settings import argument
 
 
 @contextlib.contextmanager
 def threads(n: int) -> Iterator[None]:
     """Let torch and NumPy use n threads inside the block. Nothing else in the library sets their number."""
-    n, before = argument("num_threads", n), torch.get_num_threads()
+    before = torch.get_num_threads()
     # NumPy's matrix products would use all cores, and on small matrices wait for most of them.
     with threadpool_limits(n):
         torch.set_num_threads(n)
@@ -59,21 +58,12 @@ def memory_size() -> float:
 
 
 def checked_device(given: Any) -> str:
-    """The name of a device, which must be available.
-
-    Raises
-    ------
-    ValueError
-        Torch does not know the device, or this machine does not have it.
-    """
+    """The name of a device, which must be available; ValueError if it is not."""
     try:
-        torch.zeros(1, device=torch.device(given)).item()  # "meta" holds shapes and no numbers
-    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        # Torch lists all that there are, or all that this build of it lacks.
-        why = "" if reason.startswith(("Expected one of", "Could not run")) else f" ({reason})"
-        hint = ". Did you mean 'cuda'?" if str(given).lower() in ("gpu", "nvidia") else ""
+        torch.zeros(1, device=torch.device(given)).item()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        why = str(error).partition("\n")[0].rstrip(".")
         raise ValueError(
-            f"device must be 'cpu' or an accelerator that torch can use, got {given!r}{why}{hint}"
+            f"device must be 'cpu' or an accelerator that torch can use, got {given!r} ({why})"
         ) from None
     return str(given)

@@ -1,4 +1,4 @@
-"""How far a run has come: on stderr, and as TensorBoard events."""
+"""The progress of a run: on stderr, and as TensorBoard events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BETWEEN_LINES = 15.0
 
 
 class Progress:
-    """How far a run has come, with rate and time left: a bar, or where nobody sees one a line now and then.
+    """The progress of a run, with rate and time left: a bar, or where nobody sees one a line now and then.
 
     Parameters
     ----------
     total, initial : int
         The count at the end and at the beginning.
     label, unit : str
-        What is done and what is counted, e.g. "step".
+        The name of the run, and of one that is counted, e.g. "step".
     shown : bool or None
         True: a bar. None: a bar in a terminal and in a notebook, elsewhere lines. TQDM_DISABLE=1, for stored
         notebooks, whose output must not depend on the clock, and False: nothing.
@@ -60,18 +60,15 @@ class Progress:
         self.bar.close()
 
     def announce(self, text: str) -> None:
-        """Say what will run, above the bar."""
+        """Say a line above the bar."""
         if text and not self.silent:
             say(text)
 
     def show(self, count: int, metrics: Mapping[str, Any]) -> None:
-        """Show how far the run has come, and some of its metrics as text."""
+        """Show the progress, and some of its metrics as text."""
         if not self.bar.disable:
             self.bar.set_postfix(metrics, refresh=False)
-            try:
-                self.bar.update(count - self.bar.n)
-            except OSError:  # the terminal is gone
-                self.bar.disable = True
+            self.bar.update(count - self.bar.n)
         elif self.lines:
             self.latest = count, metrics
             if time.monotonic() - self.said >= BETWEEN_LINES:
@@ -111,22 +108,12 @@ def events(folder: Path | None, counter: str, position: int) -> Iterator[Callabl
         The column that is TensorBoard's step.
     position : int
         The step of the last row that is kept; later events are deleted.
-
-    Raises
-    ------
-    ValueError
-        TensorBoard is not installed.
     """
     if folder is None:
         yield lambda row: None
         return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ValueError(
-            "tensorboard must be False where TensorBoard is not installed, got True. "
-            "pip install 'ppobook[tensorboard]' installs it"
-        ) from None
+    from torch.utils.tensorboard import SummaryWriter
+
     # After a kill there may be events that are later than the checkpoint.
     with SummaryWriter(folder / "tensorboard", purge_step=position + 1) as writer:
 

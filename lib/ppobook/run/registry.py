@@ -22,35 +22,17 @@ class Registry(Mapping[str, str], Generic[T]):
     Parameters
     ----------
     argument : str
-        What the class is passed as: "algorithm".
+        The name of the argument that the class is passed as: "algorithm".
     base : type
         The class that all of them extend.
     places : mapping of str to str
         Name to "module:Class".
-    settings_of : mapping of str to tuple, optional
-        Names that are asked for and are settings of a class: "kto" to ("dpo", "loss").
-    train : str
-        The function that these classes are passed to: "ppobook.train".
-    other : str, optional
-        "module:NAME" of the registry whose classes are passed to another `train`, for messages.
     """
 
-    def __init__(
-        self,
-        argument: str,
-        base: type[T],
-        places: Mapping[str, str],
-        settings_of: Mapping[str, tuple[str, str]] | None = None,
-        *,
-        train: str = "train",
-        other: str | None = None,
-    ) -> None:
+    def __init__(self, argument: str, base: type[T], places: Mapping[str, str]) -> None:
         self.argument = argument
         self.base = base
         self.places = dict(places)
-        self.settings_of = settings_of or {}
-        self.train = train
-        self.other = other
 
     def __getitem__(self, name: str) -> str:
         return self.places[name]
@@ -62,47 +44,16 @@ class Registry(Mapping[str, str], Generic[T]):
         return len(self.places)
 
     def find(self, given: Any) -> type[T]:
-        """The class of a name; a subclass of `base` is returned as it is.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Neither.
-        """
+        """The class of a name; a subclass of `base` is returned as it is."""
         if isinstance(given, type) and issubclass(given, self.base):
             return given
-        if isinstance(given, type):
-            raise TypeError(
-                f"{self.argument} must be a subclass of {self.base.__name__}, got the class {given.__name__}"
-                f"{self._elsewhere(given)}"
-            )
-        if isinstance(given, str) and given not in self.places and given in self.settings_of:
-            of, setting = self.settings_of[given]
-            raise ValueError(
-                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}, "
-                f"a {setting} of {of!r}: {setting}={given!r}"
-            )
-        if isinstance(given, str) and given not in self.places and (hint := self._elsewhere(given)):
-            raise ValueError(
-                f"{self.argument} must be {validation.one_of(list(self.places))}, got {given!r}{hint}"
-            )
-        if isinstance(given, self.base):
-            kind = type(given).__name__
-            raise TypeError(f"{self.argument} must be a class, got an object of it: pass {kind} itself")
-        found: type[T] = _imported(self.places[validation.choice(self.argument, given, self.places)])
+        place = self.places[validation.choice(self.argument, given, self.places)]
+        module, _, name = place.partition(":")
+        found: type[T] = getattr(importlib.import_module(module), name)
         return found
 
-    def _elsewhere(self, given: str | type) -> str:
-        """The end of a message about a name or a class of the other registry; empty if it is not there."""
-        if self.other is None:
-            return ""
-        other: Registry[Any] = _imported(self.other)
-        known = given in {*other.places, *other.settings_of} if isinstance(given, str) else False
-        known = known or (isinstance(given, type) and issubclass(given, other.base))
-        return f": it is for {other.train}" if known else ""
-
     def name_of(self, kind: type[T]) -> str:
-        """What a run's config calls a class."""
+        """The name of a class in a run's config."""
         place = f"{kind.__module__}:{kind.__qualname__}"
         return {place: name for name, place in self.places.items()}.get(place, place)
 
@@ -114,9 +65,9 @@ class Registry(Mapping[str, str], Generic[T]):
         config : mapping
             The run's.
         given : str or type, optional
-            What the user passed. A user's class must be passed; it may have moved to another module.
+            The class that the user passed; one of the user's own must be. Its module may be another now.
         argument : str, optional
-            What it was passed as.
+            The name of the argument that it was passed as.
 
         Raises
         ------
@@ -124,14 +75,13 @@ class Registry(Mapping[str, str], Generic[T]):
             Another class, or a user's class that was not passed.
         """
         argument, named = argument or self.argument, config[self.argument]
-        own = isinstance(named, str) and ":" in named
+        own = ":" in named
         if given is None and not own:
             return self.find(named)
         if given is None:
-            short = short_name(named)
             raise ValueError(
                 f"{argument} must be the class that the run was trained by, {named!r}, got None: pass "
-                f"{argument}={short}, or my_module:{short} on the command line"
+                f"{argument}={short_name(named)}"
             )
         kind = self.find(given)
         if self.name_of(kind) != named and not (own and kind.__name__ == short_name(named)):
@@ -141,12 +91,6 @@ class Registry(Mapping[str, str], Generic[T]):
         return kind
 
 
-def _imported(place: str) -> Any:
-    """What "module:NAME" names."""
-    module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def short_name(name: str) -> str:
-    """For people: "ppo", and "MyPPO" for "my_module:MyPPO"."""
+    """The name for people: "ppo", and "MyPPO" for "my_module:MyPPO"."""
     return re.split(r"[:.]", name)[-1]

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from ppobook.teaching.checks import check
     from ppobook.teaching.decks import cards
     from ppobook.teaching.questions import quiz
+    from ppobook.teaching.sources import source_of
 
-__all__ = ["cards", "check", "checks", "figures", "quiz", "style"]
+__all__ = ["cards", "check", "checks", "figures", "quiz", "source_of", "style"]
 
 _FROM = {
     "cards": ("decks", "cards"),
@@ -23,6 +24,7 @@ _FROM = {
     "checks": ("checks", None),
     "figures": ("figures", None),
     "quiz": ("questions", "quiz"),
+    "source_of": ("sources", "source_of"),
     "style": ("style", None),
 }
 

@@ -35,7 +35,6 @@ from ppobook.cli.users import (
 from ppobook.language.settings import SETTINGS, VARIANTS
 from ppobook.run.folder import is_run
 from ppobook.run.registry import short_name
-from ppobook.run.settings import settings_class_of
 from ppobook.validation import counted
 
 # What a file may have besides a stage's settings.
@@ -113,7 +112,7 @@ def own(words: Sequence[str], prog: str) -> None:
 
     if not issubclass(kind, Stage):
         raise ValueError(f"the stage must be a subclass of ppobook.language.stage.Stage, got {stage!r}")
-    _train(stage, settings_class_of(kind), kind, words, f"{prog} {stage}", [])
+    _train(stage, kind.settings_class, kind, words, f"{prog} {stage}", [])
 
 
 def _stage_of_run(words: Sequence[str]) -> str:
@@ -148,7 +147,7 @@ def _train(
     given = {name: x for name in OF_MODELS if (x := options.get(name)) is not None} | training.given()
     refuse_both(given)
     resume = training.resume
-    typed, file = settings, training.file()
+    file = training.file()
     if file is not None:
         in_file = _read_config(file, stage)
         if "data" in given or "world" in given:  # two names of one thing
@@ -159,7 +158,7 @@ def _train(
         names = {*OF_MODELS, *OF_TRAINING} - {*without}
         given, settings = merged(file, in_file, given, settings, names, known, stage)
     if resume is None:
-        check_settings(settings_class, stage, given, settings, typed, {})
+        check_settings(settings_class, stage, given, settings, {})
         _refuse_missing(kind, stage, given, prog)
 
     from ppobook.language.opening import no_progress_bars
@@ -258,11 +257,9 @@ def _reward(named: Any) -> Any:
     if names_function(named):
         return function_of(named)
     if isinstance(named, str) and named != "gold" and not Path(named).exists():
-        from ppobook.run.folder import folders_like
-
         raise ValueError(
             f"reward must be a run of 'reward', gold, or MODULE:FUNCTION, got {named!r}, and there is no "
-            f"such folder{folders_like(named)}"
+            f"such folder"
         )
     return named
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -50,14 +49,8 @@ def single_pull(
         E[g], the exact gradient, whatever the baseline.
     spread : float
         √E‖g − E[g]‖², how far a single estimate lies from the exact gradient.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, probabilities that are none, a number that is not finite.
     """
     probs, rewards = _bandit(probs, rewards)
-    baseline = validation.number("baseline", baseline)
     score = np.eye(len(probs)) - probs
     estimates = score * (rewards - baseline)[:, None]
     mean = probs @ estimates
@@ -104,19 +97,11 @@ def baseline(
     Figure
         To stand as the last line of a code cell.
     """
-    baseline, seed = validation.number("baseline", baseline), validation.count("seed", seed, low=0)
     probs, rewards = (x.tolist() for x in _bandit(probs, rewards))
-    if len(probs) != 3:
-        raise ValueError(f"probs and rewards must have three entries each, got {len(probs)}")
     listed = ", ".join(f"{reward:g}" for reward in rewards[:-1]) + f" and {rewards[-1]:g}"
     bandits = [_state(f"Three arms pay {listed}", probs, rewards)]
     bandits += [_state(*other) for other in _OTHERS if other[1:] != (tuple(probs), tuple(rewards))]
     first = bandits[0]
-    low, high = first["range"]
-    if not low <= baseline <= high:
-        raise ValueError(
-            f"baseline must lie between {low:g} and {high:g}, where the slider runs, got {baseline:g}"
-        )
 
     at_zero, at_expected, best_spread = (
         single_pull(probs, rewards, b)[2] for b in (0.0, first["expected"], first["best"])
@@ -134,15 +119,7 @@ def baseline(
 
 
 def _bandit(probs: ArrayLike, rewards: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    probs, rewards = validation.float64("probs", probs), validation.float64("rewards", rewards)
-    if probs.ndim != 1 or probs.shape != rewards.shape:
-        raise ValueError(
-            f"probs and rewards must be two lists of one length, got shapes {probs.shape} and {rewards.shape}"
-        )
-    if not (np.isfinite(probs).all() and (probs > 0).all() and abs(probs.sum() - 1) < 1e-6):
-        raise ValueError(f"probs must be positive and sum to 1, got {probs.tolist()}")
-    if not np.isfinite(rewards).all():
-        raise ValueError(f"rewards must be finite numbers, got {rewards.tolist()}")
+    probs, rewards = np.asarray(probs, dtype=np.float64), np.asarray(rewards, dtype=np.float64)
     return probs, rewards
 
 

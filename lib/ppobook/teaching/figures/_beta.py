@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import _reads, validation
+from ppobook import _reads
 from ppobook.experiments import results, results_folder
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
@@ -40,18 +40,9 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        A β or a pooling that was not recorded.
     """
     runs = results(_RECORD).sort_values(["pooling", "kl_coef", "update", "seed"])
     betas = sorted(runs["kl_coef"].unique().tolist())
-    pooling = validation.choice("pooling", pooling, _POOLINGS)
-    kl_coef = validation.number("kl_coef", kl_coef)
-    if kl_coef not in betas:
-        raise ValueError(f"kl_coef must be one of {', '.join(f'{x:g}' for x in betas)}, got {kl_coef!r}")
     texts = _texts()
 
     mine = runs[(runs["pooling"] == pooling) & (runs["kl_coef"] == kl_coef)]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ppobook import validation
 from ppobook.diagnostics import normalize
 from ppobook.objectives import ppo_loss
 from ppobook.teaching import style
@@ -51,9 +50,6 @@ def entropy_runs(
     array, shape (updates + 1, seeds, 4)
         The probabilities of the arms before each update, and after the last.
     """
-    entropy_coef = validation.number("entropy_coef", entropy_coef, low=0)
-    updates, seeds = validation.count("updates", updates), validation.count("seeds", seeds)
-    seed = validation.count("seed", seed, low=0)
     generators = [np.random.default_rng([seed, row]) for row in range(seeds)]
     logits = torch.zeros(seeds, len(_PAYS), dtype=torch.float64, requires_grad=True)
     history = []
@@ -107,20 +103,7 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        A number at which no slider can stand.
     """
-    entropy_coef, update = (
-        validation.number("entropy_coef", entropy_coef),
-        validation.count("update", update, low=0),
-    )
-    if entropy_coef not in _COEFS:
-        raise ValueError(f"entropy_coef must be one of 0.02, 0.1, 0.3, got {entropy_coef!r}")
-    if update not in range(0, _UPDATES + 1, _EVERY):
-        raise ValueError(f"update must be a multiple of {_EVERY} from 0 to {_UPDATES}, got {update!r}")
     runs = {coef: entropy_runs(coef)[::_EVERY] for coef in (0.0, *_COEFS)}
     before, after = _CHANGE // _EVERY, -1
     without, chosen = runs[0.0], runs[entropy_coef]

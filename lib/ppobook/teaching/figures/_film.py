@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -40,15 +39,7 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        No game, observations of another shape, a number that is not finite.
     """
-    if not isinstance(games, Mapping) or not games:
-        raise ValueError(f"games must be a dict of at least one game, got {games!r}")
-    limit = validation.count("limit", limit)
     shown = [_game(name, observations, limit) for name, observations in games.items()]
     ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
     alt = f"""
@@ -60,13 +51,7 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
 
 
 def _game(name: str, observations: ArrayLike, limit: int) -> dict[str, Any]:
-    seen = validation.float64("games", observations)
-    if seen.ndim != 2 or seen.shape[1] != 4 or len(seen) < 2:
-        raise ValueError(
-            f"games must hold observations of shape (T + 1, 4), got {seen.shape} for {name!r:.40}"
-        )
-    if not np.isfinite(seen).all():
-        raise ValueError(f"games must hold finite numbers, got one that is not for {name!r:.40}")
+    seen = np.asarray(observations, dtype=np.float64)
     pushes = len(seen) - 1
     end = "the pole still stands at push"
     if pushes < limit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import returns, validation
+from ppobook import returns
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # More rows than these would not fit a phone.
-_STEPS = (2, 8)
 _RANGES = {"gamma": (0.0, 1.0, 0.01), "lam": (0.0, 1.0, 0.01)}
 
 _REWARDS = (0.0, 0.0, 0.0, 1.0, 0.0, 0.2, 0.0)
@@ -65,19 +64,7 @@ def gae_explorer(
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `ppobook.returns.gae`; also more or fewer steps than the table has room for.
     """
-    for name, x in {"rewards": rewards, "values": values, "final_values": final_values}.items():
-        if x is not None or name != "final_values":
-            validation.float64(name, x)
-    if np.ndim(rewards) != 1:
-        raise ValueError(f"rewards must be a list of numbers, got {rewards!r}")
-    if not _STEPS[0] <= len(rewards) <= _STEPS[1]:
-        raise ValueError(f"rewards must have {_STEPS[0]} to {_STEPS[1]} entries, got {len(rewards)}")
     presets = [_segment(name, *other) for name, other in _PRESETS]
     first = _segment("This segment", rewards, values, terminated, truncated, final_values)
     twin = next((preset for preset in presets if {**preset, "name": first["name"]} == first), first)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.experiments import results
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
@@ -37,17 +36,9 @@ def lag_explorer(lag: int = 4) -> Figure:
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        A lag that was not recorded.
     """
     runs = results(_RECORD).sort_values(["lag", "loss", "update", "seed"])
     lags = sorted(runs["lag"].unique().tolist())
-    lag = validation.count("lag", lag, low=0)
-    if lag not in lags:
-        raise ValueError(f"lag must be one of {', '.join(map(str, lags))}, got {lag}")
     last = runs["update"].max()
     ends = {loss: some[some["update"] == last] for loss, some in _of(runs, lag).items()}
     alt = f"""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.evaluation import aggregate
 from ppobook.experiments import results
 from ppobook.teaching import style
@@ -86,20 +85,10 @@ def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.0
     -------
     Figure
         To stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        No such map, or no such cell on it.
     """
-    value, lr = validation.number("value", value), validation.number("lr", lr)
     maps = _recorded()
-    shown = maps[validation.choice("name", name, maps)]
+    shown = maps[name]
     values, rates = sorted(shown.runs["row"].unique()), sorted(shown.runs["lr"].unique())
-    if value not in values:
-        raise ValueError(f"value must be one of {', '.join(f'{v:g}' for v in values)}, got {value!r}")
-    if lr not in rates:
-        raise ValueError(f"lr must be one of {', '.join(f'{r:g}' for r in rates)}, got {lr!r}")
 
     cell = _cell(shown.runs[(shown.runs["row"] == value) & (shown.runs["lr"] == lr)])
     fell = cell["fell_at"].notna()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from ppobook import validation
 from ppobook.preferences import dpo_loss
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
@@ -81,24 +80,10 @@ def pair_moved(
     Returns
     -------
     PairMoved
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, probabilities that are none, a pair that is none or has one feature.
     """
-    ref = validation.float64("ref_probs", ref_probs)
-    f = validation.float64("feature", feature)
-    h, beta = validation.number("h", h, low=0), validation.number("beta", beta, above=0)
-    shared, texts = validation.flag("shared", shared), validation.counts("pair", pair, low=0)
-    if ref.ndim != 1 or f.shape != ref.shape:
-        raise ValueError(f"feature must have the shape of ref_probs, {ref.shape}, got {f.shape}")
-    if not (np.isfinite(ref).all() and (ref > 0).all() and abs(ref.sum() - 1) < 1e-6):
-        raise ValueError(f"ref_probs must be positive and sum to 1, got {ref.tolist()}")
-    validation.finite("feature", f)
-    if len(texts) != 2 or max(texts) >= len(ref) or f[texts[0]] == f[texts[1]]:
-        raise ValueError(f"pair must be two texts that differ in feature, got {texts}")
-    chosen, rejected = texts
+    ref = np.asarray(ref_probs, dtype=np.float64)
+    f = np.asarray(feature, dtype=np.float64)
+    chosen, rejected = pair
     moves = np.zeros(len(ref))
     if shared:
         moves = h / (f[chosen] - f[rejected]) * f
@@ -136,18 +121,7 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
     Figure
         To stand as the last line of a code cell. In JupyterLab, `widget().moved` holds the numbers on
         display.
-
-    Raises
-    ------
-    ValueError
-        A number at which no slider can stand.
     """
-    h, beta = validation.number("h", h), validation.number("beta", beta)
-    if h not in _HS:
-        raise ValueError(f"h must be a multiple of 0.1 from 0 to 8, got {h!r}")
-    if beta not in _BETAS:
-        raise ValueError(f"beta must be one of {', '.join(f'{b:g}' for b in _BETAS)}, got {beta!r}")
-    shared = validation.flag("shared", shared)
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
         Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the pair,

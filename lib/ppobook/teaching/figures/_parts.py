@@ -10,7 +10,6 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.diagnostics import normalize
 from ppobook.envs import TabularMDP, gridworld
 from ppobook.objectives import clipped_surrogate_loss, ppo_loss, value_loss
@@ -72,7 +71,6 @@ class LossBatch(NamedTuple):
 
     def pull(self, loss: Tensor) -> Tensor:
         """The gradient of a loss by all weights of the trunk, as one vector. The graph is kept."""
-        validation.scalar_loss("loss", loss)
         weights = list(self.value.network.trunk.parameters())
         return torch.cat([part.flatten() for part in torch.autograd.grad(loss, weights, retain_graph=True)])
 
@@ -91,8 +89,6 @@ def loss_batch(reward_scale: float = 1.0, *, seed: int = 0) -> LossBatch:
     LossBatch
         48 samples, six gradient steps after they were taken; advantages normalized.
     """
-    reward_scale = validation.number("reward_scale", reward_scale)
-    seed = validation.count("seed", seed, low=0)
     mdp, rng = gridworld(), np.random.default_rng(seed)
     unit = torch.eye(mdp.n_states, dtype=torch.float64)
     box = spaces.Box(0.0, 1.0, (mdp.n_states,), np.float64)
@@ -146,19 +142,9 @@ def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: flo
     Figure
         To stand as the last line of a code cell. In JupyterLab, `widget().parts` holds the numbers on
         display.
-
-    Raises
-    ------
-    ValueError
-        A number at which no slider can stand.
     """
     start = {"clip_eps": clip_eps, "value_coef": value_coef, "entropy_coef": entropy_coef}
     stops = {"clip_eps": _CLIPS, "value_coef": _VALUE_COEFS, "entropy_coef": _ENTROPY_COEFS}
-    for name in start:
-        number = start[name] = validation.number(name, start[name])
-        if number not in stops[name]:
-            allowed = ", ".join(f"{stop:g}" for stop in stops[name])
-            raise ValueError(f"{name} must be one of {allowed}, got {number!r}")
     batches = [_recorded(name, loss_batch(scale)) for name, scale in _SCALES]
     parts, large = (_parts(batch, **start) for batch in batches)
     alt = f"""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.envs import TabularMDP, chain
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
@@ -65,21 +64,11 @@ def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: floa
     Returns
     -------
     GaeError
-
-    Raises
-    ------
-    ValueError, TypeError
-        A policy that is none or need not end, a critic of another shape or not finite, a lam outside [0, 1].
     """
-    lam = validation.number("lam", lam, low=0, high=1)
-    validation.instance("mdp", mdp, TabularMDP)
-    critic = validation.float64("critic", critic)
-    if critic.shape != (mdp.n_states,):
-        raise ValueError(f"critic must have shape ({mdp.n_states},), one value per state, got {critic.shape}")
+    critic = np.asarray(critic, dtype=np.float64)
     inside = ~mdp.terminal
     critic = np.where(inside, critic, 0.0)
-    validation.finite("critic", critic)
-    policy = validation.float64("probs", probs)
+    policy = np.asarray(probs, dtype=np.float64)
     aim = mdp.q_values(policy) - critic[:, None]  # refuses what is no policy
     steps = _with_gamma(mdp, 1.0).state_occupancy(policy)[:, None] * policy
     steps = steps / steps.sum()
@@ -131,21 +120,8 @@ def lambda_sweep(
     Figure
         To stand as the last line of a code cell. In JupyterLab, `widget().errors` holds the numbers on
         display.
-
-    Raises
-    ------
-    ValueError
-        A number at which no slider can stand; otherwise as `gae_error`.
     """
-    error = validation.number("error", error, low=0)
-    gamma, lam = validation.number("gamma", gamma), validation.number("lam", lam)
-    probs = None if probs is None else validation.float64("probs", probs)
-    if mdp is not None:
-        validation.instance("mdp", mdp, TabularMDP)
-    if gamma not in _GAMMAS:
-        raise ValueError(f"gamma must be one of {', '.join(f'{g:g}' for g in _GAMMAS)}, got {gamma!r}")
-    if lam not in _LAMBDAS:
-        raise ValueError(f"lam must be one of {', '.join(f'{x:g}' for x in _LAMBDAS)}, got {lam!r}")
+    probs = None if probs is None else np.asarray(probs, dtype=np.float64)
     name = "a world of the reader's"
     if mdp is None:
         mdp, name = chain(9), "a chain of nine states with an exit at either end"

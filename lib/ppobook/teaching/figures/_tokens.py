@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # More rows than these would be no figure any more.
-_TOKENS = (2, 32)
+_ARRAYS = ("old_logp", "new_logp", "advantages")
 _EPS = (0.02, 0.5, 0.01)
 
 
@@ -49,24 +48,10 @@ def token_ratios(
     -------
     Figure
         To stand as the last line of a code cell. It begins after the last step of the first path.
-
-    Raises
-    ------
-    ValueError, TypeError
-        No text, arrays of other shapes, a number that is not finite, steps that do not grow from 0.
     """
-    if not isinstance(texts, Mapping) or not texts:
-        raise ValueError(f"texts must be a dict of at least one text, got {texts!r:.80}")
-    steps = list(validation.counts("steps", steps, low=0))
-    if len(steps) < 2 or steps[0] != 0 or sorted(set(steps)) != steps:
-        raise ValueError(f"steps must grow from 0, got {steps!r}")
-    if isinstance(paths, str) or not isinstance(paths, Sequence):
-        raise TypeError(f"paths must be a sequence of names, got {paths!r}")
-    if not paths:
-        raise ValueError("paths must have at least one name, got none")
+    steps = list(steps)
     paths = [str(path) for path in paths]
-    clip_eps = validation.number("clip_eps", clip_eps, low=_EPS[0], high=_EPS[1])
-    read = {name: _read(name, text, (len(paths), len(steps))) for name, text in texts.items()}
+    read = {name: _read(text) for name, text in texts.items()}
 
     name, first = next(iter(read.items()))
     ratios = np.exp(first["new_logp"][0, -1] - first["old_logp"])
@@ -105,29 +90,12 @@ def token_ratios(
     return Figure("tokens", state, alt=alt, still=lambda: _still(first, ratios, flat, clip_eps))
 
 
-def _read(name: str, text: Mapping[str, Any], before: tuple[int, int]) -> dict[str, Any]:
-    """A text's words and arrays, of the shapes that belong together."""
-    if not isinstance(text, Mapping) or not {"words", "old_logp", "new_logp", "advantages"} <= set(text):
-        raise ValueError(
-            f"texts must hold words, old_logp, new_logp and advantages of each text, got {text!r:.80}"
-        )
+def _read(text: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a text's words and arrays."""
     words = [str(word) for word in text["words"]]
-    if not _TOKENS[0] <= len(words) <= _TOKENS[1]:
-        raise ValueError(f"words must be {_TOKENS[0]} to {_TOKENS[1]} for {name!r}, got {len(words)}")
-    shapes = {
-        "old_logp": (len(words),),
-        "advantages": (len(words),),
-        "new_logp": (*before, len(words)),
-    }
-    found: dict[str, Any] = {"words": words}
-    for key, shape in shapes.items():
-        array = validation.float64(key, text[key])
-        if array.shape != shape:
-            raise ValueError(f"{key} must have shape {shape} for {name!r}, got {array.shape}")
-        validation.finite(key, array)
-        # Rounded here, so that the script, the sentence and the still picture have the same numbers.
-        found[key] = array.round(4)
-    return found
+    # Rounded here, so that the script, the sentence and the still picture have the same numbers.
+    arrays = {name: np.asarray(text[name], dtype=np.float64).round(4) for name in _ARRAYS}
+    return {"words": words, **arrays}
 
 
 def _packed(numbers: ArrayLike) -> str:
