@@ -198,7 +198,9 @@ def test_a_learner_and_a_world_from_the_current_folder(tmp_path):
 
     small = ["--num-envs", "2", "--num-steps", "16", "--hidden", "8,", "--quiet", "--total-steps", "64"]
     world, learner = ["--env", "own_things:World-v0"], ["--learner", "own_things:Mine"]
-    assert "Mine on own_things:World-v0" in ppobook("train", "own_things:Mine", *world, *small, "--out", "run")
+    assert "Mine on own_things:World-v0" in ppobook(
+        "train", "own_things:Mine", *world, *small, "--out", "run"
+    )
     assert "give --learner MODULE:CLASS" in ppobook("evaluate", "run", code=2)
     said = ppobook("evaluate", "run", *learner, code=2)
     assert "'own_things:World-v0': a module that a run names is not imported unasked. Give --env" in said
@@ -215,7 +217,15 @@ def test_traceback_on_request():
         main(["--traceback", "evaluate", "nowhere"])
 
 
-LINES = ["--help", "--version", "progress", "train --help", "train ppo --list", "language grpo --help", "doctor --help"]
+LINES = [
+    "--help",
+    "--version",
+    "progress",
+    "train --help",
+    "train ppo --list",
+    "language grpo --help",
+    "doctor --help",
+]
 
 
 def test_help_and_progress_load_no_torch(tmp_path):

@@ -154,8 +154,6 @@ def test_options_that_argparse_refuses(script, small, tmp_path, line):
         script.main(shlex.split(line.format(small=small, out=tmp_path / "out")))
 
 
-
-
 def test_the_page_names_options_and_files_that_there_are(script):
     known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
     assert len(COMMANDS) >= 4
