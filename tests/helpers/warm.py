@@ -21,7 +21,7 @@ SERVER = """
 import json, os, runpy, sys, traceback
 import gymnasium.envs.classic_control, numpy, pandas, scipy.signal, scipy.special, torch, tyro, yaml
 import ppobook.cli.main, ppobook.training, ppobook.vanilla, ppobook.trpo, ppobook.ppo
-import ppobook.language.training, ppobook.fast.actor, ppobook.fast.classic, ppobook.fast.decoding
+import ppobook.language.training, ppobook.fast
 torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
 for line in sys.stdin:
     words, folder, environment, out = json.loads(line)
