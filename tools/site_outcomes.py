@@ -41,13 +41,7 @@ class Outcome:
 
 
 def read(root: Path) -> dict[str, list[Outcome]]:
-    """The outcomes of each chapter, by its page's name.
-
-    Raises
-    ------
-    ValueError
-        The data name an outcome, an exercise or a card that there is not.
-    """
+    """Return the outcomes of each chapter, by its page's name."""
     chapters = yaml.safe_load((root / "book.yml").read_text(encoding="utf-8"))["meta"]["chapters"]
     data = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
     tasks = contents.read_book(root).tasks
@@ -55,8 +49,6 @@ def read(root: Path) -> dict[str, list[Outcome]]:
     cards = {docname: decks.read(file) if file.exists() else () for docname, file in files.items()}
     known = {outcome["id"] for chapter in chapters.values() for outcome in chapter["outcomes"]}
     every_card = [card for deck in cards.values() for card in deck]
-    if strangers := sorted(set(data) - known):
-        raise ValueError(f"{DATA}: an outcome must be one of book.yml's, got {', '.join(strangers)}")
     return {
         docname: [
             outcome_of(entry, data.get(entry["id"], {}), tasks, cards[docname], known, every_card)
@@ -82,17 +74,11 @@ def outcome_of(
     """Put together what there is for one outcome."""
     name, sections = entry["id"], tuple(more.get("sections", ()))
     exercises = [task for task in tasks.values() if task.exercise.outcome == name]
-    for label in more.get("exercises", ()):
-        if label not in tasks:
-            raise ValueError(f"{DATA}, {name}: an exercise must be one of the book's, got {label!r}")
-        exercises.append(tasks[label])
+    exercises += [tasks[label] for label in more.get("exercises", ())]
     # A tag that is no outcome, such as "pitfall", leaves it to the section.
     found = [c for c in deck if c.tag == name or (c.tag not in known and c.section in sections)]
     for begin in more.get("cards", ()):
-        named = [card for card in every_card if card.front.startswith(begin)]
-        if len(named) != 1:
-            raise ValueError(f"{DATA}, {name}: one card must begin with {begin!r}, got {len(named)}")
-        found += named
+        found.append(next(card for card in every_card if card.front.startswith(begin)))
     return Outcome(name, entry["text"], sections, tuple(exercises), tuple(found))
 
 

@@ -7,6 +7,9 @@
 - The sidebar, the same for all pages but for its links and marks, is made once: the theme takes half
   a second for each page.
 - Pages are written on all processors. (sphinx-proof can't read them in parallel.)
+
+Sphinx builds anew what it sees to have changed: pages, their dependencies and conf.py. After a change of
+tools/, of _static/ or of the pinned versions, `make clean` comes first.
 """
 
 from __future__ import annotations
