@@ -1,4 +1,4 @@
-"""How many times as fast one contestant is as another, with a 95 % bootstrap interval.
+"""Compute how many times as fast one contestant is as another, with a 95 % bootstrap interval.
 
 Rates and step times come in pairs that ran one directly after the other, so the ratio is the geometric mean
 of the pairs' ratios, and the bootstrap resamples pairs. The time until a policy has learned depends on the

@@ -41,7 +41,7 @@ def notebook_of(one: HandsIn, answers: Answers) -> dict[str, Any]:
 
 
 def mark(server: marking_server.MarkingServer) -> None:
-    """What a person does on the page: each answer gets its points."""
+    """Give each answer its points, as a person does on the page."""
 
     def ask(path: str, said: Any = None) -> Any:
         data = None if said is None else json.dumps(said).encode()

@@ -44,7 +44,7 @@ class Step:
 
 
 def steps(page: Path = GUIDE) -> list[Step]:
-    """What a page asks for, in its order."""
+    """The steps that a page asks for, in its order."""
     found: list[Step] = []
     block = re.compile(r"^(```+)\{code-block\} (\w+)\n(?::caption: (\S+)\n)?(.*?)^\1$", re.M | re.S)
     for _, language, caption, body in block.findall(page.read_text(encoding="utf-8")):
@@ -128,7 +128,7 @@ class Walk:
 
 
 def hand_in(pack: Path, folder: Path) -> None:
-    """What the class hands in: Ada all that is right, Bob a wrong loss, Eve half of it."""
+    """Hand in for the class: Ada all that is right, Bob a wrong loss, Eve half of it."""
     with zipfile.ZipFile(pack) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".ipynb"))
         notebook = json.loads(archive.read(name))

@@ -107,7 +107,7 @@ def weights_that_were_seen(answers: Answers) -> str:
 
 
 def notebook_of(attack: Attack, answers: Answers, knows: Knows) -> dict[str, Any]:
-    """What a hostile student has written, before it's packed."""
+    """The files of a hostile student, before they are packed."""
     own = {LOSS: attack.loss} if attack.loss is not None else {}
     if attack.replays:
         own[WEIGHTS] = knows.replay

@@ -169,7 +169,7 @@ def ask(
     headers: dict[str, str | None] | None = None,
     token: str | None = None,
 ) -> tuple[int, Any, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     sent = {"Host": f"127.0.0.1:{server.server_port}"}
     if content is not None:

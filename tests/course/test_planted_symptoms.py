@@ -1,4 +1,4 @@
-"""What a Hunt with another bug says of its symptoms, compared with what its own cells show."""
+"""The symptoms that a Hunt with another bug states, compared with its own cells' output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ mpl.use("Agg")
 
 @dataclass
 class Shown:
-    """What the cells of a Hunt show, before its solution and after it."""
+    """Return the output of a Hunt's cells, before its solution and after it."""
 
     text: str = ""
     tables: list[pd.DataFrame] = field(default_factory=list)

@@ -46,7 +46,7 @@ def test_gradients_come_across(open_grader):
 
 
 def test_a_first_gradient_imports_nothing(open_grader):
-    """What it needs is imported once, before the sandboxes are forked, and not in each."""
+    """Import its modules once, before the sandboxes are forked."""
     cell = "import sys\ndef f(x): return x * x\ndef new(n): return len(sys.modules) - n"
     grader = open_grader(cell)
     f, new = grader.name("f"), grader.name("new")

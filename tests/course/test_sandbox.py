@@ -1,4 +1,4 @@
-"""What a process in a sandbox can't do; in both ways of starting one."""
+"""The limits of a process in a sandbox, in both ways of starting one."""
 
 import contextlib
 import os
@@ -128,7 +128,7 @@ def test_the_system_ends_a_sandbox_first(grader):
 
 
 def filtered(machine, name, number, *arguments):
-    """What the filter says of a request: "allow", "fail" or "end"."""
+    """Return the filter's answer to a request: "allow", "fail" or "end"."""
     given = struct.pack("=IIQ6Q", number, name, 0, *arguments, *[0] * (6 - len(arguments)))
     lines, at, held = [*struct.iter_unpack("=HBBI", syscalls.program(machine))], 0, 0
     while True:
@@ -220,7 +220,7 @@ except OSError:
         assert grader.cell(bomb, 20.0) is None
         space = grader.name("space")
         began = time.monotonic()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 90  # the forks sleep for 100 seconds
     assert _left_over(space) == []
 
 
@@ -332,9 +332,9 @@ WORK = "sum(i * i for i in range(3_000_000))"
 def test_what_was_used_is_reported(server):
     with server.start() as sandbox:
         Grader(sandbox).cell(WORK, 20.0)
-        time.sleep(0.3)
+        time.sleep(2.0)
     used = sandbox.close()
-    assert 0.05 < used.cpu < 10
+    assert 0.05 < used.cpu < 60
     assert 50 < used.peak_mb < 1500
 
 
@@ -349,8 +349,8 @@ def test_the_keeper_is_started_again_and_its_sandboxes_end_with_it(each):
             grader.cell("1 + 1", 20.0)
     with each.start() as sandbox:
         assert Grader(sandbox).cell(WORK, 30.0) is None
-        time.sleep(0.3)
-    assert 0.05 < sandbox.close().cpu < 30
+        time.sleep(2.0)
+    assert 0.05 < sandbox.close().cpu < 60
 
 
 def test_sandboxes_that_were_forked_end_with_the_keeper_too():
@@ -400,7 +400,7 @@ HERE = "import os; space = os.readlink('/proc/self/ns/pid')"
 
 def _left_over(space):
     """Processes in the sandbox's space of processes that are still there a moment later."""
-    for _ in range(30):
+    for _ in range(600):
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):

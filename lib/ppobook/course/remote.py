@@ -143,7 +143,7 @@ class Grader(Side):
         return found
 
     def name(self, expression: str) -> Any:
-        """Return an object of the student's notebook by its expression. Objects lent before are lent no more."""
+        """Return an object of the student's notebook by its expression. Earlier loans end."""
         self._past |= self.lent.keys()
         self.lent.clear()
         self._lent_ids.clear()

@@ -75,7 +75,7 @@ class Changes:
 
     @property
     def most_missing(self) -> bool:
-        """A warning sign: more than half of the students of the roster are not in the list."""
+        """True if more than half of the students of the roster are not in the list."""
         missing, listed = len(self.dropped) + len(self.kept), len(self.after) - len(self.kept)
         return missing > listed - len(self.added)
 
