@@ -434,7 +434,7 @@ def test_a_policy_whose_outputs_are_not_finite_is_refused(env_id, actor):
     collector = Collector(envs, policy, seed=0, actor=actor)
     with torch.no_grad():
         policy.network.layers[-1].weight.fill_(torch.nan)
-    with pytest.raises(ValueError, match="got nan|finite"):
+    with pytest.raises(ValueError, match=r"got nan|finite"):
         collector.collect(5)
 
 

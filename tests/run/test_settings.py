@@ -23,21 +23,6 @@ def test_other_names_stand_for_names_that_there_are():
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
 
-@pytest.mark.parametrize(
-    ("word", "fast"), [(None, True), ("1", True), ("0", False), ("False", False), ("", True), ("off", "")]
-)
-def test_the_environment_variable_fast(word, fast, monkeypatch):
-    monkeypatch.delenv("PPOBOOK_FAST", raising=False)
-    if word is not None:
-        monkeypatch.setenv("PPOBOOK_FAST", word)
-    if fast == "":
-        with pytest.raises(ValueError, match="PPOBOOK_FAST must be 0, 1, false or true, got 'off'"):
-            Settings()
-    else:
-        assert Settings().fast is fast
-        assert Settings(fast=not fast).fast is not fast
-
-
 def test_an_integer_without_limits_has_none():
     @dataclasses.dataclass(frozen=True)
     class Own(Settings):
