@@ -3,7 +3,6 @@
 import itertools
 import math
 import threading
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -197,29 +196,13 @@ class Some:
         ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
         ({"seed": -1}, "seed must be .*, got -1"),
         ({"env": "CartPole-v9"}, "Did you mean 'CartPole-v1'"),
-        ({"env": "Acrobot-v1"}, "policy must have n_actions 3 .*, got n_actions 2"),
+        ({"env": "Acrobot-v1"}, "policy must have n_actions 3 .* got 2"),
         (
             {"env": gym.make_vec("CartPole-v1", 2)},
             "envs must have the autoreset mode SAME_STEP",
         ),
         ({"env": 3}, "env must be the id of an environment, .*, got 3"),
         ({"env_kwargs": {"slip": 0}}, "env 'CartPole-v1' with {'slip': 0} cannot be made"),
-        (
-            {"policy": "CartPole-v1", "env": object()},
-            "policy must .* got 'CartPole-v1'. The policy comes before",
-        ),
-        ({"policy": Path("runs/a")}, r"got 'runs/a'\. .*; that of a run is load\(folder\)\.policy$"),
-        ({"policy": Some("in_bounds")}, "policy must have a method sample, got Some$"),
-        ({"policy": Some("sample")}, "policy must have a method in_bounds, got Some$"),
-        (
-            {"policy": Some("sample", "in_bounds"), "deterministic": True},
-            "policy must have a method mode, got Some$",
-        ),
-        (
-            {"policy": Some("in_bounds", sample=lambda observations: None)},
-            r"policy must have a method sample\(observations, generator\), got sample\(observations\)$",
-        ),
-        ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],
 )
 def test_bad_input_to_evaluate(arguments, message):

@@ -133,7 +133,7 @@ def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:
     """The outputs of a policy's or value function's network at normalized observations, [..., outputs]."""
     network, normalizer = module.network, module.normalizer
     # An MLP's first weight is at hand; the walk through a module's parameters takes longer than a layer.
-    like = network.layers[0].weight if type(network) is MLP else next(network.parameters(), None)
+    like: Any = network.layers[0].weight if type(network) is MLP else next(network.parameters(), None)
     x = as_tensor(observations, torch.empty(0) if like is None else like)
     y = network(x if normalizer is None else normalizer(x))
     expected = (*x.shape[:-1], outputs)
