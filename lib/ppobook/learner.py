@@ -6,8 +6,6 @@ in `ppobook.training` and `ppobook.run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -155,12 +153,3 @@ def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     optimizer.step()
     return torch.nn.utils.get_total_norm(gradients)
-
-
-def mean_metrics(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Average each metric over the gradient steps of an update: numbers, or scalar tensors."""
-    columns = {name: [step[name] for step in steps] for name in steps[0]}
-    return {
-        name: torch.stack(x).detach().double().mean().item() if isinstance(x[0], Tensor) else fmean(x)
-        for name, x in columns.items()
-    }

@@ -28,11 +28,11 @@ from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.learner import mean_metrics
 from ppobook.objectives import ppo_loss
 from ppobook.policies import together
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
+from ppobook.run.metrics import means
 from ppobook.run.rates import scale_rates
 from ppobook.settings import PPOSettings
 
@@ -91,10 +91,10 @@ class PPO(ActorCritic):
                 if s.normalize_advantages == "minibatch":
                     minibatch.advantages = normalize(minibatch.advantages)
                 steps.append(self.gradient_step(minibatch))
-            if s.max_kl is not None and mean_metrics(steps[-s.num_minibatches :])["approx_kl"] > s.max_kl:
+            if s.max_kl is not None and means(steps[-s.num_minibatches :])["approx_kl"] > s.max_kl:
                 break
 
-        metrics = mean_metrics(steps)
+        metrics = means(steps)
         metrics["minibatch_kl"] = metrics.pop("approx_kl", math.nan)
         metrics |= self.after_update(batch)
         metrics["explained_variance"] = float(explained_variance(values, returns))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ppobook import validation
-from ppobook.run.settings import Settings, setting, storable
+from ppobook.run.settings import Settings, setting
 
 
 @dataclass(frozen=True)
@@ -25,27 +24,6 @@ class ControlSettings(Settings):
         high=8192,
     )
     env_kwargs: dict[str, Any] = setting({}, "keyword arguments for the environment")  # noqa: RUF009
-
-    @classmethod
-    def checked(cls, name: str, value: Any) -> Any:
-        """A value of a setting, converted to its type."""
-        return _keywords(name, value) if name == "env_kwargs" else super().checked(name, value)
-
-
-def _keywords(name: str, value: Any) -> dict[str, Any]:
-    """Keyword arguments of an environment, as plain data."""
-    if isinstance(value, str):
-        raise TypeError(f"{name} must be a dict of keyword arguments, as in {{'slip': 0.1}}, got {value!r}")
-    validation.keywords(name, value)
-    taken = sorted(
-        {"env", "env_id", "num_envs", "seed", "id", "disable_env_checker", "infos", "fast"} & value.keys()
-    )
-    if taken:
-        raise ValueError(
-            f"{name} must be other arguments of the environment than {taken[0]!r}, which training sets itself"
-        )
-    plain: dict[str, Any] = storable(name, value)
-    return plain
 
 
 @dataclass(frozen=True)

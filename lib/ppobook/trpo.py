@@ -30,10 +30,10 @@ from torch import Tensor
 from ppobook.actor_critic import ActorCritic
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.learner import mean_metrics
 from ppobook.objectives import surrogate_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
+from ppobook.run.metrics import means
 from ppobook.settings import TRPOSettings
 
 
@@ -136,7 +136,7 @@ class TRPO(ActorCritic):
         for _ in range(self.settings.value_epochs):
             for minibatch in batch.minibatches(self.settings.value_minibatches, self.shuffle):
                 steps.append(self.critic_step(minibatch))
-        return mean_metrics(steps)
+        return means(steps)
 
     def critic_step(self, minibatch: Batch) -> dict[str, Any]:
         """Take one step of Adam on a minibatch; return the loss."""

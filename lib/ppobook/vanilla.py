@@ -25,11 +25,12 @@ from torch import Tensor
 
 from ppobook.diagnostics import explained_variance, normalize
 from ppobook.episodes import collect_episodes, critic_values, episode_starts, mean, whole_episodes
-from ppobook.learner import Learner, gradient_step, mean_metrics
+from ppobook.learner import Learner, gradient_step
 from ppobook.objectives import policy_gradient_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.returns import discounted_returns
 from ppobook.rollouts import Collector, Rollout
+from ppobook.run.metrics import means
 from ppobook.settings import VanillaSettings
 
 OPTIMIZERS: dict[str, Any] = {"adam": partial(torch.optim.Adam, fused=True), "sgd": torch.optim.SGD}
@@ -109,7 +110,7 @@ class Vanilla(Learner):
                 objective = loss - s.entropy_coef * mean(self.policy.entropy(observations), used)
             norm = gradient_step(self.policy_optimizer, objective)
             steps.append({"policy_loss": loss, "grad_norm": norm})
-        metrics = mean_metrics(steps)
+        metrics = means(steps)
 
         if self.value is not None:
             steps = []
@@ -117,6 +118,6 @@ class Vanilla(Learner):
                 loss = value_loss(self.value(observations), followed)
                 gradient_step(self.value_optimizer, loss)
                 steps.append({"value_loss": loss})
-            metrics |= mean_metrics(steps)
+            metrics |= means(steps)
             metrics["explained_variance"] = float(explained_variance(expected, followed))
         return metrics

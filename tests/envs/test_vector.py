@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ppobook.envs import SameStepVectorEnv, list_envs, make_env
+from ppobook.fast import classic_envs
 
 BOX = spaces.Box(-1, 1, (2,))
 
@@ -71,7 +72,7 @@ def test_seeds_decide_and_are_not_shared():
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_same_numbers_as_gymnasiums_own_vector(fast):
-    ours = make_env("CartPole-v1", 3, seed=0, fast=fast)
+    ours = (classic_envs if fast else make_env)("CartPole-v1", 3, seed=0)
     assert isinstance(ours, SameStepVectorEnv) is not fast
     theirs = SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     np.testing.assert_array_equal(ours.reset(seed=5)[0], theirs.reset(seed=5)[0])

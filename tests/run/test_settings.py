@@ -23,8 +23,6 @@ def test_other_names_stand_for_names_that_there_are():
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
 
 
-
-
 def test_an_integer_without_limits_has_none():
     @dataclasses.dataclass(frozen=True)
     class Own(Settings):

@@ -194,7 +194,8 @@ def mlp_in_numpy(network: Any, num_envs: int) -> Evaluate | None:
     """An MLP on the CPU; None for other networks, and for layers that have been replaced."""
     if type(network) is not MLP or network.layers[0].weight.device.type != "cpu":
         return None
-    linear, between = list(network.layers)[::2], list(network.layers)[1::2]
+    layers: list[Any] = list(network.layers)
+    linear, between = layers[::2], layers[1::2]
     kinds = {type(layer) for layer in linear}
     if kinds != {nn.Linear} or any(layer.bias is None for layer in linear):
         return None

@@ -100,6 +100,12 @@ def validate_advantages(
 
 
 def means(steps: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean of each entry over the gradient steps that have it."""
-    names = dict.fromkeys(name for step in steps for name in step)
-    return {name: fmean(float(step[name]) for step in steps if name in step) for name in names}
+    """Average each metric over the gradient steps that have it: numbers, or scalar tensors."""
+    columns: dict[str, list[Any]] = {}
+    for step in steps:
+        for name, x in step.items():
+            columns.setdefault(name, []).append(x)
+    return {
+        name: torch.stack(x).detach().double().mean().item() if isinstance(x[0], Tensor) else fmean(x)
+        for name, x in columns.items()
+    }
