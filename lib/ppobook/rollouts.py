@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -139,9 +139,6 @@ class Collector:
     ----------
     generator : torch.Generator
         For sampling actions.
-    leave_if_urgent : function, optional
-        Called between the rollouts of a loop that may take long: an exception of it ends the loop. Training
-        sets it, for SIGTERM.
     """
 
     def __init__(
@@ -161,7 +158,6 @@ class Collector:
         _check_policy_fits(policy, envs)
         self.envs = envs
         self.policy = policy
-        self.leave_if_urgent: Callable[[], None] | None = None
         self.fast = validation.flag("fast", fast)
         parameter = next(policy.parameters(), None) if isinstance(policy, torch.nn.Module) else None
         self.device = torch.device("cpu") if parameter is None else parameter.device
