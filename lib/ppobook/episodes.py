@@ -58,8 +58,6 @@ def collect_episodes(collector: Collector, at_least: int) -> Rollout:
     waiting = ~_ended(parts[0])[:, -1]
     steps, more = at_least, max(8, at_least // 16)
     while waiting.any():
-        if collector.leave_if_urgent is not None:
-            collector.leave_if_urgent()
         parts.append(collector.collect(more))
         waiting = waiting & ~_ended(parts[-1]).any(1)
         steps += more

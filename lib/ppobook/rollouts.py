@@ -130,9 +130,6 @@ class Collector:
     ----------
     generator : torch.Generator
         For sampling actions.
-    leave_if_urgent : function, optional
-        Called between the rollouts of a loop that may take long: an exception of it ends the loop. Training
-        sets it, for SIGTERM.
     """
 
     def __init__(
@@ -148,7 +145,6 @@ class Collector:
         self.envs = envs
         self.policy = policy
         self.actor = actor
-        self.leave_if_urgent: Callable[[], None] | None = None
         parameter = next(policy.parameters(), None) if isinstance(policy, torch.nn.Module) else None
         self.device = torch.device("cpu") if parameter is None else parameter.device
         self.generator = torch.Generator(self.device)
