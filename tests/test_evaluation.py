@@ -3,7 +3,6 @@
 import itertools
 import math
 import threading
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -67,23 +66,17 @@ def test_long_episodes_get_their_share():
     ids=["discrete", "continuous", "states"],
 )
 def test_an_episode_is_the_same_whatever_is_played_beside_it(env, policy, deterministic):
-    """To the bit, whatever the number of episodes and of environments.
+    """To the bit, whatever the number of episodes and of environments."""
 
-    Environments that are stepped one by one square numbers by `pow`, which may round the other way.
-    """
-
-    def play(episodes, num_envs, env_fast=True, **how):
-        envs = make_env(env, num_envs, fast=env_fast, max_episode_steps=40)
-        found = evaluate(policy, envs, episodes, 3, deterministic, **how)
+    def play(episodes, num_envs):
+        envs = make_env(env, num_envs, max_episode_steps=40)
+        found = evaluate(policy, envs, episodes, 3, deterministic)
         return np.stack([found["returns"], found["lengths"]])
 
-    at_once, one_by_one = play(30, 25), play(30, 4, False)
+    at_once = play(30, 25)
     assert len(set(at_once.sum(0))) > 1
-    np.testing.assert_allclose(one_by_one, at_once, rtol=1e-12)
     for episodes, num_envs in [(30, 30), (27, 1), (2, 3)]:
         np.testing.assert_array_equal(play(episodes, num_envs), at_once[:, :episodes])
-    np.testing.assert_array_equal(play(2, 3, False), one_by_one[:, :2])
-    np.testing.assert_allclose(play(30, 25, fast=False), at_once, rtol=1e-6)
 
 
 class Locked(ShortOrLong):
@@ -150,14 +143,6 @@ def test_policy_and_torchs_random_state_do_not_change():
     assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), weights, strict=True))
 
 
-@pytest.mark.parametrize("block", [7, 128])
-def test_the_plain_form_plays_the_same_episodes(monkeypatch, block):
-    policy = CategoricalPolicy(4, 2, (8,))
-    monkeypatch.setattr("ppobook.evaluation._BLOCK", block)
-    fast, plain = (evaluate(policy, "CartPole-v1", 30, seed=3, fast=fast) for fast in (True, False))
-    np.testing.assert_array_equal(fast["returns"], plain["returns"])
-
-
 def test_an_endless_episode_is_refused(monkeypatch):
     monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
     with pytest.raises(ValueError, match=r"env must have episodes that end, got .* 100 steps.*TimeLimit"):
@@ -191,19 +176,11 @@ def test_a_policy_whose_outputs_are_not_finite_is_refused(env, policy, determini
     ids=["discrete", "continuous"],
 )
 def test_a_policy_in_bfloat16_plays(env, policy):
-    found = [evaluate(policy.bfloat16(), env, 2, fast=fast)["returns"] for fast in (True, False)]
-    np.testing.assert_array_equal(*found)
+    assert len(evaluate(policy.bfloat16(), env, 2)["returns"]) == 2
 
 
 class Run:
     policy = CategoricalPolicy(4, 2)
-
-
-class Some:
-    """A user's policy with some of the methods."""
-
-    def __init__(self, *names, **methods):
-        vars(self).update({name: getattr(Run.policy, name) for name in names} | methods)
 
 
 @pytest.mark.parametrize(
@@ -212,29 +189,12 @@ class Some:
         ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
         ({"seed": -1}, "seed must be .*, got -1"),
         ({"env": "CartPole-v9"}, "Did you mean 'CartPole-v1'"),
-        ({"env": "Acrobot-v1"}, "policy must have n_actions 3 .*, got n_actions 2"),
         (
             {"env": gym.make_vec("CartPole-v1", 2)},
             "envs must have the autoreset mode SAME_STEP",
         ),
         ({"env": 3}, "env must be the id of an environment, .*, got 3"),
         ({"env_kwargs": {"slip": 0}}, "env 'CartPole-v1' with {'slip': 0} cannot be made"),
-        (
-            {"policy": "CartPole-v1", "env": object()},
-            "policy must .* got 'CartPole-v1'. The policy comes before",
-        ),
-        ({"policy": Path("runs/a")}, r"got 'runs/a'\. .*; that of a run is load\(folder\)\.policy$"),
-        ({"policy": Some("in_bounds")}, "policy must have a method sample, got Some$"),
-        ({"policy": Some("sample")}, "policy must have a method in_bounds, got Some$"),
-        (
-            {"policy": Some("sample", "in_bounds"), "deterministic": True},
-            "policy must have a method mode, got Some$",
-        ),
-        (
-            {"policy": Some("in_bounds", sample=lambda observations: None)},
-            r"policy must have a method sample\(observations, generator\), got sample\(observations\)$",
-        ),
-        ({"policy": Run()}, "policy must have a method sample, got Run. Use its attribute .policy"),
     ],
 )
 def test_bad_input_to_evaluate(arguments, message):

@@ -108,7 +108,7 @@ def test_all_environments_here_pass():
     for env_id in list_envs()["id"]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            envs = make_env(env_id, 1, 0, fast=False)
+            envs = make_env(env_id, 1, 0)
             envs.action_space.seed(0)
             for _ in range(20 if "Racing" in env_id else 100):
                 envs.step(envs.action_space.sample())
