@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from ppobook import train
+from ppobook import evaluate, train
 from ppobook.diagnostics import explained_variance, normalize, ratios
 from ppobook.divergences import k3, kl_categorical, kl_gaussian
 from ppobook.envs import TabularMDP, chain, make_env
@@ -152,6 +152,10 @@ MISTAKES = {
         "action_space must be Discrete, or .*; got Dict",
     ),
     # Environments and training.
+    "a policy for another game": (
+        lambda: evaluate(CategoricalPolicy(6, 2), "Acrobot-v1"),
+        "policy must have n_actions 3 for Acrobot-v1, .*, got 2",
+    ),
     "a misspelled environment": (
         lambda: make_env("CartPol-v1"),
         "got 'CartPol-v1'. Did you mean 'CartPole-v1'",
