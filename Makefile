@@ -19,7 +19,7 @@ NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 # Where it is set, hundreds of processes would compile the library anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup book editions lab test learning check mutants browser notebooks bench bench-language hooks clean
+.PHONY: help setup book editions lab test learning check mutants browser notebooks bench hooks clean
 
 help:
 	@echo "make book       build the site and serve it on this machine (SERVE=0 only builds)"
@@ -32,8 +32,7 @@ help:
 	@echo "make mutants    let mutmut make bugs in the formulas, and count those that no test finds (half an hour)"
 	@echo "make browser    open the site and JupyterLab in Chromium and try them"
 	@echo "make notebooks  make the notebooks from their text again; NAME=01 makes those of one chapter"
-	@echo "make bench      race the library against its peers (QUICK=1: under five minutes; CLEANRL=PATH, PUREJAXRL=PATH: checkouts of these peers)"
-	@echo "make bench-language  race the language stages against TRL (QUICK=1: two seeds of the small model)"
+	@echo "make bench      race the library against its peers (QUICK=1: under five minutes; CLEANRL=PATH, PUREJAXRL=PATH: checkouts of these two)"
 	@echo "make hooks      let git run make check before each commit"
 	@echo "make clean      remove what was built; never work/"
 
@@ -96,10 +95,6 @@ notebooks: $(VENV)/.all
 # What is done is kept in benchmarks/.done, so a race that was stopped goes on where it was.
 bench: $(VENV)/.all
 	TORCH=$(TORCH) CLEANRL="$(CLEANRL)" PUREJAXRL="$(PUREJAXRL)" $(BIN)/python benchmarks/race.py $(if $(QUICK),--quick) $(if $(RECORD),--record)
-
-bench-language: $(VENV)/.all
-	TORCH=$(TORCH) $(BIN)/python benchmarks/language_race.py $(if $(QUICK),--quick) $(if $(RECORD),--record)
-	$(BIN)/python benchmarks/language_where.py $(if $(QUICK),--quick) $(if $(RECORD),--record)
 
 # --- tests -----------------------------------------------------------------------------------------------------
 

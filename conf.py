@@ -1,7 +1,7 @@
-"""How Sphinx renders the book. The spine is book.yml. What is ours in it is in tools/site_*.py: links and
-solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search, the
-front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps pages
-light in _light, and in _rebuilds what a build may leave as it was. Pages that are made from the rest of the
+"""Sphinx's configuration of the book. The spine is book.yml. Our own extensions are tools/site_*.py: links
+and solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search,
+the front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps
+pages light in _light, and what makes a build quick in _speed. Pages that are made from the rest of the
 book: _cards, _cheatsheet, _claims, _desk, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
 
 import os
@@ -64,8 +64,8 @@ extensions = [
     "site_reading",
     "site_road",
     "site_search",
+    "site_speed",
     "site_way_in",
-    "site_rebuilds",
 ]
 external_toc_path = "book.yml"
 # The pages. Of a chapter the notebook is the page, and the text beside it is only its source.

@@ -1,466 +1,362 @@
-"""The site's page "How it compares": its tables and figures, made from what is recorded in results/.
+"""Make the tables and figures of the page "How it compares" from what is recorded in results/.
 
-    python benchmarks/page.py    # draws the figures in results/race*/, writes reference/how_it_compares.md
+    python benchmarks/page.py    # draws the figures, writes reference/how_it_compares.md
 
-The page is a text that people edit. What stands in it between a line ``% made: NAME`` and ``% end`` is
-replaced by what the function of that name below makes; a test holds that the page is as they make it now.
+People edit the page's text. The part between a line ``% made: NAME`` and ``% end`` is replaced by the result
+of the function of that name below; a test checks that the page is up to date.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from figures import draw, speedups
-from recorded import PLAIN, ROOT, Facts, Recorded
+import settings
+from harness import ROOT
+from races import FAST, PLAIN, TITLES
+from ratios import Ratio, times_as_fast, wide
 
+RESULTS = ROOT / "results"
 PAGE = ROOT / "reference" / "how_it_compares.md"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
-ABSENT = "*Not recorded yet.*"
+# Recordings from before `fast` became opt-in name what was the default then.
+FORMER = {
+    "ours": FAST,
+    "ours, the same GPT-2": "the same GPT-2, fast",
+    "ours, our decoder": "our decoder, fast",
+}
+RECORDINGS = {
+    "race": "Rates",
+    "race_forms": "PureJaxRL and the cold start",
+    "race_many_seeds": "Until it has learned",
+    "race_curves": "The long runs",
+    "language_race": "Language models",
+}
 
 
-# ----------------------------------------------------------------------------------------------- the tables
+def facts(name: str, folder: Path = RESULTS) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / name / "facts.json").read_text(encoding="utf-8"))
+    return found
 
 
-def machine(recorded: Recorded) -> str:
+def table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
+    return pd.read_csv(folder / name / "table.csv").replace({"contestant": FORMER})
+
+
+def titles(name: str, begins: str = "") -> dict[str, str]:
+    """Return the recorded races whose names begin like this, with their titles."""
+    return {one["name"]: one["title"] for one in facts(name)["races"] if one["name"].startswith(begins)}
+
+
+def contestants(found: pd.DataFrame, race: str) -> tuple[list[str], list[str]]:
+    """Return the contestants of a race: ours, and the peers."""
+    labels = list(dict.fromkeys(found[found.race == race].contestant))
+    mine = [label for label in labels if label.endswith((", plain", ", fast"))]
+    return mine, [label for label in labels if label not in mine]
+
+
+# ---------------------------------------------------------------------------------------- the tables
+
+
+def machine() -> str:
     lines = []
-    for title, facts in (
-        ("The bench", recorded.race),
-        ("Plain forms and PureJaxRL", recorded.forms),
-        ("The longer races", recorded.many),
-        ("The curves", recorded.curves),
-    ):
-        if facts is not None:
-            lines.append(f"- {title}: {facts['date']}, {facts['machine']}; {_versions(facts)}.")
-    return "\n".join(lines) or ABSENT
+    for name, title in RECORDINGS.items():
+        known = facts(name)
+        versions: dict[str, str] = {}
+        for found in known["versions"].values():
+            versions |= {k: v for k, v in found.items() if k not in ("ppobook", "trl")}
+        trl = sorted({found["trl"] for peer, found in known["versions"].items() if peer.startswith("trl")})
+        said = [f"{k} {v}" for k, v in sorted(versions.items())] + [f"trl {v}" for v in trl]
+        lines.append(f"- {title}: {known['date']}, {known['machine']}; {', '.join(said)}.")
+    return "\n".join(lines)
 
 
-def _versions(facts: Facts) -> str:
-    """Each package once: a test holds that what contestants share has one version."""
-    found: dict[str, str] = {}
-    for versions in facts["versions"].values():
-        found |= versions
-    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()) if name != "ppobook")
+def rates() -> str:
+    found = table("race")
+    rows = [("", "ours", "beside", "ours, steps per second", "theirs", "times as fast")]
+    for race, title in titles("race", "rate_").items():
+        rows += _rows(found, race, title, "steps_per_second")
+    return _markdown(rows, left=3)
 
 
-def rates(recorded: Recorded) -> str:
-    """Rates at equal settings; the last column is the plain form's, from a recording of its own."""
-    facts = recorded.race
-    if facts is None:
-        return ABSENT
-    plain = {} if recorded.forms is None else {one["race"]: one for one in _forms(recorded.forms, PLAIN)}
-    rows = [("", "beside", "ours, steps a second", "theirs", "ours / theirs", "aimed at", "plain / theirs")]
-    for one in facts["comparisons"]:
-        if not one["race"].startswith("rate_"):
-            continue
-        slower = plain.get(one["race"])
-        rows.append(
-            (
-                one["title"],
-                one["contestant"],
-                _number(one["ours"]),
-                _number(one["theirs"]),
-                _ratio(one),
-                _aim(one),
-                "—" if slower is None else _number(one["ratio"] / slower["ratio"]),
-            )
-        )
-    return _markdown(rows, left=2)
-
-
-def forms(recorded: Recorded) -> str:
+def forms() -> str:
     """The fast form beside the plain one."""
-    if recorded.forms is None:
-        return ABSENT
-    rows = [("", "fast, steps a second", "plain", "fast / plain")]
-    for one in _forms(recorded.forms, PLAIN):
-        if not one["race"].startswith("rate_jax"):
-            rows.append((one["title"], _number(one["ours"]), _number(one["theirs"]), _ratio(one)))
+    source = "race" if (table("race").contestant == PLAIN).any() else "race_forms"
+    found = table(source)
+    rows = [("", "fast, steps per second", "plain", "times as fast")]
+    for race, title in titles(source, "rate_").items():
+        if not race.startswith("rate_jax"):
+            numbers = (_median(wide(found, race, label)["steps_per_second"]) for label in (FAST, PLAIN))
+            rows.append((title, *numbers, _ratio(times_as_fast(found, race, FAST, PLAIN))))
     return _markdown(rows, left=1)
 
 
-def compiled(recorded: Recorded) -> str:
-    """Beside PureJaxRL, once it has been compiled, and how long that takes."""
-    facts = recorded.forms
-    if facts is None:
-        return ABSENT
-    plain = {one["race"]: one for one in _forms(facts, PLAIN)}
-    table = recorded.table("race_forms")
-    rows = [("", "ours, steps a second", "plain form", "PureJaxRL", "ours / theirs", "its start, CPU s")]
-    for one in _forms(facts, "PureJaxRL"):
-        if not one["race"].startswith("rate_jax"):
-            continue
-        start = table[(table.race == one["race"]) & (table.measure == "start_up_seconds")]["value"].median()
-        rows.append(
-            (
-                one["title"],
-                _number(one["ours"]),
-                _number(plain[one["race"]]["theirs"]),
-                _number(one["theirs"]),
-                _ratio(one),
-                _number(start),
-            )
-        )
-    return _markdown(rows, left=1)
-
-
-def _forms(facts: Facts, contestant: str) -> list[Facts]:
-    """The rates beside one contestant."""
-    return [
-        one
-        for one in facts["comparisons"]
-        if one["contestant"] == contestant and one["measure"] == "steps_per_second"
-    ]
-
-
-def gae(recorded: Recorded) -> str:
-    facts = recorded.forms or recorded.race
-    return _pairs(facts, lambda one: one["race"].startswith("gae_"), "milliseconds", "loop")
-
-
-def start_up(recorded: Recorded) -> str:
-    facts = recorded.race
-    if facts is None:
-        return ABSENT
-    table = _pairs(facts, lambda one: one["race"] == "start_import", "seconds")
-    said = [
-        f"`{one['title'].split(',')[0]}` takes {_number(one['ours'])} s; the aim is {one['limit']:g} s."
-        for one in facts["alone"]
-    ]
-    return "\n".join([table, "", *said])
-
-
-def _pairs(facts: Facts | None, wanted: Callable[[Facts], bool], unit: str, theirs: str = "theirs") -> str:
-    if facts is None:
-        return ABSENT
-    rows = [("", "beside", f"ours, {unit}", theirs, "ours / theirs", "aimed at")]
-    for one in filter(wanted, facts["comparisons"]):
-        rows.append(
-            (
-                one["title"],
-                one["contestant"],
-                _number(one["ours"]),
-                _number(one["theirs"]),
-                _ratio(one),
-                _aim(one),
-            )
-        )
+def compiled() -> str:
+    """Beside PureJaxRL, once it has been compiled, and the time that compilation takes."""
+    found = table("race_forms")
+    rows = [("", "ours", "ours, steps per second", "PureJaxRL", "times as fast", "its start, CPU s")]
+    for race, title in titles("race_forms", "rate_jax").items():
+        start = _median(wide(found, race, "PureJaxRL")["start_up_seconds"])
+        for row in _rows(found, race, title, "steps_per_second"):
+            rows.append((*row[:2], *row[3:], start))
     return _markdown(rows, left=2)
 
 
-def cold(recorded: Recorded) -> str:
-    """From the start of the process to a return of 475, by processor seconds."""
-    facts = recorded.forms
-    races = [] if facts is None else [one for one in facts["races"] if one["name"] == "cold_cartpole"]
-    if facts is None or not races:
-        return ABSENT
-    table = recorded.table("race_forms")
-    rows = [("", "got there", "CPU s", "steps", "ours / theirs, CPU s")]
-    for label in races[0]["contestants"]:
-        mine = table[(table.race == "cold_cartpole") & (table.contestant == label)]
-        wide = mine.pivot(index="seed", columns="measure", values="value")
-        late = wide["reached"] == 0
-        compared = [
-            one
-            for one in facts["comparisons"]
-            if (one["race"], one["contestant"], one["measure"]) == ("cold_cartpole", label, "cpu_seconds")
-        ]
-        rows.append(
-            (
-                label,
-                f"{int((~late).sum())} of {len(wide)}",
-                _median(wide["cpu_seconds"].mask(late, np.inf)),
-                _median(wide["steps"].mask(late, np.inf)),
-                _ratio(compared[0]) if compared else "",
-            )
-        )
-    return _markdown(rows, left=1)
+def cold() -> str:
+    return _learned("race_forms", "cold_")
 
 
-def until_learned(recorded: Recorded) -> str:
-    return _learned(recorded, lambda name: name.startswith("reach_") and "trpo" not in name)
+def until_learned() -> str:
+    return _learned("race_many_seeds", "reach_")
 
 
-def trpo(recorded: Recorded) -> str:
-    return _learned(recorded, lambda name: name.startswith("reach_trpo_"))
+def _learned(name: str, begins: str) -> str:
+    found = table(name)
+    rows = [("", "", "got there", "CPU s", "steps", "ours is times as fast, CPU s")]
+    for race, title in titles(name, begins).items():
+        mine, peers = contestants(found, race)
+        best = FAST if FAST in mine else mine[0]
+        for label in [*mine, *peers]:
+            one = wide(found, race, label)
+            beside = _ratio(times_as_fast(found, race, best, label)) if label in peers else ""
+            there = f"{int((one['reached'] == 1).sum())} of {len(one)}"
+            rows.append((title, label, there, _median(one["cpu_seconds"]), _median(one["steps"]), beside))
+            title = ""
+    return _markdown(rows, left=2)
 
 
-def _learned(recorded: Recorded, wanted: Callable[[str], bool]) -> str:
-    facts = recorded.learned()
-    if facts is None:
-        return ABSENT
-    table = recorded.table(facts["name"])
-    rows = [("", "", "got there", "CPU s", "steps", "ours / theirs, CPU s", "ours / theirs, steps")]
-    for race in facts["races"]:
-        if not wanted(race["name"]):
-            continue
-        for label in race["contestants"]:
-            mine = table[(table.race == race["name"]) & (table.contestant == label)]
-            wide = mine.pivot(index="seed", columns="measure", values="value")
-            late = wide["reached"] == 0
-            found = {
-                one["measure"]: one
-                for one in facts["comparisons"]
-                if one["race"] == race["name"] and one["contestant"] == label
-            }
-            rows.append(
-                (
-                    race["title"] if label == "ours" else "",
-                    label,
-                    f"{int((~late).sum())} of {len(wide)}",
-                    _median(wide["cpu_seconds"].mask(late, np.inf)),
-                    _median(wide["steps"].mask(late, np.inf)),
-                    _ratio(found["cpu_seconds"]) if found else "",
-                    _ratio(found["steps"]) if found else "",
-                )
-            )
-    return _markdown(rows, left=2) if len(rows) > 1 else ABSENT
-
-
-def curves(recorded: Recorded) -> str:
-    facts = recorded.curves
-    if facts is None:
-        return ABSENT
-    table = recorded.table("race_curves")
-    rows = [("", "", "seeds", "return at the end, seed by seed", "CPU s", "steps a CPU second")]
-    for (env, label), mine in table.groupby(["env", "contestant"], sort=False):
+def curves() -> str:
+    rows = [("", "", "return at the end, seed by seed", "CPU s", "steps per CPU second")]
+    for (env, label), mine in table("race_curves").groupby(["env", "contestant"], sort=False):
         last = mine.sort_values("steps").groupby("seed").last()
-        rows.append(
-            (
-                str(env),
-                str(label),
-                str(len(last)),
-                ", ".join(f"{x:.0f}" for x in last["return_mean"]),
-                _number(last["cpu_seconds"].median()),
-                _number((last["steps"] / last["cpu_seconds"]).median()),
-            )
-        )
+        returns = ", ".join(f"{x:.0f}" for x in last["return_mean"])
+        speed = _median(last["steps"] / last["cpu_seconds"])
+        rows.append((str(env), str(label), returns, _median(last["cpu_seconds"]), speed))
     return _markdown(rows, left=2)
 
 
-def cost(recorded: Recorded) -> str:
-    if recorded.race is None:
-        return ABSENT
-    table = recorded.table("race")
-    rows = [("", "steps a CPU second", "steps a second on the wall", "share of the rollout")]
-    for race in recorded.race["races"]:
-        if race["measure"] != "cost":
+def language() -> str:
+    found = table("language_race")
+    rows = [("", "ours", "ours, ms", "TRL, ms", "times as fast", "ours, MB", "TRL, MB")]
+    for race, title in titles("language_race").items():
+        if race.startswith("generate"):
             continue
-        wide = (
-            table[table.race == race["name"]]
-            .pivot_table(index="contestant", columns="measure", values="value", aggfunc="median", sort=False)
-            .reindex(list(race["contestants"]))
-        )
-        threads = ", 2 threads" if race["name"].endswith("_2") else ""
-        for label, one in wide.iterrows():
-            rows.append(
-                (
-                    f"{label}{threads}",
-                    _number(one["steps_per_second"]),
-                    _number(one["steps_per_wall_second"]),
-                    f"{one['rollout_share']:.0%}",
-                )
-            )
-    return _markdown(rows, left=1)
+        theirs = wide(found, race, "TRL")
+        for row in _rows(found, race, title, "milliseconds"):
+            memory = (_median(one["peak_mb"]) for one in (wide(found, race, row[1]), theirs))
+            rows.append((*row[:2], *row[3:], *memory))
+    return _markdown(rows, left=2)
 
 
-def widths(recorded: Recorded) -> str:
-    """What each doubling of the networks' width costs."""
-    if recorded.race is None:
-        return ABSENT
-    table = recorded.table("race")
-    mine = table[(table.race == "cost_width_1") & (table.measure == "steps_per_second")]
-    rates = mine.groupby("contestant", sort=False)["value"].median()
-    if len(rates) < 3:
-        return ABSENT
-    times = [f"{a / b:.1f}" for a, b in pairwise(rates)]
-    first, last = (label.removeprefix("width ") for label in (rates.index[0], rates.index[-1]))
-    return (
-        f"With the width of the networks it is the other way round. From {first} to {last}, each doubling "
-        f"makes a step {', '.join(times[:-1])} and {times[-1]} times as dear."
-    )
+def equal_settings() -> str:
+    """The settings of the language races that are equal, and those that one side alone has."""
+    rows = [("", "", "ours", "TRL's", "value")]
+    for algorithm, equal in settings.EQUAL.items():
+        title = TITLES[algorithm]
+        for one in equal:
+            rows.append((title, one.what, f"`{one.ours}`", f"`{one.trl}`", f"{one.value}"))
+            title = ""
+        ours, theirs = (_listed(each[algorithm]) for each in (settings.OURS, settings.TRL))
+        rows.append(("", "also set", ours, theirs, ""))
+        if algorithm in settings.UNEQUAL:
+            rows.append(("", "different defaults", *(_listed(x) for x in settings.UNEQUAL[algorithm]), ""))
+    return _markdown(rows, left=5)
 
 
-def worse(recorded: Recorded) -> str:
-    """Every comparison in which ours is behind, or does not reach what was aimed at."""
-    if recorded.race is None:
-        return ABSENT
-    longer = {} if recorded.many is None else {_row(one): one for one in recorded.many["comparisons"]}
-    comparisons = list(longer.values())  # more seeds of the same rows, or the same ones again
-    if recorded.forms is not None:
-        beside = ("PureJaxRL", "a plain torch loop")
-        comparisons += [one for one in recorded.forms["comparisons"] if one["contestant"] in beside]
-    later = {_row(one) for one in comparisons} - longer.keys()
-    for one in recorded.race["comparisons"]:
-        if _row(one) in later:
-            continue
-        if _row(one) not in longer or longer[_row(one)]["seeds"] > one["seeds"]:
-            comparisons.append(one)
+def behind() -> str:
+    """List every comparison in which ours is slower than the peer."""
     lines = []
-    for one in comparisons:
-        if one["ratio"] is None:
-            lines.append(f"- {one['title']}, beside {one['contestant']}: half of the runs did not get there.")
-            continue
-        more = one["measure"] == "steps_per_second"
-        behind = one["ratio"] < 1 if more else one["ratio"] > 1
-        missed = one["limit"] is not None and (
-            one["ratio"] < one["limit"] if more else one["ratio"] > one["limit"]
-        )
-        short = one["goal"] is not None and (
-            one["ratio"] < one["goal"] if more else one["ratio"] > one["goal"]
-        )
-        if behind or missed or short:
-            why = "behind" if behind else "not what was aimed at"
-            if missed:
-                why = (
-                    f"{why}, and past the limit of {_number(one['limit'])}"
-                    if behind
-                    else (f"past the limit of {_number(one['limit'])}")
-                )
-            again = longer.get(_row(one), one)
-            note = "" if again is one else f" (on {one['seeds']} seeds; the table above has {again['seeds']})"
-            what = {"steps_per_second": "rate", "cpu_seconds": "CPU seconds", "steps": "steps"}
-            lines.append(
-                f"- {one['title']}, beside {one['contestant']}: {_ratio(one)} of its "
-                f"{what.get(one['measure'], 'time')}: {why}{note}."
-            )
-    for one in recorded.race["alone"]:
-        if one["ours"] > one["limit"]:
-            lines.append(f"- `{one['title']}`: {_number(one['ours'])} s, past the limit of {one['limit']:g}.")
-    return "\n".join(lines) or "In no row above."
+    for name in ("race", "race_forms", "race_many_seeds", "language_race"):
+        found = table(name)
+        for race, title in titles(name).items():
+            mine, peers = contestants(found, race)
+            if race.startswith(("rate_", "reach_", "cold_")) or name == "language_race":
+                for label in mine:
+                    for peer in peers:
+                        made = times_as_fast(found, race, label, peer)
+                        if made.ratio < 1:
+                            lines.append(f"- {title}: {label} is {_ratio(made)} times as fast as {peer}.")
+    return "\n".join(lines) or "In no race above."
 
 
-def _row(one: Facts) -> tuple[str, str, str]:
-    return one["race"], one["contestant"], one["measure"]
+def _rows(found: pd.DataFrame, race: str, title: str, measure: str) -> list[tuple[str, ...]]:
+    rows = []
+    mine, peers = contestants(found, race)
+    for label in mine:
+        for peer in peers:
+            first, second = (_median(wide(found, race, one)[measure]) for one in (label, peer))
+            rows.append((title, label, peer, first, second, _ratio(times_as_fast(found, race, label, peer))))
+            title = ""
+    return rows
 
 
-def skipped(recorded: Recorded) -> str:
-    lines = [
-        f"- {one['title']}, {one['contestant']}: {one['why']}"
-        for facts in (recorded.race, recorded.forms, recorded.many, recorded.curves)
-        if facts is not None
-        for one in facts["skipped"]
-    ]
-    return "\n".join(lines) or "Nothing was skipped in this recording."
+def _listed(given: dict[str, Any]) -> str:
+    return ", ".join(f"`{name}={value!r}`" for name, value in given.items())
 
 
-def figure_ratios(recorded: Recorded) -> str:
-    if recorded.race is None:
-        return ABSENT
-    said = "; ".join(f"{label} {times:.3g}" for label, times, *_ in speedups(recorded))
-    alt = (
-        f"How many times as fast ours trains, row by row, on a logarithmic axis, with 95 % intervals: {said}."
-    )
-    return _figure("race/ratios.svg", alt)
-
-
-def figure_curves(recorded: Recorded) -> str:
-    if recorded.curves is None:
-        return ABSENT
-    table = recorded.table("race_curves")
-    ends = table.sort_values("steps").groupby(["env", "contestant", "seed"]).last()["return_mean"]
-    said = "; ".join(
-        f"{env}, {label}: {', '.join(f'{x:.0f}' for x in mine)}"
-        for (env, label), mine in ends.groupby(level=[0, 1], sort=False)
-    )
-    alt = (
-        "Two panels, LunarLander-v3 and Hopper-v5: mean return of 20 episodes against environment steps, one "
-        f"thin curve a seed. At the end: {said}."
-    )
-    return _figure("race_curves/curves.svg", alt)
-
-
-def figure_cost(recorded: Recorded) -> str:
-    if recorded.race is None:
-        return ABSENT
-    alt = (
-        "Two panels with logarithmic axes. Above: processor time of a step against the number of "
-        "environments, as a whole, of the rollout and of the update. Below: steps a second on the wall "
-        "against the width of the networks, with one thread and with two. The table below has the numbers."
-    )
-    return _figure("race/cost.svg", alt)
-
-
-def _figure(name: str, alt: str) -> str:
-    return f":::{{image}} ../results/{name}\n:alt: {alt}\n:::"
-
-
-# ------------------------------------------------------------------------------------------------ numbers
-
-
-def _number(x: float | None) -> str:
-    if x is None or not np.isfinite(x):
+def _number(x: float) -> str:
+    if not np.isfinite(x):
         return "—"
-    if abs(x) >= 1000:
-        return f"{float(f'{x:.3g}'):,.0f}"
-    return f"{x:.3g}"
+    return f"{float(f'{x:.3g}'):,.0f}" if abs(x) >= 1000 else f"{x:.3g}"
 
 
 def _median(x: pd.Series) -> str:
     return _number(float(np.median(x.to_numpy())))
 
 
-def _ratio(one: Facts) -> str:
-    if one["ratio"] is None:
-        return "—"
-    if one["low"] is None or one["high"] is None:
-        return _number(one["ratio"])
-    return f"{_number(one['ratio'])} ({_number(one['low'])} to {_number(one['high'])})"
-
-
-def _aim(one: Facts) -> str:
-    if one["goal"] is None:
-        return ""
-    if one["limit"] == one["goal"]:
-        return _number(one["goal"])
-    return f"{_number(one['goal'])}, at worst {_number(one['limit'])}"
+def _ratio(one: Ratio) -> str:
+    return f"{_number(one.ratio)} ({_number(one.low)} to {_number(one.high)})"
 
 
 def _markdown(rows: list[tuple[str, ...]], *, left: int) -> str:
-    """A table; all columns but the first few are aligned to the right."""
+    """Return a table; all columns but the first few are aligned to the right."""
     head, *body = rows
-    rule = [":---" if i < left else "---:" for i in range(len(head))]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, tuple(rule), *body])
+    rule = tuple(":---" if i < left else "---:" for i in range(len(head)))
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
 
 
-# -------------------------------------------------------------------------------------------------- the page
+# --------------------------------------------------------------------------------------- the figures
 
 
-PARTS: dict[str, Callable[[Recorded], str]] = {
-    part.__name__: part
-    for part in (
-        machine,
-        rates,
-        forms,
-        compiled,
-        cold,
-        until_learned,
-        trpo,
-        curves,
-        gae,
-        start_up,
-        cost,
-        widths,
-        worse,
-        skipped,
-        figure_ratios,
-        figure_curves,
-        figure_cost,
-    )
+def speedups(names: Sequence[tuple[str, str]]) -> list[tuple[str, Ratio]]:
+    """Return how many times as fast ours is, race by race, for recordings and beginnings of names."""
+    rows = []
+    for name, begins in names:
+        found = table(name)
+        for race, title in titles(name, begins).items():
+            mine, peers = contestants(found, race)
+            for label in mine:
+                rows += [(f"{title}, {label} / {x}", times_as_fast(found, race, label, x)) for x in peers]
+    return [(label, one) for label, one in rows if 0 < one.ratio < np.inf]
+
+
+FIGURES = {
+    "control": [("race", "rate_"), ("race_many_seeds", "reach_")],
+    "tokens": [("language_race", one) for one in ("grpo", "ppo", "dpo", "sft", "rloo")],
 }
 
 
-def made(text: str, recorded: Recorded) -> str:
-    """The page's text, with the parts that are made from what is recorded."""
-    return MADE.sub(lambda m: f"% made: {m[1]}\n\n{PARTS[m[1]](recorded)}\n\n% end\n", text)
+def figure_control() -> str:
+    return _figure("race/ratios.svg", speedups(FIGURES["control"]))
+
+
+def figure_tokens() -> str:
+    return _figure("language_race/ratios.svg", speedups(FIGURES["tokens"]))
+
+
+def _figure(name: str, rows: list[tuple[str, Ratio]]) -> str:
+    said = "; ".join(f"{label} {one.ratio:.3g}" for label, one in rows)
+    alt = f"How many times as fast ours is, race by race, on a logarithmic axis, with 95 % intervals: {said}."
+    return f":::{{image}} ../results/{name}\n:alt: {alt}\n:::"
+
+
+def figure_curves() -> str:
+    ends = table("race_curves").sort_values("steps").groupby(["env", "contestant", "seed"]).last()
+    said = "; ".join(
+        f"{env}, {label}: {', '.join(f'{x:.0f}' for x in mine)}"
+        for (env, label), mine in ends["return_mean"].groupby(level=[0, 1], sort=False)
+    )
+    alt = (
+        "Two panels, LunarLander-v3 and Hopper-v5: mean return of 20 episodes against environment steps, one "
+        f"thin curve per seed. At the end: {said}."
+    )
+    return f":::{{image}} ../results/race_curves/curves.svg\n:alt: {alt}\n:::"
+
+
+def draw(target: Path = RESULTS) -> None:
+    """Draw the figures of the page."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    with plt.rc_context(style.settings()):
+        for path, made in (
+            ("race/ratios.svg", _draw_ratios(speedups(FIGURES["control"]))),
+            ("language_race/ratios.svg", _draw_ratios(speedups(FIGURES["tokens"]))),
+            ("race_curves/curves.svg", _draw_curves()),
+        ):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            made.savefig(target / path, metadata={"Date": None, "Creator": None})
+            plt.close(made)
+
+
+def _draw_ratios(rows: list[tuple[str, Ratio]]) -> Any:
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    figure, ax = plt.subplots(figsize=(style.WIDTH, 0.62 * len(rows) + 1.0))
+    for height, (label, one) in enumerate(rows[::-1]):
+        ax.plot([one.low, one.high], [height, height], color=style.colour("ppo"), linewidth=2.2)
+        ax.plot(one.ratio, height, "o", color=style.colour("ppo"), markersize=7)
+        place = (one.high, height)
+        ax.annotate(f"{one.ratio:.2g}×", place, xytext=(8, 0), textcoords="offset points", va="center")
+        where = ("axes fraction", "data")
+        ax.annotate(
+            label,
+            (0, height + 0.24),
+            xycoords=where,
+            xytext=(6, 0),
+            textcoords="offset points",
+            fontsize=10.5,
+        )
+    ends = [x for _, one in rows for x in (one.low, one.high)]
+    ax.set_xscale("log")
+    ax.axvline(1, color=style.colour("ink"), linewidth=1)
+    ax.set_xlim(min(1, *ends) / 1.1, max(2, *ends) * 2.5)
+    ax.set_ylim(-0.6, len(rows) - 0.2)
+    ax.set_yticks([])
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}×")
+    ax.set_xlabel("times as fast, in processor time")
+    return figure
+
+
+def _draw_curves() -> Any:
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    found = table("race_curves")
+    envs = list(dict.fromkeys(found["env"]))
+    figure, axes = plt.subplots(len(envs), 1, figsize=(style.WIDTH, 3.4 * len(envs)), squeeze=False)
+    for ax, env in zip(axes[:, 0], envs, strict=True):
+        for label, colour in (("SB3", "muted"), (FAST, "ppo")):
+            mine = found[(found["env"] == env) & (found["contestant"] == label)]
+            for i, (_, run) in enumerate(mine.groupby("seed")):
+                shown = label if i == 0 else None
+                look = {"color": style.colour(colour), "linewidth": 1.6}
+                ax.plot(run["steps"] / 1000, run["return_mean"], label=shown, **look)
+        ax.set(title=env, xlabel="thousand environment steps", ylabel="mean return")
+        ax.set_xlim(0, 560)
+        style.label_curves(ax)
+    return figure
+
+
+# ------------------------------------------------------------------------------------------ the page
+
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part
+    for part in (machine, rates, forms, compiled, cold, until_learned, curves, language, equal_settings)
+}
+PARTS |= {part.__name__: part for part in (behind, figure_control, figure_tokens, figure_curves)}
+
+
+def made(text: str) -> str:
+    """Return the page's text with the parts that are made from the recordings."""
+    return MADE.sub(lambda m: f"% made: {m[1]}\n\n{PARTS[m[1]]()}\n\n% end\n", text)
 
 
 def write() -> None:
-    recorded = Recorded()
-    PAGE.write_text(made(PAGE.read_text(encoding="utf-8"), recorded), encoding="utf-8")
+    PAGE.write_text(made(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

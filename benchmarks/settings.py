@@ -1,7 +1,8 @@
-"""The settings that the race is run at, and where they come from."""
+"""The settings of the races, and their sources."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 # RL-Zoo's tuned settings for Stable-Baselines3: hyperparams/ppo.yml and hyperparams/trpo.yml of
@@ -72,15 +73,6 @@ ZOO_PPO: dict[str, dict[str, Any]] = {
         },
     },
 }
-# How far RL-Zoo trains: the schedules above end there.
-ZOO_PPO_STEPS = {
-    "CartPole-v1": 100_000,
-    "Acrobot-v1": 1_000_000,
-    "Pendulum-v1": 100_000,
-    "LunarLander-v3": 1_000_000,
-    "Hopper-v5": 1_000_000,
-}
-
 ZOO_TRPO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "n_envs": 2,
@@ -91,15 +83,6 @@ ZOO_TRPO: dict[str, dict[str, Any]] = {
         "gamma": 0.99,
         "learning_rate": 1e-3,
         "n_critic_updates": 20,
-    },
-    "Acrobot-v1": {"normalize": True, "n_envs": 2, "n_steps": 1024},
-    "Pendulum-v1": {
-        "n_envs": 2,
-        "n_steps": 1024,
-        "gamma": 0.9,
-        "n_critic_updates": 15,
-        "use_sde": True,
-        "sde_sample_freq": 4,
     },
 }
 
@@ -122,3 +105,177 @@ PEER_FILES: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+# The same settings in three spellings. SB3 weighs the whole squared error of the critic where we and CleanRL
+# weigh half of it, and its clip falls to 0, which ours may only come near to.
+EQUAL_ZOO = {
+    "num_envs": 8,
+    "num_steps": 32,
+    "num_minibatches": 1,
+    "epochs": 20,
+    "gamma": 0.98,
+    "lam": 0.8,
+    "lr": 1e-3,
+    "lr_final": 0.0,
+    "clip_eps": 0.2,
+    "clip_eps_final": 1e-6,
+    "entropy_coef": 0.0,
+    "value_coef": 1.0,
+}
+EQUAL_SB3 = {
+    "num_envs": 1,
+    "num_steps": 2048,
+    "num_minibatches": 32,
+    "epochs": 10,
+    "lr": 3e-4,
+    "entropy_coef": 0.0,
+    "value_coef": 1.0,
+}
+EQUAL_CLEANRL = {
+    "num_envs": 4,
+    "num_steps": 128,
+    "num_minibatches": 4,
+    "epochs": 4,
+    "lr": 2.5e-4,
+    "lr_final": 0.0,
+    "value_clip_eps": 0.2,
+    "entropy_coef": 0.01,
+    "value_coef": 0.5,
+}
+EQUAL_LUNAR_LANDER = {
+    "num_envs": 16,
+    "num_steps": 1024,
+    "num_minibatches": 256,
+    "epochs": 4,
+    "gamma": 0.999,
+    "lam": 0.98,
+    "entropy_coef": 0.01,
+    "value_coef": 1.0,
+}
+EQUAL_HOPPER = {
+    "num_envs": 1,
+    "num_steps": 512,
+    "num_minibatches": 16,
+    "epochs": 5,
+    "gamma": 0.999,
+    "lam": 0.99,
+    "lr": 9.80828e-05,
+    "entropy_coef": 0.00229519,
+    "max_grad_norm": 0.7,
+    "value_coef": 2 * 0.835671,
+    "hidden": [256, 256],
+    "activation": "relu",
+    "normalize_observations": True,
+    "normalize_rewards": True,
+}
+# Where nothing was said above, SB3, CleanRL and the papers agree.
+_COMMON = {"gamma": 0.99, "lam": 0.95, "lr": 3e-4, "clip_eps": 0.2, "max_grad_norm": 0.5}
+for _equal in (EQUAL_ZOO, EQUAL_SB3, EQUAL_CLEANRL, EQUAL_LUNAR_LANDER, EQUAL_HOPPER):
+    _equal.update({name: value for name, value in _COMMON.items() if name not in _equal})
+
+# sb3-contrib's defaults in our spelling; its critic takes minibatches of 128, ten times through the batch.
+EQUAL_TRPO = {
+    "num_envs": 1,
+    "num_steps": 2048,
+    "gamma": 0.99,
+    "lam": 0.95,
+    "max_kl": 0.01,
+    "cg_iterations": 15,
+    "cg_damping": 0.1,
+    "line_search_steps": 10,
+    "backtrack": 0.8,
+    "value_lr": 1e-3,
+    "value_epochs": 10,
+    "value_minibatches": 16,
+}
+
+
+# ------------------------------------------------------------------ language models, against TRL
+
+
+@dataclass(frozen=True)
+class Equal:
+    """A setting with one value on both sides: its meaning, our name, TRL's name, the value."""
+
+    what: str
+    ours: str
+    trl: str
+    value: Any
+
+
+_LR = Equal("learning rate, constant, of Adam without decay", "lr", "learning_rate", 1e-5)
+_CLIPPED = Equal("gradients are clipped to this norm", "max_grad_norm", "max_grad_norm", 1.0)
+_GROUPS = Equal("completions of each prompt", "group_size", "num_generations", 8)
+_ONCE = Equal("passes over a batch", "epochs", "num_iterations", 1)
+_TEMPERATURE = Equal("temperature", "temperature", "temperature", 1.0)
+
+# Where both sides have a name for it. What only one of them has a name for is below.
+EQUAL: dict[str, list[Equal]] = {
+    "grpo": [
+        _LR,
+        _CLIPPED,
+        _GROUPS,
+        _ONCE,
+        Equal("clip of the ratio", "clip_eps", "epsilon", 0.2),
+        Equal("weight of the KL to the reference, in the loss, k3", "kl_coef", "beta", 0.04),
+        _TEMPERATURE,
+    ],
+    "rloo": [
+        _LR,
+        _CLIPPED,
+        _GROUPS,
+        _ONCE,
+        Equal("weight of the KL to the reference, in the reward", "kl_coef", "beta", 0.04),
+        _TEMPERATURE,
+    ],
+    "ppo": [
+        _LR,
+        Equal("passes over a batch", "epochs", "num_ppo_epochs", 4),
+        Equal("minibatches", "num_minibatches", "num_mini_batches", 1),
+        Equal("clip of the ratio", "clip_eps", "cliprange", 0.2),
+        Equal("clip of the value", "value_clip_eps", "cliprange_value", 0.2),
+        Equal("weight of half the critic's squared error", "value_coef", "vf_coef", 0.1),
+        Equal("weight of the KL to the reference, in the reward", "kl_coef", "kl_coef", 0.05),
+        Equal("estimate of the KL", "kl_estimator", "kl_estimator", "k1"),
+        Equal("gamma", "gamma", "gamma", 1.0),
+        Equal("lambda", "lam", "lam", 0.95),
+        _TEMPERATURE,
+    ],
+    "dpo": [_LR, _CLIPPED, Equal("beta", "beta", "beta", 0.1)],
+    "sft": [_LR, _CLIPPED],
+}
+
+# The same things where one side has them as another setting, or always.
+_SAMPLING = {"batch_size": 64, "max_new_tokens": 24, "warmup": 0}
+OURS: dict[str, dict[str, Any]] = {
+    "grpo": {**_SAMPLING, "num_minibatches": 1, "reduction": "sequence"},
+    "rloo": {**_SAMPLING, "variant": "rloo", "num_minibatches": 1},
+    "ppo": {**_SAMPLING, "max_grad_norm": None},  # TRL's PPO clips no gradient
+    "dpo": {"batch_size": 64, "warmup": 0, "eval_pairs": 0},
+    "sft": {"batch_size": 64, "warmup": 0, "eval_examples": 0},
+}
+TRL: dict[str, dict[str, Any]] = {
+    "grpo": {"weight_decay": 0.0, "steps_per_generation": 1, "loss_type": "grpo"},
+    "rloo": {"weight_decay": 0.0, "steps_per_generation": 1},
+    "ppo": {
+        "weight_decay": 0.0,
+        "stop_token": None,
+        "local_rollout_forward_batch_size": 64,
+        "num_sample_generations": 0,
+    },
+    "dpo": {"weight_decay": 0.0, "precompute_ref_log_probs": True, "max_length": 28},
+    "sft": {"weight_decay": 0.0, "completion_only_loss": True, "packing": False, "max_length": 28},
+}
+
+# Not the same on both sides: settings that were left at a default, ours and theirs.
+UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "grpo": ({"kl_weighted": False}, {"use_bias_correction_kl": True}),  # the KL's estimate times the ratio
+}
+
+
+def ours_settings(algorithm: str) -> dict[str, Any]:
+    return OURS[algorithm] | {one.ours: one.value for one in EQUAL[algorithm]}
+
+
+def trl_settings(algorithm: str) -> dict[str, Any]:
+    return TRL[algorithm] | {one.trl: one.value for one in EQUAL[algorithm]}

@@ -27,8 +27,7 @@ from torch import nn
 from ppobook.batches import Batch
 from ppobook.diagnostics import normalize
 from ppobook.envs import make_env
-from ppobook.fast import choose
-from ppobook.fast.closed_form import PPOStep
+from ppobook.fast import FASTER
 from ppobook.policies import CategoricalPolicy, GaussianPolicy
 from ppobook.ppo import PPO
 from ppobook.returns import gae
@@ -124,11 +123,11 @@ def theirs(kind, algorithm=sb3.PPO, envs=None, **more):
     return model
 
 
-def ours(kind, algorithm=PPO, **more):
+def ours(kind, algorithm=PPO, fast=False, **more):
     if algorithm is PPO:
         more.setdefault("num_minibatches", 1)
     made = algorithm.settings_class.make("", {"num_envs": N, "num_steps": T, "hidden": (16, 8), **more}, {})
-    return algorithm(OBSERVATIONS, ACTIONS[kind], made)
+    return (FASTER[algorithm] if fast else algorithm)(OBSERVATIONS, ACTIONS[kind], made)
 
 
 def linear(*modules):
@@ -230,12 +229,10 @@ def test_one_step(kind, fast, value_clip_eps, normalized, max_grad_norm):
         model.rollout_buffer.returns[:] = batch.returns.reshape(T, N)
     if normalized:
         batch.advantages = normalize(batch.advantages, ddof=1)
-    step = choose.ppo_gradient(one)
-    assert isinstance(step, PPOStep) == fast
 
     with torch.no_grad():
         loss, _ = one.loss(batch)
-    metrics = step(batch)
+    metrics = one.gradient_step(batch)
     model.train()
     logged = {name.removeprefix("train/"): x for name, x in model.logger.name_to_value.items()}
 
@@ -301,7 +298,7 @@ def test_a_clipped_value_loss_is_the_larger_of_two_here_and_the_clipped_one_ther
 
     of_all, of_the_near = gradient(torch.ones_like(moved)), gradient((~far).float())
 
-    metrics = choose.ppo_gradient(one)(batch)
+    metrics = one.gradient_step(batch)
     model.train()
     unclipped = (4 * moved).square()
     clipped = (moved.clamp(-0.1, 0.1) + 3 * moved).square()
@@ -508,7 +505,7 @@ def test_trpo(kind, max_kl):
     batch = filled(model, moved=0.0)
     batch.advantages = normalize(batch.advantages)
     before = [mine.detach().clone() for _, mine, _ in pairs(one, model)]
-    metrics = one.improve(batch) | {"value_loss": one.fit(batch)}
+    metrics = one.improve(batch) | one.fit(batch)
     model.train()
     logged = model.logger.name_to_value
     assert metrics["accepted"]

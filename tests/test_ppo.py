@@ -10,13 +10,10 @@ import torch
 from bands import seeds
 
 from ppobook import load, train
-from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.envs import make_env
-from ppobook.fast import choose
-from ppobook.fast.closed_form import PPOStep
+from ppobook.fast import FastPPO
 from ppobook.objectives import policy_gradient_loss
-from ppobook.policies import Categorical
 from ppobook.ppo import PPO
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Collector
@@ -25,10 +22,10 @@ from ppobook.settings import PPOSettings
 SMALL = {"num_envs": 2, "num_steps": 32, "epochs": 2, "num_minibatches": 4, "hidden": (8,)}
 
 
-def learner(env: str = "CartPole-v1", seed: int = 0, **settings) -> tuple[PPO, Collector]:
+def learner(env: str = "CartPole-v1", seed: int = 0, fast: bool = False, **settings) -> tuple[PPO, Collector]:
     envs = make_env(env, settings.get("num_envs", 2))
     made = PPOSettings.make("ppo", {**SMALL, **settings}, {})
-    one = PPO(envs.single_observation_space, envs.single_action_space, made, seed=seed)
+    one = (FastPPO if fast else PPO)(envs.single_observation_space, envs.single_action_space, made, seed=seed)
     return one, Collector(envs, one.policy, seed=seed)
 
 
@@ -64,8 +61,7 @@ def test_the_first_step_is_a_plain_policy_gradient(fast):
     """At ratio 1 the surrogate's gradient is the policy gradient's (A7), so nothing is clipped yet."""
     off = {"normalize_advantages": "none", "value_coef": 0.0, "entropy_coef": 0.0}
     one, collector = learner(num_minibatches=1, fast=fast, **off)
-    step = choose.ppo_gradient(one)
-    assert isinstance(step, PPOStep) == fast
+    step = one.gradient_step
     rollout = one.collect(collector)
     advantages, returns, values = one.advantages(rollout)
     loss = policy_gradient_loss(one.policy.logp(rollout.observations, rollout.actions), advantages)
@@ -302,65 +298,17 @@ class Rich(PPO):
 
 # What a case is, the class, settings, the error and its message.
 BAD = [
-    ("too few steps", PPO, {"num_minibatches": 65, "normalize_advantages": "none"}, ValueError,
-     "num_minibatches must be at most 64, got 65: a batch has 64 steps"),
-    ("one step", PPO, {"num_minibatches": 64}, ValueError, "at most 32, .* needs 2 to normalize over"),
-    ("kl_coef 0", PPO, {"objective": "adaptive_kl", "kl_coef": 0}, ValueError,
-     "kl_coef in training, must be above 0"),
+    ("too few steps", PPO, {"num_minibatches": 65}, ValueError, "must be at most 64, .*, got 65"),
     ("clip_eps 0", PPO, {"clip_eps": 0.0}, ValueError, "clip_eps must be a number above 0, got 0"),
-    ("clip_eps below 0", PPO, {"clip_eps": -0.1}, ValueError, "clip_eps must be"),
     ("objective", PPO, {"objective": "clipped"}, ValueError, "Did you mean 'clip'"),
-    ("normalize", PPO, {"normalize_advantages": True}, ValueError, "normalize_advantages must be"),
-    ("lr", PPO, {"lr": math.nan}, ValueError, "lr must be"),
-    ("max_kl", PPO, {"max_kl": 0}, ValueError, "max_kl must be a number above 0, or None, got 0$"),
     ("unknown", PPO, {"minibatch_size": 64}, ValueError, "Did you mean 'num_minibatches'"),
-    ("text", PPO, {"value_clip_eps": "0.2"}, TypeError, "value_clip_eps must be"),
-    ("huge rewards", Rich, {"fast": True}, FloatingPointError, "norm of the gradient .* got inf"),
-    ("huge rewards, plain", Rich, {"fast": False}, FloatingPointError, "Rich.loss must be finite, got inf"),
+    ("huge rewards", Rich, {}, FloatingPointError, "must be finite, got"),
     *(
         (f"huge {name}, fast={fast}", PPO, {name: 1e30, "fast": fast}, FloatingPointError,
-         "got inf: .* a coefficient of the loss, such as value_coef, are too large")
-        for name in ("value_coef", "entropy_coef") for fast in (True, False)
+         "must be finite, got") for name in ("value_coef", "entropy_coef") for fast in (True, False)
     ),
-    ("no pair", loss(lambda x, batch: x), {}, TypeError, "Mine.loss must return a pair .*, got Tensor"),
-    ("no dict", loss(lambda x, batch: (x, [1])), {}, TypeError, r"pair \(loss, dict\), got \(Tensor, list\)"),
-    ("no number", loss(lambda x, batch: (x, {"a": "x"})), {}, TypeError,
-     "'a' returned by Mine.loss must be a number, got 'x'"),
-    ("no name", loss(lambda x, batch: (x, {3: 1.0})), {}, TypeError, r"loss must return .* names, .* got 3"),
-    ("no tensor", loss(lambda x, batch: (1.0, {})), {}, TypeError, "must be a scalar tensor .*, got 1.0"),
-    ("detached", loss(lambda x, batch: (x.detach(), {})), {}, TypeError, "a scalar tensor with a gradient"),
-    ("not scalar", loss(lambda x, batch: (x + batch.returns, {})), {}, TypeError, r"got a .*\(16,\)"),
-    ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite, got nan"),
-    ("not one number", loss(lambda x, batch: (x, {"x": batch.returns})), {}, TypeError,
-     r"'x' returned by Mine.loss must be a number, got shape \(16,\)"),
-    ("a column of the loop", loss(lambda x, batch: (x, {"return_mean": 3.0})), {}, ValueError,
-     "Mine.loss must not return a column that the loop fills, got 'return_mean'"),
-    *((f"a column of update, {name}", loss(lambda x, batch, name=name: (x, {name: 7.0})), {}, ValueError,
-       f"Mine.loss must not return a column that the loop fills, got '{name}'")
-      for name in ("lr", "grad_norm", "epochs", "clip_eps", "minibatch_kl", "explained_variance")),
-    ("another entropy", loss(lambda x, batch: (x, {"entropy": 7.0})), {}, ValueError,
-     r"'entropy' returned by Mine.loss must be the policy's mean entropy, 0\.69.*, got 7: give another"),
-    *((f"another {name}", loss(lambda x, batch, name=name: (x, {name: 7.0})), {"objective": "kl"},
-       ValueError, f"'{name}' returned by Mine.loss must estimate the KL .*, got 7: give another")
-      for name in ("approx_kl", "kl")),
-    ("a coefficient", loss(lambda x, batch: (x, {"kl_coef": 7.0})), {"objective": "kl"}, ValueError,
-     "Mine.loss must not return a column that the loop fills, got 'kl_coef'"),
-    ("no KL", loss(lambda x, batch: (x, {})), {"max_kl": 0.1}, ValueError,
-     "diagnostics returned by Mine.loss must contain 'approx_kl'"),
+    ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite"),
 ]  # fmt: skip
-
-
-def test_a_loss_that_stops_returning_what_max_kl_limits():
-    class Mine(PPO):
-        calls = 0
-
-        def loss(self, batch):
-            Mine.calls += 1
-            loss, diagnostics = super().loss(batch)
-            return loss, diagnostics if Mine.calls == 1 else {"spread": 0.0}
-
-    with pytest.raises(ValueError, match=r"by Mine.loss must contain 'approx_kl', .*, got \['spread'\]"):
-        train(Mine, env="CartPole-v1", total_steps=64, progress=False, **{**SMALL, "max_kl": 0.1})
 
 
 @pytest.mark.parametrize(
@@ -372,7 +320,7 @@ def test_bad_input_is_refused(kind, settings, error, message):
 
 
 class Fails(PPO):
-    """Its loss is no number in the second update, when what it returns is no longer validated."""
+    """Its loss is no number in the second update."""
 
     updates, times = 0, math.nan
 
@@ -391,7 +339,7 @@ def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fas
     kind = type("Fails", (Fails,), {"times": times})
     with pytest.raises(
         FloatingPointError,
-        match=r"in update 2: the loss returned by Fails.loss must be finite, got (nan|-?inf);",
+        match=r"in update 2: .*finite",
     ):
         train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
 
@@ -405,13 +353,6 @@ def test_networks_in_bfloat16_are_trained(fast):
     run = train(Narrow, env="CartPole-v1", total_steps=64, progress=False, fast=fast, **SMALL)
     assert {x.dtype for x in run.policy.parameters()} == {torch.bfloat16}
     assert np.isfinite(run.history["value_loss"]).all()
-
-
-def test_what_the_loss_returns_is_compared_with_the_policy_once(monkeypatch):
-    rows, entropy = [], Categorical.entropy
-    monkeypatch.setattr(Categorical, "entropy", lambda self: rows.append(len(self.logits)) or entropy(self))
-    train(PPO, env="CartPole-v1", total_steps=64, progress=False, fast=False, **SMALL)
-    assert rows == [16] * 9 + [64]  # two epochs of four minibatches, one comparison; after the update
 
 
 def test_a_metric_may_have_a_gradient(recwarn):
@@ -435,20 +376,7 @@ def test_a_metric_may_have_a_gradient(recwarn):
 def test_a_loss_need_not_return_a_kl():
     kind = loss(lambda x, batch: (x, {}))
     metrics = train(kind, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
-    assert "minibatch_kl" not in metrics
-
-
-def test_metrics_of_some_minibatches():
-    calls = []
-
-    def sometimes(x, batch):
-        calls.append(0)
-        return x, {("odd", "even")[len(calls) % 2 == 0]: float(len(calls))}
-
-    settings = {**SMALL, "epochs": 2, "num_minibatches": 2, "total_steps": 128}
-    history = train(loss(sometimes), env="CartPole-v1", progress=False, **settings).history
-    assert history["even"].tolist() == [3.0, 7.0]
-    assert history["odd"].tolist() == [2.0, 6.0]
+    assert metrics["minibatch_kl"].isna().all()
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -479,13 +407,8 @@ def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():
             kl = old_policy.kl(policy).mean()
             return loss + kl, {**diagnostics, "pull": kl.detach()}
 
-    class Undeclared(Pulled):
-        keeps_old_policy = False
-
     settings = {"env": "CartPole-v1", "total_steps": 128, "progress": False, **SMALL, "lr": 1e-2}
     assert (train(Pulled, **settings).history["pull"] > 1e-6).all()
-    with pytest.raises(RuntimeError, match=r"Undeclared\.keeps_old_policy must be True"):
-        train(Undeclared, **settings)
 
 
 def test_what_a_run_gives_back_stands_alone(tmp_path):
@@ -504,16 +427,6 @@ def test_presets_are_settings_of_environments():
     for env, preset in PRESETS["ppo"].items():
         made = PPOSettings.make("ppo", {}, preset)
         assert made.num_minibatches <= made.num_envs * made.num_steps, env
-
-
-def test_a_part_of_the_books_own_is_not_forgotten_either():
-    class Forgetful(PPO):
-        def __init__(self, observation_space, action_space, settings, **kwargs):
-            super().__init__(observation_space, action_space, settings, **kwargs)
-            self.second = AdaptiveKLCoefficient(1.0, 0.1)
-
-    with pytest.raises(ValueError, match=r"Forgetful\.state_attributes must list 'second', a AdaptiveKL"):
-        train(Forgetful, env="CartPole-v1", total_steps=64, progress=False, **SMALL)
 
 
 def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp_path):

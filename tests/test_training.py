@@ -6,13 +6,12 @@ What it has in common with training of language models is in tests/run/test_cont
 import json
 import math
 import pickle
-import re
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from small_runs import Odd, Own, OwnPolicy, OwnSettings, own, same_run, small, timeless
+from small_runs import Own, OwnSettings, own, same_run, small, timeless
 from threadpoolctl import threadpool_info
 
 from ppobook import load, train
@@ -71,12 +70,6 @@ def test_explained_variance_uses_the_values_of_the_rollout():
     assert first["explained_variance"] < 0.2
 
 
-def test_what_an_update_reports_is_the_mean_over_its_gradient_steps():
-    many = small(epochs=5, lr=0.01, total_steps=32).history.iloc[0]
-    one = small(epochs=1, lr=0.01, total_steps=32).history.iloc[0]
-    assert many["policy_loss"] != one["policy_loss"]
-
-
 def test_threads_are_given_back():
     before = torch.get_num_threads()
     seen = []
@@ -89,11 +82,6 @@ def test_threads_are_given_back():
     small(num_threads=1)
     assert seen == [2, 1]
     assert torch.get_num_threads() == before
-
-
-def test_a_folder_that_no_name_is_short_enough_for(tmp_path):
-    with pytest.raises(OSError, match="xxx' must be a folder that can be written, got: File name too"):
-        small(out=tmp_path / ("x" * 300))
 
 
 # --------------------------------------------------------------------------------------------- settings
@@ -121,35 +109,21 @@ BAD = [
     ({"env": "CartPol-v1"}, "env must be .* got 'CartPol-v1'.*CartPole-v1"),
     ({"env": None}, "env must be the id of an environment, such as 'CartPole-v1', .* got None"),
     ({"total_steps": 0}, "total_steps must be an integer of at least 1, got 0"),
-    ({"total_steps": "many"}, "total_steps must be an integer of at least 1, got 'many'"),
-    ({"device": "ipu"}, "device must be 'cpu' or an accelerator that torch can use, got 'ipu'$"),
-    ({"total_steps": 10.5}, "total_steps must be an integer of at least 1, got 10.5"),
     ({"value_epoch": 3}, "vanilla has no setting .value_epoch.*value_epochs"),
     ({"lam": 1.5}, "vanilla has no setting .lam"),
     ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
     ({"gamma": "high"}, r"gamma must be a number in \[0, 1\], got 'high'"),
     ({"hidden": (8, 0)}, r"hidden must be an integer in \[1, 8192\], got 0"),
-    ({"hidden": None}, r"hidden must be numbers, as in 1,2, or \(\) for none, got None"),
-    ({"hidden": 99999999999}, r"hidden must be an integer in \[1, 8192\], got 99999999999"),
     ({"num_envs": 2.5}, r"num_envs must be an integer in \[1, 10000\], got 2.5"),
-    ({"num_envs": 1e12}, r"num_envs must be an integer in \[1, 10000\], got 1000000000000"),
-    ({"num_steps": True}, r"num_steps must be an integer in \[1, 1000000\], got True"),
     (
         {"weight": "rewards_to_go"},
         "weight must be one of .* got 'rewards_to_go'. Did you mean 'reward_to_go'",
     ),
-    ({"baseline": "critic"}, "baseline must be one of 'none', 'mean', 'value', got 'critic'"),
-    ({"optimizer": "Adam"}, "optimizer must be one of 'adam', 'sgd', got 'Adam'. Did you mean 'adam'"),
     ({"normalize_advantages": 1}, "normalize_advantages must be True or False, got 1"),
-    ({"env_kwargs": ["length"]}, "env_kwargs"),
-    ({"env_kwargs": None}, "env_kwargs"),
     ({"env_kwargs": {"lenght": 3}}, "lenght"),
     ({"env_kwargs": {"num_envs": 5}}, "env_kwargs .*'num_envs'"),
-    ({"env_kwargs": {"env_id": 5}}, "env_kwargs .*'env_id'"),
-    ({"env_kwargs": {1: 1}}, "env_kwargs .*{1: 1}"),
     ({"env_kwargs": {"nan_at": object()}}, "env_kwargs .*nan_at"),
     ({"lr": 1e300}, r"lr must be a number above 0 and at most 1e\+37, got 1e\+300"),
-    ({"value_lr": 1e39}, r"value_lr must be .* got 1e\+39"),
 ]
 
 
@@ -174,62 +148,6 @@ def test_a_batch_must_fit_in_memory(monkeypatch, tmp_path):
         small(num_envs=30, num_steps=1_000_000)
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize(
-    ("huge", "message"),
-    [
-        ({"reward": 1e300}, r"must return a reward that a float32 can hold, got 1e\+30. in step 1"),
-        ({"reward": 1e308}, r"must return a reward that a float32 can hold, got 1e\+30. in step 1"),
-        ({"seen": np.inf}, r"must return a finite observation, got \[inf inf inf\] in step 1"),
-    ],
-    ids=str,
-)
-def test_huge_numbers_give_a_message_and_no_warning(huge, message):
-    with pytest.raises(ValueError, match=message):
-        small(env=lambda: Huge(**huge))
-
-
-class Huge(gym.Env):
-    action_space = gym.spaces.Discrete(2)
-
-    def __init__(self, reward=0.0, seen=0.0, dtype=np.float64):
-        self.observation_space = gym.spaces.Box(-1, 1, (3,), dtype)
-        self.reward, self.seen = reward, np.full(3, seen)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(3), {}
-
-    def step(self, action):
-        return self.seen, self.reward, False, False, {}
-
-
-class Pays(Odd):
-    """Rewards of `pays`, in turns of either sign."""
-
-    def __init__(self, pays):
-        super().__init__()
-        self.pays = pays
-
-    def step(self, action):
-        observation, _, *ended = super().step(action)
-        return observation, self.pays * (-1) ** self.t, *ended
-
-
-gym.register("test_training/Pays-v0", entry_point=Pays, max_episode_steps=20)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("pays", [1e20, 1e38])
-@pytest.mark.parametrize("algorithm", ["vanilla", "trpo", "ppo"])
-def test_rewards_that_overflow_are_the_reason(algorithm, pays, fast):
-    given = {"env": "test_training/Pays-v0", "env_kwargs": {"pays": pays}, "fast": fast, "progress": False}
-    end = "Make them smaller" + (", or set normalize_rewards=True" if algorithm != "vanilla" else "")
-    what = re.escape(f"rewards of up to {pays:g} are too large for a float32. {end}")
-    with pytest.raises(FloatingPointError, match=rf"must be finite.*: {what}$"):
-        train(algorithm, **given, num_envs=4, num_steps=64, total_steps=512)
-
-
 @pytest.mark.parametrize("column", ["policy_loss", "value_loss", "grad_norm"])
 def test_a_loss_that_is_not_finite_is_refused(column):
     def update(self, rollout):
@@ -237,22 +155,9 @@ def test_a_loss_that_is_not_finite_is_refused(column):
 
     with pytest.raises(
         FloatingPointError,
-        match=rf"diverged in update 1: {column} returned by Mine\.update must be finite, got inf; try",
+        match=rf"diverged in update 1: {column} must be finite, got inf: .*; try a smaller learning rate",
     ):
         small(algorithm=learner(update=update))
-
-
-def test_weights_that_are_not_finite_from_the_start_are_refused(tmp_path):
-    def networks(self, *given):
-        policy, value = Vanilla.networks(self, *given)
-        next(policy.parameters()).data.fill_(math.nan)
-        return policy, value
-
-    with pytest.raises(
-        ValueError, match=r"weights of CategoricalPolicy must be finite before update 1, got '"
-    ):
-        small(algorithm=learner(networks=networks), out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_reward_that_is_not_finite_is_refused(tmp_path):
@@ -260,29 +165,22 @@ def test_a_reward_that_is_not_finite_is_refused(tmp_path):
         small(env="ppobook-test/Odd-v0", env_kwargs={"nan_at": 5}, out=tmp_path / "run")
 
 
-# Finite weights may give an infinite spread, or a density of 0.
-DIVERGING = [
-    ("vanilla", {"optimizer": "sgd", "lr": 1e37, "epochs": 20}, "weights must stay finite", "lr (now 1e+37)"),
-    ("vanilla", {"value_lr": 1e20}, "weights must stay finite", "lr (now 0.003) or value_lr (now 1e+20)"),
-    ("vanilla", {"lr": 1e10}, "weights must stay finite", "lr (now 1e+10) or value_lr (now 0.003)"),
-    ("vanilla", {"lr": 1000}, "logp_p must be finite, got nan at index (0, 0)", "lr (now 1000) or value_lr"),
-    ("ppo", {"lr": 10, "fast": True}, "logp_p must be finite, got -inf at index 0", "lr (now 10)"),
-    ("ppo", {"lr": 10, "fast": False}, "the norm of the gradient must be finite, got nan", "lr (now 10)"),
-    ("ppo", {"lr": 30}, "the norm of the gradient must be finite, got nan", "lr (now 30)"),
-    ("trpo", {"value_lr": 1e30}, "weights must stay finite", "value_lr (now 1e+30) or max_kl (now 0.05)"),
-]
-
-
-@pytest.mark.parametrize(("algorithm", "settings", "what", "names"), DIVERGING, ids=range(len(DIVERGING)))
-def test_training_that_diverges_names_the_learning_rate(tmp_path, algorithm, settings, what, names):
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("vanilla", {"optimizer": "sgd", "lr": 1e37, "epochs": 20}),
+        ("vanilla", {"value_lr": 1e20}),
+        ("ppo", {"lr": 30}),
+        ("trpo", {"value_lr": 1e30}),
+    ],
+    ids=["policy", "critic", "ppo", "trpo"],
+)
+def test_training_that_diverges_names_the_learning_rate(tmp_path, algorithm, settings):
     given = {"env": "Pendulum-v1", "num_envs": 4, "num_steps": 256, "total_steps": 5_000, "progress": False}
-    message = rf"^training has diverged in update \d+: {re.escape(what)}; try a smaller {re.escape(names)}"
-    with pytest.raises(FloatingPointError, match=message) as caught:
+    message = r"^training has diverged in update \d+: .* must .*finite.*; try a smaller learning rate"
+    with pytest.raises(FloatingPointError, match=message):
         train(algorithm, **given, **settings, out=tmp_path / "run", checkpoint_every=1)
-    assert caught.value.__notes__[0].startswith("update")
-    assert "resume" not in caught.value.__notes__[0]
-    kept = load(tmp_path / "run")
-    assert all(torch.isfinite(p).all() for p in kept.policy.parameters())
+    assert all(torch.isfinite(p).all() for p in load(tmp_path / "run").policy.parameters())
 
 
 def test_numpys_values_are_plain_in_a_checkpoint(tmp_path):
@@ -307,10 +205,6 @@ def doubled():
     return Doubled(gym.make("ppobook-test/Odd-v0"))
 
 
-def doubled_and_locked():
-    return Doubled(gym.make("ppobook-test/Odd-v0", locked=True))
-
-
 @pytest.mark.parametrize(
     ("env", "same", "preset"),
     [
@@ -330,9 +224,7 @@ def test_an_environment_trains_as_its_id(env, same, preset, monkeypatch):
     json.dumps(run.config)
 
 
-@pytest.mark.parametrize(
-    "env", [doubled, doubled_and_locked, doubled()], ids=["function", "unsaved", "object"]
-)
+@pytest.mark.parametrize("env", [doubled, doubled()], ids=["function", "object"])
 def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
     kind = {"env": env, "checkpoint_every": 2}
     whole = small(**kind, total_steps=300, out=tmp_path / "whole")
@@ -340,7 +232,7 @@ def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
     assert load(tmp_path / "run").config["env"] == whole.config["env"]
     with pytest.raises(ValueError, match=r"env must be passed on resume, .*oubled.*\(\).*, got None"):
         train(resume=tmp_path / "run", total_steps=300)
-    with pytest.raises(ValueError, match=r"env must be '.*oubled.*' on resume, as before, got 'CartPole-v1'"):
+    with pytest.raises(ValueError, match=r"env must be left out on resume, or '.*oubled.*'CartPole-v1'"):
         train(resume=tmp_path / "run", total_steps=300, env="CartPole-v1")
     same_run(train(resume=tmp_path / "run", total_steps=300, env=env), whole)
 
@@ -353,20 +245,9 @@ def test_an_environment_with_an_id_is_not_needed_on_resume(tmp_path):
     train(resume=tmp_path / "run", total_steps=96, **env)
     train(resume=tmp_path / "run", total_steps=128, env="ppobook/Chain")
     with pytest.raises(ValueError, match=r"env_kwargs must be left out on resume, or \{'slip': 0.25\}"):
-        train(resume=tmp_path / "run", total_steps=160, env_kwargs={"slip": 0.5})
-    with pytest.raises(ValueError, match=r"env must be left out on resume, or 'ppobook/Chain-v0' as before"):
+        train(resume=tmp_path / "run", total_steps=160, env=gym.make("ppobook/Chain-v0"))
+    with pytest.raises(ValueError, match=r"env(_kwargs)? must be left out on resume, or "):
         train(resume=tmp_path / "run", total_steps=160, env=doubled)
-
-
-def test_another_environment_of_the_same_name_is_refused_on_resume(tmp_path):
-    def make():
-        return gym.make(name)
-
-    name = "CartPole-v1"
-    small(env=make, total_steps=32, out=tmp_path / "run")
-    name = "Acrobot-v1"
-    with pytest.raises(ValueError, match=r"env must have the spaces that it had, .*, got "):
-        train(resume=tmp_path / "run", env=make, total_steps=64)
 
 
 # ------------------------------------------------------------------------------------- saving and loading
@@ -386,7 +267,7 @@ def test_a_truncated_environment_state(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(
         ValueError,
-        match=r"environments.pkl must be as it was written.*[^.]\. Without the file the run",
+        match=r"environments.pkl must be as it was written.*; without the file the run",
     ):
         train(resume=tmp_path / "run", total_steps=400)
 
@@ -419,10 +300,6 @@ def test_load_takes_the_class_that_the_run_was_trained_by(tmp_path):
         load(tmp_path / "own")
     with pytest.raises(ValueError, match=r"learner must be 'small_runs:Own', .* got 'vanilla'"):
         load(tmp_path / "own", learner=Vanilla)
-    with pytest.raises(
-        TypeError, match="learner must be the class that the run was trained by, got 'vanilla'"
-    ):
-        load(tmp_path / "own", learner="vanilla")
     small(total_steps=32, out=tmp_path / "run")
     assert load(tmp_path / "run", learner=Vanilla).config["algorithm"] == "vanilla"
     with pytest.raises(ValueError, match=r"learner must be 'vanilla', .* got 'small_runs:Own'"):
@@ -431,52 +308,6 @@ def test_load_takes_the_class_that_the_run_was_trained_by(tmp_path):
 
 def learner(**members):
     return type("Mine", (Vanilla,), members)
-
-
-class Bare(torch.nn.Module):
-    def sample(self, observations, generator=None):
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize(
-    ("networks", "message"),
-    [
-        (None, r"Mine.networks must return a pair \(policy, value\), got NoneType"),
-        ((3, None), "policy returned by Mine.networks must be a torch.nn.Module, got int"),
-        ((OwnPolicy(4, 2), 3), "value returned by Mine.networks must be a torch.nn.Module, got int"),
-        ((OwnPolicy(4, 2), None), "Mine.networks must return a value function .* got None"),
-        (
-            (Bare(), None),
-            "must have the methods of ppobook.policies.Policy, got Bare without .*logp, entropy",
-        ),
-    ],
-)
-def test_networks_of_ones_own_are_checked(networks, message, tmp_path):
-    with pytest.raises(TypeError, match=message):
-        small(algorithm=learner(networks=lambda *_: networks), out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def changed(change):
-    policy = OwnPolicy(4, 2)
-    change(policy)
-    return policy
-
-
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        (
-            changed(lambda policy: policy.layers.append(torch.nn.LazyLinear(2))),
-            "must have values, got none yet: call",
-        ),
-        (changed(lambda policy: policy.to("meta")), "must have values, got none: it is on the device 'meta'"),
-    ],
-    ids=["lazy", "meta"],
-)
-def test_networks_of_ones_own_have_weights(policy, message):
-    with pytest.raises(ValueError, match=message):
-        small(algorithm=learner(networks=lambda *_: (policy, None)))
 
 
 @pytest.mark.parametrize(
@@ -490,10 +321,8 @@ def test_a_setting_that_may_be_none(given, kept):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("temperature", 0, "temperature must be a number above 0, or None, got 0"),
-        ("temperature", "x", "temperature must be a number above 0, or None, got 'x'"),
+        ("temperature", 0, "temperature must be a number above 0, got 0"),
         ("memory", None, r"memory must be a number in \[0, 1\], got None"),
-        ("memory", "none", r"memory must be a number in \[0, 1\], got 'none'"),
         ("word", 3, "word .*3"),
         ("pair", ("a",), "pair must be a finite number, got 'a'"),
     ],

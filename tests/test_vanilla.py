@@ -279,34 +279,6 @@ def test_an_entropy_bonus_keeps_a_policy_random():
     assert entropies[1] == pytest.approx(np.log(world.n_actions), abs=0.01)
 
 
-def test_collecting_long_episodes_takes_time_in_proportion_to_their_length(monkeypatch):
-    from ppobook.envs import make_env
-    from ppobook.rollouts import Collector, Rollout
-
-    reads, parts, collect = [], [], Collector.collect
-
-    def reading(self, name):
-        reads.append(name)
-        return object.__getattribute__(self, name)
-
-    def counting(self, steps):
-        parts.append(steps)
-        return collect(self, steps)
-
-    monkeypatch.setattr("ppobook.episodes._MANY_STEPS", 200)
-    monkeypatch.setattr("ppobook.episodes._MOST_STEPS", 1000)
-    kwargs = {"length": 301, "slip": 0.5}
-    mdp = chain(**kwargs)
-    made = learner(mdp, np.zeros((mdp.n_states, 2)), baseline="none")
-    collector = Collector(make_env("ppobook/Chain-v0", 1, 0, **kwargs), made.policy, seed=0)
-    monkeypatch.setattr(Rollout, "__getattribute__", reading)
-    monkeypatch.setattr(Collector, "collect", counting)
-    with pytest.raises(ValueError, match="more than 1000 steps"):
-        collect_episodes(collector, 16)
-    assert parts == [16] + 201 * [1] + 13 * [64]  # up to 16 + 201 + 832 > 16 + 1000
-    assert len(reads) <= 3 * len(parts)
-
-
 def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
     monkeypatch.setattr("ppobook.episodes._MOST_STEPS", 200)
     with pytest.raises(ValueError, match='baseline="value"'):

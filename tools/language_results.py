@@ -192,7 +192,7 @@ def gauges() -> str:
 
 
 def texts() -> str:
-    """What the policies of one seed write to one prompt."""
+    """Return what the policies of one seed write to one prompt."""
     found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
     first = found[0]["prompt"]
     rows = [("reward of", "β", "text", "proxy", "gold")]
@@ -232,7 +232,7 @@ def ladder() -> str:
 
 
 def judges() -> str:
-    """What the usual reward models are as a whole."""
+    """Return what the usual reward models are as a whole."""
     rows = [("reward of", "learned from", "standard deviation as learned", "accuracy, true order, %")]
     rows[0] += ("sides with the other, %", "calibration error, points")
     every = table_of("language_ladder").query("kind == 0")
@@ -379,7 +379,7 @@ def machine() -> str:
 
 
 def peak_or_no_peak() -> str:
-    """Which of the runs went over a peak, in words; and on how many the proxy did not rise all the way."""
+    """Say which runs went over a peak, and on how many the proxy did not rise all the way."""
     said, dips = [], []
     for pooling, runs in peaks().groupby("pooling", sort=False):
         by_beta = runs.groupby("kl_coef", sort=False)

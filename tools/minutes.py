@@ -1,4 +1,4 @@
-"""How many minutes a chapter's main road takes, counted from its text.
+"""Minutes of a chapter's main road, counted from its text.
 
     python tools/minutes.py [NAME…] [--counts]
 

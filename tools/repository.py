@@ -1,5 +1,4 @@
-"""Where the book's repository is on the web: the address that launch, edit and errata links are made from;
-and where its site is."""
+"""The addresses of the book's repository and of its site, for launch, edit and errata links."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def as_html(text: str) -> str:
 
 
 def title_of(config: Config, deck: str) -> str:
-    """What a deck is called on the page."""
+    """Return what a deck is called on the page."""
     chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
     return f"{int(deck[:2])} · {chapter['title']}" if chapter else "Across the chapters"
 
@@ -101,7 +101,7 @@ class Cards(SphinxDirective):
         try:
             cards = names.named_cards(root)
             themes = names.themes(root, cards)
-            self.tags = names.tags(root, cards)
+            self.tags = names.tags(root)
         except ValueError as error:
             raise self.error(str(error)) from None
         makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
@@ -206,7 +206,7 @@ def raw(text: str) -> nodes.raw:
 
 
 def desk(groups: list[tuple[str, list[tuple[str, str]]]]) -> str:
-    """Where cards are studied; cards.js shows it and gives it life."""
+    """Return where cards are studied; cards.js shows it and gives it life."""
     options = ['<option value="">All cards</option>']
     for label, entries in groups:
         inner = "".join(
@@ -264,7 +264,7 @@ def add_script(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 
 
 def deck_for_anki(config: Config, deck: str) -> str:
-    """What a deck is called there: Anki puts decks in the order of the alphabet."""
+    """Return what a deck is called there: Anki puts decks in the order of the alphabet."""
     chapter = config.book_meta["chapters"].get(f"chapters/{deck}")
     return f"{deck[:2]} {chapter['title']}" if chapter else title_of(config, deck)
 
@@ -300,8 +300,7 @@ def write_package(app: Sphinx, exception: Exception | None) -> None:
     """Write the package for Anki beside the page."""
     if exception is None and app.builder.name == "html" and PAGE in app.env.found_docs:
         when = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-        path = Path(app.outdir, PAGE).parent / PACKAGE
-        path.write_bytes(site_anki.package(notes_for_anki(app), when))
+        site_anki.write(notes_for_anki(app), Path(app.outdir, PAGE).parent / PACKAGE, when)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

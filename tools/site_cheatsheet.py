@@ -52,7 +52,7 @@ def rows_of(text: str, where: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def same(cell: str, wanted: Any) -> bool:
-    """Whether a cell holds this value."""
+    """Return whether a cell holds this value."""
     if isinstance(wanted, str | bool):
         return cell == str(wanted)
     return bool(cell) and float(cell) == wanted
@@ -67,7 +67,7 @@ def last_of_each_run(rows: list[dict[str, str]], by: str) -> list[dict[str, str]
 
 
 def sweep(tables: list[tuple[str, dict[str, Any]]], by: str, value: str) -> dict[str, list[float]]:
-    """What each seed came to, for each value of a setting, in the order of the values.
+    """Return what each seed came to, for each value of a setting, in the order of the values.
 
     Each table is its text and what to take of it: `where`, and `add`, columns with one value in all its rows.
     """
@@ -95,7 +95,7 @@ def said(found: dict[str, list[float]], digits: int) -> str:
 
 
 def presets_of(text: str, setting: str) -> dict[str, Any]:
-    """What PPO's presets have for a setting, by environment."""
+    """Return what PPO's presets have for a setting, by environment."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "PPO" and node.value:
             presets = ast.literal_eval(node.value)
@@ -112,7 +112,7 @@ class OfTheSheet(Written):
     required_arguments = 1
 
     def data(self, table: str) -> dict[str, Any]:
-        """What the file has under this name."""
+        """Return what the file has under this name."""
         found: dict[str, Any] = tomllib.loads(self.read(DATA))[table][self.arguments[0]]
         return found
 
@@ -178,7 +178,7 @@ class Settings(OfTheSheet):
         return "none" if defaults[row["name"]] == "None" else defaults[row["name"]]
 
     def measured(self, row: dict[str, Any]) -> str:
-        """What sweeps and presets say, and where to read on."""
+        """Return what sweeps and presets say, and where to read on."""
         said_here = []
         if row.get("presets"):
             presets = presets_of(self.read("lib/ppobook/presets.py"), row["name"])

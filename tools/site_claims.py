@@ -20,7 +20,6 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
 from claims.backing import Backing, Chapter
@@ -36,45 +35,51 @@ class Claims(Written):
     """`{claims}`: the marked sentences, chapter by chapter."""
 
     def run(self) -> list[nodes.Node]:
-        """A folded list of each chapter, below its name."""
+        """Make a folded list of each chapter, below its name."""
+        root = Path(self.env.srcdir)
+        tables = [*root.glob("results/*/table.csv"), *root.glob("results/*/facts.json")]
         found: list[nodes.Node] = []
-        self.env.metadata[self.env.docname]["computed"] = can_compute()
+        made = getattr(self.env, "book_claims", {})
+        self.env.book_claims = made
         for docname, facts in self.config.book_meta["chapters"].items():
-            chapter = self.chapter(docname)
-            number = number_of(chapter.name)
-            count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
-            head = html.escape(f"{number} · {facts['title']}")
-            lines = [
-                f'<details class="claims-of"><summary>{head} <span class="count">{count}</span></summary>',
-                "",
-                f"(claims-{number})=",
-                f"[The chapter](/{docname}.ipynb)",
-                "",
-            ]
-            for line, wrong in chapter.text.stray:
-                log.warning(wrong, location=f"{docname}.md:{line}")
-            for sentence in chapter.marked:
-                backing = chapter.backing(sentence)
-                lost = [name for name in backing.tables if not self.has_facts(name)]
-                wrongs = [f"results/{name}/facts.json is gone" for name in lost]
-                for wrong in warnings(backing, can_compute()) + wrongs:
-                    log.warning("%s: %r", wrong, sentence.text, location=f"{docname}.md:{sentence.line}")
-                lines += self.claim(docname, chapter, sentence, backing)
-            if chapter.marked:
-                found += self.block("claims", [*lines, "</details>", ""])
+            files = [root / f"{docname}.md", root / f"{docname}.ipynb", *tables]
+            for file in files:
+                self.env.note_dependency(str(file))
+            now = can_compute(), facts["title"], [(str(file), file.stat().st_mtime_ns) for file in files]
+            # To compute a chapter's claims again takes a second.
+            if docname not in made or made[docname][0] != now:
+                lines, wrong = self.chapter(docname, facts["title"])
+                if not wrong:
+                    made[docname] = now, lines
+            else:
+                lines = made[docname][1]
+            if lines:
+                found += self.block("claims", lines)
         return found
 
-    def chapter(self, docname: str) -> Chapter:
-        """A chapter, with what can be computed again."""
+    def chapter(self, docname: str, title: str) -> tuple[list[str], int]:
+        """Return the lines of a chapter's list, and how many warnings it gave."""
         root = Path(self.env.srcdir)
-        source, notebook = root / f"{docname}.md", root / f"{docname}.ipynb"
-        self.env.note_dependency(str(source))
-        self.env.note_dependency(str(notebook))
-        chapter = Chapter(source, notebook)
+        chapter = Chapter(root / f"{docname}.md", root / f"{docname}.ipynb")
         if can_compute():
             with contextlib.redirect_stdout(io.StringIO()):
                 chapter.recompute()
-        return chapter
+        wrong = [(line, said) for line, said in chapter.text.stray]
+        number = number_of(chapter.name)
+        count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
+        head = f'{html.escape(f"{number} · {title}")} <span class="count">{count}</span>'
+        lines = [f'<details class="claims-of"><summary>{head}</summary>', ""]
+        lines += [f"(claims-{number})=", f"[The chapter](/{docname}.ipynb)", ""]
+        for sentence in chapter.marked:
+            backing = chapter.backing(sentence)
+            said = warnings(backing, can_compute())
+            lost = [name for name in backing.tables if not self.has_facts(name)]
+            said += [f"results/{name}/facts.json is gone" for name in lost]
+            wrong += [(sentence.line, f"{one}: {sentence.text!r}") for one in said]
+            lines += self.claim(docname, chapter, sentence, backing)
+        for line, one in wrong:
+            log.warning("%s", one, location=f"{docname}.md:{line}")
+        return [*lines, "</details>", ""] if chapter.marked else [], len(wrong)
 
     def claim(self, docname: str, chapter: Chapter, sentence: Sentence, backing: Backing) -> list[str]:
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
@@ -84,7 +89,6 @@ class Claims(Written):
         by_seeds: dict[str, list[str]] = {}
         for table in tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
-            self.env.note_dependency(str(Path(self.env.srcdir, "results", table, "table.csv")))
             link = f"{{source}}`results/{table} <results/{table}/table.csv>`"
             by_seeds.setdefault(seeds(facts["seeds"]), []).append(link)
             dates.append(facts["date"])
@@ -111,30 +115,22 @@ class Claims(Written):
         ]
 
     def has_facts(self, table: str) -> bool:
-        """Whether it is known when and how a table was recorded."""
+        """Return whether it is known when and how a table was recorded."""
         return Path(self.env.srcdir, "results", table, "facts.json").is_file()
 
     def command(self, table: str) -> str:
-        """What records a table again."""
+        """Return what records a table again."""
         made_by = json.loads(self.read(f"results/{table}/facts.json"))["made_by"]
         return f"python {made_by if '/' in made_by else f'results/{table}/{made_by}'}"
 
 
 def can_compute() -> bool:
-    """Whether tables can be read and the chapters' code be run."""
+    """Return whether tables can be read and the chapters' code be run."""
     return all(find_spec(name) for name in ("pandas", "scipy", "torch"))
 
 
-def computed_otherwise(
-    _app: Sphinx, env: BuildEnvironment, _added: set[str], _changed: set[str], _removed: set[str]
-) -> list[str]:
-    """The pages to read again, since what they need for computing has been installed, or has gone."""
-    before = {docname: data["computed"] for docname, data in env.metadata.items() if "computed" in data}
-    return [docname for docname, computed in before.items() if computed != can_compute()]
-
-
 def warnings(backing: Backing, computed: bool) -> list[str]:
-    """What is wrong; where nothing was computed, only what needs no computing to know."""
+    """Return what is wrong; where nothing was computed, only what needs no computing to know."""
     return [wrong for wrong in backing.wrong if computed or wrong.startswith(("its mark", "its interval"))]
 
 
@@ -147,7 +143,7 @@ def where(docname: str, sentence: Sentence) -> str:
 
 
 def source(backing: Backing) -> str:
-    """What kind of thing stands behind it."""
+    """Return what kind of thing stands behind it."""
     cells = ", ".join(f"{cell + 1}" for cell in sorted(set(backing.cells)))
     kinds = [f"code cell{'s' if ',' in cells else ''} {cells}"] if cells else []
     if backing.asserts:
@@ -157,7 +153,7 @@ def source(backing: Backing) -> str:
 
 
 def seeds(given: list[int]) -> str:
-    """How many seeds, and which."""
+    """Return how many seeds, and which."""
     if not given:
         return "no seeds"
     if len(given) == 1:
@@ -222,7 +218,6 @@ def add_script(
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
-    app.connect("env-get-outdated", computed_otherwise)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
     app.connect("html-page-context", add_script)

@@ -1,4 +1,4 @@
-"""Where to get the book to take along; conf.py loads this file as an extension.
+"""Files of the book to take along; conf.py loads this file as an extension.
 
 - `{editions}` lists the files that `tools/editions.py` makes, linked where the repository publishes them.
 - The menu of downloads at the head of each page leads to the page with this list.
@@ -32,7 +32,7 @@ ABOUT = {
 
 
 def address(repository: str, name: str) -> str:
-    """Where a file of the editions is published, or "" where it is not known: the workflow is GitHub's."""
+    """Return the address of a file of the editions; "" where unknown, as the workflow is GitHub's."""
     published = repository.startswith("https://github.com/")
     return f"{repository}/releases/download/{TAG}/{name}" if published else ""
 

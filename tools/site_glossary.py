@@ -131,7 +131,7 @@ def first_uses(
 
 
 def is_running_text(text: nodes.Text) -> bool:
-    """Whether a word here can be explained: in a paragraph, and in nothing that says what it is already."""
+    """Return whether a word here is in a paragraph, and in nothing that says already what it is."""
     node, inside = text.parent, False
     while node is not None:
         if isinstance(node, ELSEWHERE) or {"cell", OPENING} & set(node["classes"]) or opens_a_box(node):
@@ -142,7 +142,7 @@ def is_running_text(text: nodes.Text) -> bool:
 
 
 def opens_a_box(node: nodes.Node) -> bool:
-    """Whether this is the line below the title of a Deeper box, which opens the box."""
+    """Return whether this is the line below the title of a Deeper box, which opens the box."""
     section = node.parent
     if not isinstance(section, nodes.section) or section.index(node) != 1:
         return False

@@ -1,4 +1,4 @@
-"""What the site does beyond its extensions; conf.py loads this file as one more of them.
+"""The site's own hooks beside its extensions; conf.py loads this file as one more of them.
 
 - Solutions stand folded below each blank of an exercise page, read from the executed master. One setting
   leaves them out.
@@ -337,7 +337,7 @@ class Source:
         raise KeyError(name)
 
     def strings(self, node: ast.expr) -> list[str]:
-        """What a list of strings holds; of a dict, its keys."""
+        """Return what a list of strings holds; of a dict, its keys."""
         if isinstance(node, ast.Call):  # tuple(OPTIMIZERS), get_args(Reduction)
             return self.strings(node.args[0])
         if isinstance(node, ast.Subscript):  # Literal["token", "sequence"]

@@ -1,9 +1,8 @@
-"""What keeps a page light; conf.py loads this file as an extension.
+"""Means to keep pages light; conf.py loads this file as an extension.
 
 - Formulas are set by KaTeX, and only pages that have some ask for it.
 - A picture is fetched when the reader comes near it, and its room is kept until then.
 - In listings, a word in the colour of the ground text has no mark-up of its own.
-- Of the theme's style sheets, rules for classes that no page and no script names are left out.
 - Sphinx's search index is not made: site_search.py makes the book's own.
 """
 
@@ -11,31 +10,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import tinycss2
 from docutils import nodes
 from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
 from sphinx.application import Sphinx
 from sphinx.ext.mathjax import html_visit_displaymath, html_visit_math
-from tinycss2.ast import HashToken, IdentToken, LiteralToken
 
 KATEX = "vendored/katex"
-# The style sheets that come from elsewhere, of which a page uses little.
-LARGE = (
-    "styles/pydata-sphinx-theme.css",
-    "styles/sphinx-book-theme.css",
-    "sphinx-design.min.css",
-    "basic.css",
-)
-# Rules that hold other rules.
-GROUPS = ("media", "supports", "layer")
-# Scripts that name no class of the page's.
-NO_CLASSES = ("vendored", "mathjax", "locales")
 
 
 # --- formulas -----------------------------------------------------------------------------------------------
@@ -131,82 +116,6 @@ def lighten(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any]
     context["body"] = fetch_when_near(without_plain_spans(context["body"], plain), sizes)
 
 
-# --- style sheets -------------------------------------------------------------------------------------------
-
-
-def names_in_use(folder: Path) -> set[str]:
-    """Every class and id of the site's pages, and every word of its scripts, which may set one."""
-    names: set[str] = set()
-    for page in folder.rglob("*.html"):
-        if "_static" not in page.parts:
-            for value in set(re.findall(r'\b(?:class|id)="([^"]*)"', page.read_text(encoding="utf-8"))):
-                names.update(value.split())
-    for script in (folder / "_static").rglob("*.js"):
-        if not set(NO_CLASSES) & set(script.relative_to(folder).parts):
-            names.update(re.findall(r"[A-Za-z_][\w-]*", script.read_text(encoding="utf-8")))
-    return names
-
-
-def selectors(prelude: list[Any]) -> Iterable[list[Any]]:
-    """The selectors of a rule, which commas part."""
-    selector: list[Any] = []
-    for token in prelude:
-        if isinstance(token, LiteralToken) and token.value == ",":
-            yield selector
-            selector = []
-        else:
-            selector.append(token)
-    yield selector
-
-
-def can_match(selector: list[Any], names: set[str]) -> bool:
-    """Whether every class and id that the selector asks for is in use.
-
-    What stands in `:not(…)` or `:is(…)` is not looked at.
-    """
-    for before, token in zip([None, *selector], selector, strict=False):
-        if isinstance(token, HashToken) and token.value not in names:
-            return False
-        dot = isinstance(before, LiteralToken) and before.value == "."
-        if dot and isinstance(token, IdentToken) and token.value not in names:
-            return False
-    return True
-
-
-def needed(rules: list[Any], names: set[str]) -> str:
-    """The rules that can match something, as text."""
-    kept = []
-    for rule in rules:
-        if rule.type == "qualified-rule":
-            chosen = [s for s in selectors(rule.prelude) if can_match(s, names)]
-            if chosen:
-                head = ",".join(tinycss2.serialize(selector).strip() for selector in chosen)
-                kept.append(f"{head}{{{tinycss2.serialize(rule.content)}}}")
-        elif rule.type == "at-rule" and rule.lower_at_keyword in GROUPS and rule.content:
-            inner = tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True)
-            inside = needed(inner, names)
-            if inside:
-                kept.append(f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inside}}}")
-        elif rule.type != "error":
-            kept.append(rule.serialize())
-    return "\n".join(kept)
-
-
-def thin_out(app: Sphinx, exception: Exception | None) -> None:
-    """Leave out of the large style sheets what nothing on the site can match."""
-    if exception is not None or app.builder.name != "html":
-        return
-    folder = Path(app.outdir)
-    names = names_in_use(folder)
-    # (Sphinx copies these anew at each build.)
-    for path in [folder / "_static" / name for name in LARGE]:
-        if not path.is_file():
-            continue
-        text = path.read_text(encoding="utf-8")
-        rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
-        path.write_text(needed(rules, names), encoding="utf-8")
-
-
 def no_search_index(app: Sphinx) -> None:
     """Tell Sphinx not to make its index."""
     if app.builder.format == "html":
@@ -220,5 +129,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", no_search_index)
     app.connect("html-page-context", ask_for_katex)
     app.connect("html-page-context", lighten, priority=800)
-    app.connect("build-finished", thin_out, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

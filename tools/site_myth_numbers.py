@@ -26,7 +26,7 @@ Row = dict[str, str]
 
 @dataclass
 class Evidence:
-    """Where numbers are read from, and which files were read."""
+    """The files that numbers are read from, and a note of those that were read."""
 
     root: Path
     experiments: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ def clip_bounds_kl(of: Evidence) -> Numbers:
 
 
 def lower_bound(of: Evidence) -> Numbers:
-    """How often the clipped term is above the plain one, by the sign of the advantage."""
+    """Return how often the clipped term is above the plain one, by the sign of the advantage."""
     above = {
         sign: of.printed("03", rf"^A {sign} 0   above the plain term: (\d+) times +below it: True")[0]
         for sign in "<>"
@@ -142,7 +142,7 @@ def trpo_cost(of: Evidence) -> Numbers:
 
 
 def monte_carlo(of: Evidence) -> Numbers:
-    """Which share of the targets at lambda 1 contains the critic."""
+    """Return which share of the targets at lambda 1 contains the critic."""
     falls, _ = of.printed("04", r"^random +in (\d+)% of the targets, mean weight there (\S+)")
     stands, weight = of.printed("04", r"^good +in (\d+)% of the targets, mean weight there (\S+)")
     has_to_hold(float(stands) > 90 > 50 > float(falls), "it depends on how episodes end")
@@ -163,7 +163,7 @@ def value_clipping(of: Evidence) -> Numbers:
 
 
 def must_normalise(of: Evidence) -> Numbers:
-    """What a thousand times larger advantages change, and what normalising them is worth."""
+    """Return what a thousand times larger advantages change, and what normalising them is worth."""
     small, usual, plain = (
         of.printed("05", rf"^{name} +a thousand times larger ends elsewhere by (\S+) of the way")[0]
         for name in ("Adam, eps 1e-8", "Adam, eps 1e-5", "plain steps")
@@ -192,7 +192,7 @@ def usual_range(of: Evidence) -> Numbers:
 
 
 def no_tuning(of: Evidence) -> Numbers:
-    """How many cells of chapter 6's maps are near the best one."""
+    """Return how many cells of chapter 6's maps are near the best one."""
     cells, close, useless = of.printed(
         "06", r"^(\d+) cells; within 5 % of the best: (\d+); below half of the best: (\d+)"
     )
@@ -217,7 +217,7 @@ def over_a_peak(of: Evidence, margin: float = 0.3) -> dict[tuple[str, str], int]
 
 
 def clip_holds_policy(of: Evidence) -> Numbers:
-    """How far sixty clipped updates go without a price on the KL, and what they do to gold."""
+    """Return how far sixty clipped updates go without a price on the KL, and what they do to gold."""
     over = over_a_peak(of)["last", "0"]
     rows = of.table("language_overoptimisation")
     rows = [row for row in rows if row["pooling"] == "last" and row["kl_coef"] == "0"]
@@ -251,7 +251,7 @@ def argmax_tokens(of: Evidence) -> Numbers:
 
 
 def without_critic(of: Evidence) -> Numbers:
-    """How far GRPO's other changes turn the gradient, near the reference and away from it."""
+    """Return how far GRPO's other changes turn the gradient, near the reference and away from it."""
     close = of.printed("08", r"^close 1 +\S+ +1\.0 +\S+ +\S+ +(\S+)$")[0]
     far = [of.printed("08", rf"^far {i} +\S+ +1\.0 +\S+ +\S+ +(\S+)$")[0] for i in (1, 2, 3)]
     least = min(far, key=float)
@@ -260,7 +260,7 @@ def without_critic(of: Evidence) -> Numbers:
 
 
 def dpo_cannot(of: Evidence) -> Numbers:
-    """How often DPO's own reward ranks pairs as gold does."""
+    """Return how often DPO's own reward ranks pairs as gold does."""
     rows = of.table("language_dpo_own")
     steps = max(int(row["update"]) for row in rows)
     last = [row for row in rows if int(row["update"]) == steps]

@@ -46,7 +46,7 @@ def read(root: Path) -> dict[str, dict[str, str]]:
 
 
 def measured(myth: dict[str, str], name: str, of: numbers.Evidence) -> str:
-    """What was measured, with its numbers.
+    """Return what was measured, with its numbers.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def measured(myth: dict[str, str], name: str, of: numbers.Evidence) -> str:
 
 
 def source_of(of: numbers.Evidence) -> str:
-    """Where the numbers come from, with seeds and date, and how to get them again."""
+    """Return where the numbers come from, with seeds and date, and how to get them again."""
     said = []
     for name in dict.fromkeys(of.experiments):
         facts = json.loads((of.root / "results" / name / "facts.json").read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ def tokens_of(tex: str) -> list[str]:
 
 
 def in_formulas(symbol: str, chapter: str) -> bool:
-    """Whether a symbol stands in a formula of a chapter's text."""
+    """Return whether a symbol stands in a formula of a chapter's text."""
     wanted = tokens_of(symbol)
     for found in FORMULA.finditer(chapter):
         tokens = tokens_of(found[1] or found[2])
@@ -75,7 +75,7 @@ def line_of(row: dict[str, Any], chapter: str) -> str:
 
 
 def anchor_of(table: str, row: dict[str, Any]) -> str:
-    """Where a row is found: `symbol-earned-hat-A_t`, for its table and its first symbol or else its name."""
+    """Return a row's anchor: `symbol-earned-hat-A_t`, of its table and its first symbol or else its name."""
     return f"symbol-{table}-" + re.sub(r"[^A-Za-z0-9_]+", "-", (row["symbols"] or row["names"])[0]).strip("-")
 
 

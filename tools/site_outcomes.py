@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Which of `KINDS` there is none of."""
+        """Return which of `KINDS` there is none of."""
         return tuple(kind for kind in KINDS if not getattr(self, kind))
 
 

@@ -42,7 +42,7 @@ def write_paths(page: Page, _words: str) -> list[str]:
 
 
 def counted(path: paths.LearningPath, book: contents.Book) -> str:
-    """What a path's hours are made of, in one sentence."""
+    """Return what a path's hours are made of, in one sentence."""
     tasks = [task for step in path.steps for task in step.tasks]
     road = sum(section.minutes for step in path.steps for section in step.read)
     deeper = sum(step.deeper_minutes for step in path.steps)
@@ -55,7 +55,7 @@ def counted(path: paths.LearningPath, book: contents.Book) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """How many of the book's."""
+    """Return how many of the book's."""
     return f"all {whole}" if part == whole else f"{part} of the book's {whole}"
 
 
@@ -81,7 +81,7 @@ def lines_of(step: paths.Step, book: contents.Book, pages: dict[int, str]) -> li
 
 
 def title_of(name: str) -> str:
-    """What a set of exercises is called here."""
+    """Return what a set of exercises is called here."""
     return f"The {special}" if (special := set_of(name)) else f"Exercises {number_of(name)}"
 
 

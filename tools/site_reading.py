@@ -27,7 +27,7 @@ _SECTION = re.compile(r"^##+ Further reading[ \t]*\n(.*?)(?=^#|^\(|\Z)", re.M | 
 
 
 def recommended(notebook: Path) -> str:
-    """What stands under "Further reading" in a chapter, with its citations as roles; "" if nothing does."""
+    """Return what is under "Further reading" in a chapter, with its citations as roles, or ""."""
     content = tags.read(notebook)
     references.as_roles(content)
     for cell in content["cells"]:

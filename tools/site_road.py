@@ -89,7 +89,7 @@ def fold(section: nodes.section) -> None:
 
 
 def is_about(node: nodes.Node) -> bool:
-    """Whether this is a paragraph in italics."""
+    """Return whether this is a paragraph in italics."""
     return isinstance(node, nodes.paragraph) and all(isinstance(part, nodes.emphasis) for part in node)
 
 

@@ -152,12 +152,12 @@ class Sections(HTMLParser):
         return self.found[-1] if self.alone else self.section
 
     def inside(self, role: str) -> bool:
-        """Whether an open tag has this role; of what is found by itself, a tag within it."""
+        """Return whether an open tag has this role; of what is found by itself, a tag within it."""
         return any(role == one for _, one in self.open[self.before :])
 
 
 def kind_of(docname: str) -> str:
-    """What a page is to somebody who searches."""
+    """Return what a page is to somebody who searches."""
     folder = docname.partition("/")[0]
     if docname in AT_HAND:
         return "at-hand"
@@ -171,7 +171,7 @@ def keys_of(docname: str) -> str:
 
 
 def entries_of_page(docname: str, page: str) -> list[list[str]]:
-    """What can be found of a page: address, title, title of its page, kind, text, further words."""
+    """Return what can be found of a page: address, title, title of its page, kind, text, further words."""
     article = page.partition('<article class="bd-article">')[2].partition("</article>")[0]
     sections = Sections(article).found
     if not sections:

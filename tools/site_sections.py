@@ -33,7 +33,7 @@ class Page:
         self.env, self.docname = app.env, docname
         self.root = Path(app.srcdir)
         self.chapters: dict[str, Any] = app.config.book_meta["chapters"]
-        """What book.yml says of each chapter, by its page's name."""
+        """The entries of book.yml for chapters, by the page's name."""
 
     def depend(self, *paths: str | Path) -> None:
         """Make the page anew when one of these files has changed."""
@@ -61,7 +61,7 @@ def add(app: Sphinx, name: str, write: Writer) -> None:
 
 
 def set_of(name: str) -> str:
-    """What a set of exercises is called, other than a chapter's own: "final assessment"; "" for these."""
+    """Return the name of a set of exercises, as "final assessment"; "" for a chapter's own."""
     title = name.rpartition("/")[2].partition("_")[2]
     return title.replace("_", " ") if title in ("clinic", "capstone", "final_assessment") else ""
 

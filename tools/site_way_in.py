@@ -49,7 +49,7 @@ class Written(SphinxDirective):
         return Path(self.env.srcdir, path).read_text(encoding="utf-8")
 
     def minutes_of(self, docname: str) -> float:
-        """How long a chapter's road is."""
+        """Return how long a chapter's road is."""
         notebook = Path(self.env.srcdir) / f"{docname}.ipynb"
         self.env.note_dependency(str(notebook))
         return chapter_at(notebook).minutes

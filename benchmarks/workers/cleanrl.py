@@ -79,7 +79,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     tensorboard = types.ModuleType("torch.utils.tensorboard")
     tensorboard.SummaryWriter = Writer  # type: ignore[attr-defined]
     sys.modules[tensorboard.__name__] = tensorboard
-    source = patched(Path(os.environ["PPOBOOK_PEER_FILES"], "cleanrl", "ppo.py").read_text(encoding="utf-8"))
+    source = patched(Path(os.environ["PEER_FILES"], "cleanrl", "ppo.py").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ppo.py"
         file.write_text(source, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What all workers share: read a job, run it with the clock on, evaluate the policy with the clock off.
+"""Shared parts of all workers: read a job, run it with the clock on, evaluate with the clock off.
 
 A worker is a script that runs one job in one library's environment: ``python workers/sb3.py < job.json``. The
 job comes as JSON on standard input, the result goes as one JSON line to standard output, and nothing else
@@ -130,7 +130,7 @@ _made: dict[tuple[str, int], gym.vector.VectorEnv] = {}
 
 
 def play(act: Act, env: str, episodes: int, *, seed: int) -> np.ndarray:
-    """The returns of so many episodes, one in each of as many environments, played to their ends.
+    """Return the returns of so many episodes, one in each of as many environments, played to their ends.
 
     Each environment plays exactly one, so that short ones aren't preferred; what an environment does after
     its end is ignored.
@@ -152,12 +152,11 @@ def play(act: Act, env: str, episodes: int, *, seed: int) -> np.ndarray:
 def main(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Run the job that stands on standard input; write its result to standard output."""
     job = json.load(sys.stdin)
-    threads = int(job.get("threads", 1))
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not the result
     result = run(job)
-    out.write(json.dumps({**result, "versions": versions(), "threads": threads}) + "\n")
+    out.write(json.dumps({**result, "versions": versions()}) + "\n")
     out.flush()
 
 

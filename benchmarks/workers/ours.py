@@ -1,10 +1,11 @@
-"""The book's own trainers, by the public function: `ppobook.train`.
+"""Time the library's trainers through the public function `ppobook.train`.
 
 A job's settings are those of the algorithm; none means the environment's preset.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import common
@@ -32,7 +33,6 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if not job.get("cold"):
         train(kind, env=job["env"], total_steps=1, progress=False, **job["settings"])  # imports, caches
     watch = common.Watch(job)
-    rows: list[dict[str, float]] = []
 
     class Watched(kind):  # type: ignore[misc, valid-type]
         def update(self, rollout: Any) -> dict[str, float]:
@@ -42,22 +42,18 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             return measured
 
     watch.clock.start()
-    try:
-        done = train(
+    with contextlib.suppress(common.Enough):
+        train(
             Watched,
             env=job["env"],
             seed=job["seed"],
             total_steps=job["total_steps"],
-            num_threads=job.get("threads", 1),
+            num_threads=1,
             progress=False,
             **job["settings"],
         )
-        rows = done.history[["seconds_rollout", "seconds_update", "seconds"]].to_dict("records")
-    except common.Enough:
-        pass
     watch.clock.stop()
-    split = {f"{part}_seconds": sum(row[f"seconds_{part}"] for row in rows) for part in ("rollout", "update")}
-    return {**watch.result(), **split} if rows else watch.result()
+    return watch.result()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def module(folder: Path, *, keep_parameters: bool) -> Any:
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     evaluated = "every" in job
-    ppo = module(Path(os.environ["PPOBOOK_PEER_FILES"], "purejaxrl"), keep_parameters=evaluated)
+    ppo = module(Path(os.environ["PEER_FILES"], "purejaxrl"), keep_parameters=evaluated)
     import jax
 
     config = {**CONFIG, **job["settings"], "ENV_NAME": job["env"], "TOTAL_TIMESTEPS": job["total_steps"]}

@@ -70,8 +70,7 @@ class Learner(Stateful):
 
     Notes
     -----
-    `ppobook.run.state.Stateful` documents what may stand in `state_attributes`. An attribute that is a random
-    generator, or has `state_dict` and `load_state_dict`, and is not listed raises when training begins.
+    `ppobook.run.state.Stateful` documents what may stand in `state_attributes`.
     """
 
     algorithm: ClassVar[str]

@@ -492,7 +492,9 @@ def ppo_loss(
         policy = kl_penalized_loss(logp, old_logp, advantages, kl, beta, **how)
     value = value_loss(values, returns, old_values, value_clip_eps, **how)
     mean_entropy = masked_mean(entropy, **how)
-    loss = policy + value_coef * value - entropy_coef * mean_entropy
+    loss = policy + value_coef * value
+    if entropy_coef != 0:  # without a bonus there is nothing to differentiate
+        loss = loss - entropy_coef * mean_entropy
 
     with torch.no_grad():
         diagnostics = {"policy_loss": policy.detach(), "value_loss": value.detach()}

@@ -37,8 +37,8 @@ class Watched(PPO):
 
     presets = {}  # noqa: RUF012
 
-    def estimate(self, rollout):
-        estimated = super().estimate(rollout)
+    def advantages(self, rollout):
+        estimated = super().advantages(rollout)
         columns = rollout.observations, rollout.actions, normalize(estimated[0])
         gradients = []
         for seen, actions, weights in zip(*(x.tensor_split(2) for x in columns), strict=True):

@@ -116,7 +116,7 @@ KEPT += ["explained_variance", "value_loss", "grad_norm", "final"]
 
 def one(seed: int, case: str) -> list[dict]:
     learner, own = CASES[case]
-    settings = {**COMMON, "lr": 0.003, "entropy_coef": 0.05, "fast": False, **own}
+    settings = {**COMMON, "lr": 0.003, "entropy_coef": 0.05, **own}
     torch.manual_seed(seed)  # two of the faults shuffle
     run = train(learner, env="CartPole-v1", seed=seed, total_steps=30_000, progress=False, **settings)
     final = evaluate(run.policy, "CartPole-v1", episodes=20, seed=10_000 + seed, deterministic=True)

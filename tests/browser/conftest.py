@@ -116,7 +116,7 @@ def ready(page: Page, address: str) -> None:
 
 
 def violations(page: Page, part: str | None = None, rules: dict[str, Any] | None = None) -> list[Any]:
-    """What axe finds wrong on a page, or in what a selector chooses of it."""
+    """Return what axe finds wrong on a page, or in what a selector chooses of it."""
     # Without preloading: axe would ask for style sheets by addresses of its own making.
     options = {"resultTypes": ["violations"], "preload": False, **(rules or {})}
     found: list[Any] = Axe().run(page, context=part, options=options).response["violations"]

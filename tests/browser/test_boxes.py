@@ -60,14 +60,6 @@ def test_a_link_to_what_is_inside_opens_them(boxes: Locator) -> None:
         expect(boxes.first).to_have_attribute("open", "")
 
 
-def test_the_table_of_contents_leads_into_them(boxes: Locator) -> None:
-    page = boxes.page
-    anchor = boxes.first.evaluate("box => box.parentElement.id")
-    page.locator(f'.bd-sidebar-secondary a[href="#{anchor}"]').click()
-    expect(boxes.first).to_have_attribute("open", "")
-    expect(boxes.first.locator("summary").first).to_be_in_viewport()
-
-
 def test_on_paper_everything_is_open(boxes: Locator) -> None:
     page = boxes.page
     page.evaluate(ON_PAPER)
@@ -77,17 +69,6 @@ def test_on_paper_everything_is_open(boxes: Locator) -> None:
 
 
 # What is wider than an A4 page between margins of 15 mm, or lies beyond its edge.
-TOO_WIDE = """() => [...document.querySelectorAll(".bd-article :is(pre, table, div.output, div.math)")]
-  .filter(e => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth + 1)
-  .map(e => e.textContent.trim().slice(0, 60))"""
-
-
-@pytest.mark.parametrize("path", [CHAPTER, "/exercises/03_the_clipped_surrogate.html"])
-def test_on_paper_nothing_is_cut(page: Page, site_url: str, path: str) -> None:
-    page.set_viewport_size({"width": 680, "height": 1000})
-    ready(page, site_url + path)
-    page.emulate_media(media="print")
-    assert page.evaluate(TOO_WIDE) == []
 
 
 def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> None:
@@ -114,16 +95,3 @@ def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> Non
     expect(box.locator(".inside p").first).to_be_visible()
     expect(box).to_have_attribute("open", "")
     assert page.evaluate("(CSS.highlights.get('book-found')?.size ?? 0) > 0")
-
-
-def test_a_search_opens_no_hint(page: Page, site_url: str) -> None:
-    exercises = site_url + "/exercises/03_the_clipped_surrogate.html"
-    ready(page, exercises)
-    hint = page.locator("details.sd-dropdown:not(.solution)").first
-    word = (hint.locator(".sd-summary-content").text_content() or "").split()[0]
-    place = hint.evaluate("box => box.closest('section').id")
-    to = f"{exercises}#{place}"
-    arrive(page, to, word)
-    page.wait_for_function("() => !sessionStorage.getItem('book-found')")
-    expect(hint).not_to_have_attribute("open", "")
-    assert not page.locator("details.sd-dropdown[open]").count()

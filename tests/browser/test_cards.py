@@ -119,38 +119,6 @@ def test_what_is_not_ours_is_put_aside(page: Page, site_url: str) -> None:
         assert len(kept(page)["boxes"]) == 1
 
 
-def test_two_pages_at_once_lose_nothing_and_both_forget(page: Page, site_url: str) -> None:
-    desks = [opened(page, f"{site_url}/{PAGE}"), opened(page.context.new_page(), f"{site_url}/{PAGE}")]
-    desks[1].get_by_role("combobox", name="Which cards").select_option("theme mnemonics")
-    for desk in desks:
-        desk.get_by_role("button", name="Study").click()
-        answer(desk, "2")
-        desk.get_by_role("button", name="Stop").click()
-    expect(desks[0].get_by_role("status")).to_contain_text("8 of them for today")
-    assert len(kept(page)["boxes"]) == 2
-    page.on("dialog", lambda dialog: dialog.accept())
-    desks[0].get_by_role("button", name="Forget my progress").click()
-    for desk in desks:
-        expect(desk.get_by_role("status")).to_contain_text("10 of them for today")
-    assert page.evaluate("() => localStorage.getItem('ppobook-cards')") is None
-
-
-def test_where_nothing_can_be_kept_one_can_study_all_the_same(page: Page, site_url: str) -> None:
-    page.add_init_script("""
-        const keep = Storage.prototype.setItem;
-        Storage.prototype.setItem = function (key, text) {
-            if (key === "ppobook-cards") throw new DOMException("no");
-            keep.call(this, key, text);
-        };
-    """)
-    desk = opened(page, f"{site_url}/{PAGE}")
-    desk.get_by_role("button", name="Study").click()
-    for _ in range(3):
-        answer(desk, "2")
-    desk.get_by_role("button", name="Stop").click()
-    expect(desk.get_by_role("status")).to_contain_text("7 of them for today. This browser keeps nothing")
-
-
 def test_the_file_for_anki_can_be_loaded_down(page: Page, site_url: str) -> None:
     opened(page, f"{site_url}/{PAGE}")
     found = page.request.get(page.locator("a.card-package").evaluate("link => link.href"))

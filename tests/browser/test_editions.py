@@ -1,4 +1,4 @@
-"""What Chromium makes of the editions: the PDF, formulas as MathML, and the zip opened from the disk."""
+"""The editions as Chromium makes them: the PDF, formulas as MathML, and the zip opened from the disk."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ppobook.teaching import figures, style
+from ppobook.teaching import figures
 
 from .conftest import DESKTOP, PHONE, violations
 from .figure_site import CAPTION, PAGES, fits, held, live
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("figures")
 
 
 def numbers(figure: Locator) -> tuple[float, float, list[float], int]:
-    """What the figure shows: baseline, spread, mean and pulls."""
+    """Return what the figure shows: baseline, spread, mean and pulls."""
 
     def value(name: str) -> Any:
         return json.loads(figure.locator(f"[data-number={name}]").get_attribute("data-value") or "null")
@@ -82,20 +82,6 @@ def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, http:
     assert value == pytest.approx(min(bandit["spread"]), abs=1e-3)
     figure.get_by_role("button", name="none").click()
     expect(spread).to_have_text("7.89")
-
-
-def test_pulling_is_seeded_and_described(page: Page, http: str) -> None:
-    shown = []
-    for _ in range(2):
-        figure = live(page, http)
-        figure.get_by_role("button", name="Pull 20 times").click()
-        expect(figure.locator("p.number")).to_contain_text("Your 20 pulls: (")
-        shown.append(figure.locator("p").inner_text())
-    assert shown[0] == shown[1]
-    expect(figure.get_by_role("status")).to_contain_text(
-        "Baseline 0.00: spread 7.89, mean (0.26, 0.09, −0.35)"
-    )
-    expect(figure.get_by_role("status")).to_contain_text("Your 20 pulls")
 
 
 def test_sampled_means_are_scattered_as_the_library_says(page: Page, http: str) -> None:
@@ -278,34 +264,6 @@ def test_clip_explorer_agrees_with_the_library_all_over(page: Page, http: str) -
     assert {None, 0.0} < slopes
 
 
-def test_each_case_of_the_table_is_a_place_to_go(page: Page, http: str) -> None:
-    figure = live(page, http, "clip")
-    for kind in ("good", "bad"):
-        for region in ("below", "inside", "above"):
-            button = figure.get_by_role("button", name=f"{kind} action, r {region} the box")
-            button.press("Enter")
-            expect(button).to_have_attribute("aria-pressed", "true")
-            expect(figure.locator("button[aria-pressed=true]")).to_have_count(1)
-            sample = sample_agrees(figure)
-            flat = (kind, region) in (("good", "above"), ("bad", "below"))
-            assert (sample.slope == 0) == flat == bool(sample.flat_fraction)
-            assert bool(sample.clip_fraction) == (region != "inside")
-    expect(figure.get_by_role("status")).to_contain_text("not to flat_fraction")
-
-
-def test_the_ratio_can_be_dragged(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "clip")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    graph = figure.locator("svg.graph")
-    graph.scroll_into_view_if_needed()
-    box = graph.bounding_box()
-    assert box
-    graph.tap(position={"x": box["width"] * (40 + 292 / 2.5) / 340, "y": box["height"] / 2})
-    assert float(figure.locator("#ratio").input_value()) == pytest.approx(1.0, abs=0.02)
-    sample_agrees(figure)
-
-
 # E8
 
 
@@ -355,53 +313,7 @@ def test_the_steps_from_every_start_are_the_librarys(page: Page, http: str) -> N
             steps_agree(figure, preset["old"], preset["advantages"])
 
 
-def test_own_advantages_are_pay_less_its_mean(page: Page, http: str) -> None:
-    figure = live(page, http, "simplex")
-    figure.get_by_label("Start").select_option("2")
-    figure.get_by_text("Choose the advantages yourself").click()
-    for k, pay in enumerate(("1", "3", "-2")):
-        figure.get_by_role("slider", name=f"Action {k + 1} pays").fill(pay)
-    expect(figure.locator("details p")).to_contain_text("(−0.30, 1.70, −3.30)")
-    old = figures.trust_region_step().state["presets"][2]["old"]
-    # Where the policy slides along an end of the box, its small steps hop about, as rounding has it.
-    steps_agree(figure, old, (1.0, 3.0, -2.0), tolerance=2e-3)
-
-
-def test_a_method_can_be_switched_off(page: Page, http: str) -> None:
-    figure = live(page, http, "simplex")
-    near = figure.locator("svg").nth(1)
-    expect(near).to_contain_text("TRPO")
-    box = figure.get_by_role("checkbox", name="TRPO")
-    box.focus()
-    page.keyboard.press("Space")
-    expect(near).not_to_contain_text("TRPO")
-    assert "TRPO" not in (near.get_attribute("aria-label") or "")
-    page.keyboard.press("Space")
-    expect(near).to_contain_text("TRPO")
-
-
-def test_the_table_says_who_is_outside(page: Page, http: str) -> None:
-    figure = live(page, http, "simplex")
-
-    def said(method: str, name: str) -> str:
-        return figure.locator(f"[data-number={method}-{name}]").inner_text()
-
-    assert "outside the ball" in said("vanilla", "kl")
-    assert "outside" not in said("trpo", "kl")
-    assert "outside the box" in said("ppo_small", "r1")
-    assert "outside" not in said("ppo_small", "r3")
-    figure.get_by_role("slider", name="Clip box ε").fill("0.5")
-    assert "outside" not in said("vanilla", "r1")
-
-
-def test_the_simplex_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    fits(page, live(page, http, "simplex"), 360)
-
-
 # The films
-
-RGB = re.compile(r"\d+")
 
 
 def test_the_film_stands_still_where_no_motion_is_wanted(page: Page, address: str) -> None:
@@ -429,28 +341,6 @@ def test_the_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
     assert int(figure.get_attribute("data-push") or "-1") > push, "it goes on where it was stopped"
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["film", "drawn"])
-def test_a_film_fits_a_phone(open_page: Any, http: str, name: str, dark: bool) -> None:
-    page = open_page(phone=True, dark=dark)
-    figure = live(page, http, name)
-    fits(page, figure, 380)
-    box = figure.get_by_role("button").bounding_box()
-    assert box
-    assert box["height"] >= 24
-
-
-def test_the_drawn_film_stands_still_where_no_motion_is_wanted(page: Page, address: str) -> None:
-    figure = live(page, address, "drawn")
-    page.wait_for_timeout(300)
-    expect(figure).to_have_attribute("data-playing", "false")
-    expect(figure).to_have_attribute("data-picture", "29")
-    for end in ("half a turn", "at rest"):
-        expect(figure.locator(".number", has_text=end)).to_be_visible()
-    figure.get_by_role("button", name="Play").press("Enter")
-    expect(figure).to_have_attribute("data-playing", "true")
-
-
 def test_the_drawn_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
     page.emulate_media(reduced_motion="no-preference")
     figure = live(page, http, "drawn")
@@ -464,12 +354,7 @@ def test_the_drawn_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
     expect(figure).not_to_have_attribute("data-picture", at or "")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_drawn_film_has_the_palettes_colours(open_page: Any, http: str, dark: bool) -> None:
-    figure = live(open_page(dark=dark), http, "drawn")
-    strokes = figure.locator("line").evaluate_all(
-        "nodes => nodes.map((node) => getComputedStyle(node).stroke)"
-    )
-    ground = "dark" if dark else "light"
-    expected = [f"#{int(r):02X}{int(g):02X}{int(b):02X}" for r, g, b in map(RGB.findall, strokes)]
-    assert set(expected) == {style.colour("muted", ground), style.colour("ppo", ground)}
+@pytest.mark.parametrize("name", PAGES)
+def test_a_figure_fits_a_phone(open_page: Any, http: str, name: str) -> None:
+    page = open_page(phone=True)
+    fits(page, live(page, http, name), 380)

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from ppobook.returns import gae, n_step_advantages
 from ppobook.teaching import figures
 
-from .figure_site import all_held, fits, held, live
+from .figure_site import all_held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -88,36 +88,6 @@ def test_editing_a_segment(page: Page, http: str) -> None:
     np.testing.assert_allclose(all_held(figure)["delta-6"], deltas[6], err_msg="an empty field is no number")
 
 
-def test_the_arithmetic_of_the_entry_under_the_pointer_and_with_the_focus(page: Page, http: str) -> None:
-    figure = live(page, http, "gae")
-    said = figure.locator(".sum")
-    figure.locator("[data-number=delta-1]").hover()
-    expect(said).to_contain_text("= 0.000 + 0.90 × 0.400 − 0.900= −0.540")
-    figure.locator("[data-number=delta-3]").hover()
-    expect(said).to_contain_text("= 1.000 + 0.90 × 0 − 0.700= 0.300")
-    expect(said).to_contain_text("terminated")
-    figure.locator("[data-number=advantage-1]").focus()
-    expect(said).to_contain_text("= −0.540 + 0.90 × 0.80 × 0.446= −0.219")
-    expect(said).to_contain_text("δ1 + 0.720 δ2 + 0.518 δ3")
-    expect(said).not_to_contain_text("δ4")
-    expect(figure.locator("[data-number=advantage-1]")).to_have_attribute("aria-pressed", "true")
-    rings = figure.locator(".read").evaluate_all("nodes => nodes.map((node) => node.dataset.number)")
-    assert rings == ["delta-1", "advantage-2"]
-    expect(figure.get_by_role("status")).to_contain_text("Advantage of step 1")
-    figure.get_by_label("After step 1 the episode").select_option("truncated")
-    expect(said).to_contain_text("nothing is carried over")
-
-
-def test_gae_explorer_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "gae")
-    figure.get_by_label("Start from").select_option("1")
-    fits(page, figure, 380)
-    figure.locator("[data-number=delta-2]").tap()
-    expect(figure.locator(".sum")).to_contain_text("0.230")
-    assert held(figure, "delta-2") == pytest.approx(0.23)
-
-
 # E6
 
 
@@ -185,16 +155,3 @@ def test_weights_of_the_n_step_returns(page: Page, http: str) -> None:
     lam = 0.95
     expected = [(1 - lam) * lam**k for k in range(12)] + [lam**12]
     np.testing.assert_allclose(np.array(heights) / sum(heights), expected, atol=1e-9)
-
-
-def test_lambda_can_be_dragged_on_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "sweep")
-    fits(page, figure, 380)
-    curves = figure.locator("svg.curves")
-    curves.scroll_into_view_if_needed()
-    box = curves.bounding_box()
-    assert box
-    curves.tap(position={"x": box["width"] * (46 + 0.9 * 286) / 340, "y": box["height"] / 2})
-    assert figure.locator("#lam").get_attribute("aria-valuetext") == "0.90"
-    sweep_agrees(figure)

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from ppobook.teaching.figures import _pair
 
-from .figure_site import all_held, fits, live
+from .figure_site import all_held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -53,33 +53,3 @@ def test_the_chosen_text_falls_if_kind_words_share_a_parameter(page: Page, http:
 
 
 # Names in the panel of the bars that lie on a bar or on the frame of one.
-ON_A_BAR = """figure => {
-  const [bars] = figure.querySelectorAll("svg");
-  const boxes = [...bars.querySelectorAll("rect")].map((bar) => bar.getBoundingClientRect());
-  return [...bars.querySelectorAll("text:is(.good, .bad, .none)")].filter((name) => {
-    const a = name.getBoundingClientRect();
-    return boxes.some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom);
-  }).map((name) => name.textContent);
-}"""
-
-
-def test_no_bar_is_as_high_as_the_names_of_the_colours(page: Page, http: str) -> None:
-    """Else the bar that is in no pair would read as the chosen and rejected one."""
-    figure = live(page, http, "pair")
-    names = figure.locator("svg").first.locator("text:is(.good, .bad, .none)")
-    assert names.all_text_contents() == ["■ chosen", "■ rejected", "■ in no pair"]
-    for policy in ("shared", "own"):
-        figure.get_by_label("Policy").select_option(policy)
-        for pair in ("0", "1", "2", "3"):
-            figure.get_by_label("People chose").select_option(pair)
-            for h in ("0", "40", "80"):
-                figure.get_by_role("slider", name="Distance h").fill(h)
-                assert figure.evaluate(ON_A_BAR) == []
-
-
-def test_dpo_pair_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "pair")
-    for policy in ("own", "shared"):
-        figure.get_by_label("Policy").select_option(policy)
-        fits(page, figure, 380)

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from ppobook.teaching import figures
 
-from .figure_site import all_held, fits, live
+from .figure_site import all_held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -75,23 +75,6 @@ def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
     assert texts[at] == str(all_held(figure)["entropy-rang"])
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "lr", "sentence"),
-    [
-        (0, "0.2", "0.03", "KL > 0.05 rang before all 6 falls"),
-        (0, "0.2", "0.003", "No seed fell, and "),
-        (0, "0.2", "0.0001", "No seed fell, and no gauge rang."),
-    ],
-)
-def test_what_it_says_of_a_cell(page: Page, http: str, name: int, value: str, lr: str, sentence: str) -> None:
-    figure = live(page, http, "maps")
-    state = STATE()
-    figure.get_by_label("Map of", exact=True).select_option(str(name))
-    figure.locator("#row").fill(str(state["maps"][name]["values"].index(value)))
-    figure.locator("#column").fill(str(state["rates"].index(lr)))
-    expect(figure.locator(".says")).to_contain_text(sentence)
-
-
 def test_a_cell_is_pointed_at_by_mouse_and_by_touch(open_page: Any, http: str) -> None:
     for phone in (False, True):
         page = open_page(phone=phone)
@@ -106,11 +89,3 @@ def test_a_cell_is_pointed_at_by_mouse_and_by_touch(open_page: Any, http: str) -
         touch(position={"x": box["width"] * across, "y": box["height"] * down})
         assert [figure.locator(f"#{name}").input_value() for name in ("row", "column")] == ["1", "3"]
         cell_agrees(figure)
-
-
-def test_measured_maps_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "maps")
-    for i in range(len(STATE()["maps"])):
-        figure.get_by_label("Map of", exact=True).select_option(str(i))
-        fits(page, figure, 380)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
-from token_texts import PATHS, STEPS, WORDS, a_token_text, token_figure
+from token_texts import PATHS, STEPS, WORDS, a_token_text
 
 from ppobook.objectives import clipped_surrogate_loss
 from ppobook.teaching import figures
 
-from .figure_site import all_held, fits, live
+from .figure_site import all_held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -77,40 +77,6 @@ def test_every_text_path_and_step(page: Page, http: str) -> None:
                 tokens_agree(figure)
 
 
-def test_what_it_says_of_each_case(page: Page, http: str) -> None:
-    figure = live(page, http, "tokens")
-    given = a_token_text(0)
-    ratios = np.exp(given["new_logp"][0, -1] - given["old_logp"])
-    for t, (ratio, advantage) in enumerate(zip(ratios, given["advantages"], strict=True)):
-        figure.locator("tbody button").nth(t).click()
-        away, wanted = abs(ratio - 1) > 0.2, (ratio > 1) == (advantage > 0)
-        expect(figure.locator(".sum")).to_contain_text(
-            "its gradient is 0"
-            if away and wanted
-            else "pulls it back"
-            if away
-            else "has moved that way, and is inside"
-            if wanted
-            else "has moved the other way, and is inside"
-        )
-        word = figure.locator(f"[data-number=slope-{t}]").text_content() or ""
-        assert ("stopped" in word, "back" in word) == (away and wanted, away and not wanted)
-
-
-def test_token_ratios_fit_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "tokens")
-    fits(page, figure, 380)
-    figure.locator("tbody button").nth(4).tap()
-    expect(figure.locator("tbody button").nth(4)).to_have_attribute("aria-pressed", "true")
-
-
-def test_state_of_e2_is_where_the_page_begins(page: Page, http: str) -> None:
-    shown = tokens_agree(live(page, http, "tokens"))
-    ratios = [shown[f"ratio-{t}"] for t in range(len(WORDS[0]))]
-    np.testing.assert_allclose(ratios, token_figure().state["ratios"], atol=1e-6)
-
-
 # E9
 
 
@@ -154,44 +120,3 @@ def test_every_beta_and_reward_model(page: Page, http: str) -> None:
             shown = ends_agree(figure)
         assert shown["kl-mean"] == pytest.approx(0, abs=1e-6), "the policy after SFT is the reference"
         expect(figure.locator(".says")).to_contain_text("The policy after SFT")
-
-
-def test_what_it_says_of_gold(page: Page, http: str) -> None:
-    figure, state = live(page, http, "beta"), STATE()
-    column = state["columns"].index("gold")
-    for beta in range(len(state["betas"])):
-        figure.locator("#beta").fill(str(beta))
-        looks = [look.split("/")[column] for look in state["poolings"][0]["runs"][beta]]
-        golds = [np.mean(np.array(part.split(), dtype=float)) for part in looks]
-        top, fall = int(np.argmax(golds)), max(golds) - golds[-1]
-        highest = f"highest after {state['updates'][top]} updates, {golds[top]:.2f} on average"
-        says = figure.locator(".says")
-        expect(says).to_contain_text(highest if fall >= 0.1 else "about as high as it has been")
-
-
-def test_beta_explorer_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "beta")
-    for beta in range(len(STATE()["betas"]) + 1):
-        figure.locator("#beta").fill(str(beta))
-        fits(page, figure, 380)
-
-
-# Of each row, the pixels between the ends of its numbers and what comes before them.
-GAPS = """figure => [...figure.querySelectorAll("tbody tr")].flatMap((row) => {
-  const ends = [...row.querySelectorAll("td.number, td.does")].map((cell) => {
-    const range = document.createRange();
-    range.selectNodeContents(cell);
-    return range.getBoundingClientRect();
-  });
-  const lane = row.querySelector(".lane").getBoundingClientRect(), [old, now, ratio, does] = ends;
-  return [now.left - old.right, lane.left - now.right, ratio.left - lane.right, does.left - ratio.right];
-})"""
-
-
-def test_the_columns_of_tokens_stand_apart_on_a_phone(open_page: Any, http: str) -> None:
-    figure = live(open_page(phone=True), http, "tokens")
-    steps = figure.get_by_role("slider", name="Gradient steps")
-    for key in ("Home", "End"):
-        steps.press(key)
-        assert min(figure.evaluate(GAPS)) >= 3

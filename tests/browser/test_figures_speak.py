@@ -1,4 +1,4 @@
-"""What a screen reader hears of the interactive figures: the values, once they have come to rest."""
+"""The words that a screen reader hears of interactive figures: the values, once they have come to rest."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from ppobook.teaching import figures
 from ppobook.teaching.figures import _parts
 
-from .figure_site import all_held, fits, live
+from .figure_site import all_held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -61,14 +61,6 @@ def test_larger_rewards_turn_the_step_of_a_shared_trunk(page: Page, http: str) -
     figure.get_by_role("slider", name="Value coefficient").fill("0")
     assert parts_agree(figure)["turn"] == pytest.approx(0, abs=1e-3)
     expect(figure.locator(".says")).to_contain_text("as nothing else pulls")
-
-
-def test_loss_parts_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http, "parts")
-    for batch in ("1", "0"):
-        figure.get_by_label("A batch with").select_option(batch)
-        fits(page, figure, 380)
 
 
 # E7
@@ -125,8 +117,3 @@ def test_entropy_collapse_plays_when_asked_and_stops(page: Page, http: str) -> N
     figure.get_by_role("button", name="Play").press("Enter")
     expect(figure).to_have_attribute("data-update", "120", timeout=30_000)
     expect(figure).to_have_attribute("data-playing", "false")
-
-
-def test_entropy_collapse_fits_a_phone(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    fits(page, live(page, http, "entropy"), 380)

@@ -17,9 +17,7 @@ from ppobook.course import masters
 from ppobook.teaching import drill, figures, progress, workspace
 
 from .conftest import ROOT, OpenPage, jupyterlab, open_notebook
-from .test_figures import agrees, numbers, sample_agrees, steps_agree
-from .test_figures_estimates import segment_agrees, sweep_agrees
-from .test_figures_training import parts_agree, policies_agree
+from .test_figures import agrees, numbers
 
 # One worker starts JupyterLab, once.
 pytestmark = pytest.mark.xdist_group("lab")
@@ -273,60 +271,3 @@ def test_live_in_jupyterlab(open_page: Any, lab: str) -> None:
 
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     expect(figure).to_have_attribute("data-ground", "dark")
-
-
-def test_clip_and_steps_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page, cells, clip = first_figure(open_page, lab, "steps.ipynb", 3, "clip")
-    clip.get_by_role("button", name="bad action, r above the box").click()
-    assert sample_agrees(clip).slope == -1
-    slider = clip.get_by_role("slider", name="Ratio r")
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    assert float(slider.input_value()) == pytest.approx(1.51)
-
-    cells.nth(1).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    simplex = page.locator(".jp-OutputArea .figure.simplex")
-    expect(simplex).to_be_visible(timeout=60_000)
-    simplex.get_by_role("slider", name="Clip box ε").fill("0.1")
-    found = steps_agree(simplex, [1 / 3] * 3, [1, 0, -1])
-
-    # What the reader did is known to Python.
-    cells.nth(2).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    output = cells.nth(2).locator(".jp-OutputArea-output")
-    expect(output).to_contain_text("sample -1 1.51", timeout=20_000)
-    expect(output).to_contain_text(f"steps {found['ppo_small'].steps} 0.1")
-
-
-def test_the_figures_of_advantages_and_of_ppo_in_jupyterlab(open_page: Any, lab: str) -> None:
-    page, cells, gae = first_figure(open_page, lab, "estimates.ipynb", 5, "gae")
-    gae.get_by_label("After step 3 the episode").select_option("goes on")
-    moves = (
-        ("gae", "λ", "ArrowRight", "#lam"),
-        ("sweep", "λ", "ArrowRight", "#lam"),
-        ("parts", "Value coefficient", "ArrowRight", "#value_coef"),
-        ("entropy", "Update", "ArrowLeft", "#update"),
-    )
-    for i, (kind, label, key, slider) in enumerate(moves):
-        if i:
-            cells.nth(i).locator(".cm-content").click()
-            page.keyboard.press("Shift+Enter")
-        figure = page.locator(f".jp-OutputArea .figure.{kind}")
-        expect(figure).to_be_visible(timeout=60_000)
-        before = figure.locator(slider).input_value()
-        figure.get_by_role("slider", name=label).focus()
-        page.keyboard.press(key)
-        assert figure.locator(slider).input_value() != before
-    _, advantages = segment_agrees(gae)
-
-    # What the reader did is known to Python.
-    sweep, parts = sweep_agrees(page.locator(".figure.sweep")), parts_agree(page.locator(".figure.parts"))
-    policies_agree(page.locator(".figure.entropy"))
-    cells.nth(4).locator(".cm-content").click()
-    page.keyboard.press("Shift+Enter")
-    output = cells.nth(4).locator(".jp-OutputArea-output")
-    expect(output).to_contain_text(f"0.81 {advantages[3]:.6f}", timeout=20_000)
-    expect(output).to_contain_text(f"0.55 {sweep['variance']}")
-    expect(output).to_contain_text(f"1 {parts['value_pull']:.6f}")
-    expect(output).to_contain_text(" 115")

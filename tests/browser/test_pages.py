@@ -107,7 +107,7 @@ CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":
 
 
 def opens_well(address: str, titles: int, wide: int, screen: int) -> Iterator[str]:
-    """What is wrong with a page that has been opened and measured."""
+    """Return what is wrong with a page that has been opened and measured."""
     if titles != 1:
         yield f"{address}: {titles} titles"
     if wide > screen:
@@ -115,7 +115,7 @@ def opens_well(address: str, titles: int, wide: int, screen: int) -> Iterator[st
 
 
 def in_the_way(page: Page, rules: dict[str, Any], part: str | None = None) -> Iterator[str]:
-    """What axe finds serious or critical."""
+    """Return what axe finds serious or critical."""
     for violation in violations(page, part, rules):
         if violation["impact"] in ("serious", "critical"):
             first = violation["nodes"][0]
@@ -126,7 +126,7 @@ def in_the_way(page: Page, rules: dict[str, Any], part: str | None = None) -> It
 
 
 def low_contrast(page: Page) -> Iterator[str]:
-    """What is hard to read, of what has a mark."""
+    """Return what is hard to read, of what has a mark."""
     if page.locator("[data-one-of-each]").count():
         yield from in_the_way(page, {"runOnly": CONTRAST}, "[data-one-of-each]")
 
@@ -138,7 +138,7 @@ def turn(page: Page, theme: Literal["light", "dark"]) -> None:
 
 
 def turned_over(page: Page, address: str, phone: bool, kinds: set[str]) -> Iterator[str]:
-    """What is wrong with a page, less the contrast of the kinds that are known; new ones are added."""
+    """Return what is wrong with a page, less the contrast of the kinds that are known; new ones are added."""
     ready(page, address)
     yield from opens_well(address, *page.evaluate(f"({MEASURE})(window)"))
     # Folded text has to be readable too.

@@ -39,17 +39,6 @@ def test_a_request_to_another_machine_is_found_out(page: Page, site_url: str) ->
     assert "asks for http://192.0.2.1/" in found
 
 
-def test_search_finds_a_chapter(page: Page, site_url: str) -> None:
-    page.goto(site_url + "/index.html")
-    page.keyboard.press("Control+k")
-    page.locator("input[type=search]:visible").first.fill("baseline unbiased")
-    page.keyboard.press("Enter")
-    result = page.locator("#search-results a", has_text="Vanilla policy gradient").first
-    expect(result).to_be_visible(timeout=15_000)
-    result.click()
-    expect(page.locator(".bd-article h1")).to_contain_text("anilla policy gradient")
-
-
 def test_without_scripts_there_are_pictures(open_page: OpenPage, site_url: str) -> None:
     page = open_page(javascript=False)
     page.goto(site_url + CHAPTER)

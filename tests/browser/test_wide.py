@@ -1,4 +1,4 @@
-"""What is wider than a phone: it says that there is more of it, and the keyboard can get there."""
+"""Things wider than a phone: each says that there is more of it, and the keyboard can get there."""
 
 from __future__ import annotations
 
@@ -35,36 +35,6 @@ def test_what_scrolls_on_a_phone_fades_at_its_end_and_is_a_stop_with_a_name(
     assert [box for box in wide if not (box["more"] == "after" and box["fades"] and box["stop"])] == []
     assert len({box["name"] for box in wide}) == len(wide)
     assert [box for box in boxes if not box["wide"] and (box["more"] or box["fades"] or box["stop"])] == []
-
-
-def test_the_sign_goes_where_the_rest_is(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(phone=True)
-    ready(page, site_url + SHEET)
-    box = page.locator("div.math > [data-more]").first
-    box.scroll_into_view_if_needed()
-    box.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.activeElement.scrollLeft > 1")
-    page.wait_for_function("document.activeElement.dataset.more.startsWith('before')")
-    page.evaluate("document.activeElement.scrollLeft = 10_000")
-    page.wait_for_function("document.activeElement.dataset.more === 'before'")
-    # On a wide screen it fits: nothing is left of the sign, and it is no stop.
-    page.set_viewport_size({"width": 1400, "height": 900})
-    page.wait_for_function("!document.querySelector('.entry [data-more], .entry [tabindex]')")
-
-
-def test_the_sign_is_no_ink_on_paper_and_a_line_in_colours_that_a_reader_forces(
-    open_page: OpenPage, site_url: str
-) -> None:
-    page = open_page(phone=True)
-    ready(page, site_url + SHEET)
-    box = page.locator("div.math > [data-more]").first
-    style = "(box) => [getComputedStyle(box).maskImage !== 'none', getComputedStyle(box).borderRightStyle]"
-    assert box.evaluate(style) == [True, "none"]
-    page.emulate_media(forced_colors="active")
-    assert box.evaluate(style)[1] == "dashed"
-    page.emulate_media(media="print", forced_colors="none")
-    assert box.evaluate(style) == [False, "none"]
 
 
 def test_on_a_phone_the_ledger_names_only_what_it_says(open_page: OpenPage, site_url: str) -> None:

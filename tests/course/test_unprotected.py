@@ -74,6 +74,19 @@ def test_what_it_has_started_ends_with_it_and_its_folder_goes():
     assert not _lives(child)
 
 
+def test_a_process_that_ended_before_its_token_came_is_no_broken_pipe(monkeypatch):
+    start = subprocess.Popen
+
+    def ends_at_once(line, **how):
+        process = start([sys.executable, "-c", ""], **how)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return process
+
+    monkeypatch.setattr(unprotected.subprocess, "Popen", ends_at_once)
+    with Unprotected() as server, pytest.raises(NoSandbox, match="doesn't start"):
+        server.start()
+
+
 def test_a_process_that_ends_itself_is_said_to():
     with Unprotected() as server, server.start() as process, pytest.raises(Ended) as caught:
         Grader(process).cell("import os; os._exit(0)", 20.0)

@@ -5,7 +5,8 @@ import pytest
 import torch
 from some_policies import policies, roughen, seeded, some_norm, states, vectors
 
-from ppobook.fast import choose
+from ppobook.fast import numpy_actor
+from ppobook.fast.actor import NumpyActor
 from ppobook.policies import (
     ACTIVATIONS,
     MLP,
@@ -13,8 +14,8 @@ from ppobook.policies import (
     GaussianPolicy,
     MultiCategoricalPolicy,
     RunningNorm,
-    TabularPolicy,
 )
+from ppobook.rollouts import PolicyActor
 
 
 def actors():
@@ -33,7 +34,8 @@ def test_an_actor_takes_the_actions_of_sample(name):
     policy, steps, n = actors()[name], 300, 7
     shown = (states if name == "table" else vectors)((steps, n)).numpy()
     shown = shown if name == "table" else 3 * shown
-    actor, generator = choose.actor(policy, True)(policy, steps, n, seeded(4)), seeded(4)
+    actor, generator = numpy_actor(policy, steps, n, seeded(4)), seeded(4)
+    assert isinstance(actor, NumpyActor)
     drawn, logps = [], []
     for t in range(steps):
         actions, given = actor.sample(shown[t])
@@ -55,24 +57,15 @@ def test_an_actor_takes_the_actions_of_sample(name):
 
 def test_an_actor_has_the_weights_of_when_it_was_made_and_leaves_torchs_global_state():
     policy, before = CategoricalPolicy(4, 3, (8,)), torch.get_rng_state()
-    make = choose.actor(policy, True)
-    make(policy, 5, 2, seeded())
+    numpy_actor(policy, 5, 2, seeded())
     assert torch.equal(torch.get_rng_state(), before)
     with torch.no_grad():
         policy.network.layers[-1].bias += torch.tensor([0.0, 1000, 0])
-    actor = make(policy, 5, 2, seeded())
+    actor = numpy_actor(policy, 5, 2, seeded())
     assert all((actor.sample(np.zeros((2, 4), np.float32))[0] == 1).all() for _ in range(5))
 
 
-def test_new_noise_is_drawn_after_the_last_step():
-    policy, generator = policies()["gaussian"][0], seeded(4)
-    actor = choose.actor(policy, True)(policy, 3, 2, seeded(4))
-    for x in vectors((10, 2)):
-        found, expected = actor.sample(x.numpy())[0], policy.sample(x, generator)[0].numpy()
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
-
-
-def test_only_classes_that_declare_it_have_the_fast_form():
+def test_networks_of_ones_own_run_in_torch():
     class Timid(CategoricalPolicy):
         def logits(self, observations):
             return 0 * super().logits(observations)
@@ -85,23 +78,15 @@ def test_only_classes_that_declare_it_have_the_fast_form():
         def forward(self, observations):
             return 2 * super().forward(observations)
 
-    assert choose.actor(Timid(4, 2), True) is None
-    assert choose.actor(CategoricalPolicy(4, 2), False) is None
-    # In the network or its normalizer: the policy has the fast form, and they run in torch.
+    assert isinstance(numpy_actor(Timid(4, 2), 5, 2, seeded()), PolicyActor)
+    assert isinstance(numpy_actor(CategoricalPolicy(4, 2).bfloat16(), 5, 2, seeded()), PolicyActor)
+    # In the network or its normalizer: the policy samples in NumPy, and they run in torch.
     norm = Rescaled((4,))
     norm.update(vectors((50,)))
     for policy in (
         roughen(CategoricalPolicy(4, 3, normalizer=norm)),
         roughen(CategoricalPolicy(4, 3, network=Doubled((4, 3)))),
     ):
-        actor, generator = choose.actor(policy, True)(policy, 20, 5, seeded(1)), seeded(1)
+        actor, generator = numpy_actor(policy, 20, 5, seeded(1)), seeded(1)
         for x in vectors((20, 5)):
             assert actor.sample(x.numpy())[0].tolist() == policy.sample(x, generator)[0].tolist()
-
-
-@pytest.mark.parametrize("wrong", [-1, 6])
-def test_an_actor_refuses_states_that_a_table_does_not_have(wrong):
-    policy = TabularPolicy(6, 3)
-    actor = choose.actor(policy, True)(policy, 1, 2)
-    with pytest.raises(IndexError):
-        actor.sample(np.array([0, wrong]))

@@ -1,7 +1,5 @@
 """The gradients in closed form are those of autograd on the plain forms."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -9,11 +7,10 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook import train
 from ppobook.batches import Batch
+from ppobook.fast import FastPPO
 from ppobook.fast.adam import flatten
-from ppobook.fast.closed_form import DIAGNOSTICS, ClosedForm, ClosedFormValue, clip_gradient
-from ppobook.fast.declare import fast_form
+from ppobook.fast.closed_form import DIAGNOSTICS, ClosedForm, ClosedFormValue
 from ppobook.objectives import ppo_loss, value_loss
 from ppobook.policies import (
     CategoricalPolicy,
@@ -23,6 +20,7 @@ from ppobook.policies import (
     actor_critic_for,
 )
 from ppobook.ppo import PPO
+from ppobook.settings import PPOSettings
 
 BOX = spaces.Box(np.array([-2, -1], np.float32), np.array([2, 3], np.float32))
 UNBOUNDED = spaces.Box(-np.inf, np.inf, (3,))
@@ -140,11 +138,9 @@ def test_it_fits_the_librarys_own_networks_only():
     assert not ClosedForm.fits(*frozen)
 
     class Other(CategoricalPolicy):
-        """A subclass has to declare the form again."""
+        """It may compute something else."""
 
     assert not ClosedForm.fits(*networks(policy=Other(3, 2, (4,))))
-    fast_form("categorical")(Other)
-    assert ClosedForm.fits(*networks(policy=Other(3, 2, (4,))))
     own = CategoricalPolicy(3, 2, network=torch.nn.Linear(3, 2))
     assert not ClosedForm.fits(*networks(policy=own))
     box, three = spaces.Box(-1, 1, (3,)), spaces.Discrete(3)
@@ -170,18 +166,6 @@ def test_the_critics_gradient_and_loss_are_those_of_the_plain_form(problem):
         )
 
 
-@given(scale=st.floats(1e-3, 1e3), max_norm=st.floats(1e-2, 1e2) | st.none())
-@settings(max_examples=200, deadline=None)
-def test_gradient_clipping_is_what_torch_does(scale, max_norm):
-    vector = torch.nn.Parameter(torch.zeros(20))
-    vector.grad = torch.randn(20) * scale
-    other = torch.nn.Parameter(torch.zeros(20))
-    other.grad = vector.grad.clone()
-    norm = torch.nn.utils.clip_grad_norm_([other], np.inf if max_norm is None else max_norm)
-    assert clip_gradient(vector, max_norm) == pytest.approx(norm.item(), rel=1e-5)
-    torch.testing.assert_close(vector.grad, other.grad, rtol=1e-3, atol=1e-6)  # torch adds 1e-6 to the norm
-
-
 def test_networks_that_see_differently_are_left_to_autograd():
     """The policy's observations are normalised here and the critic's are not."""
     policy = CategoricalPolicy(3, 2, (4,), normalizer=RunningNorm((3,)))
@@ -192,23 +176,49 @@ def test_networks_that_see_differently_are_left_to_autograd():
     assert not ClosedForm.fits(without_bias, ValueFunction(3, (4,)))
 
 
-def test_overridden_coefficients_reach_the_loss_in_its_plain_form():
-    """They need not be those that the closed form takes."""
+def steps(kind, size, advantages, shift, **given):
+    """The gradient and the metrics of one step on a batch whose log-ratios are about `shift`."""
+    more = {"hidden": (6,), "max_grad_norm": None, **given}
+    space = spaces.Box(-np.inf, np.inf, (3,))
+    one = kind(space, spaces.Discrete(3), PPOSettings(**more), seed=1)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(size, 3, generator=generator)
+    actions, logp = one.policy.sample(x, generator)
+    signs = torch.where(torch.rand(size, generator=generator) < 0.5, -1.0, 1.0)
+    draws = torch.randn(2, size, generator=generator)
+    psi = signs.abs() * advantages if shift > 0 else signs * advantages
+    metrics = one.gradient_step(Batch(x, actions, logp - shift, psi, *draws))
+    parameters = [*one.policy.parameters(), *one.value.parameters()]
+    return torch.cat([p.grad.reshape(-1) for p in parameters]), metrics
 
-    class Wide(PPO):
-        def coefficients(self):
-            wide = super().coefficients() | {"clip_eps": 0.5}
-            del wide["clip_eps_high"]
-            return wide
 
-    small = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 8, "num_minibatches": 2, "total_steps": 32}
-    quick, plain = (train(Wide, **small, fast=fast, progress=False).history for fast in (True, False))
-    assert quick["clip_eps"].eq(0.5).all()
-    np.testing.assert_allclose(quick["policy_loss"], plain["policy_loss"], rtol=1e-4)
+@pytest.mark.parametrize("shift", [-100.0, 0.0, 100.0])
+@pytest.mark.parametrize("advantages", [0.0, 1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("size", [1, 12])
+def test_a_step_of_fast_ppo_is_that_of_ppo_at_extremes_too(size, advantages, shift):
+    """A ratio that overflows has no gradient where the advantage is positive. (Else the loss is infinite.)"""
+    fast, measured = steps(FastPPO, size, advantages, shift)
+    plain, expected = steps(PPO, size, advantages, shift)
+    assert plain.isfinite().all()
+    scale = float(plain.abs().max())
+    torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-6 * scale)
+    assert measured.keys() == expected.keys()
+    for name, number in expected.items():
+        assert measured[name] == pytest.approx(float(number), rel=1e-4, abs=5e-4, nan_ok=True), name
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "trpo"])
-def test_without_fast_it_is_not_imported(algorithm, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ppobook.fast.closed_form", None)
-    monkeypatch.setitem(sys.modules, "ppobook.fast.adam", None)
-    train(algorithm, env="CartPole-v1", num_steps=8, total_steps=1, fast=False, progress=False)
+def test_a_ratio_that_overflows_with_a_negative_advantage_is_infinite_in_both():
+    for kind in (FastPPO, PPO):
+        gradient, metrics = steps(kind, 12, -1.0, 100.0)
+        assert not gradient.isfinite().all()
+        assert float(metrics["policy_loss"]) == np.inf
+
+
+@pytest.mark.parametrize(
+    "settings", [{"objective": "kl"}, {"activation": "gelu"}, {"shared_trunk": True}], ids=str
+)
+def test_fast_ppo_takes_the_step_of_ppo_where_the_closed_form_does_not_fit(settings):
+    space = spaces.Box(-np.inf, np.inf, (3,))
+    one = FastPPO(space, spaces.Discrete(3), PPOSettings(**settings), seed=1)
+    assert one.closed_form is None
+    assert type(one.optimizer) is torch.optim.Adam

@@ -5,7 +5,6 @@ import math
 import torch
 from torch import nn
 
-from ppobook.fast import choose
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.tokens import Completions, WordTokenizer, left_pad, right_pad
 
@@ -34,11 +33,10 @@ def rough(model, seed=0, scale=0.15):
     return model
 
 
-def rough_decoder(vocab_size=9, seed=0, scale=0.4, dtype=torch.float64, fast=True, **sizes):
+def rough_decoder(vocab_size=9, seed=0, scale=0.4, dtype=torch.float64, **sizes):
     """A decoder with weights far from their initialization, where attention is nearly uniform."""
     given = {"context": 16, "width": 12} | sizes
     model = Decoder(DecoderConfig(vocab_size, **given, eos=EOS, pad=PAD)).double()
-    choose.language_model(model, fast)
     return rough(model, seed, scale).to(dtype)
 
 

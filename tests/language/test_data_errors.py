@@ -90,7 +90,7 @@ def test_an_error_of_a_template_names_the_record():
 )
 def test_pairs_that_show_no_prompt(pair):
     t = PieceTokenizer(begins=False)
-    with pytest.raises(ValueError, match=r"data\[0\]: chosen and rejected must begin alike and then differ"):
+    with pytest.raises(ValueError, match=r"data\[0\]: chosen and rejected must have a common beginning"):
         pairs_of([pair], t)
 
 

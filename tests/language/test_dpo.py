@@ -470,14 +470,6 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "message"), BAD, ids=[row[1] for row in BAD])
-def test_bad_input(settings, message):
-    given = {"model": decoder(), "data": WORLD, "tokenizer": WORDS, "updates": 1, "progress": False}
-    few = {} if "data" in settings else {"pairs": 4}
-    with pytest.raises((ValueError, TypeError), match=message):
-        train("dpo", **given | few | settings)
-
-
 # --- learning ------------------------------------------------------------------------------------------
 
 

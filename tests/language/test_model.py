@@ -7,10 +7,8 @@ import pytest
 import torch
 from small_language import EOS, PAD, rough_decoder
 
-from ppobook.fast import choose
-from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig, Scalar, causal_padding_mask
-from ppobook.language.tokens import left_pad, token_logp
+from ppobook.language.tokens import token_logp
 
 CLOSE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 DTYPES = [torch.float64, torch.float32]
@@ -157,21 +155,6 @@ def test_a_row_of_padding_only_is_finite():
     assert all(g.isfinite().all() for g in torch.autograd.grad(logits.sum(), list(model.parameters())))
 
 
-def test_a_mask_may_be_numbers():
-    model = decoder()
-    tokens, mask = padded(ROWS, 9)
-    prompts, prompt_mask = left_pad(ROWS, PAD)
-    expected = generate(model, prompts, prompt_mask, 5, generator=seeded())
-    first, _ = model.start_cache(prompts, prompt_mask, 0)
-    for kind in (torch.int64, torch.float32, "numpy"):
-        same, prompt_same = (x.numpy() if kind == "numpy" else x.to(kind) for x in (mask, prompt_mask))
-        assert torch.equal(model(tokens, same), model(tokens, mask))
-        assert torch.equal(model.start_cache(prompts, prompt_same, 0)[0], first)
-        assert torch.equal(
-            generate(model, prompts, prompt_same, 5, generator=seeded()).tokens, expected.tokens
-        )
-
-
 def test_no_token_sees_the_next():
     model, tokens = decoder(), torch.randint(11, (3, 8), generator=seeded())
     before = model(tokens)
@@ -238,64 +221,7 @@ def test_first_weights():
     assert not torch.equal(Decoder(config, seed=generator).wte.weight, model.wte.weight)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"vocab_size": 0}, "vocab_size must be an integer of at least 1, got 0"),
-        ({"context": 0}, "context must be an integer of at least 1, got 0"),
-        ({"layers": 0}, "layers must be an integer of at least 1, got 0"),
-        ({"heads": 5}, "width must be a multiple of heads = 5, got 64"),
-        ({"eos": 11}, r"eos must be an integer in \[0, 10\], got 11"),
-        ({"pad": -1}, r"pad must be an integer in \[0, 10\], got -1"),
-    ],
-    ids=str,
-)
-def test_bad_sizes(change, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        DecoderConfig(**{"vocab_size": 11, "eos": EOS, "pad": PAD} | change)
-
-
 LONG, IDS = torch.ones(2, 3).long(), r"tokens must be in \[0, 10\], got ids from"
-
-
-@pytest.mark.parametrize("ask", ["forward", "hidden", "start_cache"])
-@pytest.mark.parametrize(
-    ("tokens", "mask", "error", "sentence"),
-    [
-        ([[1, 2]], None, TypeError, "tokens must be a torch tensor, got list"),
-        (torch.ones(2, 3), None, TypeError, "tokens must be a tensor of torch.int64, got torch.float32"),
-        (torch.ones(3).long(), None, ValueError, r"tokens must have shape \(B, L\), .* got \(3,\)"),
-        (torch.ones(2, 0).long(), None, ValueError, "tokens must have at least one entry"),
-        (torch.full((2, 3), 11), None, ValueError, f"{IDS} 11 to 11"),
-        (torch.full((2, 3), -1), None, ValueError, f"{IDS} -1 to -1"),
-        (torch.ones(2, 17).long(), None, ValueError, "at most context = 16 tokens a row, got 17"),
-        (
-            torch.ones(2, 18).long(),
-            torch.ones(2, 18),
-            ValueError,
-            "at most context = 16 tokens a row, got 18",
-        ),
-        (LONG, torch.ones(2, 2), ValueError, r"mask must have shape \(2, 3\), .* got \(2, 2\)"),
-        (LONG, torch.full((2, 3), 0.5), ValueError, r"mask must be bool or 0/1, got 0.5 at index \(0, 0\)"),
-    ],
-)
-def test_bad_tokens(ask, tokens, mask, error, sentence):
-    model = decoder()
-    arguments = (tokens, mask, 0) if ask == "start_cache" else (tokens, mask)
-    with pytest.raises(error, match=sentence):
-        getattr(model, ask)(*arguments)
-
-
-def test_a_subclass_computes_its_own_blocks():
-    """A fast form is for the class that declares it."""
-
-    class Mine(Decoder):
-        pass
-
-    model = Mine(DecoderConfig(11, eos=EOS, pad=PAD))
-    choose.language_model(model, True)
-    assert choose.generation(model) is model
-    assert all(isinstance(block.gelu, torch.nn.GELU) for block in model.blocks)
 
 
 # --- the scalar head ------------------------------------------------------------------------------------

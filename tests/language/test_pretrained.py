@@ -278,6 +278,8 @@ def test_settings_of_lora(transformers, peft):
     net = net_of("llama")
     with pytest.raises(ValueError, match=r"each setting of lora must be .*, got 'rank'"):
         opened(net, lora={"rank": 8})
+    with pytest.raises(ValueError, match="must be layers of the model's body, got 'lm_head'"):
+        opened(net, lora={"target_modules": ["q_proj", "lm_head"]})
     model = opened(net, lora={"target_modules": ["q_proj", "v_proj"]})
     assert {name.split(".")[-4] for name, _ in model.named_parameters()} == {"q_proj", "v_proj"}
     with pytest.raises(ValueError, match="lora must be None for a model with adapters"):

@@ -5,7 +5,6 @@ import torch
 from bands import seeds
 from language_stages import (
     PPO_SETTINGS,
-    RECORDS,
     WORDS,
     WORLD,
     base,
@@ -245,10 +244,7 @@ def curious(completions):
 
 
 REFUSED = [
-    (ppo, {"num_minibatches": 13}, "num_minibatches must be at most batch_size, 12, got 13"),
     (ppo, {"kl_target": 1.0, "kl_coef": 0.0}, "kl_coef in training, must be above 0 .* target, got 0"),
-    (ppo, {"critic_from": "reward_model"}, "critic_from must be 'policy' .*, got 'reward_model'"),
-    (ppo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* model is 20 .* got 17"),
     (ppo, {"truncation": "bootstraps"}, "truncation must be .*Did you mean 'bootstrap'"),
     (ppo, {"kl_in": "reword"}, "kl_in must be .*Did you mean 'reward'"),
     (ppo, {"kl_estimator": "k4"}, "kl_estimator must be one of 'k1', 'k2', 'k3', got 'k4'"),
@@ -260,8 +256,6 @@ REFUSED = [
         {"num_minibatches": 5},
         r"batch_size must be at least num_minibatches \* group_size, 5 \* 3, got 12",
     ),
-    (grpo, {"group_size": 1}, "group_size must be at least 2 with baseline='group', got 1"),
-    (grpo, {"group_size": 1, "baseline": "batch"}, "group_size must be at least 2 with scale='group'"),
     (grpo, {"surrogate": "sequence", "kl_in": "to_go"}, "kl_in must be .* got 'to_go'"),
     (grpo, {"variant": "drgrpo"}, "variant must be .*Did you mean 'dr_grpo'"),
     (grpo, {"variant": "reinforce+"}, r"variant must be .*Did you mean 'reinforce\+\+'"),
@@ -272,17 +266,13 @@ REFUSED = [
     (online_dpo, {"group_size": 1}, "group_size must be an integer of at least 2, got 1"),
     (online_dpo, {"loss": "kto"}, "loss must be one of 'dpo', 'ipo', got 'kto'"),
     (online_dpo, {"kl_coef": 0.1}, "kl_coef"),
-    (online_dpo, {"max_new_tokens": 17}, "max_new_tokens must be at most 16: .* got 17"),
     (iterative_ppo, {"reward": ScriptedReward(curious)}, "reward must be a reward model, .* got 'scripted'"),
-    (iterative_ppo, {"data": RECORDS, "max_new_tokens": 5}, "data must be a World, .* method prefer"),
-    (iterative_ppo, {"temperatures": (1.0,) * 3}, r"temperatures must be two numbers, .* got \(1.0, 1.0, 1"),
     (iterative_ppo, {"refresh_every": 0}, "refresh_every must be an integer of at least 1, got 0"),
     (lagged_grpo, {"lag": -1}, "lag must be an integer of at least 0, got -1"),
-    (lagged_grpo, {"max_weight": 2.0}, "corrected must be False with max_weight, got True"),
     (
         lagged_grpo,
         {"max_weight": 2.0, "corrected": False, "surrogate": "sequence"},
-        "surrogate must be 'clip' or 'cispo' with max_weight, .* got 'sequence'",
+        "surrogate must be 'clip' or 'cispo' with max_weight, got 'sequence'",
     ),
     (lagged_grpo, {"corrected": "no"}, "corrected must be True or False, got 'no'"),
     (lagged_grpo, {"lagg": 1}, "lagg.*Did you mean 'lag'"),
@@ -297,12 +287,3 @@ REFUSED = [
 def test_bad_settings(kind, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         kind(**settings)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("kto", "a loss of 'dpo': loss='kto'"), ("gspo", "a variant of 'grpo': variant='gspo'")],
-)
-def test_a_setting_in_the_place_of_a_stage(name, said):
-    with pytest.raises(ValueError, match=f"stage must be one of .* got '{name}', {said}"):
-        train(name, decoder())

@@ -41,60 +41,6 @@ def test_a_text_comes_back_from_its_ids():
 TOKENIZER = WordTokenizer(WORDS)
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "error", "sentence"),
-    [
-        (WordTokenizer, [], ValueError, "words must have at least one word"),
-        (WordTokenizer, "the fox", TypeError, "words must be a list of words, got 'the fox'"),
-        (
-            WordTokenizer,
-            ["a", "b", "a"],
-            ValueError,
-            r"words\[2\] must differ from .* the other words, got 'a'",
-        ),
-        (
-            WordTokenizer,
-            ["a", "<eos>"],
-            ValueError,
-            r"words\[1\] must differ from <pad>, <eos> .*, got '<eos>'",
-        ),
-        (WordTokenizer, ["a b"], ValueError, r"words\[0\] must be a word without white space, got 'a b'"),
-        (WordTokenizer, [""], ValueError, r"words\[0\] must be a word without white space, got ''"),
-        (WordTokenizer, ["a", 3], TypeError, r"words\[1\] must be a string, got 3"),
-        (
-            TOKENIZER.encode,
-            "tell foxes",
-            ValueError,
-            "text must be of known words, .*'foxes'. Did you mean 'fox'",
-        ),
-        (TOKENIZER.encode, ["tell"], TypeError, r"text must be a string, got \['tell'\]"),
-        (TOKENIZER.decode, [3, -1], ValueError, r"ids must be in \[0, 8\], got -1"),
-        (TOKENIZER.decode, [1.9], TypeError, r"ids must be integers, got \[1.9\]"),
-        (TOKENIZER.decode, torch.tensor([2.0]), TypeError, "ids must be integers, got tensor"),
-        (
-            TOKENIZER.decode,
-            torch.tensor([[1, 2]]),
-            ValueError,
-            r"ids must be those of one sequence.*\(1, 2\)",
-        ),
-        (TOKENIZER.decode, [3, 9], ValueError, r"ids must be in \[0, 8\], got 9"),
-        *(
-            (call, argument, error, sentence)
-            for call in (lambda rows: left_pad(rows, 0), lambda rows: right_pad(rows, 0))
-            for argument, error, sentence in (
-                ([], ValueError, "rows must have at least one row, got none"),
-                ([[3], []], ValueError, r"rows\[1\] must have at least one token, got none"),
-                ([[3], [0.5]], TypeError, r"rows\[1\] must be an integer of at least 0, got 0.5"),
-                ([[-1]], ValueError, r"rows\[0\] must be an integer of at least 0, got -1"),
-            )
-        ),
-    ],
-)
-def test_bad_words_and_ids(call, argument, error, sentence):
-    with pytest.raises(error, match=sentence):
-        call(argument)
-
-
 # --- padding -------------------------------------------------------------------------------------------
 
 
@@ -157,9 +103,6 @@ def test_select_takes_rows_of_everything():
             assert torch.equal(part, torch.stack([whole[2], whole[0]]))
     assert equal(c.select([True, False, True]), c.select([0, 2]))
     assert equal(c.select(slice(1, 3)), c.select([1, 2]))
-    for bad in (1, [], [0.5], [[0]]):
-        with pytest.raises(ValueError, match="index must be a list of at least one row number, got"):
-            c.select(bad)
     with pytest.raises(IndexError):
         c.select([3])
 
@@ -181,8 +124,6 @@ def test_join_says_the_same_of_each_row():
     assert joined.logp.sum() == 2 * narrow.logp.sum() + wide.logp.sum()
     assert (joined.logp[~joined.mask] == 0).all()
     assert equal(Completions.join([wide.select([i]) for i in range(3)]), wide)
-    with pytest.raises(ValueError, match="parts must be a list of at least one batch"):
-        Completions.join([])
 
 
 def test_texts_are_read_without_padding():
@@ -207,35 +148,19 @@ def bools(*rows):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "sentence"),
+    ("change", "sentence"),
     [
-        (
-            {"tokens": torch.ones(3, 4)},
-            TypeError,
-            "tokens must be a tensor of torch.int64, got torch.float32",
-        ),
-        ({"tokens": [[1]]}, TypeError, "tokens must be a torch tensor, got list"),
-        ({"tokens": torch.ones(3).long()}, ValueError, r"tokens must have shape \(B, L\), .* got \(3,\)"),
-        ({"tokens": torch.ones(3, 0).long()}, ValueError, "tokens must have at least one entry"),
-        ({"prompts": torch.ones(2, 3).long()}, ValueError, r"prompts must have shape \(3, 3\)"),
-        ({"prompt_mask": torch.ones(3, 4).bool()}, ValueError, r"prompt_mask must have shape \(3, 3\)"),
-        ({"mask": torch.ones(3, 3).bool()}, ValueError, r"mask must have shape \(3, 4\)"),
-        ({"mask": torch.ones(3, 4)}, TypeError, "mask must be a tensor of torch.bool, got torch.float32"),
-        ({"mask": [[True]]}, TypeError, "mask must be a Tensor, got list"),
-        ({"prompt_mask": None}, TypeError, "prompt_mask must be a Tensor, got NoneType"),
-        ({"logp": torch.ones(3, 3)}, ValueError, r"logp must have shape \(3, 4\)"),
-        ({"logp": torch.ones(3, 4).long()}, TypeError, "logp must be a tensor of a floating dtype"),
-        ({"ended": torch.ones(4).bool()}, ValueError, r"ended must have shape \(3,\)"),
-        ({"mask": bools("1000", "1111", "0000")}, ValueError, "mask must have .* got no token in row 2"),
-        ({"mask": bools("1000", "1011", "1000")}, ValueError, "on the right only, got elsewhere in row 1"),
-        ({"prompt_mask": bools("001", "011", "110")}, ValueError, "on the left only, got elsewhere in row 2"),
-        ({"prompt_mask": bools("001", "101", "111")}, ValueError, "on the left only, got elsewhere in row 1"),
+        ({"prompts": torch.ones(2, 3).long()}, r"prompts must have shape \(3, 3\)"),
+        ({"mask": torch.ones(3, 3).bool()}, r"mask must have shape \(3, 4\)"),
+        ({"mask": bools("1000", "1111", "0000")}, "mask must have .* got no token in row 2"),
+        ({"mask": bools("1000", "1011", "1000")}, "on the right only, got elsewhere in row 1"),
+        ({"prompt_mask": bools("001", "011", "110")}, "on the left only, got elsewhere in row 2"),
     ],
 )
-def test_bad_completions(change, error, sentence):
+def test_bad_completions(change, sentence):
     names = ("prompts", "prompt_mask", "tokens", "mask", "logp", "ended")
     given = dict(zip(names, fields_of(completions()), strict=True))
-    with pytest.raises(error, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         Completions(**given | change)
 
 
@@ -388,38 +313,3 @@ def test_what_is_masked_is_not_read():
     (gradient,) = torch.autograd.grad(found.sum(), bad)
     assert gradient.isfinite().all()
     assert (gradient[~mask] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "sentence"),
-    [
-        ({"temperature": 0}, ValueError, "temperature must be a number above 0, got 0"),
-        ({"temperature": -1}, ValueError, "temperature must be a number above 0, got -1"),
-        ({"temperature": math.nan}, ValueError, "temperature must be a number above 0, got nan"),
-        ({"temperature": "1"}, TypeError, "temperature must be a number above 0, got '1'"),
-        ({"temperature": 1e-40}, ValueError, r"temperature must be in \[1e-30, 1e\+30\], got 1e-40"),
-        ({"temperature": 1e40}, ValueError, r"temperature must be in \[1e-30, 1e\+30\], got 1e\+40"),
-        ({"tokens": torch.zeros(2, 4).long()}, ValueError, r"tokens must have shape \(2, 5\)"),
-        ({"tokens": torch.zeros(2, 5)}, TypeError, "tokens must be a tensor of torch.int64, got torch.float"),
-        ({"tokens": torch.zeros(2, 5).bool()}, TypeError, "torch.int64, got torch.bool"),
-        ({"tokens": torch.zeros(2, 5).short()}, TypeError, "torch.int64, got torch.int16"),
-        ({"tokens": [[0] * 5] * 2}, TypeError, "tokens must be a torch tensor, got list"),
-        ({"tokens": torch.full((2, 5), 7)}, ValueError, r"tokens must be in \[0, 6\], got ids from 7 to 7"),
-        (
-            {"tokens": torch.full((2, 5), -1)},
-            ValueError,
-            r"tokens must be in \[0, 6\], got ids from -1 to -1",
-        ),
-        ({"logits": torch.zeros(2, 5, 7).long()}, TypeError, "logits must be a tensor of a floating dtype"),
-        ({"mask": torch.ones(2, 4).bool()}, ValueError, r"mask must have shape \(2, 5\)"),
-        (
-            {"mask": torch.full((2, 5), 0.5)},
-            ValueError,
-            r"mask must be bool or 0/1, got 0.5 at index \(0, 0\)",
-        ),
-    ],
-)
-def test_bad_arguments_of_token_logp(change, error, sentence):
-    logits, tokens = some_logits()
-    with pytest.raises(error, match=sentence):
-        token_logp(**{"logits": logits, "tokens": tokens} | change)

@@ -6,6 +6,7 @@ What it has in common with training of policies is in tests/run/test_contract.py
 import dataclasses
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -34,7 +35,6 @@ from ppobook.language.stage import Task
 from ppobook.language.tokens import Pairs, WordTokenizer
 from ppobook.language.training import train
 from ppobook.language.world import World
-from ppobook.run.checkpoint import delete_later
 from ppobook.run.folder import checkpoints
 
 
@@ -56,7 +56,8 @@ def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, case):
     straight = fit(case, updates=6)
     for stop in (0, 1, 4):
         fit(case, updates=max(stop, 1), out=tmp_path / str(stop))
-        delete_later(tmp_path / str(stop), stop)
+        if stop == 0:
+            shutil.rmtree(tmp_path / "0" / "checkpoint-000001")
         same_run(go_on(tmp_path / str(stop), case, updates=6), straight)
 
 
@@ -99,15 +100,6 @@ def broken_after(calls):
     return reward
 
 
-def test_an_error_has_the_run_so_far():
-    with pytest.raises(ValueError, match="no more") as error:
-        fit("own, a function", reward=broken_after(3))
-    assert len(error.value.run.history) == 3
-    with pytest.raises(ValueError, match="no more") as error:
-        fit("own, a function", reward=broken_after(0))
-    assert len(error.value.run.history) == 0
-
-
 def returning(**row):
     return type("Mine", (Own,), {"step": lambda self, number: Own.step(self, number) | row})
 
@@ -116,9 +108,9 @@ BAD_ROWS = [
     (
         {"grad_norm": torch.tensor(torch.inf)},
         FloatingPointError,
-        r"diverged in update 1: grad_norm returned by Mine.step must be finite, got inf; try a smaller lr",
+        r"diverged in update 1: grad_norm must be finite, got inf: .*; try a smaller learning rate",
     ),
-    ({"loss": float("nan")}, FloatingPointError, "loss returned by Mine.step must be finite, got nan"),
+    ({"loss": float("nan")}, FloatingPointError, "loss must be finite, got nan"),
 ]
 
 
@@ -279,7 +271,6 @@ def test_a_stage_of_ones_own(tmp_path):
 
 # ------------------------------------------------------------------------------------------- what it is given
 
-OTHER_WORDS = World(**{**SIZES, "nouns": 3, "places": 2})
 SWAPPED = WordTokenizer([*reversed(WORLD.tokenizer.words[2:])])
 UNFIT = [
     ("sft", {"data": None}, "data must be a World, a list of dicts, a JSONL file or a Dataset, got None"),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -24,7 +20,6 @@ pytest.importorskip("sphinx_book_theme", reason="Sphinx is not installed")
 import tiny_site  # noqa: E402
 
 import editions  # noqa: E402
-import site_editions  # noqa: E402
 from edition_builder import CHECKSUMS, FILES, PRINTED, TAG, archive, epub, pages, pdf  # noqa: E402
 
 DAY = 1_700_000_000
@@ -133,52 +128,6 @@ def test_the_anchors_of_a_section_are_in_its_heading(book: pages.Book) -> None:
     assert not [section["id"] for section in text.select(".leaf section[id]") if section.find(["h2", "h3"])]
 
 
-def test_a_number_that_is_not_the_headings_page_is_named() -> None:
-    found = {"one": 3, "two": 8, "unlisted": 9}
-    assert pdf.astray({"one": 3, "two": 8}, found) == []
-    (wrong,) = pdf.astray({"one": 3, "two": 7}, found)
-    assert wrong == "two is on page 8, and the contents say 7"
-
-
-class Reference(NamedTuple):
-    """What pypdf has for a page."""
-
-    idnum: int
-
-
-def test_an_anchor_is_where_its_headings_bookmark_is() -> None:
-    # Chromium takes the anchor for a place on page 2, whose heading did not fit there.
-    sheets = [SimpleNamespace(indirect_reference=Reference(number)) for number in (11, 12, 13)]
-    second = SimpleNamespace(get_object=lambda: {"/A": {"/D": [Reference(13), "/XYZ", 57, 777, 0]}})
-    first = {"/Dest": [Reference(12), "/XYZ", 57, 700, 0], "/Next": second}
-    reader = SimpleNamespace(
-        pages=sheets,
-        named_destinations={
-            "/pushed": SimpleNamespace(page=Reference(12)),
-            "/formula": SimpleNamespace(page=Reference(11)),
-        },
-        root_object={"/Outlines": {"/First": SimpleNamespace(get_object=lambda: first)}},
-    )
-    headings = [("One", ["one"]), ("Two", ["pushed"])]
-    assert pdf.page_numbers(reader)["pushed"] == 2
-    assert pdf.page_numbers(reader, headings) == {"one": 2, "pushed": 3, "formula": 1}
-
-
-def test_the_book_has_no_sheet_by_which_one_page_prints_alone(
-    book: pages.Book, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    copy = tmp_path / "html"
-    shutil.copytree(book.site, copy)
-    book.site = copy
-    last = copy / "chapters/02_two.html"
-    sheet = '<link rel="stylesheet" href="../_static/alone.css"/></head>'
-    last.write_text(last.read_text(encoding="utf-8").replace("</head>", sheet), encoding="utf-8")
-    assert "alone.css" in pdf.links(book)
-    monkeypatch.setattr(pdf, "PRINTED", {"chapters/02_two": "two.pdf"})
-    assert "alone.css" not in pdf.links(book)
-    assert "book.css" in pdf.links(book)
-
-
 def test_the_epub_is_whole_and_the_same_twice(book: pages.Book, tmp_path: Path, site: Path) -> None:
     sign = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>x</mi></math>'
 
@@ -246,36 +195,7 @@ def test_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     assert said.stdout == f"{FILES['epub']}: OK\n"
 
 
-def test_without_a_site_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert editions.main(["zip", "--site", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "make book SERVE=0" in capsys.readouterr().err
-
-
-def test_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        editions.main(["docx"])
-    assert "a kind must be one of zip, pdf, epub, got docx" in capsys.readouterr().err
-
-
 # --- where they are offered ---------------------------------------------------------------------------------
-
-
-def test_files_are_linked_where_the_workflow_publishes_them() -> None:
-    github = "https://github.com/someone/book"
-    assert site_editions.address(github, FILES["pdf"]) == (
-        f"{github}/releases/download/editions/steps-you-can-trust.pdf"
-    )
-    assert site_editions.address("https://git.example.org/a/b", FILES["pdf"]) == ""
-    assert site_editions.address("", FILES["pdf"]) == ""
-
-
-def test_the_menu_of_downloads_leads_to_them() -> None:
-    app = SimpleNamespace(env=SimpleNamespace(found_docs={site_editions.PAGE}))
-    menus = [{"label": "launch-buttons", "buttons": []}, {"label": "download-buttons", "buttons": []}]
-    context = {"header_buttons": menus, "pathto": lambda name: f"../{name}.html"}
-    site_editions.add_to_downloads(app, "chapters/01_one", "", context, None)
-    assert menus[0]["buttons"] == []
-    assert [button["url"] for button in menus[1]["buttons"]] == ["../reference/editions.html"]
 
 
 def test_the_workflow_publishes_what_is_linked() -> None:
@@ -287,20 +207,3 @@ def test_the_workflow_publishes_what_is_linked() -> None:
     assert f"refs/tags/{TAG}\n" in steps[published]
     assert f"releases/tag/{TAG})" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert len({*FILES.values(), *PRINTED.values(), CHECKSUMS}) == len(FILES) + len(PRINTED) + 1
-
-
-def test_the_development_container_names_what_there_is() -> None:
-    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    target = re.fullmatch(r"make (\w+) TORCH=cpu", container["postCreateCommand"])
-    assert target is not None
-    assert re.search(rf"^{target[1]}:", makefile, re.M)
-    python = re.fullmatch(r"mcr\.microsoft\.com/devcontainers/python:(3\.\d+)", container["image"])
-    assert python is not None
-    assert python[1] in ("3.11", "3.12", "3.13")
-    interpreter = container["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
-    assert interpreter.endswith("/.venv/bin/python")
-    assert re.search(r"^VENV := \.venv$", makefile, re.M)
-    # What the tests need of the system, as CI installs it.
-    for package in re.findall(r"missing\+=\(([^)]*)\)", (ROOT / ".ci" / "run").read_text(encoding="utf-8")):
-        assert set(package.split()) <= set(container["onCreateCommand"].split())

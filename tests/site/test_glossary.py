@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from docutils import nodes
 from sphinx_process import sphinx
 
 import site_glossary
@@ -25,20 +24,6 @@ def prose(text):
 # --- the data -----------------------------------------------------------------------------------------------
 
 
-def test_there_are_about_a_hundred_words_in_order():
-    assert 80 <= len(WORDS) <= 130
-    written = re.findall(r'^"([^"]+)" = ', TEXT, re.M)
-    assert written == sorted(written, key=str.lower)
-
-
-@pytest.mark.parametrize("word", WORDS.values(), ids=lambda word: word.name)
-def test_a_word_has_one_plain_sentence_and_a_section_that_says_more(word):
-    assert re.fullmatch(r"[A-Zn0-9β].{15,170}[.]", word.says), word.says
-    assert not re.search(r"[.!?] [A-Z]", word.says), "one sentence"
-    assert not re.search("[$`]", word.says)
-    assert any(f"({word.section})=" in text for text in CHAPTERS.values())
-
-
 def test_each_word_is_used_in_a_chapter():
     used = set()
     for chapter, text in CHAPTERS.items():
@@ -46,18 +31,6 @@ def test_each_word_is_used_in_a_chapter():
         (found,) = site_glossary.first_uses([prose(text)], words, site_glossary.everyday_of(TEXT))
         used |= {name for *_, name in found}
     assert not set(WORDS) - used
-
-
-def test_each_everyday_phrase_is_in_a_chapter():
-    everyday = site_glossary.everyday_of(TEXT)
-    assert everyday
-    assert all(any(phrase in prose(text).lower() for text in CHAPTERS.values()) for phrase in everyday)
-
-
-def test_no_form_belongs_to_two_words_and_no_two_words_share_an_anchor():
-    forms = [form for word in WORDS.values() for form in word.forms]
-    assert len(forms) == len(set(forms))
-    assert len({site_glossary.tip_of(name) for name in WORDS}) == len(WORDS)
 
 
 # --- first uses ---------------------------------------------------------------------------------------------
@@ -80,23 +53,6 @@ def test_first_uses_are_found_once_and_the_longest_wins():
         ("policy", "policy"),
         ("KL", "KL divergence"),
     ]
-
-
-def test_an_everyday_phrase_is_no_use():
-    words, texts = [WORDS["state"]], ["A hidden state. The state of the game."]
-    assert site_glossary.first_uses(texts, words, ["hidden state"]) == [[(20, 25, "state")]]
-
-
-def test_what_stands_in_titles_code_and_links_is_no_use():
-    text = nodes.Text("policy")
-    place = nodes.paragraph("", "", text)
-    assert site_glossary.is_running_text(text)
-    for around in (nodes.title, nodes.literal, nodes.reference):
-        inner = nodes.Text("policy")
-        nodes.paragraph("", "", around("", "", inner))
-        assert not site_glossary.is_running_text(inner)
-    nodes.admonition("", place, classes=[site_glossary.OPENING])
-    assert not site_glossary.is_running_text(text)
 
 
 # --- a small book -------------------------------------------------------------------------------------------
@@ -174,12 +130,6 @@ def test_the_glossary_has_every_word_with_its_section(book):
     assert 'href="../chapters/01_hill.html#sec-hill"' in text
 
 
-def test_the_letters_lead_to_their_first_words(book):
-    letters = re.search(r'<div class="letters.*?</div>', page(book, "reference/glossary"), re.S)[0]
-    found = re.findall(r'href="#term-([\w-]+)"[^>]*>(?:<[^>]+>)*(\w)<', letters)
-    assert found == [("critic", "C"), ("logits", "L"), ("policy", "P")]
-
-
 def test_first_uses_link_to_the_glossary_and_are_described(book):
     text = page(book, "chapters/01_hill")
     links = re.findall(r'<a ([^>]*class="term"[^>]*)>([^<]*)</a>', text)
@@ -193,11 +143,6 @@ def test_first_uses_link_to_the_glossary_and_are_described(book):
     assert re.search(r"<strong><a [^>]*>critic</a></strong>", text), "not in the line that opens the box"
     assert '<p id="says-critic">What estimates a value &lt;here&gt;.</p>' in text
     assert 'src="../_static/terms.js' in text
-
-
-def test_other_pages_are_left_alone(book):
-    assert "term" not in page(book, "index")
-    assert "terms.js" not in page(book, "index")
 
 
 def test_a_new_sentence_reaches_the_chapters(book):

@@ -21,17 +21,6 @@ KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(enco
 # What no one source says in these words. Chapters judge it without a quotation.
 UNQUOTED = {"lower-bound", "argmax-tokens"}
 # Quoted here, and not in the chapter.
-QUOTED_HERE = {"clip-holds-policy"}
-
-
-def plain(text: str) -> str:
-    """Text on one line."""
-    return " ".join(text.split())
-
-
-def test_the_seven_that_were_asked_for_are_there() -> None:
-    asked = {"clip-bounds-kl", "value-clipping", "clip-holds-policy", "lower-bound", "trpo-cost"}
-    assert asked | {"must-normalise", "argmax-tokens"} <= set(MYTHS)
 
 
 @pytest.mark.parametrize("name", MYTHS)
@@ -53,15 +42,6 @@ def test_the_section_is_a_chapters_and_the_sources_are_in_the_bibliography(name:
     cited = re.findall(r"\{cite\}`(\w+)`", " ".join(myth.values()))
     assert set(cited) <= KEYS
     assert ("{cite}" in myth["who"]) == (name not in UNQUOTED)
-
-
-@pytest.mark.parametrize("name", sorted(set(MYTHS) - UNQUOTED - QUOTED_HERE))
-def test_the_sentence_is_quoted_as_in_the_chapter(name: str) -> None:
-    quoted = re.findall(r'"(.+?)"', plain(MYTHS[name]["sentence"]))
-    assert quoted
-    for sentence in quoted:
-        words = plain(sentence).rstrip(".")
-        assert any(words in plain(text) for text in CHAPTERS.values()), words
 
 
 def test_a_number_that_speaks_against_the_verdict_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def documented_shapes(thing, name):
 
 
 def agree(ours, documented):
-    """Whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
+    """Return whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
     if documented[0] == "...":
         rest = documented[1:]
         return len(ours) >= len(rest) and (not rest or ours[-len(rest) :] == rest)
@@ -78,40 +78,10 @@ def test_each_shape_is_that_of_the_docstring(row, name, place):
         assert agree(ours, documented), f"{ours} here, {documented} there"
 
 
-def test_shapes_are_compared_at_all():
-    compared = [n for _, n, p in PLACES if documented_shapes(thing_at(p.partition(":")[0]), n)]
-    assert len(compared) > 10
-    assert agree(["N", "T"], ["...", "T"])
-    assert agree(["N", "T", "…"], ["N", "T", "*obs"])
-    assert not agree(["N", "T"], ["...", "T+1"])
-    assert not agree(["B", "T"], ["N", "T"])
-
-
-def test_each_row_says_what_it_is():
-    assert len(ROWS) > 35
-    assert all(row["what"].strip() and (row["symbols"] or row["names"]) for row in ROWS)
-    assert all(row.get("unit", "nats") in ("nats", "points", "points a nat", "updates") for row in ROWS)
-
-
-def test_no_symbol_stands_twice_in_one_table_and_no_name():
-    for rows in TABLES.values():
-        symbols = [symbol for row in rows for symbol in row["symbols"]]
-        assert len(symbols) == len(set(symbols))
-        names = [name for row in rows for name in row["names"]]
-        assert len(names) == len(set(names))
-
-
 def test_each_row_has_an_anchor_of_its_own():
     anchors = [site_notation.anchor_of(name, row) for name, rows in TABLES.items() for row in rows]
     assert len(anchors) == len(set(anchors)) == len(ROWS)
     assert all(re.fullmatch(r"symbol-[\w-]+", anchor) for anchor in anchors)
-
-
-def test_the_page_says_what_the_letters_in_shapes_are():
-    text = (ROOT / "reference/notation.md").read_text(encoding="utf-8")
-    axes = {axis.removesuffix("+1") for row in ROWS for axis in axes_of(row.get("shape", ""))}
-    assert {"N", "T", "S", "A", "B", "P", "K"} <= axes
-    assert [axis for axis in axes if axis != "…" and f"${axis}$" not in text] == []
 
 
 def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
@@ -130,9 +100,3 @@ def test_symbols_are_found_in_formulas_only():
     assert site_notation.in_formulas(r"\pi_\theta", text)
     assert site_notation.in_formulas("r_t", text)
     assert not site_notation.in_formulas("z", text)
-
-
-def test_a_symbol_that_no_chapter_has_is_refused():
-    row = {"symbols": [r"\Xi"], "names": [], "what": "nothing"}
-    with pytest.raises(LookupError, match="must stand in a chapter"):
-        site_notation.first_chapter(row, CHAPTERS)

@@ -54,21 +54,3 @@ def test_what_is_on_the_page() -> None:
     assert "{ref}`sec-four-cases`" in text
     assert "{ref}`ex-clipped-loss` The clipped loss (Build, 15 min)" in text
     assert "- A bad action has become more likely, $r > 1 + \\varepsilon$." in text
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"exercises": ["clipped-los"]}, "an exercise must be one of the book's, got 'clipped-los'"),
-        ({"cards": ["What"]}, "one card must begin with 'What', got"),
-        ({"cards": ["No card begins so"]}, "got 0"),
-    ],
-)
-def test_a_name_that_is_not_there_is_refused(more: dict[str, list[str]], said: str) -> None:
-    from ppobook.teaching import contents
-
-    tasks = contents.read_book(ROOT).tasks
-    cards = [card for _, outcome in OUTCOMES.values() for card in outcome.cards]
-    unique = list({card.front: card for card in cards}.values())
-    with pytest.raises(ValueError, match=re.escape(said)):
-        site_outcomes.outcome_of({"id": "a", "text": "b"}, more, tasks, (), set(), unique)

@@ -50,21 +50,9 @@ def test_each_chapter_recommends_and_says_why(notebook: Path) -> None:
         assert len(words) >= 6, item
 
 
-def test_a_chapter_without_a_list_recommends_nothing(tmp_path: Path) -> None:
-    notebook = tmp_path / "01_hills.ipynb"
-    notebook.write_text('{"cells": [{"cell_type": "markdown", "metadata": {}, "source": "# Hills"}]}')
-    assert site_reading.recommended(notebook) == ""
-
-
 def test_a_work_has_its_title() -> None:
     page = SimpleNamespace(root=ROOT, depend=lambda *_: None)
     lines = site_reading.write(page, "first")
     assert "`schulman2015`, *Trust Region Policy Optimization*: the paper on TRPO." in lines[0]
     assert all(re.match(r"- \{cite:t\}`\w+`, \*[^*{}]+\*: \S", line) for line in lines)
     assert len(site_reading.write(page, "after")) == 3
-
-
-def test_a_list_that_is_not_there_is_refused() -> None:
-    page = SimpleNamespace(root=ROOT, depend=lambda *_: None)
-    with pytest.raises(ValueError, match="must be first, after or chapters, got 'last'"):
-        site_reading.write(page, "last")

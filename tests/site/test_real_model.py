@@ -154,17 +154,6 @@ def test_options_that_argparse_refuses(script, small, tmp_path, line):
         script.main(shlex.split(line.format(small=small, out=tmp_path / "out")))
 
 
-@pytest.mark.parametrize("more", ["", "--estimate"])
-def test_ctrl_c_before_there_is_a_run(script, small, tmp_path, capsys, monkeypatch, more):
-    def stopped(*given, **how):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(script, "estimate", stopped)
-    assert script.main(words(small, tmp_path / "out", more)) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "stopped"
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_page_names_options_and_files_that_there_are(script):
     known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
     assert len(COMMANDS) >= 4

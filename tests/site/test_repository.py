@@ -1,8 +1,7 @@
-"""Where the site finds the address of the book's repository."""
+"""The address of the book's repository."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -43,13 +42,6 @@ def test_a_checkouts_remote(tmp_path: Path, remote: str | None, expected: str) -
     assert repository.address(tmp_path, None, {}) == expected
 
 
-def test_a_copy_without_history_has_none_even_inside_another_repository(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    subprocess.run(["git", "remote", "add", "origin", BOOK], cwd=tmp_path, check=True)
-    (tmp_path / "copy").mkdir()
-    assert repository.address(tmp_path / "copy", None, {}) == ""
-
-
 def test_what_goes_first(tmp_path: Path) -> None:
     github = {"GITHUB_REPOSITORY": "someone/book", "GITHUB_SERVER_URL": "https://github.com"}
     assert repository.address(tmp_path, None, github) == BOOK
@@ -60,7 +52,7 @@ def test_what_goes_first(tmp_path: Path) -> None:
 
 
 def page(address: str, name: str = "chapters/01_vanilla_policy_gradient") -> dict[str, Any]:
-    """What the hooks add to a page."""
+    """Return what the hooks add to a page."""
     config = SimpleNamespace(
         book_meta={"branch": "main"}, book_repository=address, release="1", html_title="Book"
     )
@@ -112,19 +104,6 @@ def test_condas_environment_names_everything_that_a_command_needs() -> None:
     )
 
 
-def test_without_make_the_same_is_installed() -> None:
-    def installed(line: str) -> tuple[str, set[str]]:
-        extras = re.search(r"--editable ['\"]\.\[(.+)\]['\"]", line)
-        assert extras is not None
-        return extras[1], set(re.findall(r"--group (\w+)", line))
-
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").split("$(VENV)/.all:")[1]
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("`make test` is")[1]
-    [made] = [line for line in makefile.splitlines() if "--editable" in line]
-    [read] = [line for line in readme.splitlines() if "--editable" in line]
-    assert installed(read) == installed(made)
-
-
 def test_the_site_is_published_only_after_the_tests() -> None:
     folder = ROOT / ".github" / "workflows"
     jobs = {
@@ -136,10 +115,3 @@ def test_the_site_is_published_only_after_the_tests() -> None:
     publishing = [name for name, job in jobs.items() if "deploy-pages" in str(job)]
     assert publishing == ["publish"]
     assert jobs["publish"]["needs"] == "everything"
-
-
-def test_jupyterlab_asks_nobody_about_news() -> None:
-    settings = ROOT / "tools" / "jupyter" / "labconfig" / "default_setting_overrides.json"
-    chosen = json.loads(settings.read_text(encoding="utf-8"))["@jupyterlab/apputils-extension:notification"]
-    assert chosen["fetchNews"] == "false"
-    assert 'JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)"' in (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from anki.collection import Collection, ImportAnkiPackageRequest
 
-import site_anki
-
 site_cards = pytest.importorskip("site_cards", reason="Sphinx is not installed")
+
+import site_anki  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = (
@@ -46,7 +46,7 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
 def take(collection: Collection, notes: list[site_anki.Note], when: int) -> dict[str, int]:
     """Import the notes as a package made at `when`; how many were what to Anki, where there were any."""
     path = Path(collection.path).with_name("cards.apkg")
-    path.write_bytes(site_anki.package(notes, when))
+    site_anki.write(notes, path, when)
     log = collection.import_anki_package(ImportAnkiPackageRequest(package_path=str(path))).log
     return {what: n for what in ("new", "updated", *OTHERS) if (n := len(getattr(log, what)))}
 
@@ -86,3 +86,9 @@ def test_importing_again_updates_and_doubles_nothing(
     assert learned.note()["Front"] == "In other words"
     assert learned.reps == 1
     assert learned.ivl > 0
+
+
+def test_numbers_stay_as_readers_have_them() -> None:
+    # Another number for a kind of note or a deck would be another one to Anki.
+    assert site_anki.number("note 00-a") == 1575577659373
+    assert site_anki.number(f"kind {site_anki.KIND}") == 1557286019285

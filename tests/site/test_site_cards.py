@@ -141,13 +141,6 @@ def test_the_package_for_anki_stands_beside_the_page(site: Path, page: str, tmp_
         assert where.startswith(f'<a href="https://example.org/book/index.html#{named.card.section}">On sec-')
 
 
-def test_elsewhere_the_answer_stands_below_its_question(source: Path) -> None:
-    text = (build(source, "text") / "reference" / "cards.txt").read_text(encoding="utf-8")
-    assert "A bad action has become more likely" in text
-    assert "It went the wrong way" in text
-    assert "Forget my progress</button>" not in text
-
-
 @pytest.mark.parametrize(
     ("text", "made"),
     [

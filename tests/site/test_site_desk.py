@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -17,7 +16,7 @@ sys.path.append(str(ROOT / "tools"))
 
 import site_desk  # noqa: E402
 from ppobook.teaching import drill  # noqa: E402
-from site_sections import Page, UnfoundedError  # noqa: E402
+from site_sections import Page  # noqa: E402
 
 
 @pytest.fixture
@@ -66,34 +65,3 @@ def test_its_mistakes_and_formulas_are_the_books() -> None:
     for check, kind, name in site_desk.RECORDS:
         assert name in (known[check] | known["shared"] if kind == "mistake" else {check}), check
     assert {name for name, _ in site_desk.TIMES} <= {one.name for one in drill.formulas()}
-
-
-def test_a_check_or_a_path_that_is_gone_stops_the_build(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(site_desk, "RECORDS", (("pg-losses", "right", "pg-losses"),))
-        with pytest.raises(UnfoundedError, match="must name checks of the book, got pg-losses"):
-            site_desk.sample(Page(app, site_desk.PAGE))
-    monkeypatch.setattr(site_desk, "PATH", "fifteen")
-    warned: list[str] = []
-    monkeypatch.setattr(Page, "warn", lambda _self, error: warned.append(str(error)))
-    assert len(cells(app)) == 3
-    assert "path must be one of" in warned[0]
-
-
-def test_other_pages_are_left_alone(app: Any) -> None:
-    source = ["{}"]
-    site_desk.add_sample(app, "desk/drill", source)
-    assert source == ["{}"]
-
-
-def test_it_needs_neither_numpy_nor_torch() -> None:
-    program = (
-        "import sys\nsys.modules['numpy'] = sys.modules['torch'] = None\n"
-        f"sys.path += [{str(ROOT / 'tools')!r}, {str(ROOT / 'lib')!r}]\n"
-        "from pathlib import Path\nfrom types import SimpleNamespace as N\nimport site_desk\n"
-        f"app = N(env=N(note_dependency=lambda _: 0), srcdir={str(ROOT)!r}, "
-        "config=N(book_meta={'chapters': {}}))\n"
-        "print(site_desk.sample(site_desk.Page(app, site_desk.PAGE)).way.title)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "PPO in fifteen hours" in ran.stdout, ran.stderr

@@ -1,4 +1,4 @@
-"""What the site adds to its extensions, without building it."""
+"""The site's own hooks, without building it."""
 
 from __future__ import annotations
 
@@ -64,21 +64,6 @@ def test_a_running_courses_site_has_no_solution() -> None:
     shown = ["".join(cell["source"]) for cell in cells_of(text)]
     for name, solution in masters.solutions(MASTER).items():
         assert not any(solution.source in cell for cell in shown), name
-
-
-def test_other_pages_are_left_alone() -> None:
-    source = ["{}"]
-    site_hooks.fold_in_solutions(app(True), "chapters/01_vanilla_policy_gradient", source)
-    assert source == ["{}"]
-
-
-@pytest.mark.parametrize("body", ["plain", ":::{note}\nWithin.\n:::", "::::{tab}\n:::{note}\n:::\n::::"])
-def test_a_fence_is_longer_than_what_it_holds(body: str) -> None:
-    text = site_hooks.fenced(":", "{dropdown} Model answer", body)
-    fence = text.splitlines()[-1]
-    assert set(fence) == {":"}
-    assert text.startswith(fence + "{dropdown}")
-    assert not any(line.startswith(fence) for line in body.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What keeps pages light, without building the site."""
+"""Light pages, without building the site."""
 
 from __future__ import annotations
 
@@ -36,35 +36,3 @@ def test_pictures_are_fetched_when_near_and_keep_their_room(tmp_path: Path) -> N
 
 def test_the_size_of_a_png_is_read() -> None:
     assert site_light.size_of(Path(__file__).parents[2] / "_static" / "social.png") == (1200, 630)
-
-
-@pytest.mark.parametrize(
-    ("css", "kept"),
-    [
-        (".used{a:b}", ".used{a:b}"),
-        (".unused{a:b}", ""),
-        (".unused,.used p{a:b}", ".used p{a:b}"),
-        ("#place .used{a:b}", "#place .used{a:b}"),
-        ("#nowhere .used{a:b}", ""),
-        (".used:not(.unused){a:b}", ".used:not(.unused){a:b}"),
-        ('p > a[href^=".x"]{a:b}', 'p > a[href^=".x"]{a:b}'),
-        ("@media print{.used{a:b}.unused{c:d}}", "@media print{.used{a:b}}"),
-        ("@media print{.unused{c:d}}", ""),
-        ("@font-face{src:url(x)}", "@font-face{src:url(x)}"),
-        (":root{--x:#abc}", ":root{--x:#abc}"),
-    ],
-)
-def test_rules_that_can_match_nothing_go(css: str, kept: str) -> None:
-    rules = tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True)
-    assert site_light.needed(rules, {"used", "place"}) == kept
-
-
-def test_names_in_use_are_those_of_pages_and_scripts(tmp_path: Path) -> None:
-    scripts = tmp_path / "_static" / "vendored"
-    scripts.mkdir(parents=True)
-    (tmp_path / "a.html").write_text('<p class="one two" id="three">four</p>', encoding="utf-8")
-    (tmp_path / "_static" / "b.js").write_text('x.classList.add("is-five")', encoding="utf-8")
-    (scripts / "c.js").write_text('"six"', encoding="utf-8")
-    names = site_light.names_in_use(tmp_path)
-    assert {"one", "two", "three", "is-five"} <= names
-    assert not {"four", "six"} & names

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from sphinx_process import sphinx
 
-ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed")
 
 CONF = """
@@ -124,11 +123,6 @@ def test_a_box_is_folded_below_its_title_and_its_line(page: str) -> None:
     assert inside.index("<h4>Within") < inside.index('id="equation-slope"') < inside.index("</div></details>")
 
 
-def test_a_box_without_its_line_is_folded_too(page: str) -> None:
-    assert re.search(r"<summary><h2>Deeper: without a line.*?</h2>\s*</summary>", page)
-    assert page.count('<details class="deeper">') == 2
-
-
 def test_sections_and_places_to_stop_say_their_minutes(page: str) -> None:
     assert re.findall(r'<p class="minutes">(.*?)</p>', page) == ["6 minutes"]
     assert page.index("<h2>Climbing") < page.index('<p class="minutes">') < page.index("word word")
@@ -147,9 +141,3 @@ def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
     build(source, "html")
     assert "15 minutes to read, 2 to compute." in front.read_text(encoding="utf-8")
     write(source, TEXT)
-
-
-def test_in_one_long_page_a_box_is_open(source: Path) -> None:
-    text = (build(source, "singlehtml") / "index.html").read_text(encoding="utf-8")
-    assert "Deeper: the proof" in text
-    assert '<details class="deeper"' not in text

@@ -1,4 +1,4 @@
-"""What the search is given, without building the site."""
+"""The index of the search, without building the site."""
 
 from __future__ import annotations
 

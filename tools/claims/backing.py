@@ -1,4 +1,4 @@
-"""What stands behind a sentence: the chapter's code, its recorded tables, its assertions and its outputs.
+"""The evidence behind a sentence: the chapter's code, its recorded tables, its assertions and its outputs.
 
 Of a name, the statements that it comes from are found by following assignments backwards. Where they begin at
 recorded tables they are run again, on the tables as they are now, and so are the assertions about the name.
@@ -42,9 +42,9 @@ class Statement:
     defines: set[str]
     uses: set[str]
     fresh: bool
-    """Whether what it defines is new, and not made of what bore the name before."""
+    """True if what it defines is new, and not made of what bore the name before."""
     touches: set[str]
-    """What it changes and does not define."""
+    """Names that it changes and does not define."""
 
     @property
     def source(self) -> str:
@@ -54,7 +54,7 @@ class Statement:
 
 @dataclass
 class Backing:
-    """What stands behind a sentence."""
+    """The evidence behind a sentence."""
 
     tables: list[str] = field(default_factory=list)
     cells: list[int] = field(default_factory=list)
@@ -80,12 +80,12 @@ class Chapter:
         code = [cell for cell in stored if cell["cell_type"] == "code"]
         shown = {"".join(cell["source"]).strip(): _plain(cell["outputs"]) for cell in code}
         self.outputs = [shown.get(cell.strip()) for cell in self.text.cells]
-        """What each cell printed and showed; None where the notebook does not have the cell."""
+        """The text that each cell printed and showed; None where the notebook does not have the cell."""
         self.statements = _statements(self.text.cells)
         self.asserts = [statement for statement in self.statements if _asserts(statement)]
         self.values: dict[str, tuple[Any, list[float]]] = {}
         self.failed: dict[int | str, str] = {}
-        """What was raised, by the statement's index or by the expression."""
+        """Errors that were raised, by the statement's index or by the expression."""
 
     @property
     def marked(self) -> list[text.Sentence]:
@@ -121,7 +121,7 @@ class Chapter:
         return found
 
     def pure(self, indices: set[int]) -> bool:
-        """Whether these statements only read tables and count."""
+        """Return whether these statements only read tables and count."""
         return all(_is_pure(self.statements[i].node) for i in indices)
 
     def tables(self, indices: set[int]) -> list[str]:
@@ -170,15 +170,10 @@ class Chapter:
     def _origin_of(self, expression: str) -> set[int]:
         return self.origin(_used(expression), len(self.statements))
 
-    def unnamed(self) -> list[str]:
-        """The assertions about names that no mark mentions."""
-        mentioned = set().union(*(_used(e) for sentence in self.marked for e in sentence.mark.expressions))
-        return [statement.source for statement in self.asserts if not mentioned & statement.uses]
-
     # --- what stands behind a sentence ----------------------------------------------------------------------
 
     def backing(self, sentence: text.Sentence) -> Backing:
-        """What stands behind a marked sentence, and what is wrong with it."""
+        """Return what stands behind a marked sentence, and what is wrong with it."""
         backing, unknown = Backing(), []
         for expression in sentence.mark.expressions if sentence.mark else ():
             used = _used(expression) & self.names
@@ -187,7 +182,11 @@ class Chapter:
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
-        backing.wrong += _not_said(sentence) + _turned_round(sentence.text)
+        if sentence.mark:
+            backing.wrong += [
+                f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread
+            ]
+        backing.wrong += _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
         chosen = sentence.mark.chosen if sentence.mark else ()
@@ -245,23 +244,11 @@ class Chapter:
         })  # fmt: skip
 
 
-def _not_said(sentence: text.Sentence) -> list[str]:
-    """What is wrong with the numbers that a mark exempts."""
-    if not sentence.mark:
-        return []
-    said = [number.value for number in numbers.in_sentence(sentence.text)]
-    idle = [x for x in sentence.mark.chosen if not any(math.isclose(x, y, rel_tol=1e-5) for y in said)]
-    return [
-        *(f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread),
-        *(f"its mark sets {x:g}, which it does not say" for x in idle),
-    ]
-
-
 _INTERVAL = re.compile(r"\binterval[^.;]*? ([-+]?\d+(?:\.\d+)?) to ([-+]?\d+(?:\.\d+)?)")
 
 
 def _turned_round(said: str) -> list[str]:
-    """Whether a sentence gives an interval from its upper end to its lower."""
+    """Return whether a sentence gives an interval from its upper end to its lower."""
     pairs = _INTERVAL.findall(said.replace(",", "").replace("−", "-"))
     ends = [tuple(map(float, pair)) for pair in pairs]
     return [f"its interval goes from {low:g} to {high:g}" for low, high in ends if low > high]
@@ -285,7 +272,7 @@ def _statements(cells: tuple[str, ...]) -> list[Statement]:
 
 
 def _asserts(statement: Statement) -> bool:
-    """Whether it is an assertion, or a loop of them."""
+    """Return whether it is an assertion, or a loop of them."""
     if isinstance(statement.node, ast.FunctionDef | ast.ClassDef):
         return False
     return any(isinstance(node, ast.Assert) for node in ast.walk(statement.node))
@@ -485,7 +472,7 @@ def _rounded(value: Any) -> str:
 
 
 def _plain(outputs: list[dict[str, Any]]) -> str:
-    """What a cell printed, and the plain form of what it showed."""
+    """Return what a cell printed, and the plain form of what it showed."""
     said = []
     for output in outputs:
         part = output.get("text") or output.get("data", {}).get("text/plain", "")

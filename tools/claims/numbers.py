@@ -74,7 +74,7 @@ class Number:
     sign: int = 0
     """1 or −1 where the sentence has the sign."""
     counted: bool = False
-    """Whether it counts things, and so is exact."""
+    """True if it counts things, and so is exact."""
 
 
 def in_sentence(text: str) -> list[Number]:
@@ -129,7 +129,7 @@ def in_text(text: str) -> list[float]:
 
 
 def says(number: Number, values: Iterable[float], spans: Iterable[tuple[float, float]] = ()) -> bool:
-    """Whether a value is the number, rounded as the sentence rounds it, or a narrow span holds it."""
+    """Return whether a value is the number, rounded as the sentence rounds it, or a narrow span holds it."""
     forms = {number.value / 100 if number.percent else number.value, number.value}
     if number.digits is None and number.value:
         forms |= {1 / number.value}

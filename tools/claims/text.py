@@ -26,7 +26,7 @@ BESIDE = frozenset({"Cards", "Exercises", "Further reading", "Claims", "What thi
 
 @dataclass(frozen=True)
 class Section:
-    """Where a sentence stands."""
+    """The section in which a sentence stands."""
 
     title: str
     label: str | None
@@ -35,12 +35,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Mark:
-    """What a mark says: expressions of the chapter's names, and numbers that are not compared."""
+    """The content of a mark: expressions of the chapter's names, and numbers that are not compared."""
 
     expressions: tuple[str, ...]
     chosen: tuple[float, ...]
     unread: tuple[str, ...] = ()
-    """What stands where such a number should."""
+    """Text that stands where such a number should."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _read(piece: str, marks: list[str]) -> tuple[str, Mark | None]:
 
 
 def mark(text: str) -> Mark:
-    """What a mark says."""
+    """Return what a mark says."""
     parts = [part.strip() for part in text.split(";")]
     chosen, unread = [], []
     if parts[-1].startswith("set "):

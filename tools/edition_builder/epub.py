@@ -67,7 +67,7 @@ class Markup(PreformattedString):
 
 
 def place(page: Page, anchor: str) -> str:
-    """Where a link leads."""
+    """Return where a link leads."""
     return f"{page.name}.xhtml" + (f"#{anchor}" if anchor else "")
 
 
@@ -130,7 +130,7 @@ def well_formed(page: Page) -> str:
 
 
 def title_page(book: Book) -> str:
-    """What stands before the first chapter."""
+    """Return what stands before the first chapter."""
     site = f'<p><a href="{escape(book.address)}">{escape(book.address)}</a></p>' if book.address else ""
     return (
         f'<section class="title-page"><h1>{escape(book.title)}</h1><p>{escape(book.subtitle)}</p>'

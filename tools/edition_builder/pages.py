@@ -68,7 +68,7 @@ class Page:
 
 @dataclass
 class Book:
-    """What an edition says of itself, and its pages."""
+    """The title page of an edition, and its pages."""
 
     title: str
     subtitle: str
@@ -140,7 +140,7 @@ def read(root: Path, site: Path) -> Book:
 
 
 def address(site: Path) -> str:
-    """Where the site is published, with a slash at its end, as its front page says; else ""."""
+    """Return where the site is published, with a slash at its end, as its front page says; else ""."""
     front = (site / "index.html").read_text(encoding="utf-8")
     known = re.search(r'<meta property="og:url" content="([^"]*)index\.html"', front)
     return unescape(known[1]) if known else ""
@@ -185,7 +185,7 @@ def make_ready(page: Page) -> None:
 
 
 def left_out(tag: Tag) -> bool:
-    """What has no use on paper: scripts, links to headings, code that only draws, pictures for the dark."""
+    """Return true for what has no use on paper: scripts, code that only draws, pictures for the dark."""
     classes = set(tag.get("class") or ())
     return (
         tag.name in ("script", "style", "button", "svg", "nav", "iframe", "form")

@@ -51,7 +51,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def place(page: Page, anchor: str) -> str:
-    """Where a link leads."""
+    """Return where a link leads."""
     return f"#{page.name}--{anchor}" if anchor else f"#{page.name}"
 
 
@@ -252,7 +252,7 @@ def page_numbers(reader: PdfReader, headings: Headings = ()) -> dict[str, int]:
 
 
 def goals_of(root: Mapping[str, Any], headings: Headings) -> dict[str, Any]:
-    """Where each anchor of a heading is: the page, and the place on it, of the heading's bookmark."""
+    """Return where each anchor of a heading is: the page, and the place on it, of the heading's bookmark."""
     return {
         anchor: mark["/Dest"] if "/Dest" in mark else mark["/A"]["/D"]
         for (mark, _), (_, anchors) in zip(bookmarks(root["/Outlines"]), headings, strict=True)

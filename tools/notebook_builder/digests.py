@@ -1,4 +1,4 @@
-"""What the outputs of a notebook depend on, as digests."""
+"""Digests of what the outputs of a notebook depend on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _plain(node: Any) -> Any:
 
 
 def _is_remark(node: Any) -> bool:
-    """Whether a statement is only a string: a docstring, or a note below an attribute."""
+    """Return whether a statement is only a string: a docstring, or a note below an attribute."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -90,7 +90,7 @@ def outputs_digest(notebook: Notebook) -> str:
 
 
 def record(notebook: Notebook, modules: list[str], files: list[str], root: Path) -> dict[str, Any]:
-    """What the outputs of an executed notebook depend on, as digests, to be kept in its metadata."""
+    """Return what the outputs of an executed notebook depend on, as digests, to be kept in its metadata."""
     kept: dict[str, Any] = {
         "code": code_cells_digest(notebook),
         "outputs": outputs_digest(notebook),

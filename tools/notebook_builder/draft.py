@@ -51,7 +51,7 @@ def _book(root: Path) -> dict[str, Any]:
 
 
 def promises(target: Target) -> dict[str, Any] | None:
-    """What book.yml says of the target's chapter: title, minutes, needs, outcomes. None if it is silent."""
+    """Return book.yml's title, minutes, needs and outcomes of the target's chapter, or None."""
     name = f"chapters/{target.source.stem}"
     facts = _book(target.root).get("meta", {}).get("chapters", {}).get(name)
     if facts is None:

@@ -1,4 +1,4 @@
-"""Whether a stored notebook is still what its sources make."""
+"""A comparison of a stored notebook with what its sources make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ppobook.teaching.tags import Cell, Notebook
 
 
 def stale(notebook: str | Path, root: Path = ROOT) -> list[str]:
-    """What changed since a stored notebook was made, a sentence each; an empty list where nothing did."""
+    """Return what changed since a stored notebook was made, a sentence each."""
     path = Path(notebook).resolve()
     target = next((t for t in targets(root) if t.notebook.resolve() == path), None)
     if target is None:

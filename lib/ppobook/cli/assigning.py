@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
 from ppobook import validation
-from ppobook.cli.options import MaybeFile, command
+from ppobook.cli.parsing import MaybeFile, command
 
 Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
 Name = Annotated[str, tyro.conf.arg(metavar="ASSIGNMENT")]
@@ -18,8 +18,6 @@ MaybeStudent = Annotated[str | None, tyro.conf.arg(metavar="STUDENT")]
 Source = Annotated[str, tyro.conf.arg(metavar="SOURCE")]
 Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
 Time = Annotated[str, tyro.conf.arg(metavar="TIME")]
-Numbers = Annotated[Any, tyro.conf.arg(metavar="N,N")]
-Number = Annotated[Any, tyro.conf.arg(metavar="N")]
 
 MARKS = {"fails": "✗", "note": "·", "ok": "✓"}
 
@@ -31,8 +29,8 @@ def new(
     *,
     title: str = "Policy optimization",
     begin: Day = None,
-    weeks: Number = 14,
-    chapters: Numbers = None,
+    weeks: int = 14,
+    chapters: tuple[int, ...] | None = None,
     timezone: str | None = None,
     dry_run: bool = False,
 ) -> None:
@@ -52,18 +50,12 @@ def new(
 
     validation.path("folder", folder, "a folder for the course")
     first = None if begin is None else Value(begin, "begin", 1, 1).day()
-    numbers = None
-    if chapters is not None:
-        listed = chapters if isinstance(chapters, tuple) else (chapters,)
-        numbers = validation.counts("chapters", listed, low=0)
-        if not numbers:
-            raise ValueError("chapters must be numbers, such as 1,2,3, got none")
     text = beginning.begin(
         folder,
         title=title,
         first=first,
         weeks=weeks,
-        chapters=numbers,
+        chapters=chapters,
         timezone=timezone,
         dry_run=dry_run,
     )

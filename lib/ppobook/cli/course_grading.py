@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from ppobook import validation
-from ppobook.cli.options import command
+from ppobook.cli.parsing import command
 
 if TYPE_CHECKING:
     from ppobook.course.settings import Course
@@ -25,7 +25,6 @@ Part = Annotated[str, tyro.conf.arg(metavar="PART")]
 MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
 MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
-Number = Annotated[Any, tyro.conf.arg(metavar="N")]
 
 _TRUST = "--without-sandbox-i-trust-every-student"
 _RISK = (
@@ -41,7 +40,7 @@ def grade(
     *,
     part: MaybePart = None,
     again: bool = False,
-    processes: Number = 2,
+    processes: int = 2,
     without_sandbox_i_trust_every_student: bool = False,
     dry_run: bool = False,
     course: Folder = ".",
@@ -123,7 +122,7 @@ def mark(
     /,
     *,
     with_names: bool = False,
-    port: Number = 0,
+    port: int = 0,
     no_browser: bool = False,
     course: Folder = ".",
 ) -> None:
@@ -323,7 +322,7 @@ def appeal(
     part: Part,
     /,
     *,
-    points: Number,
+    points: float,
     reason: str,
     course: Folder = ".",
 ) -> None:
@@ -339,12 +338,9 @@ def appeal(
     """
     from ppobook.course import settings, work
 
-    if isinstance(points, bool) or not isinstance(points, int | float):
-        raise ValueError(f"points must be a number, got {points!r}")
-    if points < 0:
-        raise ValueError(f"points must be at least 0, got {points:g}")
+    validation.number("points", points, low=0)
     opened = settings.load(course)
-    changed = work.appeal(opened, student, name, part, float(points), reason)
+    changed = work.appeal(opened, student, name, part, points, reason)
     if not changed:
         print(f"{part} of {student} has {points:g} points already, for that reason")
     for one in changed:

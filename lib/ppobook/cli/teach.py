@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
 from ppobook import validation
-from ppobook.cli.options import command
+from ppobook.cli.parsing import command
 
 Chapter = Annotated[str, tyro.conf.arg(metavar="CHAPTER")]
-Weeks = Annotated[Any, tyro.conf.arg(metavar="N")]
 Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
-Several = Annotated[Any, tyro.conf.arg(metavar="N,N")]
 Labels = Annotated[str | None, tyro.conf.arg(metavar="LABEL,LABEL")]
 Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
 MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
@@ -23,8 +21,8 @@ MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 @command
 def schedule(
     *,
-    weeks: Weeks = 10,
-    chapters: Several = None,
+    weeks: int = 10,
+    chapters: tuple[int, ...] | None = None,
     exercises: Labels = None,
     begin: Day = None,
     course: Folder = ".",
@@ -57,13 +55,8 @@ def schedule(
             raise ValueError("--exercises needs --chapters: the book's own plans have theirs")
         plan = plans.ready(book, weeks)
     else:
-        chosen = (
-            [chapters]
-            if isinstance(chapters, int)
-            else list(validation.counts("--chapters", chapters, low=0))
-        )
         labels = None if exercises is None else [label.strip() for label in exercises.split(",")]
-        plan = schedule.divided(book, weeks, chosen, labels)
+        plan = schedule.divided(book, weeks, list(chapters), labels)
     first, due = _term(Path(course), begin)
     if first is not None:
         plan = schedule.dated(plan, first, due)

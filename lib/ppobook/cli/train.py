@@ -2,128 +2,94 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import fields
-from typing import Annotated, Any
-
-import tyro
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from ppobook import validation
-from ppobook.cli.options import Default, as_words, first_word, print_settings, read
-from ppobook.cli.users import (
-    OF_TRAINING,
-    Training,
-    check_settings,
+from ppobook.cli.parsing import as_words, names_of, parse, peek, print_settings
+from ppobook.cli.running import (
+    NOT_IN_FILES,
+    RunOptions,
+    config_of,
     imported_class,
-    merged,
-    read_settings,
+    made,
+    read,
+    read_file,
     refuse_to_import,
+    refuse_unknown,
     see_here,
-    used_elsewhere,
 )
 from ppobook.presets import PRESETS
-from ppobook.run.settings import Settings
 from ppobook.settings import SETTINGS
 from ppobook.validation import counted
 
-# What a file may have besides the settings.
-ARGUMENTS = ("env", "total_steps", *OF_TRAINING)
 
-
-def arguments(
-    algorithm: Annotated[str | None, tyro.conf.arg(metavar="ALGORITHM")] = None,
-    /,
-    *,
-    env: str | None = None,
-    total_steps: Any = Default(100_000),  # noqa: B008 - a Default is never changed
-    training: Annotated[Training, tyro.conf.arg(name="")],
-) -> None:
-    """Train a policy, or resume a run.
+@dataclass(frozen=True)
+class TrainOptions(RunOptions):
+    """Train a policy, or resume a run: ppobook train ALGORITHM, with vanilla, trpo, ppo or my_module:MyPPO.
 
     The settings of the algorithm are options too, as in --lr 0.01 --hidden 32,32; ppobook train ALGORITHM
     --help shows them. The command line precedes FILE, FILE the preset of the environment, and the preset the
     defaults.
 
     Args:
-        algorithm: vanilla, trpo, ppo, or a Learner of your own, as my_module:MyPPO
         env: a Gymnasium id, such as CartPole-v1; ppobook envs lists some
-        total_steps: environment steps from the start of the run
+        total_steps: environment steps from the start of the run; none: 100,000
     """
+
+    env: str | None = None
+    total_steps: int | None = None
 
 
 def train(words: Sequence[str], prog: str) -> None:
-    """Run the command."""
-    algorithm, rest = first_word(arguments, words)
-    presets: dict[str, dict[str, Any]] = PRESETS.get(algorithm or "", {})
-    kinds: list[type[Settings]] = [SETTINGS[algorithm]] if algorithm in SETTINGS else [*SETTINGS.values()]
-    learner: Any = algorithm
-    if algorithm is not None and ":" in algorithm:
-        learner = imported_class(algorithm, "algorithm", "MyPPO")
-        from ppobook.registry import learner_class
-
-        kinds, presets = [learner_class(learner).settings_class], learner.presets
-    elif algorithm is not None and algorithm not in SETTINGS:
-        hint = used_elsewhere(algorithm) or validation.did_you_mean(algorithm, SETTINGS)
-        raise ValueError(f"algorithm must be {validation.one_of([*SETTINGS])}, got {algorithm!r}{hint}")
-    preset = next((presets.get(b, {}) for a, b in itertools.pairwise(words) if a == "--env"), {})
-    called, shown = (prog, ()) if algorithm is None else (f"{prog} {algorithm}", kinds[:1])
-    without = () if algorithm is None else ("algorithm",)
-    _, options, settings = read(arguments, rest, called, kinds, preset, shown=shown, without=without)
-    training: Training = options["training"]
-    if training.list:
-        steps = options["total_steps"]
-        training.refuse_with_list(**settings, total_steps=None if isinstance(steps, Default) else steps)
-        if options["env"] is not None:
-            from ppobook.envs import env_maker
-
-            see_here(options["env"])
-            preset = presets.get(env_maker(options["env"]).name, {})
-        print_settings(kinds[0], preset, prog)
-        for env, values in presets.items():
-            print(f"preset of {env}\n    {as_words(values)}")
+    """Train a policy: read the settings, train, and print what became of it."""
+    algorithm = words[0] if words and not words[0].startswith("-") else None
+    words = words[algorithm is not None :]
+    file, resume = peek(words, "--config"), peek(words, "--resume")
+    in_file = {} if file is None else read_file(file)
+    named = in_file.pop("algorithm", None)
+    if file is not None and algorithm is None:
+        refuse_to_import(file, "algorithm", named)
+    before = config_of(resume)
+    called = algorithm or named or before.get("algorithm")
+    if called is None:
+        if {"-h", "--help"} & {*words}:
+            parse(TrainOptions, words, prog)
+        raise ValueError(f"{prog} needs ALGORITHM: {', '.join(SETTINGS)}, or MODULE:CLASS. See {prog} --help")
+    learner, kind, presets = _algorithm(called, asked=algorithm is not None)
+    prog = f"{prog} {called}" if algorithm else prog
+    env = peek(words, "--env") or in_file.get("env")
+    preset = presets.get(env or "", {})
+    base = made(kind, called, in_file, preset) if resume is None else made(kind, called, before, {})
+    options, settings = read(TrainOptions, base, words, prog)
+    if options.list:
+        print_settings(base, prog)
+        for name, values in presets.items():
+            print(f"preset of {name}\n    {as_words(values)}")
         return
-    given = {name: x for name in ("env", "total_steps") if (x := options[name]) is not None}
-    given = {name: x for name, x in given.items() if not isinstance(x, Default)} | training.given()
-    file = training.file()
+    kind.make(called, settings, {})
+    given = options.given()
     if file is not None:
-        in_file = read_settings(file)
-        named = in_file.pop("algorithm", None)
-        if algorithm is None:
-            refuse_to_import(file, "algorithm", named)
-            learner = algorithm = named
-            kinds = [SETTINGS[named]] if named in SETTINGS else kinds
-            presets = PRESETS.get(named, {})
+        arguments = [name for name in names_of(TrainOptions) if name not in NOT_IN_FILES]
+        refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(kind))], called)
         if "env" not in given:
             refuse_to_import(file, "env", in_file.get("env"))
-    if training.resume is None and algorithm is None:
-        raise ValueError(f"{prog} needs ALGORITHM: {', '.join(SETTINGS)}, or MODULE:CLASS. See {prog} --help")
-    if file is not None:
-        known = {f.name for kind in kinds for f in fields(kind)}
-        given, settings = merged(file, in_file, given, settings, ARGUMENTS, known, algorithm)
-    see_here(given.get("env", training.config_before().get("env")))
-    if training.resume is None:
-        assert algorithm is not None
-        if ":" not in algorithm:
-            validation.choice("algorithm", algorithm, SETTINGS)
-        if given.get("env") is None:
-            raise ValueError(
-                f"{prog} {algorithm} needs --env ID, as in --env CartPole-v1. ppobook envs lists some"
-            )
-        from ppobook.envs import env_maker
-
-        preset = presets.get(env_maker(given["env"]).name, {})
-        check_settings(kinds[0], algorithm, given, settings, preset)
+        given = {name: in_file[name] for name in arguments if name in in_file} | given
+        settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
+    if resume is None and "env" not in given:
+        raise ValueError(f"{prog} needs --env ID, as in --env CartPole-v1. ppobook envs lists some")
+    see_here(given.get("env", before.get("env")))
 
     from ppobook.run.registry import short_name
     from ppobook.training import train
 
-    before = training.updates()
-    run = train(learner, **training.how(given.get("out")), **given, **settings)
+    updates = options.updates()
+    run = train(learner if algorithm or named else None, **options.how(), **given, **settings)
     last = run.history.iloc[-1]
     steps = counted(int(last["steps"]), "step")
-    if len(run.history) == before:
-        print(f"nothing to do: {training.resume} has its {steps}; a larger --total-steps continues it")
+    if len(run.history) == updates:
+        print(f"nothing to do: {resume} has its {steps}; a larger --total-steps continues it")
         return
     recent = run.history["return_mean"].tail(10).mean()
     print(f"{short_name(run.config['algorithm'])} on {run.config['env']}, seed {run.config['seed']}")
@@ -131,4 +97,19 @@ def train(words: Sequence[str], prog: str) -> None:
     over = counted(min(10, len(run.history)), "update")
     ended = f"{recent:.4g}" if recent == recent else "none, as no episode ended"
     print(f"mean return over the last {over}: {ended}")
-    print(training.saved_in(given.get("out")))
+    print(options.saved_in(given.get("out")))
+
+
+def _algorithm(named: str, *, asked: bool) -> tuple[Any, Any, Mapping[str, dict[str, Any]]]:
+    """An algorithm's name or class, its class of settings, and its presets."""
+    if ":" in named and asked:
+        from ppobook.registry import learner_class
+
+        learner = learner_class(imported_class(named, "algorithm", "MyPPO"))
+        return learner, learner.settings_class, learner.presets
+    if ":" in named:
+        raise ValueError(
+            f"the run is of algorithm {named!r}: give it again, as in ppobook train {named} --resume …"
+        )
+    validation.choice("algorithm", named, SETTINGS)
+    return named, SETTINGS[named], PRESETS.get(named, {})

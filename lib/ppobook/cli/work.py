@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ppobook.cli.options import MaybeFolder, MaybeName, command
+from ppobook.cli.parsing import MaybeFolder, MaybeName, command
 
 
 @command

@@ -1,4 +1,4 @@
-"""What an instructor runs: from an exercise's master to what a student opens."""
+"""The instructor's side of the book: from an exercise's master to the notebook that a student opens."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What was handed in, read without being unpacked: zips, folders and clones that may be hostile.
+"""Read hand-ins without unpacking them: zips, folders and clones that may be hostile.
 
 Nothing is written under a name that somebody chose: a submission's files are read into memory, within limits,
 and links, devices and names that lead out of their folder are left out, with a note.
@@ -36,7 +36,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one archive may hold: files, bytes of one file and of all, and how often it may shrink a file.
+    """Limits of one archive: files, bytes of one file and of all, and how far it may compress a file.
 
     ``strict``: one file that is too large refuses all of the archive; else only that file can't be read.
     """
@@ -87,7 +87,7 @@ def moment(seconds: float) -> datetime:
 
 
 def is_junk(parts: tuple[str, ...]) -> bool:
-    """Whether a path is an operating system's or an editor's own."""
+    """Return whether a path belongs to an operating system or an editor."""
     return any(_JUNK.fullmatch(one) for one in parts)
 
 
@@ -224,7 +224,7 @@ def _regular(path: Path, most: int) -> bytes:
 
 
 def is_clone(folder: Path) -> bool:
-    """Whether a folder is a git clone of its own."""
+    """Return whether a folder is a git clone of its own."""
     git = folder / ".git"
     return git.is_dir() and not git.is_symlink() and not folder.is_symlink()
 
@@ -277,7 +277,7 @@ def _refuse_borrowing(git: Path) -> None:
 
 
 def _git(folder: Path, *words: str, most: int) -> bytes:
-    """What a plumbing command of git says, in at most so many bytes.
+    """Return the output of a plumbing command of git, up to so many bytes.
 
     A clone's own configuration must not make git run anything.
     """

@@ -274,7 +274,7 @@ class Side:
         return writer.finish(header)
 
     def _mark(self, value: Any, ids: dict[int, int]) -> Any:
-        """What shows whether an object was changed."""
+        """Return a fingerprint that shows whether an object was changed."""
         writer = self.writer(ids)
         try:
             content = json.dumps(writer.content(value))
@@ -369,7 +369,7 @@ class SideWriter(Writer):
 
     @contextlib.contextmanager
     def fixing(self) -> Iterator[None]:
-        """What is written meanwhile doesn't come back changed."""
+        """Keep the values that are written in this context from coming back changed."""
         self._fixing += 1
         try:
             yield
@@ -378,7 +378,7 @@ class SideWriter(Writer):
 
     @contextlib.contextmanager
     def lasting(self) -> Iterator[None]:
-        """What is written meanwhile is the same object to the other side when it's sent again."""
+        """Keep the identity of the objects written in this context when they are sent again."""
         self._lasting += 1
         try:
             yield

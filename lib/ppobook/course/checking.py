@@ -216,7 +216,7 @@ def _assignment(
 def _own(
     course: Course, handouts: list[Handout], book: Path | None, server: Server | None
 ) -> Iterator[Finding]:
-    """Whether the checks of own exercises accept their references, and nothing that is not done."""
+    """Check that the checks of own exercises accept their references and reject blank answers."""
     from ppobook.course.sandbox import NoSandbox, Server
 
     with ExitStack() as stack:
@@ -237,7 +237,7 @@ def _own(
 def _tried(
     course: Course, handout: Handout, found: ExerciseSet, server: Server, book: Path | None
 ) -> Iterator[Finding]:
-    """What is wrong when the reference is handed in, and when nothing is."""
+    """Return the problems found when the reference is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
 
     forms = packs.forms(course, handout, book)
@@ -274,7 +274,7 @@ def _tried(
 
 
 def _varies(master: Path, part: str) -> bool:
-    """Whether the file beside a master declares a variant of a part."""
+    """Return whether the file beside a master declares a variant of a part."""
     path = master.with_suffix(".variants.toml")
     if not path.exists():
         return False

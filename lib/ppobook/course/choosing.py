@@ -1,4 +1,4 @@
-"""Which cells of a master a pack of some of its exercises needs: what the chosen ones use stays with them."""
+"""Choose the cells of a master that a pack of some exercises needs, with all that these cells use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Choice:
 
 
 def names(cell: Cell) -> Names:
-    """What a cell defines and uses; nothing for text, and for code that is not plain Python."""
+    """Return the names that a cell defines and uses; none for text and for code that is not plain Python."""
     if cell["cell_type"] != "code":
         return Names(frozenset(), frozenset())
     try:
@@ -101,6 +101,6 @@ def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> 
 def _introduces(
     run: Sequence[int], owner: dict[int, Exercise], labels: set[str], cells: Sequence[Cell]
 ) -> bool:
-    """Whether a section is text alone, and a chosen exercise follows."""
+    """Return whether a section is only text, and a chosen exercise follows."""
     after = owner.get(run[-1] + 1)
     return after is not None and after.label in labels and all(cells[i]["cell_type"] != "code" for i in run)

@@ -47,7 +47,7 @@ class Kept:
 
 @dataclass
 class Collected:
-    """What a collection did: who handed in anew, how many were kept already, what was odd, who is missing."""
+    """The result of a collection: new hand-ins, the number kept already, oddities, and who is missing."""
 
     new: list[tuple[str, HandedIn, int]] = field(default_factory=list)
     again: int = 0
@@ -128,7 +128,7 @@ def collect(
 
 
 def _asked(course: Course, name: str) -> Asked:
-    """What tells this assignment's notebooks from those of the others that were released."""
+    """Return the cell ids that tell this assignment's notebooks from those of the other released ones."""
     ids: dict[str, frozenset[str]] = {}
     blank: frozenset[str] = frozenset()
     for other in course.assignments:
@@ -223,7 +223,7 @@ def _write(parent: Path, time: datetime, files: Mapping[str, bytes]) -> None:
 
 
 def _is_kept(made: HandedIn, digest: str, receipts: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a submission was collected before.
+    """Return whether a submission was collected before.
 
     A copy may have another time, so the last one's bytes are enough; earlier bytes, handed in once more, are
     a new submission, unless their time or their name on Canvas is that of before.

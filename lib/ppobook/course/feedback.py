@@ -33,7 +33,7 @@ _EXCEPTION = 160
 
 @dataclass(frozen=True)
 class Setting:
-    """What all pages of a course share.
+    """The data that all pages of a course share.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ class Paragraph:
 
 
 def paragraphs(message: str) -> list[Paragraph]:
-    """What stands below the headline of a check's message, its broken lines put together again."""
+    """Return the text below the headline of a check's message, with its broken lines joined."""
     joined: list[str] = []
     for line in message.splitlines()[1:]:
         if re.match(r"  \S", line) or not joined:

@@ -39,7 +39,7 @@ class PartScore:
 
     @property
     def points(self) -> float:
-        """What counts: a person's points, else the grader's, else none."""
+        """The points that count: a person's, else the grader's, else none."""
         return self.manual if self.manual is not None else self.auto or 0.0
 
 
@@ -375,7 +375,7 @@ class Book:
         return found
 
     def _settle(self, db: Any, submission: Any, share: float) -> None:
-        """What is taken off, in points; it follows the points whenever these change."""
+        """Set the deduction in points; it follows the points whenever these change."""
         self._comments(db, submission)
         db.flush()
         for notebook in submission.notebooks:

@@ -1,4 +1,4 @@
-"""What grades an assignment's submissions, as each process that grades opens it.
+"""Open the grader of an assignment's submissions, in each process that grades.
 
 It imports what grades and nothing of the gradebook, whose packages take seconds to import.
 """
@@ -20,7 +20,7 @@ from ppobook.course.settings import load
 
 @contextmanager
 def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[Grade]:
-    """What grades an assignment's submissions, in this process; the students' code runs in others.
+    """Open the grader of an assignment's submissions here; the students' code runs in other processes.
 
     Parameters
     ----------

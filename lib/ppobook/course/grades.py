@@ -51,7 +51,7 @@ class Column:
 
     @property
     def called(self) -> str:
-        """What the platform calls it."""
+        """The name of the column on the platform."""
         return self.title or self.assignment
 
     def final(self, student: str, missing: str, *, unfinished: bool) -> str:
@@ -112,7 +112,7 @@ def table(
 
 
 def other_points(template: Table, columns: Sequence[Column]) -> Iterator[str]:
-    """Where a platform's points possible are not the assignment's, a sentence each."""
+    """Return a sentence for each column whose points possible differ from the assignment's."""
     head = template[0]
     possible = next(
         (dict(zip(head, row, strict=False)) for row in template[1:] if _is_possible(head, row)), {}
@@ -308,7 +308,7 @@ def read(path: Path) -> Table:
 
 
 def unfinished(columns: Iterable[Column]) -> Iterator[str]:
-    """What keeps grades from being final, a sentence an assignment."""
+    """Return a sentence for each assignment whose grades cannot be final yet."""
     for column in columns:
         count = sum(1 for score in column.scores.values() if score.waiting)
         if count:

@@ -67,7 +67,7 @@ class PartResult:
 
 @dataclass(frozen=True)
 class CellError:
-    """What a cell of the submission raised."""
+    """An error that a cell of the submission raised."""
 
     place: str
     type: str
@@ -76,7 +76,7 @@ class CellError:
 
 @dataclass
 class Result:
-    """What there is to say of a submission."""
+    """The result of grading one submission."""
 
     assignment: str
     parts: dict[str, PartResult] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class _Run:
                 self._put(part, Verdict("ended", name, f"{words}, so this part was not reached."), 0.0)
 
     def _over(self) -> str:
-        """Which time for all is up, if one is."""
+        """Return which total time is up, or ""."""
         if time.monotonic() >= self.until:
             return _WHOLE
         return _NOTEBOOK if self.for_cells <= 0 else ""
@@ -282,7 +282,7 @@ class _Run:
         return False
 
     def _to_blame(self, what: int | str, ended: Ended) -> bool:
-        """Whether a cell or a part has ended the process, and not what a cell that failed has left behind.
+        """Return whether a cell or a part ended the process itself, rather than leftovers of a failed cell.
 
         So it's tried once more without such cells. Where that ends the same way, they're innocent.
         """

@@ -172,7 +172,7 @@ def read(
 
 
 def _is_one(path: Path, students: Sequence[Student], assignment: Assignment) -> bool:
-    """Whether a zip is one student's, by its name."""
+    """Return whether a zip is one student's, by its name."""
     return whose(Group(path.stem, "file", ()), students, assignment.name) is not None
 
 
@@ -298,7 +298,7 @@ def _of_clone(group: Group, pending: Pending, student: str | None) -> HandedIn:
 
 @dataclass(frozen=True)
 class Asked:
-    """What tells an assignment's notebook from others.
+    """The features that tell an assignment's notebook from others.
 
     Attributes
     ----------
@@ -318,7 +318,7 @@ class Asked:
     others: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def held(self, content: bytes) -> int:
-        """How many of the cells that students fill in are in a notebook."""
+        """Count how many of the cells that students fill in are in a notebook."""
         return _held(content, self.ids)
 
     def other(self, content: bytes) -> str | None:
@@ -333,7 +333,7 @@ def _held(content: bytes, ids: frozenset[str]) -> int:
 
 
 def pick(made: HandedIn, asked: Asked) -> int | None:
-    """Which notebook of a submission is meant; None where none is one, or this assignment's.
+    """Choose the notebook of a submission; None where there is none, or none of this assignment's.
 
     Of several it is one with the pack's cells or name; of several such, one that was written in; of these the
     one that was saved last. A note says so.

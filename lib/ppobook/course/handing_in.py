@@ -1,4 +1,4 @@
-"""What a student reads beside the exercises: the first cell of a pack, and the page on how to hand in."""
+"""Write the texts beside the exercises: the first cell of a pack, and the page on how to hand in."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def load(data: bytes, *, limit: int = LIMIT) -> Any:
 
 
 class _Bounds:
-    """How much a message comes to, for whoever goes through its values. `error` is what is raised."""
+    """A counter of a message's size, for readers of its values. `error` is what is raised."""
 
     def __init__(self, error: type[ValueError]) -> None:
         self._error = error
@@ -207,7 +207,7 @@ class Writer:
         return number
 
     def content(self, value: Any) -> Any:
-        """What stands inside an object that has a number, its own number left out."""
+        """Return the content of an object that has a number, without its own number."""
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, np.ndarray):
@@ -233,7 +233,7 @@ class Writer:
         return len(self._buffers) - 1
 
     def other(self, value: Any) -> Any:
-        """What isn't inert: by itself, the name of its class."""
+        """Return the form of a value that isn't inert: by itself, the name of its class."""
         return ["opaque", type(value).__name__]
 
     def _structure(self, value: Any) -> Any:

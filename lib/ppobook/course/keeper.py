@@ -63,7 +63,7 @@ def user() -> int | None:
 
 
 def counted_too(release: str) -> int:
-    """How many processes of this user's the system counts to a submission that runs as the same user.
+    """Count this user's processes that the system adds to a submission's when it runs as the same user.
 
     Before Linux 5.14 a limit on processes was one on all of a user's, in whatever namespace.
     """
@@ -112,7 +112,7 @@ def command(limits: dict[str, int], staged: dict[Path, str]) -> list[str]:
 
 
 def tried() -> str:
-    """What bubblewrap says when it can't start a Python; nothing where it can."""
+    """Return bubblewrap's message when it can't start a Python; "" where it can."""
     uid = user()
     as_user = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
     line = [*command({"disk_mb": 16}, stage()), "--", sys.executable, "-c", "import json"]
@@ -140,7 +140,7 @@ def _package() -> Path:
 
 
 def _staged(path: Path, staged: dict[Path, str]) -> str:
-    """Where a path can be reached."""
+    """Return the place where a path can be reached."""
     for place, where in staged.items():
         if path.is_relative_to(place):
             return str(Path(where) / path.relative_to(place))
@@ -174,7 +174,7 @@ def stage() -> dict[Path, str]:
 
 
 def environment(folder: str = "/tmp") -> dict[str, str]:
-    """What a submission's process finds in its environment; `folder` is its own."""
+    """Return the environment of a submission's process; `folder` is its own."""
     return {
         **{"PATH": "/usr/bin:/bin", "USER": "student", "LANG": "C.UTF-8", "TZ": "UTC"},
         **dict.fromkeys(("HOME", "MPLCONFIGDIR", "IPYTHONDIR"), folder),
@@ -284,7 +284,7 @@ class _Child:
             os._exit(1)
 
     def look(self) -> None:
-        """Whether it has more memory than it may, or lives too long."""
+        """Check that it has no more memory than it may, and does not live too long."""
         if self.why and time.monotonic() < self.until:
             return
         processes = self._processes()
@@ -397,7 +397,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _seconds(pid: int, *, waited_for: bool = True) -> float:
-    """What a process has used, with that of children that have ended and been waited for, or without."""
+    """Return the usage of a process, with or without that of its children that were waited for."""
     with contextlib.suppress(OSError, ValueError):
         times = (
             Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11 : 15 if waited_for else 13]
@@ -510,7 +510,7 @@ def _start(
 
 
 def _prepared() -> Any:
-    """What notebooks import, imported; and an empty notebook."""
+    """Import the modules that notebooks import, and return an empty notebook."""
     for name in (
         *("gymnasium", "pandas", "scipy.stats", "matplotlib.pyplot", "matplotlib_inline", "tqdm"),
         *("ppobook.envs", "ppobook.objectives", "ppobook.teaching.checks.beside.descent"),

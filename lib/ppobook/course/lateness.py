@@ -1,4 +1,4 @@
-"""How late a submission is, and what that costs: pure functions of times.
+"""Compute lateness and its cost: pure functions of times.
 
 The minute that a due time names belongs to it: due 23:59, handed in at 23:59:40, is in time.
 """
@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late: the days begun after the due time, and the share of the points that still counts."""
+    """Lateness: the days begun after the due time, and the share of the points that still counts."""
 
     days: int
     share: float
@@ -34,7 +34,7 @@ def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
 
 
 def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
-    """How late a submission is. Days are those of the course's clock, so a change of the clocks costs nobody.
+    """Compute the lateness of a submission. Days are the course clock's, so a clock change costs nobody.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
 
 
 def over(course: Course, assignment: Assignment, now: datetime) -> bool:
-    """Whether nothing that anybody hands in from now on can count, late days and extensions considered."""
+    """Return whether no later hand-in can count, with late days and extensions considered."""
     longer = [one.until for one in course.extensions if one.assignment == assignment.name]
     return lateness(now, max([assignment.due, *longer]), course.late).days > course.late.days
 
 
 def counts(times: Sequence[datetime], due: datetime, late: Late) -> int | None:
-    """Which of several submissions counts: of those with the fewest late days, the last.
+    """Choose the submission that counts: the last of those with the fewest late days.
 
     So the latest in time counts, and who hands in once more when it is too late loses nothing.
 

@@ -1,4 +1,4 @@
-"""What a submission may use while it is graded, and how its process ends before its time."""
+"""Limits on a submission while it is graded, and the ways in which its process ends early."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may use.
+    """The resources that a submission may use.
 
     seconds is for a check and cell_seconds for a cell, notebook_seconds for all cells together, however often
     they are run; the others are for the submission as a whole.

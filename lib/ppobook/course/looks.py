@@ -1,4 +1,4 @@
-"""What an instructor may want to look at in a submission: notes, never a deduction.
+"""Find oddities in a submission that an instructor may want to look at: notes, never a deduction.
 
 The notes come from a look at the source alone. Who hides what is done is not seen, and what looks copied may
 be the one short way to write it; a talk about the code says more.
@@ -35,7 +35,7 @@ _LONGEST = 3000  # nodes; a longer solution is not compared
 
 
 def looks(pack: Pack, submission: bytes, public: Mapping[str, str]) -> list[str]:
-    """What stands out in a submission's own cells.
+    """Return the oddities in a submission's own cells.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def _said(cell: RunCell, public: Mapping[str, str]) -> Iterator[str]:
 
 
 def _reached(node: ast.AST, functions: set[str]) -> Iterator[str]:
-    """What a node names that a solution has no use for."""
+    """Return the names in a node that a solution has no use for."""
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _WORDS:
         name = node.value
@@ -124,7 +124,7 @@ def _reached(node: ast.AST, functions: set[str]) -> Iterator[str]:
 
 
 def _plain_check(node: ast.AST) -> bool:
-    """Whether it is the import that every pack has, of `check` and what draws."""
+    """Return whether it is the import that every pack has, of `check` and the drawing modules."""
     return (
         isinstance(node, ast.ImportFrom)
         and node.module == "ppobook.teaching"
@@ -162,7 +162,7 @@ def _shape(function: ast.FunctionDef) -> list[str]:
 
 
 def _alike(own: list[list[str]], public: list[list[str]]) -> bool:
-    """Whether a function has nearly the shape of the longest public one, in a wrapper or not."""
+    """Return whether a function has nearly the shape of the longest public one, in a wrapper or not."""
     wanted = max(public, key=len, default=[])
     if not _SHORT <= len(wanted) <= _LONGEST:
         return False

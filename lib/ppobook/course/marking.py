@@ -26,7 +26,7 @@ LONGEST_COMMENT = 5000
 
 
 class Conflict(Exception):  # noqa: N818
-    """What is saved was changed elsewhere meanwhile; `entry` is what stands there now."""
+    """The saved entry was changed elsewhere meanwhile; `entry` is what stands there now."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         super().__init__("changed elsewhere")
@@ -47,7 +47,7 @@ class _Answer:
 
     @property
     def seen(self) -> str:
-        """What identifies the state that was seen."""
+        """An identifier of the state that was seen."""
         state = json.dumps([self.points, self.comment, text_digest(self.text)])
         return hashlib.sha256(state.encode()).hexdigest()[:16]
 

@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     # --- inside -----------------------------------------------------------------------------------------
 
     def _path(self) -> str | None:
-        """What is asked for, below the token; None, and an answer is sent, for who may not ask."""
+        """Return the request below the token; None, after an answer, for a client without the token."""
         token, _, path = urlsplit(self.path).path.lstrip("/").partition("/")
         if self.headers.get("Host") not in self.server.hosts:
             self._refuse(403, "the host must be this machine")

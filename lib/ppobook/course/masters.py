@@ -108,7 +108,7 @@ class MasterError(ValueError):
 
 @dataclass(frozen=True)
 class Solution:
-    """What the reader's notebook doesn't show: ``kind`` is "code" or "text", ``source`` what to show.
+    """A part that the reader's notebook hides: ``kind`` is "code" or "text", ``source`` what to show.
 
     A code solution is the whole cell, less its marker line. A text solution is the model answer or rubric.
     ``cell_id`` is the id of the cell in the reader's notebook that it answers.
@@ -124,7 +124,7 @@ class Solution:
 
 
 def problems(master: Notebook, outcomes: Collection[str] | None = None) -> list[str]:
-    """What breaks the rules in a master, a sentence each; an empty list where all is well.
+    """List the violations of the rules in a master, a sentence each; empty where all is well.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def _visible(source: str) -> str:
 
 
 def solutions(master: str | Path | Notebook) -> dict[str, Solution]:
-    """What the reader's notebook leaves open, by name: code cells without their marker, model answers.
+    """Return the parts that the reader's notebook leaves open, by name: code without markers, model answers.
 
     Parameters
     ----------

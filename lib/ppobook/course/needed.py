@@ -1,4 +1,4 @@
-"""What of a pack's own code has to be run, so that what a student wrote can be tested.
+"""Find the pack's own code that has to run before a student's answer can be tested.
 
 A notebook also shows things: it trains with the reader's function, prints a table, draws. Nobody looks at
 this when a submission is graded, and it is most of the cost. So of the pack's cells only those statements
@@ -104,7 +104,7 @@ def _used(source: str) -> set[str]:
 
 
 def _taken(table: symtable.SymbolTable) -> Iterator[str]:
-    """What is read in a scope and isn't its own, and so in the scopes within."""
+    """Return the names that are read in a scope, or in the scopes within, without being its own."""
     own = table.get_type() == "function"
     for symbol in table.get_symbols():
         if symbol.is_referenced() and not (own and not symbol.is_global()):
@@ -119,7 +119,7 @@ def _only(source: str, lines: set[int]) -> str:
 
 
 def _is_check(statement: ast.stmt) -> bool:
-    """Whether it is a call of `check`, which is made from outside."""
+    """Return whether it is a call of `check`, which is made from outside."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and ast.unparse(call.func) == "check"
 

@@ -1,4 +1,4 @@
-"""What a submission is judged by: the notebook that was handed out, and what each of its parts is worth."""
+"""The basis on which a submission is judged: the notebook that was handed out, and each part's points."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Pack:
 
 
 def answers_of(source: str) -> dict[str, str]:
-    """What a test cell hands to `check`, by the exercise's name: ``check("dpo-loss", loss)`` -> ``loss``."""
+    """Return the expressions handed to `check`, by exercise: ``check("dpo-loss", loss)`` -> ``loss``."""
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "check" and len(node.args) == 2:

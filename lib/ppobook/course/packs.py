@@ -64,7 +64,7 @@ class HandoutPart:
 
 @dataclass(frozen=True)
 class Handout:
-    """What was handed out for an assignment, and what its grading needs."""
+    """The pack that was handed out for an assignment, with the data that its grading needs."""
 
     assignment: str
     set: str
@@ -93,7 +93,7 @@ class Handout:
         )
 
     def pack(self, adapters: Mapping[str, Adapter] | None = None) -> Pack:
-        """What the grader needs of it.
+        """Return the data that the grader needs.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ def _parts(
 
 
 def _expression(source: str, name: str) -> str:
-    """What the call of the check is given besides the part's name."""
+    """Return the arguments of the check's call besides the part's name."""
     answers = answers_of(source)
     if name not in answers:
         raise ValueError(f"the test of {name} must call check({name!r}, …) with one more argument")
@@ -262,7 +262,7 @@ def _expression(source: str, name: str) -> str:
 
 
 def _from(found: ExerciseSet) -> str:
-    """Where the exercises come from, in words."""
+    """Describe the source of the exercises, in words."""
     if found.own:
         return ""
     number = re.match(r"\d+", found.name)

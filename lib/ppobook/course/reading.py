@@ -50,7 +50,7 @@ class Value:
         return ValueError(f"{where}{self.place or 'it'} {said}")
 
     def shown(self) -> str:
-        """What stands here, in a message."""
+        """Describe the present value, for a message."""
         if self.content is None:
             return "nothing"
         if isinstance(self.content, str):
@@ -151,7 +151,7 @@ class Value:
 
 
 def optional(values: dict[str, Value], key: str, read: Callable[[Value], T], default: T) -> T:
-    """What `read` makes of a key's value; the default where there is none."""
+    """Return a key's value as `read` parses it; the default where there is none."""
     return read(values[key]) if key in values else default
 
 

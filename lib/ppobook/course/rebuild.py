@@ -26,7 +26,7 @@ MOST_CODE = 2**20  # characters of code: all of it is read as Python, more than 
 
 
 class Unreadable(ValueError):  # noqa: N818
-    """What was handed in is no notebook; the message says why."""
+    """A hand-in is no notebook; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RunCell:
 
 @dataclass
 class Rebuilt:
-    """What is run and read of a submission, and what was odd about it, a sentence each."""
+    """The code that is run and read of a submission, and its oddities, a sentence each."""
 
     cells: list[RunCell] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def whole(text: str) -> str:
 
 
 def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
-    """What there is to run and to read of a submission.
+    """Select the code of a submission to run and to read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What passes between grading, the gradebook and what is given back: sheets, submissions, results.
+"""Records that pass between grading, the gradebook and feedback: sheets, submissions, results.
 
 A *sheet* says what an assignment asks for and what it is worth. A *submission* is what counts of one student
 or group. A *record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading that submission, with
@@ -39,7 +39,7 @@ class SheetPart:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What an assignment asks for; ``pack`` is the digest of what was handed out."""
+    """The parts of an assignment; ``pack`` is the digest of what was handed out."""
 
     assignment: str
     notebook: str
@@ -99,7 +99,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Job:
-    """What grading depends on besides the submissions.
+    """The data besides the submissions that grading depends on.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Record:
-    """What grading found, as it is kept on the disk. ``failed`` says why there is no result."""
+    """The result of grading, as it is kept on the disk. ``failed`` says why there is no result."""
 
     assignment: str
     student: str
@@ -149,7 +149,7 @@ class Record:
 
 
 def graded_file(folder: Path, assignment: str, student: str) -> Path:
-    """Where a record is kept. A student's id is from the roster, so it is a file's name on every system."""
+    """Return the path of a record. Ids come from the roster, so they are valid file names everywhere."""
     return folder / "graded" / assignment / f"{student}.json"
 
 
@@ -185,5 +185,5 @@ def digest(content: bytes) -> str:
 
 
 def text_digest(text: str) -> str:
-    """What identifies a student's text, whatever its white space."""
+    """Return an identifier of a student's text that ignores white space."""
     return digest(" ".join(text.split()).encode())[:16]

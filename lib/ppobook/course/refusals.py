@@ -1,4 +1,4 @@
-"""What must never be in a pack: solutions, model answers, hidden lines, paths of a machine, the secret."""
+"""Refuse packs with secrets: solutions, model answers, hidden lines, paths of a machine, the secret."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Remote:
         return self._grader.ask(["call", self._number, numbers], (*values, *args), kwargs)
 
     def beside(self, name: str, companion: Callable[..., Any], *args: Any) -> Any:
-        """What a function of a check gives that has to run in the student's process, around the call.
+        """Run a check's function in the student's process, around the call, and return its result.
 
         The companion is a function of a module of the checks; its first argument is the student's function.
         """
@@ -143,7 +143,7 @@ class Grader(Side):
         return found
 
     def name(self, expression: str) -> Any:
-        """What an expression stands for in the student's notebook. What was lent before is lent no more."""
+        """Return an object of the student's notebook by its expression. Objects lent before are lent no more."""
         self._past |= self.lent.keys()
         self.lent.clear()
         self._lent_ids.clear()
@@ -329,7 +329,7 @@ class _Far:
 
 
 def _by_path(function: types.FunctionType) -> bool:
-    """Whether it is a function that the other process can import."""
+    """Return whether it is a function that the other process can import."""
     module = sys.modules.get(function.__module__)
     here = function.__module__.startswith("ppobook.teaching.checks.beside.")
     return here and getattr(module, function.__qualname__, None) is function
@@ -344,7 +344,7 @@ def base_of(error: BaseException) -> str:
 
 
 def _lends(value: Any) -> tuple[str, ...] | None:
-    """What may be asked of an object that stays here."""
+    """Return the operations that the other process may ask of an object that stays here."""
     kind = type(value)
     return getattr(kind, "__lends__", LENDS.get(f"{kind.__module__}.{kind.__qualname__}"))
 

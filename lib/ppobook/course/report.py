@@ -1,4 +1,4 @@
-"""What a class made of an assignment: parts and mistakes, with numbers; no names unless asked for."""
+"""Summarize a class's results: parts and mistakes, with numbers; no names unless asked for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PartReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a class made of an assignment.
+    """The summary of a class's results on an assignment.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def report(
 
 
 def _written(record: Record, part: SheetPart) -> bool:
-    """Whether something was written for a part."""
+    """Return whether something was written for a part."""
     if part.role == "manual":
         return bool(record.text(part.name).strip())
     return record.parts.get(part.name, {}).get("kind") not in (None, "not yet", "missing", "unreadable")

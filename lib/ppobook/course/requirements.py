@@ -13,7 +13,7 @@ CPU = "https://download.pytorch.org/whl/cpu"
 
 
 def _pins(book: Path) -> list[str]:
-    """What the library and JupyterLab need directly, each in the version of constraints.txt."""
+    """List the direct requirements of the library and JupyterLab, in the versions of constraints.txt."""
     project = tomllib.loads((book / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
     versions = {}

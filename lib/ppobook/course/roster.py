@@ -65,7 +65,7 @@ _TEST_STUDENT = re.compile(r"(student|points possible)[, ]*(test)?", re.I)
 
 @dataclass(frozen=True)
 class Changes:
-    """What an import does: the roster after it, and who is new, changed, dropped, or kept though missing."""
+    """The result of an import: the new roster, and who is new, changed, dropped, or kept though missing."""
 
     after: tuple[Student, ...]
     added: tuple[Student, ...]
@@ -75,7 +75,7 @@ class Changes:
 
     @property
     def most_missing(self) -> bool:
-        """Whether more than half of the students of the roster are not in the list."""
+        """A warning sign: more than half of the students of the roster are not in the list."""
         missing, listed = len(self.dropped) + len(self.kept), len(self.after) - len(self.kept)
         return missing > listed - len(self.added)
 
@@ -187,7 +187,7 @@ def decoded(path: Path, what: str) -> str:
 
 
 def separator(text: str) -> str:
-    """What stands between the columns of a table: a comma, a semicolon or a tab."""
+    """Return the separator of a table's columns: a comma, a semicolon or a tab."""
     heading = next((line for line in text.splitlines() if line.strip()), "")
     return max(",;\t", key=heading.count)
 
@@ -229,7 +229,7 @@ def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, i
 
 
 def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Changes:
-    """What a new list changes in a course's roster. What the list does not say, such as a group, stays.
+    """Apply a new list to a course's roster. Data that the list lacks, such as a group, stays.
 
     So does how a name is divided, which a list with full names alone does not say.
 
@@ -270,7 +270,7 @@ def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Chan
 
 
 def has_submissions(folder: Path, student: str) -> bool:
-    """Whether a student handed anything in, for any assignment."""
+    """Return whether a student handed anything in, for any assignment."""
     return any(path.is_dir() for path in (folder / SUBMITTED).glob(f"*/{student}"))
 
 

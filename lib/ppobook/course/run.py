@@ -30,7 +30,7 @@ from ppobook.run.progress import Progress
 
 @dataclass(frozen=True)
 class Summary:
-    """What one run did: submissions by what became of them, and why those that failed did."""
+    """The result of one run: submissions by outcome, and the reasons of those that failed."""
 
     graded: int
     kept: int

@@ -58,7 +58,7 @@ class NoSandbox(RuntimeError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Usage:
-    """What a sandbox has used: CPU seconds, and the most memory at once."""
+    """Resources that a sandbox has used: CPU seconds, and the most memory at once."""
 
     cpu: float = 0.0
     peak_mb: float = 0.0
@@ -110,7 +110,7 @@ class Sandbox:
             self._control.shutdown(socket.SHUT_WR)
 
     def why(self, ended: Ended) -> Ended:
-        """What is known of why the worker doesn't answer."""
+        """Explain as far as known why the worker doesn't answer."""
         if ended.reason == "ended":
             self.close()
             if self._why == "memory":

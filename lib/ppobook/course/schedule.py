@@ -96,7 +96,7 @@ def _assigned(book: Book, number: int) -> list[Task]:
 
 
 def _apart(task: Task) -> bool:
-    """Whether it belongs to a set that is no chapter's homework."""
+    """Return whether it belongs to a set that is no chapter's homework."""
     return task.set in plans.data()["apart"]
 
 
@@ -107,7 +107,7 @@ def _load(section: Section, book: Book, chosen: Sequence[Task]) -> float:
 
 
 def _even(loads: Sequence[float], parts: int) -> list[int]:
-    """Where to end each part of a row, so that the largest sum of a part is as small as can be."""
+    """Return where to end each part of a row so that the largest sum of a part is minimal."""
     sums = [0.0]
     for load in loads:
         sums.append(sums[-1] + load)

@@ -36,7 +36,7 @@ class ExerciseSet:
 
     @property
     def title(self) -> str:
-        """What its first heading says, without "Exercises: "."""
+        """The text of its first heading, without "Exercises: "."""
         found = re.search(r"^# (?:Exercises: )?(.+)$", self.notebook["cells"][0]["source"], re.M)
         return found[1].strip() if found else self.name
 

@@ -127,7 +127,7 @@ class Text:
         return str(self._md.renderInline(_CITED.sub("", source))).strip()
 
     def plain(self, text: str) -> str:
-        """What is left of a text or of HTML without its mark-up."""
+        """Strip a text or HTML of its mark-up."""
         text = re.sub(r"<annotation.*?</annotation>|<[^>]+>", "", text, flags=re.S)
         return html.unescape(re.sub(r"[*`{}$]", "", text)).strip()
 
@@ -160,7 +160,7 @@ class Text:
         return [re.sub("\x00(\\d+)\x00", lambda found: kept[int(found[1])], piece) for piece in merged]
 
     def is_strong(self, sentence: str) -> bool:
-        """Whether a sentence begins with a label in bold, or has words in bold that are more than a term."""
+        """Return whether a sentence begins with a label in bold, or has more than a term in bold."""
         return bool(_LABEL.match(sentence)) or any(
             len(words.split()) >= 3 for words in re.findall(r"\*\*(.+?)\*\*", sentence)
         )
@@ -171,7 +171,7 @@ class Text:
         return [" ".join(part.split()) for part in parts if part.strip()]
 
     def implements(self, source: str) -> bool:
-        """Whether a comment in some code names one of the chapter's equations."""
+        """Return whether a comment in some code names one of the chapter's equations."""
         named = {word for comment in re.findall(r"#(.*)$", source, re.M) for word in comment.split()}
         return bool(named & set(self.equations))
 

@@ -129,7 +129,7 @@ class _Maker:
         )
 
     def _outcomes(self) -> None:
-        """What one can do afterwards, from book.yml, behind the chapter's title and its first words."""
+        """Make the slide of outcomes from book.yml, behind the chapter's title and its first words."""
         book = yaml.safe_load((self.path.parents[1] / "book.yml").read_text(encoding="utf-8"))
         promised = book["meta"]["chapters"].get(f"chapters/{self.path.stem}", {}).get("outcomes", [])
         points = [self.text.html(outcome["text"].rstrip(".")) for outcome in promised]
@@ -309,7 +309,7 @@ def _joined(text: str | list[str]) -> str:
 
 
 def _printed(outputs: list[dict[str, Any]], least: int, most: int) -> list[str]:
-    """What was printed, where it has so many lines."""
+    """Return the printed output, where it has so many lines."""
     texts = [_joined(o["text"]).rstrip() for o in outputs if o["output_type"] == "stream"]
     return [f"<pre>{html.escape(text)}</pre>" for text in texts if least <= text.count("\n") + 1 <= most]
 

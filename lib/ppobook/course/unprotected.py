@@ -88,7 +88,8 @@ class Unprotected:
                 start_new_session=True,
             )
             assert process.stdin is not None
-            with process.stdin, contextlib.suppress(OSError):
+            # Closing the pipe also writes, and raises where the process has already ended.
+            with contextlib.suppress(OSError), process.stdin:
                 process.stdin.write(token)
             connection = _accepted(listening, process, token)
         if connection is None:

@@ -59,7 +59,7 @@ class State:
 
 
 def sheet(course: Course, name: str) -> Sheet:
-    """What an assignment asks for, as it was handed out.
+    """Return the parts of an assignment, as it was handed out.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def sheet(course: Course, name: str) -> Sheet:
 
 
 def job(course: Course, name: str) -> Job:
-    """What grading of an assignment depends on."""
+    """Return the data that grading of an assignment depends on."""
     made, handout = sheet(course, name), packs.released(course, name)
     assert handout is not None
     tested = [part.name for part in made.parts if part.role == "test"]
@@ -86,7 +86,7 @@ def job(course: Course, name: str) -> Job:
 
 
 def check_digest(name: str, own: Path) -> str:
-    """What identifies a check: the files that it is written in, those of the book, or the course's own."""
+    """Return an identifier of a check: the digest of its files, the book's or the course's own."""
     module, file = checks.names().get(name), own
     folder = Path(checks.__file__).parent
     if module is not None:
@@ -126,7 +126,7 @@ def released_anew(course: Course, name: str) -> list[Rescaled]:
 
 
 def other_points(course: Course, name: str) -> list[str]:
-    """What parts are worth by course.yml and the book, where that is not what was handed out.
+    """Return the points of parts by course.yml and the book that differ from those handed out.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def setting(course: Course) -> Setting:
-    """What all feedback pages of a course share."""
+    """Return the data that all feedback pages of a course share."""
     try:
         chapters = sorted((find_source() / "chapters").glob("[0-9]*.md"))
     except FileNotFoundError:  # installed without the book

@@ -1,4 +1,4 @@
-"""What runs inside the sandbox: a notebook's cells, and then the student's functions, one call at a time.
+"""The program inside the sandbox: it runs a notebook's cells, then the student's functions, call by call.
 
 Nothing here is trusted: a student's code can change all of it. It holds no key, no number that isn't on its
 way to the student's function anyway, and what it says is judged on the other side.
@@ -43,7 +43,7 @@ class _TooSlow(BaseException):
 
 
 class _Quiet(io.TextIOBase):
-    """Where a cell prints to: so much and no more."""
+    """The output stream of a cell, with a limited size."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit

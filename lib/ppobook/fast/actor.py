@@ -154,7 +154,8 @@ FORMS: dict[type[Any], type[NumpyActor]] = {
 def numpy_actor(policy: Any, steps: int, num_envs: int, generator: torch.Generator) -> Any:
     """Make the NumPy actor of one of the library's policies, and a `PolicyActor` for any other."""
     form: Any = FORMS.get(type(policy), PolicyActor)
-    if form is not PolicyActor and next(policy.parameters()).dtype == torch.bfloat16:  # NumPy has no such
+    dtypes = {p.dtype for p in policy.parameters()} if form is not PolicyActor else set()
+    if dtypes not in ({torch.float32}, {torch.float64}):  # NumPy has no bfloat16
         form = PolicyActor
     return form(policy, steps, num_envs, generator)
 

@@ -21,6 +21,8 @@ from torch import nn
 from ppobook.batches import Batch
 from ppobook.policies import MLP, CategoricalPolicy, GaussianPolicy, ValueFunction
 
+LARGEST_LOG_RATIO = np.float32(math.log(np.finfo(np.float32).max) - 1)
+
 # The diagnostics of `ppo_loss`.
 DIAGNOSTICS = (
     "policy_loss",
@@ -61,6 +63,7 @@ class ClosedForm:
             and _trained_in_float32(policy)
         )
 
+    @np.errstate(over="ignore", invalid="ignore")  # as in torch, a ratio too large for a float is infinite
     def gradient(
         self,
         batch: Batch,
@@ -81,8 +84,9 @@ class ClosedForm:
         # The policy: L = −mean of min(r Â, clip(r) Â) − c_e mean of H, with r = exp(log π − log π_old).
         self.head.forward(self.actor.forward(observations), actions)
         log_ratio = self.head.logp - old_logp
-        ratio = np.exp(log_ratio)
-        moved = ratio - 1
+        # As in `objectives.ratio_to_clip`: where Â ≥ 0 the clip silences a ratio that would overflow.
+        kept = np.where(advantages >= 0, np.minimum(log_ratio, LARGEST_LOG_RATIO), log_ratio)
+        ratio, moved = np.exp(kept), np.exp(log_ratio) - 1
         gain = ratio * advantages
         low, high = 1 - clip_eps, 1 + clip_eps_high
         flat = np.where(advantages > 0, ratio > high, ratio < low) & (advantages != 0)
@@ -170,9 +174,8 @@ class _Layers:
             return False
         layers = list(network.layers)
         linear, between = layers[::2], {type(layer) for layer in layers[1::2]}
-        return {type(layer) for layer in linear} == {nn.Linear} and (
-            between <= {nn.Tanh} or between <= {nn.ReLU}
-        )
+        biased = all(type(layer) is nn.Linear and layer.bias is not None for layer in linear)
+        return biased and (between <= {nn.Tanh} or between <= {nn.ReLU})
 
     def forward(self, x: np.ndarray) -> np.ndarray:
         if len(x) != len(self.ones):  # memory for this size of batch, used again for the next of that size

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ppobook import validation
-from ppobook.language.tokens import mask_of
-
 if TYPE_CHECKING:
     from ppobook.language.model import Decoder
 
@@ -29,9 +26,9 @@ class LayerCache:
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store those of further tokens, [B, heads, L, d]; returns those of all tokens so far."""
         start, self.columns = self.columns, self.columns + keys.shape[2]
-        self.memory[0, :, :, start : self.columns] = keys
-        self.memory[1, :, :, start : self.columns] = values
         past = self.memory[:, :, :, : self.columns]
+        past[0, :, :, start:] = keys
+        past[1, :, :, start:] = values
         return past[0], past[1]
 
 
@@ -62,7 +59,6 @@ class KVCache:
     def __init__(
         self, decoder: Decoder, tokens: Tensor, mask: Tensor | None, positions: Tensor, room: int
     ) -> None:
-        room = validation.count("room", room, low=0)
         self.positions = positions[:, -1:]
         if (longest := int(self.positions.max()) + 1) + room > decoder.context:
             raise ValueError(
@@ -75,10 +71,9 @@ class KVCache:
         shape = (2, rows, heads, self.capacity, decoder.width // heads)
         self.layers = [LayerCache(like.new_empty(shape)) for _ in decoder.blocks]
         self.padding: Tensor | None = None
-        real = None if mask is None else mask_of("mask", mask, tokens)
-        if real is not None and not real.all():
+        if mask is not None and not mask.all():
             self.padding = like.new_zeros(rows, 1, 1, self.capacity)
-            self.padding[:, 0, 0, : self.columns].masked_fill_(~real, -math.inf)
+            self.padding[:, 0, 0, : self.columns].masked_fill_(~mask, -math.inf)
 
     def advance(self) -> tuple[Tensor, Tensor | None]:
         """Go on to the next token: its position in each row, and the attention mask for it."""

@@ -50,7 +50,7 @@ class Batch:
 
     pairs: Pairs
     rows: Tensor
-    ref_logp: Tensor | None
+    ref_logp: Any
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,9 +88,9 @@ class DPO(Stage):
     wants_reference = True
 
     settings: DPOSettings
-    ref_logp: Tensor | None = None
+    ref_logp: Any = None
     sampled: SampledPairs | None = None
-    desirable: Tensor | None = None
+    desirable: Any = None
     held_out: Pairs | None = None
 
     def __init__(self, task: Task, settings: DPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
@@ -126,10 +126,6 @@ class DPO(Stage):
         if self.settings.loss == "kto" and not isinstance(data, Pairs):
             completions, self.desirable = labelled_of(data, self.tokenizer, max_length=self.model.context)
             self.pairs = mismatched(completions)
-            if self.desirable.all() or not self.desirable.any():
-                raise ValueError(
-                    f"data must have labels of both kinds, True and False, got {bool(self.desirable[0])} only"
-                )
             return
         pairs = data
         if not isinstance(data, Pairs):
@@ -217,10 +213,8 @@ class DPO(Stage):
             lengths = batch.pairs.chosen.lengths, batch.pairs.rejected.lengths
             return simpo_loss(outputs["chosen"], outputs["rejected"], *lengths, beta, s.gamma)
 
-        assert batch.ref_logp is not None
         ref_chosen, ref_rejected = batch.ref_logp.unbind(1)
         if s.loss == "kto":  # each completion against the reference point
-            assert self.desirable is not None
             return kto_loss(
                 outputs["chosen"],
                 ref_chosen,
@@ -237,7 +231,6 @@ class DPO(Stage):
 
     def reference_point(self, batch: Batch) -> Tensor:
         """For kto: the log-ratios, [B], of completions with the prompts of others, without gradient."""
-        assert batch.ref_logp is not None
         logp = self.map_batches(lambda some: sequence_logp(self.model, some), batch.pairs.rejected)
         return logp - batch.ref_logp[:, 1]
 
@@ -275,15 +268,8 @@ def mismatched(completions: Completions) -> Pairs:
 
     The other completion is the one n rows further on, where n is the largest number of consecutive rows that
     share a prompt. By chance, or if there is only one prompt, it may be a completion of the same prompt.
-
-    Raises
-    ------
-    ValueError
-        A single completion.
     """
     c = completions
-    if len(c) == 1:
-        raise ValueError("data must have at least 2 completions for KTO, got 1")
     same = (c.prompts.where(c.prompt_mask, -1).diff(dim=0) == 0).all(dim=1)
     ends = torch.cat([(~same).nonzero()[:, 0], torch.tensor([len(c) - 1])])
     shift = int(ends.diff(prepend=torch.tensor([-1])).max())

@@ -160,5 +160,8 @@ def _prompt_length(chosen: Sequence[Any], rejected: Sequence[Any]) -> int:
     """The length of the prompt of a pair without one."""
     n = min(_common_prefix(chosen, rejected), len(chosen) - 1, len(rejected) - 1)
     if n == 0 or chosen == rejected:
-        raise ValueError("chosen and rejected must begin alike and then differ if there is no 'prompt'")
+        raise ValueError(
+            "chosen and rejected must have a common beginning, and each go on differently after it, if there "
+            "is no 'prompt' of their kind"
+        )
     return n

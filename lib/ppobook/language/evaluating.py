@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.divergences import kl_categorical
 from ppobook.language.data import Prompts, prompts_of
 from ppobook.language.generation import generate
@@ -25,13 +24,10 @@ from ppobook.language.opening import (
 )
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward
 from ppobook.language.run import Run
-from ppobook.language.settings import MOST_STORED
 from ppobook.language.tokens import (
     Completions,
     Tokenizer,
-    checked_temperature,
     completion_logits,
-    refuse_unless_language_model,
 )
 from ppobook.language.world import World
 from ppobook.run.machine import float32_on_cpu
@@ -67,7 +63,6 @@ class Evaluation:
 
     def samples(self, n: int = 5) -> str:
         """The first completion of each of n prompts, one per line, with its rewards."""
-        n = validation.count("n", n)
         first: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
             first.setdefault(prompt, i)
@@ -145,10 +140,9 @@ def evaluate(
     base = None if reference is None else open_reference(reference, tokenizer).to(_device(model))
     prompts = prompts_of(data, tokenizer)
     if max_new_tokens is None:
-        models = {"policy": model, "reward_model": getattr(score, "module", None), "reference": base}
+        models = model, getattr(score, "module", None), base
         max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
-    rows = torch.arange(validation.count("n", n, high=MOST_STORED)) % len(prompts)
-    seed = validation.count("seed", seed, low=0, high=2**63 - 1)
+    rows = torch.arange(n) % len(prompts)
     generator = torch.Generator(_device(model)).manual_seed(seed)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
     batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
@@ -175,9 +169,6 @@ def evaluate(
     return Evaluation(numbers, completions, completions.prompt_texts(tokenizer), texts, gold, reward)
 
 
-# What `compare` passes on.
-
-
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
     """Evaluate several policies on the same prompts: one row each.
 
@@ -192,10 +183,6 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
     ValueError, TypeError
         Policies of different worlds without `data`; what `evaluate` raises.
     """
-    if not isinstance(policies, Mapping):
-        raise TypeError(f"policies must be a dict of names and policies, got {type(policies).__name__}")
-    if not policies:
-        raise ValueError("policies must have at least one entry, got an empty dict")
     policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
     worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
     for name, world in worlds.items() if data is None else ():
@@ -216,14 +203,7 @@ def sequence_kl(
 
     Its mean over completions sampled from π is KL(π, π_ref) of whole completions, by the chain rule.
     """
-    temperature = checked_temperature(temperature, above=0)
-    refuse_unless_language_model(reference, name="reference")
     logits, ref_logits = (completion_logits(m, completions).float() / temperature for m in (model, reference))
-    if logits.shape != ref_logits.shape:
-        raise ValueError(
-            f"reference must have the model's vocabulary of {logits.shape[-1]} tokens, "
-            f"got {ref_logits.shape[-1]}"
-        )
     kl = kl_categorical(logits, ref_logits)
     return torch.where(completions.mask, kl, 0.0).sum(dim=1)
 
@@ -234,7 +214,6 @@ def distinct(completions: Completions, n: int) -> float:
     Li et al. 2016, "A diversity-promoting objective function for neural conversation models", who divide by
     the number of words. It decreases with the amount of text, so compare equal numbers of completions.
     """
-    n = validation.count("n", n)
     seen: set[tuple[int, ...]] = set()
     number = 0
     for row, length in zip(completions.tokens.tolist(), completions.lengths.tolist(), strict=True):

@@ -7,18 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from ppobook import validation
-from ppobook.fast import choose
 from ppobook.language.model import LanguageModel
-from ppobook.language.tokens import (
-    Completions,
-    check_ids,
-    check_padding,
-    check_tokens,
-    checked_temperature,
-    mask_of,
-    refuse_unless_language_model,
-)
+from ppobook.language.tokens import Completions, check_ids, check_padding
 
 
 @torch.no_grad()
@@ -58,8 +48,8 @@ def generate(
         0 is greedy: always the most probable token, without a generator.
     top_k : int of at least 1, optional
     top_p : float above 0 and at most 1, optional
-    generator : torch.Generator
-        On the model's device.
+    generator : torch.Generator, optional
+        On the model's device. Default: torch's global one.
     numbers : float64, shape (B, max_new_tokens), optional
         The random numbers, in [0, 1), in place of a generator.
     at_once : int, optional
@@ -73,9 +63,9 @@ def generate(
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         An empty prompt, padding that is not on the left, an id outside the vocabulary, a prompt without room
-        for the new tokens, a setting out of its range, no generator.
+        for the new tokens.
     FloatingPointError
         Logits that are NaN or infinite.
 
@@ -84,28 +74,24 @@ def generate(
     Fan, Lewis and Dauphin 2018, "Hierarchical neural story generation", for top_k. Holtzman et al. 2020, "The
     curious case of neural text degeneration", section 3.1, for top_p.
     """
-    prompts, prompt_mask = _checked_prompts(model, prompts, prompt_mask, max_new_tokens)
-    temperature = checked_temperature(temperature, low=0)
-    top_k = None if top_k is None else validation.count("top_k", top_k)
-    top_p = None if top_p is None else validation.number("top_p", top_p, above=0, high=1)
-    rows = len(prompts)
-    at_once = rows if at_once is None else validation.count("at_once", at_once)
-    if numbers is not None:
-        validation.shape(
-            "numbers",
-            validation.tensor("numbers", numbers),
-            (rows, max_new_tokens),
-            "one a row and new token",
+    if prompt_mask is None:
+        prompt_mask = torch.ones_like(prompts, dtype=torch.bool)
+    check_padding("prompt_mask", prompt_mask, left=True)
+    prompts = prompts.masked_fill(~prompt_mask, model.pad)
+    check_ids("prompts", prompts, model.vocab_size)
+    longest = int(prompt_mask.sum(dim=1).max())
+    if longest + max_new_tokens > model.context:
+        raise ValueError(
+            f"prompts and max_new_tokens must have at most context = {model.context} tokens a row together, "
+            f"got {longest} and max_new_tokens = {max_new_tokens}"
         )
-        if not ((numbers >= 0) & (numbers < 1)).all():
-            raise ValueError(f"numbers must be in [0, 1), got {numbers.min():g} to {numbers.max():g}")
-    elif temperature == 0:
+    rows = len(prompts)
+    at_once = rows if at_once is None else at_once
+    if numbers is None and temperature == 0:
         numbers = torch.empty(rows, 0)
-    elif isinstance(generator, torch.Generator):
+    elif numbers is None:
         shape, device = (rows, max_new_tokens), prompts.device
         numbers = torch.rand(shape, generator=generator, dtype=torch.float64, device=device)
-    else:
-        raise TypeError(f"generator must be a torch.Generator if temperature is above 0, got {generator!r}")
     parts = zip(prompts.split(at_once), prompt_mask.split(at_once), numbers.split(at_once), strict=True)
     return Completions.join(
         [sample(model, *part, max_new_tokens, temperature, top_k, top_p) for part in parts]
@@ -126,8 +112,7 @@ def sample(
     tokens, mask, logp = [], [], []
     alive = torch.ones(len(prompts), dtype=torch.bool, device=prompts.device)
     end_tokens = getattr(model, "end_tokens", [model.eos])  # some pretrained models have several
-    decoding = choose.generation(model)
-    logits, cache = decoding.start_cache(prompts, prompt_mask, max_new_tokens - 1)
+    logits, cache = model.start_cache(prompts, prompt_mask, max_new_tokens - 1)
     for t in range(max_new_tokens):
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         log_probs = (logits / (temperature or 1.0)).log_softmax(dim=-1)
@@ -142,7 +127,7 @@ def sample(
             alive = alive & (token != end)
         if t + 1 == max_new_tokens or not alive.any():
             break
-        logits = decoding.step(token, cache)
+        logits = model.step(token, cache)
 
     real = torch.stack(mask, dim=1)
     each_logp = torch.cat(logp, dim=1).masked_fill_(~real, 0.0)
@@ -178,24 +163,3 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
     token = torch.searchsorted(edges, uniform[:, None] * edges[:, -1:], right=True)
     # Only NaN leads past the last edge.
     return token.squeeze(-1).clamp_(max=logits.shape[-1] - 1)
-
-
-def _checked_prompts(
-    model: LanguageModel, prompts: Tensor, prompt_mask: Tensor | None, max_new_tokens: int
-) -> tuple[Tensor, Tensor]:
-    refuse_unless_language_model(model, "start_cache")
-    check_tokens("prompts", prompts)
-    if prompt_mask is None:
-        prompt_mask = torch.ones_like(prompts, dtype=torch.bool)
-    prompt_mask = mask_of("prompt_mask", prompt_mask, prompts)
-    check_padding("prompt_mask", prompt_mask, left=True)
-    prompts = prompts.masked_fill(~prompt_mask, model.pad)
-    check_ids("prompts", prompts, model.vocab_size)
-    max_new_tokens = validation.count("max_new_tokens", max_new_tokens)
-    longest = int(prompt_mask.sum(dim=1).max())
-    if longest + max_new_tokens > model.context:
-        raise ValueError(
-            f"prompts and max_new_tokens must have at most context = {model.context} tokens a row together, "
-            f"got {longest} and max_new_tokens = {max_new_tokens}"
-        )
-    return prompts, prompt_mask

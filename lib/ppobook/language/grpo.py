@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.diagnostics import clip_range, normalize, ratios
+from ppobook.diagnostics import normalize, ratios
 from ppobook.language.on_policy import Experience, Sampling, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
-from ppobook.objectives import masked_mean
+from ppobook.objectives import cispo_loss, clipped_surrogate_loss, masked_mean, sequence_surrogate_loss
 from ppobook.run.metrics import means
 
 
@@ -122,61 +122,39 @@ def group_advantages(
     Raises
     ------
     ValueError, TypeError
-        Rewards that are not one finite number a completion, or not whole groups, or too large for their
-        dtype; an unknown name; a single completion where it would have to be compared with others.
+        Rewards that are not one number a completion, or not whole groups; an unknown name; a single
+        completion where it would have to be compared with others.
 
     References
     ----------
     Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE samples, get a
     baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1 and eps.
     """
-    rewards = validation.tensor("rewards", rewards).detach()
-    group_size = validation.count("group_size", group_size)
     validation.choice("baseline", baseline, BASELINES)
     validation.choice("scale", scale, SCALES)
-    eps = validation.number("eps", eps, low=0)
-    if rewards.ndim != 1 or len(rewards) == 0 or len(rewards) % group_size:
+    if rewards.ndim != 1 or len(rewards) % group_size:
         raise ValueError(
             f"rewards must have one axis, and whole groups of group_size, {group_size}, "
             f"got shape {tuple(rewards.shape)}"
         )
-    validation.finite("rewards", rewards)
     if group_size == 1 and (baseline != "batch" or scale == "group"):
-        used = f"baseline={baseline!r}" if baseline != "batch" else f"scale={scale!r}"
-        raise ValueError(f"group_size must be at least 2 with {used}, got 1")
-    if len(rewards) == 1:
-        raise ValueError("rewards must have at least 2 entries, got 1")
+        raise ValueError(f"group_size must be at least 2 with baseline={baseline!r}, scale={scale!r}, got 1")
+    advantages = _group_advantages(rewards.detach().double(), group_size, baseline, scale, eps)
+    return advantages.to(rewards.dtype)
 
-    groups, whole = _near_zero(rewards.view(-1, group_size)), _near_zero(rewards.expand(1, -1))
+
+def _group_advantages(rewards: Tensor, group_size: int, baseline: str, scale: str, eps: float) -> Tensor:
+    """`group_advantages` of float64, whose rounding errors are small beside any spread of float32."""
+    groups, whole = rewards.view(-1, group_size), rewards.view(1, -1)
     rows = whole if baseline == "batch" else groups
-    advantages = (rows - rows.mean(dim=1, keepdim=True)).view(-1, group_size)
+    advantages = (rows - rows.mean(dim=1, keepdim=True)).view_as(groups)
     if baseline == "leave_one_out":
         # R_i − Σ_{j ≠ i} R_j / (G − 1), without taking each one out of the sum.
         advantages = advantages * (group_size / (group_size - 1))
-    statistics = [advantages]
     if scale != "none":
-        statistics.append((whole if scale == "batch" else groups).std(dim=1, keepdim=True))
-        advantages = advantages / (statistics[-1] + eps)
-    if not all(x.isfinite().all() for x in statistics):
-        raise ValueError(
-            f"rewards must have a mean and a standard deviation that {rewards.dtype} can hold, got up to "
-            f"{rewards.abs().max().item():g}"
-        )
+        advantages = advantages / ((whole if scale == "batch" else groups).std(dim=1, keepdim=True) + eps)
     compared = whole if baseline == "batch" and scale != "group" else groups
     return advantages.masked_fill(_all_equal(compared), 0.0).view(-1)
-
-
-def _near_zero(rows: Tensor) -> Tensor:
-    """The rows, less their mean where its rounding errors would count beside their spread."""
-    centred = rows - rows.mean(dim=1, keepdim=True)
-    spread, largest = (x.abs().amax(dim=1, keepdim=True) for x in (centred, rows))
-    return torch.where(spread <= torch.finfo(rows.dtype).eps ** 0.5 * largest, centred, rows)
-
-
-def _agree(logp: Tensor, ref_logp: Tensor, mask: Tensor) -> bool:
-    """Whether two policies give all tokens the same log-probabilities, up to rounding."""
-    rounding = 32 * torch.finfo(logp.dtype).eps * (1 + logp.abs())
-    return not (((logp - ref_logp).abs() > rounding) & mask).any()
 
 
 def _all_equal(rows: Tensor) -> Tensor:
@@ -244,22 +222,8 @@ class GRPO(Sampling):
                 f"batch_size must be a multiple of group_size, {s.group_size}, got {s.batch_size}"
             )
         self.groups, self.rows_per_prompt = s.batch_size // s.group_size, s.group_size
-        if s.num_minibatches > self.groups:
-            raise ValueError(
-                f"batch_size must be at least num_minibatches * group_size, {s.num_minibatches} * "
-                f"{s.group_size}, got {s.batch_size}"
-            )
         if s.surrogate == "sequence" and s.kl_in == "to_go" and s.kl_coef:
-            raise ValueError(
-                "kl_in must be 'reward' or 'loss' with surrogate='sequence', which has one advantage per "
-                "sequence, got 'to_go'"
-            )
-        if s.filter_groups and s.group_size == 1:
-            raise ValueError(
-                "filter_groups must be False with group_size=1, whose rewards are all equal, got True"
-            )
-        # Raises if this baseline and scale do not fit the group size.
-        group_advantages(torch.zeros(s.batch_size), s.group_size, baseline=s.baseline, scale=s.scale)
+            raise ValueError("kl_in must be 'reward' or 'loss' with surrogate='sequence', got 'to_go'")
         self.rounds = 0
 
     def step(self, number: int) -> dict[str, Any]:
@@ -303,7 +267,6 @@ class GRPO(Sampling):
             rows = self.rows_of((~dead).nonzero()[: self.groups, 0])
             completions, rewards, ref_logp = completions.select(rows), rewards[rows], ref_logp[rows]
         advantages = self.advantages(completions, rewards, ref_logp)
-        self.validate_advantages("advantages", advantages, ("advantages",), completions)
         return Experience(completions, ref_logp, advantages), metrics
 
     def advantages(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> Tensor:
@@ -312,13 +275,9 @@ class GRPO(Sampling):
         kl = s.kl_coef * kl_estimate(s.kl_estimator, completions.logp, ref_logp, mask=mask)
         rewards = self.apply_truncation_penalty(completions, rewards.to(kl.dtype))
         rewards = self.apply_overlong_penalty(completions, rewards)
-        how: dict[str, Any] = {"baseline": s.baseline, "scale": s.scale}
-        no_better = not group_advantages(rewards, s.group_size, **how).any()
-        if s.normalize_advantages and no_better and _agree(completions.logp, ref_logp, mask):
-            return torch.zeros_like(kl)  # what is left is rounding, which must not be normalized
         if s.kl_in == "reward":
             rewards = rewards - kl.sum(dim=1)
-        advantages = group_advantages(rewards, s.group_size, **how)
+        advantages = group_advantages(rewards, s.group_size, baseline=s.baseline, scale=s.scale)
         advantages = advantages[:, None].expand(mask.shape)
         if s.kl_in == "to_go":
             advantages = advantages - kl.flip(1).cumsum(dim=1).flip(1)
@@ -345,54 +304,46 @@ class GRPO(Sampling):
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The surrogate loss, plus β KL with kl_in="loss"; and metrics.
-
-        As functions of log-probabilities these losses are in `ppobook.objectives`: `clipped_surrogate_loss`,
-        `sequence_surrogate_loss` and `cispo_loss`.
-        """
-        s, mask = self.settings, batch.completions.mask
+        """The surrogate loss, plus β KL with kl_in="loss"; and metrics."""
+        s, completions = self.settings, batch.completions
         outputs = self.forward(batch) if outputs is None else outputs
-        logp = outputs["logp"]
-        old_logp, advantages = (torch.where(mask, x, 0.0) for x in (batch.completions.logp, batch.advantages))
-        low, high = clip_range(s.clip_eps, s.clip_eps_high)
+        logp, old_logp, advantages = outputs["logp"], completions.logp, batch.advantages
+        reduction = self.reduction(completions.mask)
+        low, high = s.clip_eps, s.clip_eps if s.clip_eps_high is None else s.clip_eps_high
 
-        log_ratio = logp - old_logp
-        if s.surrogate == "sequence":  # GSPO: the geometric mean of the tokens' ratios, one per sequence
-            log_ratio = log_ratio.sum(dim=1, keepdim=True) / mask.sum(dim=1, keepdim=True)
-            advantages = advantages[:, :1]
-        ratio = log_ratio.exp()
-        if s.surrogate == "cispo":  # the policy gradient, weighted by the clipped ratio
-            losses = -ratio.detach().clamp(low, high) * advantages * logp
+        if s.surrogate == "sequence":  # GSPO: one ratio and one advantage per sequence
+            policy_loss = sequence_surrogate_loss(logp, old_logp, advantages[:, 0], low, high, **reduction)
+        elif s.surrogate == "cispo":  # the policy gradient, weighted by the clipped ratio
+            policy_loss = cispo_loss(logp, old_logp, advantages, high, low, **reduction)
         else:
-            losses = -torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
-        loss = policy_loss = self.reduce(losses.expand(mask.shape), mask)
-
-        if s.kl_in == "loss" and s.kl_coef:
-            kl = kl_estimate(
-                s.kl_estimator, logp, batch.ref_logp, old_logp if s.kl_weighted else None, mask=mask
+            policy_loss = clipped_surrogate_loss(
+                logp, old_logp, advantages, low, clip_eps_high=high, **reduction
             )
-            loss = policy_loss + s.kl_coef * self.reduce(kl, mask)
-        return loss, {"policy_loss": policy_loss.item(), **self.ratio_metrics(outputs, batch)}
+        metrics = {"policy_loss": policy_loss, **self.ratio_metrics(outputs, batch)}
+        if s.kl_in != "loss" or s.kl_coef == 0:
+            return policy_loss, metrics
+        weights = old_logp if s.kl_weighted else None
+        kl = kl_estimate(s.kl_estimator, logp, batch.ref_logp, weights, mask=completions.mask)
+        return policy_loss + s.kl_coef * masked_mean(kl, **reduction), metrics
 
-    def reduce(self, losses: Tensor, mask: Tensor) -> Tensor:
+    def reduction(self, mask: Tensor) -> dict[str, Any]:
         """The mean over tokens, or over sequences of their means, or the sum divided by a constant."""
         s = self.settings
         reduction: dict[str, Any] = {"mask": mask, "reduction": s.reduction}
         if s.reduction == "constant":
             reduction["denominator"] = len(mask) * float(s.length or self.max_new_tokens)
-        return masked_mean(losses, **reduction)
+        return reduction
 
     @torch.no_grad()
     def ratio_metrics(self, outputs: dict[str, Tensor], batch: Experience) -> dict[str, Any]:
         """The entropy and the statistics of the ratio."""
         s, mask = self.settings, batch.completions.mask
-        log_ratio = torch.where(mask, outputs["logp"] - batch.completions.logp, 0.0)
-        advantages = torch.where(mask, batch.advantages, 0.0)
+        log_ratio = outputs["logp"] - batch.completions.logp
         clip: dict[str, Any] = {"clip_eps": s.clip_eps, "clip_eps_high": s.clip_eps_high}
-        metrics = ratios(log_ratio, advantages, **clip, mask=mask)
+        metrics = ratios(log_ratio, batch.advantages, **clip, mask=mask)
         if s.surrogate == "sequence":
-            means = log_ratio.sum(dim=1) / mask.sum(dim=1)
-            metrics = ratios(means, advantages[:, 0], **clip) | {"approx_kl": metrics["approx_kl"]}
+            means = torch.where(mask, log_ratio, 0.0).sum(dim=1) / mask.sum(dim=1)
+            metrics = ratios(means, batch.advantages[:, 0], **clip) | {"approx_kl": metrics["approx_kl"]}
         if s.surrogate == "cispo":
             metrics["flat_fraction"] = torch.zeros(())
         return {"entropy": outputs["entropy"][mask].mean(), **metrics}

@@ -27,11 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook import validation
-from ppobook.fast import choose
-from ppobook.fast.declare import fast_form
 from ppobook.language.cache import KVCache, LayerCache
-from ppobook.language.tokens import check_tokens, embedding_errors, mask_of, refuse_unless_language_model
 
 
 class LanguageModel(Protocol):
@@ -89,10 +85,6 @@ class DecoderConfig:
     pad: int
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "context", "layers", "width", "heads"):
-            validation.count(name, getattr(self, name))
-        for name in ("eos", "pad"):
-            validation.count(name, getattr(self, name), low=0, high=self.vocab_size - 1)
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads = {self.heads}, got {self.width}")
 
@@ -108,7 +100,6 @@ class Block(nn.Module):
         self.proj = nn.utils.skip_init(nn.Linear, width, width)
         self.ln_2 = nn.LayerNorm(width)
         self.up = nn.utils.skip_init(nn.Linear, width, 4 * width)
-        self.gelu = nn.GELU(approximate="tanh")
         self.down = nn.utils.skip_init(nn.Linear, 4 * width, width)
 
     def forward(
@@ -142,10 +133,9 @@ class Block(nn.Module):
         return self.proj(y.transpose(1, 2).reshape(batch, length, width))
 
     def mlp(self, x: Tensor) -> Tensor:
-        return self.down(self.gelu(self.up(x)))
+        return self.down(F.gelu(self.up(x), approximate="tanh"))
 
 
-@fast_form("decoder")
 class Decoder(nn.Module):
     """Tokens in, next-token logits out. Input and output embeddings are tied (Press and Wolf 2017).
 
@@ -156,11 +146,8 @@ class Decoder(nn.Module):
         For the initial weights. torch's global random state is not changed.
     """
 
-    fast = False  # whether `generate` uses the fast form; set by choose.language_model
-
     def __init__(self, config: DecoderConfig, *, seed: int | torch.Generator = 0) -> None:
         super().__init__()
-        validation.instance("config", config, DecoderConfig)
         self.config = config
         self.vocab_size, self.context, self.width = config.vocab_size, config.context, config.width
         self.eos, self.pad = config.eos, config.pad
@@ -172,7 +159,6 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(Block(config.width, config.heads) for _ in range(config.layers))
         self.ln_f = nn.LayerNorm(config.width)
         self.init_weights(seed)
-        choose.language_model(self)
 
     def init_weights(self, seed: int | torch.Generator) -> None:
         """GPT-2's initialization: biases 0, weights normal with standard deviation 0.02.
@@ -181,7 +167,7 @@ class Decoder(nn.Module):
         variance does not grow with depth.
         """
         if not isinstance(seed, torch.Generator):
-            seed = torch.Generator().manual_seed(validation.count("seed", seed, low=0))
+            seed = torch.Generator().manual_seed(seed)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -198,11 +184,6 @@ class Decoder(nn.Module):
         tokens : int64, shape (B, L)
         mask : bool, shape (B, L), optional
             False at padding, where `tokens` may hold anything and the logits are finite but meaningless.
-
-        Raises
-        ------
-        ValueError, TypeError
-            A wrong shape or dtype, an id outside the vocabulary, a row with more tokens than the context.
         """
         return self.head(self.hidden(tokens, mask))
 
@@ -215,22 +196,16 @@ class Decoder(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Next-token logits, [..., width] to [..., V]."""
-        validation.entries("hidden", hidden, self.width)
         return F.linear(hidden, self.wte.weight)
 
     def embed(self, tokens: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
         """Embedded tokens [B, L, width], the attention mask for them, and their positions [B or 1, L]."""
-        check_tokens("tokens", tokens, self.wte.weight.device)
         if mask is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
         else:
-            mask = mask_of("mask", mask, tokens)
             tokens = tokens.masked_fill(~mask, self.pad)
             positions = (mask.cumsum(dim=1) - 1).clamp_(min=0)
-        if tokens.shape[1] > self.context and (longest := int(positions.max()) + 1) > self.context:
-            raise ValueError(f"tokens must have at most context = {self.context} tokens a row, got {longest}")
-        with embedding_errors(tokens, self.vocab_size):
-            x = self.wte(tokens) + self.wpe(positions)
+        x = self.wte(tokens) + self.wpe(positions)
         return x, causal_padding_mask(mask), positions
 
     @torch.no_grad()
@@ -250,19 +225,21 @@ class Decoder(nn.Module):
         cache : KVCache
             For `step`, as long as the weights stay the same.
         """
-        x, attention_mask, positions = self.embed(tokens, mask)
-        cache = KVCache(self, tokens, mask, positions, room)
-        for block, layer in zip(self.blocks, cache.layers, strict=True):
-            x = block(x, attention_mask, layer)
+        with torch.inference_mode():
+            x, attention_mask, positions = self.embed(tokens, mask)
+            cache = KVCache(self, tokens, mask, positions, room)
+            for block, layer in zip(self.blocks, cache.layers, strict=True):
+                x = block(x, attention_mask, layer)
         return self.head(self.ln_f(x[:, -1])), cache
 
     @torch.no_grad()
     def step(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """Logits after one more token in each row, [B] to [B, V]: those of `forward` on all tokens."""
-        positions, attention_mask = cache.advance()
-        x = self.wte(tokens[:, None]) + self.wpe(positions)
-        for block, layer in zip(self.blocks, cache.layers, strict=True):
-            x = block(x, attention_mask, layer)
+        with torch.inference_mode():
+            positions, attention_mask = cache.advance()
+            x = self.wte(tokens[:, None]) + self.wpe(positions)
+            for block, layer in zip(self.blocks, cache.layers, strict=True):
+                x = block(x, attention_mask, layer)
         return self.head(self.ln_f(x[:, -1]))
 
 
@@ -296,12 +273,11 @@ class Scalar(nn.Module):
 
     def __init__(self, body: Any, bias: bool = True) -> None:
         super().__init__()
-        refuse_unless_language_model(body, "width", "body")
         # A pretrained model may have a head that is not tied to its embedding; it is not copied.
         self.body = body.headless() if hasattr(body, "headless") else copy.deepcopy(body)
         like = next(self.body.parameters())
         self.output = nn.utils.skip_init(
-            nn.Linear, body.width, 1, bias=validation.flag("bias", bias), dtype=like.dtype, device=like.device
+            nn.Linear, body.width, 1, bias=bias, dtype=like.dtype, device=like.device
         )
         for parameter in self.output.parameters():
             nn.init.zeros_(parameter)
@@ -309,4 +285,4 @@ class Scalar(nn.Module):
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """[B, L] to [B, L]; 0 at padding."""
         values = self.output(self.body.hidden(tokens, mask)).squeeze(-1)
-        return values if mask is None else values.masked_fill(~mask_of("mask", mask, tokens), 0.0)
+        return values if mask is None else values.masked_fill(~mask, 0.0)

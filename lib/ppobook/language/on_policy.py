@@ -15,7 +15,6 @@ from.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -23,7 +22,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ppobook import divergences, validation
+from ppobook import divergences
+from ppobook.language import parallel
 from ppobook.language.data import Batches, Prompts, part_of, prompts_of, take_rows
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
@@ -31,7 +31,6 @@ from ppobook.language.rewards import GoldReward, Reward
 from ppobook.language.settings import MAX_NEW_TOKENS, SamplingSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import Completions, completion_logits, token_logp
-from ppobook.run.metrics import validate_advantages
 
 KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k3}
 
@@ -88,22 +87,20 @@ class Sampling(Stage):
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
-        assert task.reward is not None
         self.reference = task.reference
-        self.reward: Reward = task.reward
-        self.reward_model = task.reward.module
+        self.reward: Reward = task.reward  # type: ignore[assignment]  # one is opened for each that wants it
+        self.reward_model = self.reward.module
         self.prompts: Prompts = prompts_of(task.data, task.tokenizer)
-        models = {"model": self.model, "reference": self.reference, "reward": self.reward_model}
+        models = self.model, self.reference, self.reward_model
         self.max_new_tokens: int = settings.max_new_tokens or (
             default_max_new_tokens(self.prompts, models) if task.world is None else task.world.max_new_tokens
         )
-        longest = int(self.prompts.mask.sum(dim=1).max())
-        for name, context in _contexts(models).items():
-            if longest + self.max_new_tokens > context:
-                raise ValueError(
-                    f"max_new_tokens must be at most {context - longest}: the context of {name} is {context} "
-                    f"and the longest prompt has {longest} tokens, got {self.max_new_tokens}"
-                )
+        room = min(_contexts(models)) - int(self.prompts.mask.sum(dim=1).max())
+        if self.max_new_tokens > room:
+            raise ValueError(
+                f"max_new_tokens must be at most {room}, what the longest prompt leaves of the "
+                f"context, got {self.max_new_tokens}"
+            )
 
     def draw_prompts(self, number: int, n: int) -> Prompts:
         """The n prompts of an update. Each is drawn once before any is drawn again."""
@@ -143,20 +140,15 @@ class Sampling(Stage):
 
         A reward function is called once with all rows of its process, never with a part of a prompt's group.
         """
-
-        def score_rows(rows: Tensor) -> Tensor:
-            selected = {name: [column[i] for i in rows.tolist()] for name, column in columns.items()}
-            return self.reward(part_of(completions, rows, self.device), selected)
-
-        n = len(completions)
-        at_once = n if self.reward_model is None else None
-        rewards = torch.cat(self.map_rows(n, score_rows, at_once=at_once, together=self.rows_per_prompt))
-        if not math.isfinite(rewards.square().sum().item()):
-            largest = float(rewards.abs().max())
-            raise ValueError(
-                f"rewards must have squares that a float32 can hold, got {largest:g}: make them smaller"
-            )
-        return rewards
+        mine = parallel.share(len(completions), self.rows_per_prompt)
+        at_once = None if self.reward_model is None else self.settings.micro_batch_size
+        rewards = []
+        with parallel.raised_in_all():
+            for rows in mine.split(at_once or len(completions)) if len(mine) else ():
+                selected = {name: [column[i] for i in rows.tolist()] for name, column in columns.items()}
+                some = part_of(completions, rows.to(self.device), self.device)
+                rewards.append(self.reward(some, selected))
+        return torch.cat(parallel.joined(rewards, self.device))
 
     def apply_truncation_penalty(self, completions: Completions, rewards: Tensor) -> Tensor:
         """Rewards [B], less `missing_eos_penalty` for truncated completions if truncation="penalty"."""
@@ -210,30 +202,21 @@ class Sampling(Stage):
             "ended": completions.ended.float().mean().item(),
         }
 
-    def validate_advantages(
-        self, method: str, returned: Any, names: Sequence[str], completions: Completions
-    ) -> None:
-        """Raise in the first update unless a method returned a finite number for each token."""
-        if not self.validated:
-            mask = completions.mask
-            by = f"{type(self).__name__}.{method}"
-            validate_advantages(by, returned, names, tuple(mask.shape), "completions by tokens", where=mask)
-
     # ------------------------------------------------------------------------------- the gradient step
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         """What the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
-        raise NotImplementedError(f"{type(self).__name__} must have a method forward")
+        raise NotImplementedError
 
     def loss(self, batch: Any, outputs: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Any]]:
         """The loss of a batch and its metrics; `outputs` are those of `forward`, if known already."""
-        raise NotImplementedError(f"{type(self).__name__} must have a method loss")
+        raise NotImplementedError
 
     def loss_weight(self, batch: Any) -> int:
         """The number of entries that the loss of a batch is a mean over: its tokens or its rows."""
         return int(batch.completions.mask.sum()) if self.settings.reduction == "token" else len(batch)
 
-    def minibatch_step(self, minibatch: Any) -> dict[str, float]:
+    def minibatch_step(self, minibatch: Any) -> dict[str, Any]:
         """One gradient step on the loss of a minibatch. Returns the loss, its metrics and grad_norm.
 
         `Stage.learn` splits the minibatch into micro-batches and shares them among processes.
@@ -247,35 +230,16 @@ class Sampling(Stage):
         )
 
 
-def default_max_new_tokens(prompts: Prompts, models: Mapping[str, Any]) -> int:
-    """The default of max_new_tokens: MAX_NEW_TOKENS, or fewer if a model's context leaves no room for more.
-
-    Parameters
-    ----------
-    prompts : Prompts
-    models : dict
-        All models that read prompt and completion, by name. None, and models without a context, are ignored.
-
-    Raises
-    ------
-    ValueError
-        A prompt that fills a context.
-    """
+def default_max_new_tokens(prompts: Prompts, models: Sequence[Any]) -> int:
+    """The default of max_new_tokens: MAX_NEW_TOKENS, or what the contexts of the models leave."""
     longest = int(prompts.mask.sum(dim=1).max())
-    room = MAX_NEW_TOKENS
-    for name, context in _contexts(models).items():
-        if longest >= context:
-            raise ValueError(
-                f"data must have prompts shorter than the context of {name}, {context} tokens, "
-                f"got a prompt of {longest} tokens"
-            )
-        room = min(room, context - longest)
-    return room
+    return min(MAX_NEW_TOKENS, *(context - longest for context in _contexts(models)))
 
 
-def _contexts(models: Mapping[str, Any]) -> dict[str, int]:
-    found = {name: getattr(getattr(model, "body", model), "context", None) for name, model in models.items()}
-    return {name: context for name, context in found.items() if context is not None}
+def _contexts(models: Sequence[Any]) -> list[int]:
+    """The contexts of the models that have one."""
+    found = (getattr(getattr(model, "body", model), "context", None) for model in models)
+    return [context for context in found if context is not None]
 
 
 def kl_estimate(
@@ -317,18 +281,13 @@ def kl_estimate(
     mask : bool, the shape of logp, optional
         Elsewhere the result is 0, and what stands there is not read.
 
-    Raises
-    ------
-    ValueError
-        An unknown name, shapes that differ, a number that is not finite.
-
     References
     ----------
     Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few pitfalls in KL divergence
     gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
     to gradient optimization".
     """
-    estimate = KL_ESTIMATORS[validation.choice("kl_estimator", estimator, KL_ESTIMATORS)]
+    estimate = KL_ESTIMATORS[estimator]
     weight = None if old_logp is None else logp - old_logp.detach()
     if mask is not None:
         # Before any arithmetic: a NaN in the padding would reach the gradient as 0 · NaN.

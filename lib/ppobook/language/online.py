@@ -13,14 +13,14 @@ some machines sample while others train.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ppobook import divergences, validation
+from ppobook import divergences
 from ppobook.language import grpo, parallel, reward
 from ppobook.language.data import Prompts, take_rows
 from ppobook.language.grpo import GRPO
@@ -98,7 +98,7 @@ class OnlineDPO(Sampling):
     """
 
     algorithm = "online_dpo"
-    settings_class = OnlineDPOSettings  # type: ignore[assignment]  # has no KL penalty in the reward
+    settings_class = OnlineDPOSettings
 
     settings: OnlineDPOSettings
 
@@ -187,14 +187,6 @@ def best_and_worst(
     best, worst : int64, shape (B / group_size,)
         Row numbers; never the same one.
     """
-    group_size = validation.count("group_size", group_size, low=2)
-    noise = validation.number("noise", noise, low=0)
-    if rewards.ndim != 1 or len(rewards) == 0 or len(rewards) % group_size:
-        raise ValueError(
-            f"rewards must have one axis, and whole groups of group_size, {group_size}, "
-            f"got shape {tuple(rewards.shape)}"
-        )
-    validation.finite("rewards", rewards)
     utilities = rewards.double().view(-1, group_size)
     uniform = torch.rand(utilities.shape, generator=generator, dtype=torch.float64, device=rewards.device)
     if noise > 0:
@@ -256,15 +248,6 @@ class IterativePPO(PPO):
         super().__init__(task, settings, seed=seed, device=device)
         if not isinstance(self.reward_model, RewardModel):
             raise ValueError(f"reward must be a reward model, which can be trained, got {self.reward.name!r}")
-        if len(settings.temperatures) != 2:
-            raise ValueError(
-                f"temperatures must be two numbers, one for each completion, got {settings.temperatures}"
-            )
-        if self.prefer is None and task.world is None:
-            raise ValueError(
-                "data must be a World, which has preferences, got other data (for those, define a method "
-                "prefer(prompts, first, second) in a subclass)"
-            )
         self.asked = SampledPairs(None)
 
     def step(self, number: int) -> dict[str, Any]:
@@ -312,9 +295,8 @@ class IterativePPO(PPO):
         first, second = (take_rows(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
         if self.prefer is None:
-            assert self.task.world is not None
             seed = stream(self.seed, f"preferences {number}")
-            return self.task.world.prefer(first, second, noise=s.noise, seed=seed), tokens
+            return self.task.data.prefer(first, second, noise=s.noise, seed=seed), tokens
         texts = first.texts(self.tokenizer), second.texts(self.tokenizer)
         # Of several processes only the first one asks.
         answers = parallel.first(lambda: self.prefer(first.prompt_texts(self.tokenizer), *texts))
@@ -334,22 +316,13 @@ def join_pairs(parts: Sequence[Pairs]) -> Pairs:
     return Pairs(*(Completions.join([getattr(p, side) for p in parts]) for side in ("chosen", "rejected")))
 
 
-def pairs_from_answers(answers: Any, first: Completions, second: Completions) -> Pairs:
-    """Pairs from what a user's `prefer` returned: for each pair, whether the first completion is preferred.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Not one answer per pair, or an answer that is neither True nor False.
-    """
+def pairs_from_answers(answers: Sequence[bool], first: Completions, second: Completions) -> Pairs:
+    """Pairs from what `prefer` returned: for each pair, whether the first completion is preferred."""
     n = len(first)
-    if not isinstance(answers, Iterable):
-        raise TypeError(f"prefer must return a list of {n} answers, got {type(answers).__name__}")
-    listed = [validation.flag(f"answer {i} of prefer", answer) for i, answer in enumerate(answers)]
-    if len(listed) != n:
-        raise ValueError(f"prefer must return {n} answers, one per pair, got {len(listed)}")
+    if len(answers) != n:
+        raise ValueError(f"prefer must return {n} answers, one per pair, got {len(answers)}")
     both, rows = Completions.join([first, second]), torch.arange(n)
-    prefers_first = torch.tensor(listed)
+    prefers_first = torch.tensor(answers, dtype=torch.bool)
     return Pairs(
         both.select(torch.where(prefers_first, rows, rows + n)),
         both.select(torch.where(prefers_first, rows + n, rows)),
@@ -403,9 +376,7 @@ class LaggedGRPO(GRPO):
         if settings.max_weight is not None and settings.corrected:
             raise ValueError("corrected must be False with max_weight, got True")
         if settings.max_weight is not None and settings.surrogate == "sequence":
-            raise ValueError(
-                "surrogate must be 'clip' or 'cispo' with max_weight, which weights tokens, got 'sequence'"
-            )
+            raise ValueError("surrogate must be 'clip' or 'cispo' with max_weight, got 'sequence'")
         self.sampler = copy.deepcopy(self.model).requires_grad_(False)
         self.past = PastWeights()
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -80,45 +81,50 @@ def share(n: int, together: int = 1) -> Tensor:
     return torch.arange(min(first * together, n), min(last * together, n))
 
 
-def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
-    """The lists that a function returns in each process, joined in the order of the ranks.
+@contextmanager
+def raised_in_all() -> Iterator[None]:
+    """Raise an exception of the block in every process, if it is raised in one."""
+    if world_size() == 1:
+        yield
+        return
+    error: Exception | SystemExit | None = None
+    try:
+        yield
+    except (Exception, SystemExit) as caught:  # of sys.exit in a reward function
+        error = caught
+    failed: list[Any] = [None] * world_size()
+    distributed.all_gather_object(failed, None if error is None else (type(error).__name__, str(error)))
+    if error is not None:
+        raise error
+    for k, other in enumerate(failed):
+        if other is not None:
+            name, message = other
+            kinds = {kind.__name__: kind for kind in _KINDS}
+            raise kinds[name](message) if name in kinds else RuntimeError(f"{name} in process {k}: {message}")
+
+
+def joined(mine: list[Any], device: str = "cpu") -> list[Any]:
+    """The lists of all processes, one after the other in the order of the ranks.
 
     Parameters
     ----------
-    function : function without arguments
-        Returns a list of tensors, of plain data, and of lists, dicts and dataclasses of them.
+    mine : list
+        Of tensors, of plain data, and of lists, dicts and dataclasses of them.
     device : str
         Where tensors of other processes are put.
-
-    Raises
-    ------
-    What the function raises, in every process if it does in one.
     """
     if world_size() == 1:
-        return function()
-    mine: list[Any] = []
-    error: Exception | SystemExit | None = None
-    try:
-        mine = function()
-    except (Exception, SystemExit) as caught:  # of sys.exit in a reward function
-        error = caught
+        return mine
     gathered: list[Any] = [None] * world_size()
-    failed = None if error is None else (type(error).__name__, str(error))
-    distributed.all_gather_object(gathered, (failed, _at(mine, "cpu")))
-    if error is not None:
-        raise error
-    for k, (other, _) in enumerate(gathered):
-        if other is not None:
-            raise _named(other[0], other[1], k)
-    return [_at(one, device) for _, part in gathered for one in part]
+    distributed.all_gather_object(gathered, _at(mine, "cpu"))
+    return [_at(one, device) for part in gathered for one in part]
 
 
-def _named(name: str, message: str, k: int) -> Exception:
-    """An exception of another process."""
-    for kind in _KINDS:
-        if kind.__name__ == name:
-            return kind(message)
-    return RuntimeError(f"{name} in process {k}: {message}")
+def gather(function: Callable[[], list[Any]], device: str = "cpu") -> list[Any]:
+    """The lists that a function returns in each process, `joined`; what it raises is raised in all."""
+    with raised_in_all():
+        mine = function()
+    return joined(mine, device)
 
 
 def _at(x: Any, device: str) -> Any:

@@ -102,17 +102,12 @@ class PPO(Sampling):
     def __init__(self, task: Task, settings: PPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
         s = settings
-        if s.num_minibatches > s.batch_size:
-            raise ValueError(
-                f"num_minibatches must be at most batch_size, {s.batch_size}, got {s.num_minibatches}"
-            )
-        reward_model = None if s.critic_from == "policy" else self.reward_model
-        if s.critic_from == "reward_model" and not isinstance(reward_model, RewardModel):
-            raise ValueError(
-                f"critic_from must be 'policy' with the reward {self.reward.name!r}, got 'reward_model'"
-            )
-        body = reward_model.body if isinstance(reward_model, RewardModel) else self.model
-        self.critic = Scalar(body).to(device).requires_grad_(True)
+        critic_from: Any = self.model
+        if s.critic_from == "reward_model" or (
+            s.critic_from is None and isinstance(self.reward_model, RewardModel)
+        ):
+            critic_from = self.reward_model.body  # type: ignore[union-attr]
+        self.critic = Scalar(critic_from).to(device).requires_grad_(True)
         self.kl_coef = AdaptiveKLCoefficient(
             s.kl_coef, s.kl_target, rule="proportional", horizon=s.kl_horizon
         )
@@ -141,9 +136,7 @@ class PPO(Sampling):
         values = self.map_batches(lambda batch: completion_values(self.critic, batch), completions)
 
         token_rewards = self.token_rewards(completions, rewards, ref_logp)
-        estimated = self.estimate_advantages(completions, token_rewards, values)
-        self.validate_advantages("estimate_advantages", estimated, ("advantages", "returns"), completions)
-        advantages, returns = estimated
+        advantages, returns = self.estimate_advantages(completions, token_rewards, values)
 
         metrics, mask = self.metrics(completions, rewards, ref_logp), completions.mask
         metrics["explained_variance"] = float(explained_variance(values[:, :-1][mask], returns[mask]))

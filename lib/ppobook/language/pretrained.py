@@ -245,11 +245,15 @@ class Pretrained(nn.Module):
         Raises
         ------
         ValueError
-            An unknown setting; a model that has adapters already.
+            An unknown setting; a target that is no layer of the body; a model that has adapters already.
         """
         if self.lora is not None:
             raise ValueError(f"lora must be None for a model with adapters, got {dict(lora)!r}")
         peft, self.lora = library("peft"), lora_settings(lora)
+        targets, paths = self.lora["target_modules"], [path for path, _ in self.decoder.named_modules()]
+        for name in [] if isinstance(targets, str) else targets:
+            if not any(f".{path}".endswith(f".{name}") for path in paths):  # peft would leave it out silently
+                raise ValueError(f"target_modules of lora must be layers of the model's body, got {name!r}")
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)

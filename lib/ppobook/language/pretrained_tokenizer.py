@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.language.pretrained import library
-from ppobook.language.tokens import ids_of
 
 
 class PretrainedTokenizer:
@@ -61,7 +60,7 @@ class PretrainedTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
-        some = [i for i in ids_of(ids) if i not in self._left_out]
+        some = [i for i in map(int, ids) if i not in self._left_out]
         text: str = self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 

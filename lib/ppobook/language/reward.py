@@ -30,14 +30,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook import validation
 from ppobook.language.data import check_pairs_differ, pairs_of, take_rows, train_eval_split
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load_from
-from ppobook.language.settings import MOST_AT_ONCE, RewardSettings
+from ppobook.language.settings import RewardSettings
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import Completions, Pairs, logp_unknown, right_pad
 from ppobook.language.world import World
@@ -146,7 +145,7 @@ class RewardModelling(Stage):
         chosen, rejected = rewards_of(self.model, batch)
         return {"chosen": chosen, "rejected": rejected}
 
-    def loss(self, batch: Pairs, outputs: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, batch: Pairs, outputs: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """− log σ(r(x, y_w) − r(x, y_l)), and metrics."""
         chosen, rejected = outputs["chosen"], outputs["rejected"]
         return bradley_terry_loss(chosen, rejected), _accuracy_and_margin((chosen - rejected).detach())
@@ -158,9 +157,9 @@ class RewardModelling(Stage):
             for side in (held_out.chosen, held_out.rejected)
         )
         margins = chosen - rejected
-        metrics = {"loss": bradley_terry_loss(chosen, rejected).item(), **_accuracy_and_margin(margins)}
-        metrics["calibration_error"] = calibration_error(_reliability(margins))
-        return {f"eval_{name}": x for name, x in metrics.items()}
+        metrics = {"loss": bradley_terry_loss(chosen, rejected), **_accuracy_and_margin(margins)}
+        error = calibration_error(_reliability(margins))
+        return {f"eval_{name}": float(x) for name, x in metrics.items()} | {"eval_calibration_error": error}
 
     def before_save(self) -> None:
         """Centre the rewards of the current model."""
@@ -238,21 +237,12 @@ def sample_pairs(
     -------
     Pairs
         On the CPU.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Not two temperatures; and as `generate`.
     """
-    if len(temperatures) != 2:
-        raise ValueError(
-            f"temperatures must be two numbers, one for each completion, got {tuple(temperatures)}"
-        )
     device = generator.device
     prompts, mask = (x.to(device) for x in world.prompt_tokens())
     first: list[Completions] = []
     second: list[Completions] = []
-    for k in range(0, validation.count("n", n), EVAL_BATCH_SIZE):
+    for k in range(0, n, EVAL_BATCH_SIZE):
         rows = torch.randint(len(prompts), (min(EVAL_BATCH_SIZE, n - k),), generator=generator, device=device)
         for part, temperature in zip((first, second), temperatures, strict=True):
             part.append(
@@ -281,7 +271,6 @@ def pooled_rewards(
     reward_model: RewardModel, completions: Completions, batch_size: int = EVAL_BATCH_SIZE
 ) -> Tensor:
     """Rewards before centring, [B], without gradient, on the CPU; computed in batches."""
-    _refuse_no_reward_model(reward_model)
     device = str(reward_model.zero.device)
     parts = torch.arange(len(completions)).split(batch_size)
     return torch.cat(
@@ -289,15 +278,9 @@ def pooled_rewards(
     )
 
 
-def _refuse_no_reward_model(reward_model: Any) -> None:
-    if not hasattr(reward_model, "pooled"):
-        got = validation.got_instead(reward_model)
-        raise TypeError(f"reward_model must be a RewardModel, got {got}")
-
-
-def _accuracy_and_margin(margins: Tensor) -> dict[str, float]:
+def _accuracy_and_margin(margins: Tensor) -> dict[str, Tensor]:
     """Of the margins r(x, y_w) − r(x, y_l) of some pairs. A tie counts half."""
-    return {"accuracy": (0.5 + 0.5 * margins.sign()).mean().item(), "margin": margins.mean().item()}
+    return {"accuracy": (0.5 + 0.5 * margins.sign()).mean(), "margin": margins.mean()}
 
 
 # --------------------------------------------------------------------------------------------- evaluation
@@ -363,14 +346,13 @@ def calibration(reward_model: RewardModel, pairs: Pairs, bins: int = 10) -> pd.D
     ----------
     Guo et al. 2017, "On calibration of modern neural networks", section 2.
     """
-    validation.instance("pairs", pairs, Pairs)
     chosen, rejected = (pooled_rewards(reward_model, side) for side in (pairs.chosen, pairs.rejected))
     return _reliability(chosen - rejected, bins)
 
 
 def _reliability(margins: Tensor, bins: int = 10) -> pd.DataFrame:
     """The table of `calibration`, from r(x, y_w) − r(x, y_l) of each pair."""
-    edges = np.linspace(0.5, 1.0, validation.count("bins", bins) + 1)
+    edges = np.linspace(0.5, 1.0, bins + 1)
     p = torch.sigmoid(margins.double().abs()).numpy()
     right = (0.5 + 0.5 * margins.sign()).double().numpy()
     # A p on an edge belongs to the bin above, except p = 1.
@@ -390,8 +372,6 @@ def calibration_error(table: pd.DataFrame) -> float:
     table : DataFrame
         As returned by `calibration`.
     """
-    if not isinstance(table, pd.DataFrame) or not {"pairs", "predicted", "observed"} <= {*table.columns}:
-        raise TypeError(f"table must be what calibration returns, got {type(table).__name__}")
     error = (table["predicted"] - table["observed"]).abs()
     return float((error * table["pairs"]).sum() / table["pairs"].sum())
 
@@ -424,19 +404,8 @@ def ladder(
     DataFrame
         One row per number of kind words, from 0 to `top`: kind, that number; gold and proxy, the means of the
         true reward and of the reward model's; proxy_std over the texts; text, the first of them.
-
-    Raises
-    ------
-    ValueError
-        The texts are longer than max_new_tokens of the world.
     """
-    validation.instance("world", world, World)
-    _refuse_no_reward_model(reward_model)
-    known, words = reward_model.body.vocab_size, world.tokenizer.vocab_size
-    if known != words:
-        raise ValueError(f"world must have the reward model's {known} tokens, got {words}: words differ")
-    top, texts = validation.count("top", top), validation.count("texts", texts, high=MOST_AT_ONCE)
-    rng = np.random.default_rng(validation.count("seed", seed, low=0))
+    rng = np.random.default_rng(seed)
     rungs = []
     for kind in range(top + 1):
         prompts = [prompt for prompt in world.prompts for _ in range(texts)]
@@ -473,11 +442,6 @@ def _completions_of(world: World, prompts: list[str], texts: list[str]) -> Compl
     """Texts as completions, with an end of sequence."""
     tokenizer = world.tokenizer
     ids = [[*tokenizer.encode(text), tokenizer.eos] for text in texts]
-    if (longest := max(map(len, ids))) > world.max_new_tokens:
-        raise ValueError(
-            f"top must give texts of at most {world.max_new_tokens} tokens, max_new_tokens of the world, "
-            f"got {longest} tokens"
-        )
     tokens, mask = right_pad(ids, tokenizer.pad)
     ended = torch.ones(len(ids), dtype=torch.bool)
     return Completions(*world.prompt_tokens(prompts), tokens, mask, logp_unknown(tokens), ended)

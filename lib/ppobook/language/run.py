@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppobook import validation
 from ppobook.language import parallel
 from ppobook.language.serialization import build, build_tokenizer
 from ppobook.language.world import World
@@ -54,8 +53,7 @@ class Run(BaseRun):
 
     def stage_state(self, name: str) -> Any:
         """One of the stage's `state_attributes`, as the checkpoint holds it."""
-        state = self._checkpoint.state["stage"]
-        return state[validation.choice("name", name, state)]
+        return self._checkpoint.state["stage"][name]
 
     @property
     def world(self) -> World | None:

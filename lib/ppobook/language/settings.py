@@ -63,12 +63,6 @@ class SamplingSettings(StageSettings):
     generation_rows: int | None = setting(
         None, "completions that are generated side by side; none: micro_batch_size", low=1
     )
-    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
-    kl_estimator: str = setting(
-        "k1",
-        "estimator of that KL divergence from samples",
-        choices=("k1", "k2", "k3"),
-    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +158,12 @@ class PPOSettings(SamplingSettings):
         "token",
         "the loss is a mean over tokens, over sequences, or a sum divided by rows times max_new_tokens",
         choices=("token", "sequence", "constant"),
+    )
+    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
+    kl_estimator: str = setting(
+        "k1",
+        "estimator of that KL divergence from samples",
+        choices=("k1", "k2", "k3"),
     )
     kl_in: str = setting(
         "reward",
@@ -353,12 +353,11 @@ class DPOSettings(PairSettings):
 
 
 @dataclass(frozen=True)
-class OnlineDPOSettings(StageSettings):
+class OnlineDPOSettings(SamplingSettings):
     """The settings of online DPO."""
 
     updates: int = setting(60, "number of updates", low=1)
     lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
-    batch_size: int = setting(64, "completions in one update", low=1, high=MOST_AT_ONCE)
     group_size: int = setting(
         2,
         "completions of one prompt, whose best and worst make a pair; batch_size must be a multiple of it",
@@ -370,25 +369,6 @@ class OnlineDPOSettings(StageSettings):
     noise: float = setting(
         0.0,
         "noise of preferences: a difference in reward of this much is ranked right in 73 %; 0: always right",
-        low=0,
-    )
-    temperature: float = setting(1.0, "sampling temperature", above=0)
-    max_new_tokens: int | None = setting(
-        None,
-        f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits",
-        low=1,
-    )
-    generation_rows: int | None = setting(
-        None, "completions that are generated side by side; none: micro_batch_size", low=1
-    )
-    truncation: str = setting(
-        "end",
-        "reward of a completion truncated at max_new_tokens: as it is, or less missing_eos_penalty",
-        choices=("end", "penalty"),
-    )
-    missing_eos_penalty: float = setting(
-        1.0,
-        "subtracted from its reward with truncation='penalty'",
         low=0,
     )
 

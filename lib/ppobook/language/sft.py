@@ -30,7 +30,7 @@ from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import Completions, completion_logits
 from ppobook.language.world import World
 from ppobook.objectives import masked_mean
-from ppobook.run.machine import memory_size, stream
+from ppobook.run.machine import stream
 
 
 class SFT(Stage):
@@ -50,7 +50,7 @@ class SFT(Stage):
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         if task.model is None:
-            task = replace(task, model=new_decoder(task.world, settings, seed).to(device))
+            task = replace(task, model=new_decoder(task.data, settings, seed).to(device))
         super().__init__(task, settings, seed=seed, device=device)
         self.examples, self.held_out = self._examples()
 
@@ -147,34 +147,17 @@ def next_token_losses(model: LanguageModel, completions: Completions) -> dict[st
     return {"loss": losses.view_as(targets), "correct": correct.to(logits.dtype)}
 
 
-def new_decoder(world: World | None, settings: Any, seed: int) -> Decoder:
+def new_decoder(world: World, settings: Any, seed: int) -> Decoder:
     """A decoder for the vocabulary of a World, with random weights."""
-    assert world is not None  # checked by open_task
     tokenizer = world.tokenizer
     longest = world.prompt_tokens()[0].shape[1] + world.max_new_tokens
-    context = settings.context or longest
-    if context < longest:
-        raise ValueError(
-            f"context must be at least {longest}, a World's prompt and max_new_tokens together, got {context}"
-        )
     config = DecoderConfig(
         vocab_size=tokenizer.vocab_size,
-        context=context,
+        context=settings.context or longest,
         layers=settings.layers,
         width=settings.width,
         heads=settings.heads,
         eos=tokenizer.eos,
         pad=tokenizer.pad,
     )
-    _refuse_beyond_memory(config)
     return Decoder(config, seed=stream(seed, "weights"))
-
-
-def _refuse_beyond_memory(config: DecoderConfig) -> None:
-    """Refuse sizes whose weights, gradients and moments of Adam, in float32, are larger than the memory."""
-    weights = config.width * (12 * config.layers * config.width + config.vocab_size + config.context)
-    if (needed := 16 * weights) > (memory := memory_size()):
-        raise ValueError(
-            f"layers, width and context must give weights that can be trained in {memory / 1e9:.0f} GB of "
-            f"memory, got {weights:.2g} weights, which take {needed / 1e9:.0f} GB"
-        )

@@ -22,8 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook import validation
-from ppobook.fast import choose
 from ppobook.language import parallel
 from ppobook.language.data import Batches, join_rows, part_of
 from ppobook.language.rewards import Reward
@@ -31,7 +29,6 @@ from ppobook.language.settings import StageSettings
 from ppobook.language.tokens import Completions, Tokenizer
 from ppobook.language.world import World
 from ppobook.run.machine import stream
-from ppobook.run.metrics import detached, validate_loss
 from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
@@ -96,8 +93,6 @@ class Stage(Stateful):
     wants_reference: ClassVar[bool] = False
     starts_from_scratch: ClassVar[bool] = False
     starts_from_reward_model: ClassVar[bool] = False
-    # Whether what the methods of a subclass return has been validated: after the first update.
-    validated = False
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         self.task = task
@@ -106,20 +101,18 @@ class Stage(Stateful):
         self.device = device
         self.tokenizer = task.tokenizer
         self.model = task.model
-        for module in (task.model, task.reference, task.reward and task.reward.module):
-            if module is not None:
-                choose.language_model(module, settings.fast)
-                if settings.gradient_checkpointing:
-                    _keep_less(module, module is task.model)
+        if settings.gradient_checkpointing:
+            for module in (task.model, task.reference, task.reward and task.reward.module):
+                body = getattr(module, "body", module)
+                if hasattr(body, "set_gradient_checkpointing"):
+                    body.set_gradient_checkpointing()
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
         self.optimizer = self.optimizer_of(self.model)
 
     def optimizer_of(self, *modules: nn.Module) -> Any:
         """Adam over the parameters of these modules that require a gradient."""
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
-        if not trained:
-            raise ValueError("model must have parameters that require a gradient, got only frozen ones")
-        return choose.optimizer(trained, self.settings.lr, fast=self.settings.fast)
+        return torch.optim.Adam(trained, self.settings.lr, fused=True)
 
     def rows_of_data(self) -> int | None:
         """The number of examples that batches are drawn from; None for a stage that samples its own."""
@@ -135,7 +128,7 @@ class Stage(Stateful):
         Among them, `tokens` is the number of tokens that were trained on or sampled; it is summed over the
         run.
         """
-        raise NotImplementedError(f"{type(self).__name__} must implement step")
+        raise NotImplementedError
 
     def learn(
         self,
@@ -144,7 +137,7 @@ class Stage(Stateful):
         forward: Callable[[Any], dict[str, Tensor]],
         loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
         weight: Callable[[Any], Any] = len,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """A gradient step on a loss that is a mean over rows, or over tokens.
 
         The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes,
@@ -166,41 +159,29 @@ class Stage(Stateful):
 
         Returns
         -------
-        dict of float
+        dict of scalars
             loss, the metrics, and grad_norm.
-
-        Raises
-        ------
-        ValueError
-            The loss is of numbers that are not finite.
         """
-        validation.instance("rows", rows, Tensor)
-        for name, x in {"select": select, "forward": forward, "loss": loss, "weight": weight}.items():
-            validation.function(name, x)
         self.optimizer.zero_grad()
         whole = select(rows)
         total = float(weight(whole))
 
-        def one(some: Tensor) -> tuple[dict[str, Tensor], float, dict[str, float]]:
-            mine = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
-            outputs = forward(mine)
-            returned = loss(mine, outputs)
-            if not self.validated:
-                validate_loss(f"{type(self).__name__}.loss", returned, (*RESERVED, "tokens", "grad_norm"))
-            value, metrics = returned
-            (value * (float(weight(mine)) / total)).backward()
-            numbers = {name: float(x) for name, x in detached(metrics).items()}
-            return detached(outputs), value.item(), numbers
+        def one(some: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
+            part = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
+            outputs = forward(part)
+            value, metrics = loss(part, outputs)
+            (value * (float(weight(part)) / total)).backward()
+            return _detached(outputs), _detached({"loss": value, **metrics})
 
         done = self.map_rows(len(rows), one)
-        _, value, metrics = done[0]
+        metrics = done[0][1]
         if len(done) > 1:
             outputs = {name: join_rows([part[0][name] for part in done]) for name in done[0][0]}
             with torch.no_grad():
-                mean, of_all = loss(whole, outputs)
-            value, metrics = float(mean), {name: float(x) for name, x in of_all.items()}
+                value, of_all = loss(whole, outputs)
+            metrics = {"loss": value, **of_all}
         parallel.sum_gradients(self._trained())
-        return {"loss": value, **metrics, "grad_norm": self.optimizer_step()}
+        return metrics | {"grad_norm": self.optimizer_step()}
 
     def map_rows(
         self,
@@ -225,10 +206,6 @@ class Stage(Stateful):
         together : int
             Groups of this many rows stay in one process.
         """
-        validation.function("function", function)
-        n, together = validation.count("n", n, low=0), validation.count("together", together)
-        if at_once is not None:
-            at_once = validation.count("at_once", at_once)
         mine = parallel.share(n, together).to(self.device)
         size = at_once or self.settings.micro_batch_size or n
         return parallel.gather(
@@ -240,8 +217,6 @@ class Stage(Stateful):
 
         Entries beyond the width of a part are 0.
         """
-        validation.function("function", function)
-        validation.instance("completions", completions, Completions)
 
         @torch.no_grad()
         def one(rows: Tensor) -> Tensor:
@@ -254,26 +229,24 @@ class Stage(Stateful):
 
     def micro_batch(self, most: int) -> int:
         """Rows that go through a model at once, without a gradient: at most `most`."""
-        most = validation.count("most", most)
         return min(most, self.settings.micro_batch_size or most)
 
-    def gradient_step(self, loss: Tensor) -> float:
+    def gradient_step(self, loss: Tensor) -> Tensor:
         """A gradient step on a loss of all rows; returns the gradient's norm before clipping.
 
         All processes must have the same loss; with `learn` each has a part of it.
         """
-        validation.scalar_loss("loss", loss)
         self.optimizer.zero_grad()
         loss.backward()
         return self.optimizer_step()
 
-    def optimizer_step(self) -> float:
+    def optimizer_step(self) -> Tensor:
         """Clip the gradients and step the optimizer; returns their norm before clipping."""
         weights = [p for p in self._trained() if p.grad is not None]
         limit = self.settings.max_grad_norm
         norm = torch.nn.utils.clip_grad_norm_(weights, torch.inf if limit is None else limit)
         self.optimizer.step()
-        return float(norm)
+        return norm
 
     def _trained(self) -> list[nn.Parameter]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -281,7 +254,6 @@ class Stage(Stateful):
     def set_lr(self, number: int) -> float:
         """Set the learning rates of an update, which rise linearly during warm-up; returns the first."""
         lr, warmup = self.settings.lr, self.settings.warmup
-        number = validation.count("number", number, low=0)
         scale_rates(self.optimizer, lr, lr * min(1.0, (number + 1) / (warmup + 1)))
         return float(self.optimizer.param_groups[0]["lr"])
 
@@ -297,13 +269,5 @@ class Stage(Stateful):
         return {name: part for name, part in named.items() if isinstance(part, nn.Module)}
 
 
-def _keep_less(module: Any, is_model: bool) -> None:
-    """Let a transformers model compute its activations again; of others, only the trained one is refused."""
-    body = getattr(module, "body", module)
-    if hasattr(body, "set_gradient_checkpointing"):
-        body.set_gradient_checkpointing()
-    elif is_model:
-        raise ValueError(
-            "gradient_checkpointing must be False for a model that is not of transformers, got True and a "
-            f"{type(body).__name__}"
-        )
+def _detached(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {name: x.detach() if isinstance(x, Tensor) else x for name, x in numbers.items()}

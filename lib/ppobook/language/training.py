@@ -252,7 +252,6 @@ class _Training(TrainingLoop):
         begin = time.perf_counter()
         lr = self.stage.set_lr(self.update)
         metrics = finite(self.stage.step(self.update))
-        self.stage.validated = True
         tokens = int(metrics.pop("tokens", 0))
         past = int(self.history.last("tokens")) if self.history else 0
         return {

@@ -263,6 +263,7 @@ def run_training(
         raise ValueError("out must be a folder for the events of tensorboard=True, got None")
     if out is not None and resume is not None:
         raise ValueError(f"out must be left out with resume, whose folder the run stays in, got {out!r}")
+    folder: RunFolder | None = None
     with contextlib.ExitStack() as held:
         if resume is not None:
             folder = RunFolder.at("resume", resume).absolute()
@@ -270,7 +271,8 @@ def run_training(
                 held.enter_context(locked(folder))
             loop = resumed(folder)
         else:
-            folder = None if out is None else RunFolder.at("out", out).absolute()
+            if out is not None:
+                folder = RunFolder.at("out", out).absolute()
             loop = new()
             if folder is not None and writes:
                 make_new(folder)

@@ -1,4 +1,4 @@
-"""What the book puts between a reader and the library: checks, cards, figures and their look.
+"""The layer between a reader and the library: checks, cards, figures and their look.
 
 Everything here is imported when it is first used, and nothing here imports torch: the site is built
 without it.

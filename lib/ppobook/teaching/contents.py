@@ -1,4 +1,4 @@
-"""What the book holds, in the order of book.yml: chapters, their sections and exercises, with the minutes.
+"""The contents of the book, in the order of book.yml: chapters, their sections and exercises, with minutes.
 
     book = read_book(folder)
     book.chapters[3].minutes, book.task("clipped-loss").exercise.minutes

@@ -53,7 +53,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a step of a path reads of a chapter: `sections` are their titles, none where it is all of it."""
+    """A path's reading in a chapter: `sections` are their titles, none where it is the whole chapter."""
 
     title: str
     notebook: str
@@ -77,7 +77,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Row:
-    """What the desk says of a chapter; `reading` is 0 where it counts as read."""
+    """The desk's entry for a chapter; `reading` is 0 where it counts as read."""
 
     title: str
     notebook: str
@@ -98,18 +98,18 @@ class Met:
 
 @dataclass(frozen=True)
 class Desk:
-    """What lies on the desk. A notebook shows it as tables, `print` as text."""
+    """The desk's contents. A notebook shows them as tables, `print` as text."""
 
     rows: tuple[Row, ...]
     mistakes: tuple[Met, ...]
     next: tuple[tuple[Task, str], ...]
     """Exercises, each with the reason why it is named."""
     read: Reading | None
-    """What the path reads next; None without one, or where all of it counts as read."""
+    """The next reading of the path; None without a path, or where all of it counts as read."""
     best: dict[str, float]
     broken: int
     file: str
-    """Where all this is kept; "" where it is not."""
+    """The place where all this is kept; "" where it is not."""
     up: str = ".."
     """The way from the notebook that shows it to the folder of copies."""
     off: str = ""
@@ -133,7 +133,7 @@ class Desk:
         return f"{self.way.title} ({self.way.name})" if self.way else ""
 
     def _left(self) -> tuple[str, str]:
-        """What is left as printed, and what a path makes of it."""
+        """Return the remaining time as printed, and the path's plan of it."""
         if self.way is None:
             return f"Left: {span(self.minutes)}", ""
         more = f", which the path plans as {span(self.planned)}, with half as much reading again"
@@ -231,7 +231,7 @@ class Desk:
 def desk(
     folder: str | Path | None = None, source: str | Path | None = None, *, path: str | None = None
 ) -> Desk:
-    """What the folder of copies knows of its reader's work.
+    """Summarize the record of the reader's work in the folder of copies.
 
     Parameters
     ----------
@@ -441,7 +441,7 @@ def _next(tasks: Sequence[Task], findings: Sequence[Finding], right: set[str]) -
 
 
 def _next_reading(way: Way, rows: Sequence[Row], following: Sequence[tuple[Task, str]]) -> Reading | None:
-    """What is not read yet and comes before the exercises that are next, or what is left of it at the end."""
+    """Return the unread text before the next exercises, or the rest of it at the end."""
     unread = {row.notebook for row in rows if row.reading}
     last = max((way.steps.index(task.step) for task, _ in following), default=len(way.steps))
     left = (one for one in way.readings if one.notebook in unread and way.steps.index(one.step) <= last)
@@ -468,7 +468,7 @@ def _cells(row: Row) -> tuple[str, str, str]:
 
 
 def _what(reading: Reading) -> str:
-    """What a step reads, as in "“The clip”; “The four cases”, 23 min (Theory)"."""
+    """Describe the reading of a step, as in "“The clip”; “The four cases”, 23 min (Theory)"."""
     said = "; ".join(f"“{title}”" for title in reading.sections) or "all of it"
     return f"{said}, {span(reading.minutes)} ({reading.step})"
 

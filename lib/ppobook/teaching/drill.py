@@ -41,7 +41,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Blank:
-    """What an exercise gives: the function's name, and the text above its body."""
+    """The given part of an exercise: the function's name, and the text above its body."""
 
     function: str
     head: str

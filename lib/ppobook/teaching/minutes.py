@@ -1,4 +1,4 @@
-"""How many minutes a chapter's main road takes, counted from its text.
+"""Estimate the minutes of a chapter's main road from its text.
 
 Counted are words of prose, lines of the code that is seen, figures and formulas. What a reader may pass by is
 not: Deeper boxes, the box at the top, cards, exercises, further reading, claims, and code that is folded. The
@@ -25,7 +25,7 @@ WEIGHTS = {"words": 1 / 250, "inline": 0.03, "formulas": 1.25, "lines": 0.11, "f
 
 @dataclass
 class Counts:
-    """What there is to read."""
+    """Counts of the elements to be read."""
 
     words: int = 0
     inline: int = 0
@@ -35,7 +35,7 @@ class Counts:
 
     @property
     def minutes(self) -> float:
-        """How long it takes, by `WEIGHTS`."""
+        """The reading time by `WEIGHTS`."""
         return sum(weight * getattr(self, kind) for kind, weight in WEIGHTS.items())
 
     def add(self, other: Counts) -> None:
@@ -52,7 +52,7 @@ class Section:
     label: str | None
     road: Counts = field(default_factory=Counts)
     deeper: Counts = field(default_factory=Counts)
-    """What is in its Deeper boxes."""
+    """Counts of its Deeper boxes."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ def count(cells: Iterable[Cell]) -> Chapter:
 
 
 def _place(section: Section, off: tuple[int, str] | None) -> Counts:
-    """Where to count what comes below a heading that led off the road, or below none."""
+    """Return the counts for text below a heading that led off the road, or below none."""
     if off is None:
         return section.road
     return section.deeper if off[1].startswith(DEEPER) else Counts()

@@ -41,7 +41,7 @@ class Step:
     """Chapters whose Deeper boxes are read too."""
     deeper_minutes: float = 0.0
     other_minutes: float = 0.0
-    """What is neither read nor done in an exercise, such as a quiz."""
+    """Minutes that are neither reading nor exercises, such as a quiz."""
 
     @property
     def printed(self) -> float:
@@ -50,7 +50,7 @@ class Step:
 
     @property
     def exercise_minutes(self) -> int:
-        """What the exercises say that they take."""
+        """The sum of the exercises' own estimates."""
         return sum(task.exercise.minutes for task in self.tasks)
 
     @property
@@ -70,7 +70,7 @@ class LearningPath:
     readers: str
     steps: tuple[Step, ...]
     then: str
-    """Where to go from its end."""
+    """The places to go from its end."""
 
     @property
     def hours(self) -> tuple[float, float, float]:

@@ -25,14 +25,14 @@ CLOSING = ("Summary", "What changed")
 
 @dataclass(frozen=True)
 class Week:
-    """What is read, done and met about in a week."""
+    """Reading, exercises and class meetings of a week."""
 
     read: tuple[Section, ...] = ()
     tasks: tuple[Task, ...] = ()
     in_class: tuple[str, ...] = ()
     begin: date | None = None
     due: tuple[tuple[str, str], ...] = ()
-    """What is handed in: a name, and when."""
+    """The hand-in: a name, and its due time."""
 
     @property
     def printed(self) -> float:
@@ -41,7 +41,7 @@ class Week:
 
     @property
     def exercise_minutes(self) -> int:
-        """What the exercises say that they take."""
+        """The sum of the exercises' own estimates."""
         return sum(task.exercise.minutes for task in self.tasks)
 
     @property
@@ -69,7 +69,7 @@ class Plan:
 
 @cache
 def data() -> dict[str, Any]:
-    """What plans.toml says."""
+    """Read plans.toml."""
     text = Path(__file__).with_name("plans.toml").read_text(encoding="utf-8")
     found: dict[str, Any] = tomllib.loads(text)
     return found
@@ -107,7 +107,7 @@ def ready(book: Book, weeks: int) -> Plan:
 
 
 def _sections(book: Book, words: str) -> list[Section]:
-    """What "2 from sec-a until sec-b" means."""
+    """Return the sections that words like "2 from sec-a until sec-b" name."""
     number, *rest = words.split()
     sections = list(book.chapters[int(number)].sections)
     labels = [section.label for section in sections]
@@ -118,13 +118,13 @@ def _sections(book: Book, words: str) -> list[Section]:
 
 
 def activities(chapters: Iterable[int]) -> list[str]:
-    """What is done in class about these chapters."""
+    """Return the class activities for these chapters."""
     known = data()["activities"]
     return [known[str(number)] for number in sorted(chapters) if str(number) in known]
 
 
 def left_out(book: Book, plan: Plan) -> tuple[str, ...]:
-    """What of the book a plan does not read or do, a sentence each."""
+    """List the parts of the book that a plan does not read or do, a sentence each."""
     read = {section for week in plan.weeks for section in week.read}
     done = {task.exercise.label for week in plan.weeks for task in week.tasks}
     said = []

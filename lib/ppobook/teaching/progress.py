@@ -1,4 +1,4 @@
-"""What a reader's checks found, kept in the reader's own folder and nowhere else.
+"""Record the findings of a reader's checks, in the reader's own folder and nowhere else.
 
 `check` hands each verdict to `record`, the drill each time on its clock, and the desk the learning path that
 was chosen. They become lines of `.progress.jsonl` in the folder of copies that `ppobook work` made, and
@@ -36,7 +36,7 @@ _refused: set[Path] = set()  # files of which it was said that they can't be wri
 
 
 class ProgressError(OSError):
-    """What the folder keeps can't be read or removed: a notebook shows the message and no traceback."""
+    """The folder's record can't be read or removed: a notebook shows the message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -71,7 +71,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a folder keeps, in the order in which it was recorded, and how many lines can't be read."""
+    """The record of a folder, in the order of recording, and the number of lines that can't be read."""
 
     findings: tuple[Finding, ...] = ()
     times: tuple[Time, ...] = ()
@@ -150,7 +150,7 @@ def _alone(file: int) -> Iterator[None]:
 
 
 def read(folder: Path) -> Kept:
-    """What the folder keeps; a line that is no record is left out and counted.
+    """Read the record of the folder; a line that is no record is left out and counted.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Quiz:
     questions: tuple[Question, ...]
 
     def state(self) -> dict[str, Any]:
-        """What the interactive version needs, as plain lists and dictionaries."""
+        """Return the data of the interactive version as plain lists and dictionaries."""
         return {
             "sections": [{"label": label, "title": title} for label, title in self.sections.items()],
             "questions": [asdict(question) for question in self.questions],

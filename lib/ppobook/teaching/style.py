@@ -63,7 +63,7 @@ def colour(name: str, variant: str = "light") -> str:
 
 
 def linestyle(policy: str) -> str:
-    """How a policy's curve is drawn: "new" is solid, "old" is dashed, "reference" is dotted."""
+    """Return the line style of a policy's curve: "new" is solid, "old" is dashed, "reference" is dotted."""
     lines: Mapping[str, str] = _FILE["lines"]
     if not isinstance(policy, str) or policy not in lines:
         raise ValueError(f"policy must be one of {', '.join(lines)}, got {policy!r}")

@@ -92,7 +92,7 @@ def tags(cell: Mapping[str, Any]) -> list[str]:
 
 
 def part(cell: Mapping[str, Any], index: int = -1) -> Part | None:
-    """What the tag of a cell says that it is; None for a cell without such a tag, or with a malformed one."""
+    """Return the part that a cell's tag names; None for a cell without such a tag or with a malformed one."""
     for tag in tags(cell):
         role, *rest = tag.split(":")
         if role == "solution" and len(rest) == 1:
@@ -147,7 +147,7 @@ def _begins_exercise(cell: Cell) -> bool:
 
 
 def _begins_section(cell: Cell) -> bool:
-    """Whether a text cell begins with a heading of the first or second level, perhaps below its label."""
+    """Return whether a text cell begins with a heading of level 1 or 2, perhaps below its label."""
     return cell["cell_type"] == "markdown" and bool(
         re.match(r"(\([\w-]+\)=\n)?##? ", cell["source"].lstrip("\n"))
     )

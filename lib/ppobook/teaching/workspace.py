@@ -149,7 +149,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
 
 
 def _holds_other_things(folder: Path) -> bool:
-    """Whether there is something in a folder, and nothing of a reader's copies."""
+    """Return whether a folder has content, but none of a reader's copies."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return False
     return not ((folder / MEMORY).exists() or any((folder / one).is_dir() for one in FOLDERS))

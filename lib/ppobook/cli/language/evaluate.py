@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from ppobook import validation
 from ppobook.cli.language.models import (
     Generation,
     Measures,
@@ -16,7 +15,7 @@ from ppobook.cli.language.models import (
     open_reward,
     world_of,
 )
-from ppobook.cli.options import Default, Run, command
+from ppobook.cli.parsing import Run, command
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from ppobook.language.world import World
 
 Model = Annotated[str, tyro.conf.arg(metavar="MODEL")]
-By = Annotated[Measures, tyro.conf.arg(name="")]
-How = Annotated[Generation, tyro.conf.arg(name="")]
 
 
 @command
@@ -35,7 +32,7 @@ def sample(
     *,
     n: int = 5,
     prompt: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
-    how: How,
+    how: Generation = Generation(),
 ) -> None:
     """Print completions of a model.
 
@@ -47,13 +44,8 @@ def sample(
     from ppobook.language.records import Records
     from ppobook.run.machine import threads
 
-    validation.count("n", n)
     (policy,) = open_models([model], how)
     with threads(how.num_threads):
-        if prompt:
-            for name in ("data", "world"):
-                if getattr(how, name) is not None:
-                    raise ValueError(f"one of --prompt and --{name} must be given, got both")
         typed = Records([{"prompt": one} for one in prompt], "--prompt")
         data: Any = typed if prompt else open_data(how, [policy])
         print(samples(completions_of(policy, data, n, **how.sampling()), n, how.seed))
@@ -64,9 +56,9 @@ def evaluate(
     model: Model,
     /,
     *,
-    by: By,
+    by: Measures = Measures(),
     samples: int = 3,
-    how: How,
+    how: Generation = Generation(),
 ) -> None:
     """Evaluate a language model; or a reward model, on held-out pairs.
 
@@ -78,11 +70,9 @@ def evaluate(
     from ppobook.language.rewards import RewardModel
     from ppobook.run.machine import threads
 
-    validation.count("samples", samples, low=0)
     with threads(how.num_threads):
         run = run_given("model", model, how.device)
         if run is not None and isinstance(run.model, RewardModel):
-            _refuse_for_reward_model(model, by, samples, how)
             data = open_data(how, [Policy(model, run.model, run.tokenizer, run)])
             print_ranking(run, data, all_pairs=how.data is not None)
             return
@@ -99,9 +89,9 @@ def compare(
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL …")],
     /,
     *,
-    by: By,
+    by: Measures = Measures(),
     samples: int = 2,
-    how: How,
+    how: Generation = Generation(),
 ) -> None:
     """Compare models on the same prompts: a table, and samples of each.
 
@@ -113,7 +103,6 @@ def compare(
 
     from ppobook.run.machine import threads
 
-    validation.count("samples", samples, low=0)
     with threads(how.num_threads):
         found = measured(open_models(models, how), by, how)
     print(as_table(pd.DataFrame({name: one.numbers for name, one in found.items()}).T))
@@ -127,11 +116,11 @@ def best_of_n(
     /,
     *,
     reward_model: Model = "gold",
-    n: Any = Default((1, 4, 16)),  # noqa: B008 - a Default is never changed
+    n: tuple[int, ...] = (1, 4, 16),
     draws: int | None = None,
     prompts: int = 64,
     samples: int = 3,
-    how: How,
+    how: Generation = Generation(),
 ) -> None:
     """Sample n completions of each prompt and keep the best, for several n.
 
@@ -151,25 +140,17 @@ def best_of_n(
     from ppobook.language.world import World
     from ppobook.run.machine import threads
 
-    several = [validation.count("n", one) for one in (n if isinstance(n, tuple) else (n,))]
-    draws = 2 * max(several) if draws is None else validation.count("draws", draws, low=max(several))
-    prompts = validation.count("prompts", prompts)
-    validation.count("samples", samples, low=0)
+    draws = 2 * max(n) if draws is None else draws
     with threads(how.num_threads):
         (policy,) = open_models([model], how)
         data = open_data(how, [policy])
         if not isinstance(data, World):
             data = list(records_of(data).rows[:prompts])
-            if reward_model == "gold":
-                raise ValueError(
-                    "reward_model must be a run of 'reward' or MODULE:FUNCTION, got 'gold', and only a World "
-                    "has a gold reward"
-                )
         scored = None if reward_model == "gold" else open_reward(reward_model, [policy])
-        found = best_of_draws(policy.model, data, policy.tokenizer, several, draws, scored, **how.sampling())
+        found = best_of_draws(policy.model, data, policy.tokenizer, n, draws, scored, **how.sampling())
     print(f"{model}: best of n by {reward_model}, {draws} draws of {found.prompts} prompts")
     print(as_table(found.curve, names=False))
-    _print_samples(found.best, samples, how.seed, title=f"best of {max(several)}\n")
+    _print_samples(found.best, samples, how.seed, title=f"best of {max(n)}\n")
 
 
 @command
@@ -233,8 +214,6 @@ def export(
 
     no_progress_bars()
     run = load(model)
-    if adapters and "lora" not in run.config:
-        raise ValueError(f"--adapters: {model!r} was trained without --lora; leave it out")
     folder = str(hf.save_pretrained(run, folder, merge=not adapters))
     if adapters:
         reader = f"peft.PeftModel.from_pretrained(the model it began from, {folder!r})"
@@ -272,18 +251,6 @@ def _print_samples(found: Evaluation, n: int, seed: int, title: str = "") -> Non
 def in_one_line(text: str) -> str:
     """A text with control characters and line breaks escaped: a new line as \\n."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def _refuse_for_reward_model(model: str, by: Measures, samples: int, how: Generation) -> None:
-    """Raise for an option about completions, of which a reward model has none."""
-    given = {"samples": samples, **vars(by), **vars(how)}
-    default = {"samples": 3, **vars(Measures()), **vars(Generation())}
-    for name in given.keys() - {"data", "world", "device", "num_threads"}:
-        if given[name] != default[name]:
-            raise ValueError(
-                f"--{name.replace('_', '-')} {given[name]} has no effect with a reward model, "
-                f"{model!r}: leave it out"
-            )
 
 
 def as_table(table: Any, names: bool = True) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ppobook.cli.options import MaybeFile, literal
-from ppobook.cli.users import imported
-from ppobook.run.spellings import did_you_mean
+import tyro
+
+from ppobook.cli.parsing import MaybeFile, literal
+from ppobook.cli.running import imported
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation
     from ppobook.language.opening import Policy
     from ppobook.language.world import World
+
+MaybeModel = Annotated[str | None, tyro.conf.arg(metavar="MODEL")]
+MaybeSizes = Annotated[str | None, tyro.conf.arg(metavar="SIZES")]
 
 
 @dataclass(frozen=True)
@@ -97,23 +100,17 @@ def open_reward(name: str, policies: Sequence[Policy]) -> Any:
     """The reward model or the function that a name means."""
     from ppobook.language.opening import open_reward_model
 
-    if name == "gold":
-        raise ValueError(
-            "reward_model must be a run of 'reward' or MODULE:FUNCTION, got 'gold', which a World has as a "
-            "column anyway"
-        )
-    return (
-        function_of(name)
-        if names_function(name)
-        else open_reward_model("reward_model", name, policies[0].tokenizer)
-    )
+    if names_function(name):
+        return function_of(name)
+    return open_reward_model("reward_model", name, policies[0].tokenizer)
 
 
 def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
     """The data to take prompts from: those that the options name, or those of the runs."""
     from ppobook.language.opening import check_same_words, common_data
 
-    refuse_both({name: x for name in ("data", "world") if (x := getattr(how, name)) is not None})
+    if how.data is not None and how.world is not None:
+        raise ValueError("one of data and world must be given, got both")
     if how.data is not None:
         return how.data
     data = common_data(policies) if how.world is None else world_of(how.world)
@@ -124,52 +121,28 @@ def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
 
 
 def names_function(name: Any) -> bool:
-    """Whether this is MODULE:FUNCTION and not a file or folder."""
+    """Tell MODULE:FUNCTION from a file or folder."""
     return isinstance(name, str) and ":" in name and not Path(name).exists()
 
 
 def function_of(name: str) -> Any:
     """The reward function that my_module:short names."""
-    found = imported(name, "reward", "short")
-    if not callable(found):
-        raise ValueError(f"reward must be a function, got {name!r}, of type {type(found).__name__}")
-    return found
+    return imported(name, "reward", "short")
 
 
 def world_of(sizes: Any) -> World:
     """The World of `nouns=8,places=8`, or of a mapping in a file."""
-    from ppobook import validation
     from ppobook.language.world import World
 
-    found = sizes_in("world", sizes)
-    known = list(inspect.signature(World).parameters)
-    for name in found:
-        if name not in known:
-            listed = validation.one_of(known)
-            raise ValueError(
-                f"world must have sizes that are {listed}, got {name!r}{did_you_mean(name, known)}"
-            )
-    return World(**found)
+    return World(**sizes_in("world", sizes))
 
 
 def sizes_in(option: str, text: Any) -> dict[str, Any]:
     """`nouns=8,clauses=0.5,0.5` as {"nouns": 8, "clauses": (0.5, 0.5)}."""
     if isinstance(text, dict):
         return text
-    found: dict[str, Any] = {}
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", str(text)):
-        name, given, value = (word.strip() for word in part.partition("="))
-        if not given or not name or not value:
-            example = "r=8,alpha=16" if option == "lora" else "nouns=8,places=8"
-            raise ValueError(f"{option} must be names with numbers, as in {example}, got {text!r}")
-        if name in found:
-            raise ValueError(f"{option} must have each size once, got {text!r}, with {name} twice")
-        found[name] = literal(value)
-    return found
-
-
-def refuse_both(given: dict[str, Any]) -> None:
-    if "data" in given and "world" in given:
-        raise ValueError(
-            f"one of data and world must be given, got data {given['data']!r} and world {given['world']!r}"
-        )
+    found = dict(part.partition("=")[::2] for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", text))
+    if not all(found.values()):
+        example = "r=8,alpha=16" if option == "lora" else "nouns=8,places=8"
+        raise ValueError(f"{option} must be names with numbers, as in {example}, got {text!r}")
+    return {name.strip(): literal(value) for name, value in found.items()}

@@ -54,7 +54,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What may vary in one part, and the signature of its function in the book."""
+    """The variations allowed in one part, and the signature of its function in the book."""
 
     part: str
     function: str
@@ -69,14 +69,14 @@ class Declaration:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many possibilities each twist has: order, outputs, letters, then the choices."""
+        """The number of possibilities of each twist: order, outputs, letters, then the choices."""
         orders, returns = (math.factorial(len(n)) - 1 if n else 1 for n in (self.moving, self.outputs))
         letters = math.factorial(len(self.letters) - 1) if self.letters else 1
         return (orders, returns, letters, *map(len, self.choices))
 
     @property
     def count(self) -> int:
-        """How many variants can be drawn; 0 for a part that is for practice only."""
+        """The number of variants that can be drawn; 0 for a part that is for practice only."""
         return 0 if self.practice else math.prod(self.counts)
 
 
@@ -103,7 +103,7 @@ def beside(master: str | Path) -> Path:
 
 
 def declared(master: str | Path) -> dict[str, Declaration]:
-    """What may vary in each part of a master that is declared; without a file, nothing.
+    """Read the declared variations of each part of a master; none without a file.
 
     Raises
     ------

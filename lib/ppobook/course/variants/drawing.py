@@ -111,7 +111,7 @@ class Variant:
 
     @property
     def note(self) -> str:
-        """What is added to a check's message: in which form it speaks. Empty where the two are the same."""
+        """Return the note on the function's form for a check's message; "" where both forms are the same."""
         if not self._calls or self.letters:
             return ""
         name, arguments = self.declaration.function, ", ".join(self.form.parameters + self.form.optional)
@@ -127,7 +127,7 @@ class Variant:
 
     @cached_property
     def _calls(self) -> bool:
-        """Whether the function is called in another way than the book's."""
+        """Return whether the function is called in another way than the book's."""
         form = self.form
         units_or_keys = form.arguments or form.results or form.keys
         return bool(units_or_keys) or (form.order, form.returned) != (form.parameters, form.outputs)
@@ -321,7 +321,7 @@ def _def(name: str, arguments: list[str]) -> str:
 
 
 def _binds(source: str, name: str) -> bool:
-    """Whether a cell gives the name to something else at its top level."""
+    """Return whether a cell assigns the name to something else at its top level."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return True

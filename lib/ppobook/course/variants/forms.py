@@ -20,7 +20,7 @@ __all__ = ["Form", "book_form"]
 
 @dataclass(frozen=True)
 class Form:
-    """What a function of the course takes and gives, compared with the book's.
+    """A conversion of arguments and results between a function of the course and the book's.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Form:
             raise ValueError(f"returned must hold {', '.join(self.outputs)}, got {', '.join(self.returned)}.")
 
     def result_of(self, value: Any) -> Any:
-        """What a function of the course returned, in the book's form."""
+        """Convert the result of a function of the course to the book's form."""
         if self.keys:
             value = units.translate(value, {course: book for book, course in self.keys.items()})
         if self.outputs and len(several := _unpacked(value)) == len(self.outputs):
@@ -98,7 +98,7 @@ class _InBookForm:
 
     @staticmethod
     def _write_back(original: Any, now: Any, before: Any, unit: str) -> None:
-        """Where the function changed its converted argument in place, change the original too."""
+        """Copy changes that the function made in place from its converted argument to the original."""
         if before is None or bool(((now == before) | ((now != now) & (before != before))).all()):
             return
         original[...] = units.to_book(unit, now)

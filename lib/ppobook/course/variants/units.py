@@ -118,7 +118,7 @@ def _split(unit: str) -> tuple[tuple[str, str, str], str, int]:
 
 
 def expression(unit: str, x: str, *, back: bool) -> str:
-    """What is written in Python to bring `x` to the course's form, or, with `back`, to the book's."""
+    """Return the Python that converts `x` to the course's form or, with `back`, to the book's."""
     steps = unit.split(" then ")
     for step in reversed(steps) if back else steps:
         ways, parameter, depth = _split(step)
@@ -135,7 +135,7 @@ def expression(unit: str, x: str, *, back: bool) -> str:
 
 
 def said(unit: str, name: str) -> str:
-    """What the statement says of `name` in this unit, without the full stop."""
+    """Return the statement's text on `name` in this unit, without the full stop."""
     sentences = []
     for step in unit.split(" then "):
         ways, parameter, _ = _split(step)

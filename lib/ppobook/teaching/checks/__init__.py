@@ -83,7 +83,7 @@ SECONDS = 20.0  # what a check takes at most; a right answer needs less than one
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found.
+    """The finding of a check.
 
     kind is "right", "mistake", "property", "not yet", "so far" (right, and not all of it is there), "raised"
     (the reader's function raised an exception), "returned" (what came back has the wrong type or shape) or
@@ -156,7 +156,7 @@ class Answer:
         return result
 
     def beside(self, companion: Callable[..., Any], *args: Any) -> Any:
-        """What `companion(answer, *args)` gives, in the process where the reader's function runs.
+        """Return `companion(answer, *args)`, computed in the process where the reader's function runs.
 
         For what can be seen there only, such as which optimizers take steps. In a notebook that is this
         process; when a submission is graded it is another one.
@@ -321,7 +321,7 @@ def _tell(name: str, verdict: Verdict) -> None:
 
 
 def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
-    """What `check` finds, as a `Verdict`: nothing is printed, and a wrong answer raises nothing.
+    """Return the finding of `check` as a `Verdict`: prints nothing, and a wrong answer raises nothing.
 
     The random problems are drawn from `seed`. With 0 they are those of the notebook; a grader takes another
     number, so that nobody has seen them before.
@@ -385,7 +385,7 @@ def _judged(name: str, entry: _Entry, mistake: Mistake | None, held: list[Proper
 
 
 def seconds_of(name: str, otherwise: float | None = None) -> float:
-    """How long a check may take: as it says itself, else `otherwise`, else as long as most."""
+    """Return the time limit of a check: its own, else `otherwise`, else the usual one."""
     return _entry(name).seconds or otherwise or SECONDS
 
 

@@ -1,4 +1,4 @@
-"""What a check finds, and how it compares: mistakes by name, properties, numbers as a reader sees them.
+"""Findings of checks and comparisons: mistakes by name, properties, numbers as a reader sees them.
 
 Nothing here needs torch; what probes an answer with tensors stands in `probes`.
 """
@@ -32,7 +32,7 @@ class Mistake(Exception):  # noqa: N818
         self.headline = headline or name
 
     def message(self, row: Mapping[str, str], section: str) -> tuple[str, str, str]:
-        """What was seen, what to think about, and which section to read, from a row of the data."""
+        """Return the observation, the question and the section to read, from a row of the data."""
         values = {key: _Shown(value) for key, value in self.values.items()}
         seen, think = (row[key].format_map(values) for key in ("seen", "think"))
         return seen, think, self.section or row.get("section", section)
@@ -102,7 +102,7 @@ def _is(seen: Any, output: Any, tolerance: float) -> bool:
 
 
 def as_array(value: Any, shape: tuple[int, ...], what: str = "it", *, finite: bool = True) -> np.ndarray:
-    """What the reader's function returned, as a float64 array of the given shape.
+    """Return the result of the reader's function as a float64 array of the given shape.
 
     Tensors, arrays and plain numbers are taken as they come; anything else ends the check with a sentence
     that says what was wanted and what came.

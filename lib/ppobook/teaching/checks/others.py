@@ -47,7 +47,7 @@ def known(file: Path) -> Iterator[Mapping[str, _Entry]]:
 
 
 def _loaded(module: str, file: Path) -> dict[str, _Entry]:
-    """What the file registers when it is run as a module of this name; no compiled copy of it is kept."""
+    """Return what the file registers when run as a module of this name, without keeping a compiled copy."""
     made = ModuleType(module)
     made.__file__ = str(file)
     sys.modules[module] = made  # for `Chapter.check`, which looks for the messages beside it

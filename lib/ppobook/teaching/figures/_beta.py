@@ -81,7 +81,7 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
 
 
 def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
-    """What the policies of the first seed wrote at the end, by pooling and β; with no β, that after SFT."""
+    """Read the final texts of the first seed's policies, by pooling and β; with no β, those after SFT."""
     path = _reads.note(results_folder() / _RECORD / "texts.json")
     found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
     for entry in json.loads(path.read_text(encoding="utf-8")):

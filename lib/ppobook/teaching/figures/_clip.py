@@ -22,7 +22,7 @@ _RANGES = {"ratio": (0.05, 2.5, 0.01), "advantage": (-2.0, 2.0, 0.1), "clip_eps"
 
 
 class ClipSample(NamedTuple):
-    """What `clip_sample` found.
+    """The result of `clip_sample`.
 
     Attributes
     ----------

@@ -138,7 +138,7 @@ def _entropy(probs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _found(probs: NDArray[np.float64]) -> int:
-    """How many policies prefer the last arm."""
+    """Count the policies that prefer the last arm."""
     return int((probs.argmax(axis=-1) == len(_PAYS) - 1).sum())
 
 

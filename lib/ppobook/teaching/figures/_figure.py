@@ -1,4 +1,4 @@
-"""What all interactive figures share.
+"""Shared parts of all interactive figures.
 
 A figure is a state, computed by the library, and a script that lets a reader play with it. The same script
 runs in three places: in JupyterLab as an anywidget, on the web page without any kernel, and nowhere at all,

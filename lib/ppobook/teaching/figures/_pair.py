@@ -27,7 +27,7 @@ _BETAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 class PairMoved(NamedTuple):
-    """What `pair_moved` found.
+    """The result of `pair_moved`.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ _PRESETS = (
 
 
 class SimplexStep(NamedTuple):
-    """Where a method ends.
+    """The end point of a method.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ def _policy(old: ArrayLike, advantages: ArrayLike) -> tuple[Tensor, Tensor]:
 
 
 def _numbers(step: SimplexStep) -> dict[str, Any]:
-    """What a table can show of a step, rounded so that machines agree on the stored digits."""
+    """Return the numbers of a step for a table, rounded so that machines agree on the stored digits."""
     return {
         "ratios": [round(float(r), 9) for r in step.ratios],
         "kl": round(step.kl, 9),

@@ -27,7 +27,7 @@ _BARS = 12
 
 
 class GaeError(NamedTuple):
-    """What `gae_error` found: two means over the steps of an episode.
+    """The result of `gae_error`: two means over the steps of an episode.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ def lambda_sweep(
 
 
 def _critics(error: float) -> dict[str, Any]:
-    """What each critic is called, and how it is made from the true values and the states' signs."""
+    """Return each critic's name with a function that makes it from the true values and the states' signs."""
     return {
         "that is right": lambda true, sign: true,
         f"{error:g} too high everywhere": lambda true, sign: true + error,

@@ -14,7 +14,7 @@ LADDER = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 
 
 class Landscape:
-    """What a search may ask: the score and the largest KL of a learning rate. It notes what was asked."""
+    """A search's view of the score and the largest KL of a learning rate. It records each question."""
 
     def __init__(self, rates: Any, scores: Any, kls: Any) -> None:
         self.rates = [float(x) for x in rates]
@@ -54,7 +54,7 @@ def _walk(land: Landscape, start: int) -> int | None:
 @CHAPTER.check("final-tune", section="sec-practice-tuning")
 def final_tune(answer: Answer) -> Findings:
     def ask(scores: Any, kls: Any, start: int) -> tuple[list[int], int | None]:
-        """Which rates were asked for, and which came back; None for none."""
+        """Return the rates that were asked for and those that came back; None for none."""
         land = Landscape(LADDER[: len(scores)], scores, kls)
         back = answer(land.rates, start, land)
         if back is None:

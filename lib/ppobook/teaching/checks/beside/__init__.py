@@ -1,4 +1,4 @@
-"""What a check needs where the reader's function runs: objects that it is called with, and who watches it.
+"""Objects for checks in the process of the reader's function: its arguments, and observers of its calls.
 
 When a submission is graded, that is a sandbox, and of the checks nothing but this package, `findings` and
 the file above can be read there: a check's slow definition is a solution. So nothing here says what is right,

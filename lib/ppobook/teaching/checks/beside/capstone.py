@@ -1,4 +1,4 @@
-"""What the capstone's checks call a function with, and the environments that it plays in."""
+"""Arguments for the functions of the capstone's checks, and the environments that these play in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Tapes:
 
 
 def make_player(**settings: Any) -> Player:
-    """What the id stands for; it has no settings.
+    """Make the environment that the id stands for; it has no settings.
 
     Raises
     ------
@@ -166,7 +166,7 @@ class Steps:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         def look(module: nn.Module, given: tuple[Any, ...]) -> None:
-            """Whether the first observation of all is shown when the second rollout has been played."""
+            """Return whether the very first observation is shown after the second rollout."""
             for player in players:
                 if player.steps > rollout and given and isinstance(given[0], Tensor):
                     first = torch.tensor(player.first)
@@ -209,7 +209,7 @@ class Steps:
 def train_on_tapes(
     answer: Answer, deck: Any, rollout: int, seed: int, total: int, settings: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """What comes back, and what was seen of it; `rollout` is how many steps a first one has."""
+    """Return the result and what was seen of it; `rollout` is the number of steps of a first rollout."""
     steps = Steps()
     with Tapes(deck) as players, steps.watch(players, rollout):
         came = answer(Tapes.ID, seed, total, **settings)
@@ -217,6 +217,6 @@ def train_on_tapes(
 
 
 def evaluate_on_tapes(answer: Answer, deck: Any, policy: nn.Module, episodes: int, seed: int) -> Any:
-    """What comes back of an evaluation."""
+    """Return the result of an evaluation."""
     with Tapes(deck):
         return answer(policy, Tapes.ID, episodes, seed)

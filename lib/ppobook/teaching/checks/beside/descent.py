@@ -1,4 +1,4 @@
-"""What an update is called with where it writes into its logits: a wrapper of it, and an optimizer."""
+"""Arguments of an update that writes into its logits: a wrapper of it, and an optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an update of GRPO is called with: completions whose log-probabilities come from a table of logits."""
+"""Arguments of an update of GRPO: completions with log-probabilities from a table of logits."""
 
 from __future__ import annotations
 

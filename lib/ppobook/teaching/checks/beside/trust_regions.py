@@ -17,7 +17,7 @@ from .. import Answer, Stop
 
 
 class _Watch(TorchDispatchMode):
-    """How many tensor operations were made, and the size of the largest thing that one of them made."""
+    """A counter of tensor operations, with the size of the largest tensor that one of them made."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -153,7 +153,7 @@ def capstone_loss(answer: Answer) -> Findings:
 
     # Nothing but the networks is trained, and each of the three parts trains its own.
     def slopes(*coefficients: float, advantages: tuple[float, float] = (1.0, -2.0)) -> list[bool]:
-        """Whether a gradient reaches the logits, the values, and the batch's three numbers."""
+        """Return whether a gradient reaches the logits, the values, and the batch's three numbers."""
         arguments = probe([1.1, 0.9], advantages, [1.0, 3.0], [0.5, 2.0])
         arguments[0] = torch.tensor([[0.05, -0.05], [0.05, -0.05]])
         leaves = [one.requires_grad_() for one in (*arguments[:2], *arguments[3:])]

@@ -57,7 +57,7 @@ class Trained:
         return sum(len(tape.returns) for tape in self.tapes)
 
     def learns_from(self) -> tuple[str, str]:
-        """What the first step of a run with γ = 0 and one minibatch moves policy and critic by.
+        """Return the first step of policy and critic in a run with γ = 0 and one minibatch.
 
         Each is "advantages" or "returns", or "" where the gradient has the direction of neither.
         """

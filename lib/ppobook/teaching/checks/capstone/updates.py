@@ -141,7 +141,7 @@ class Case:
         return slopes
 
     def is_step(self, k: int, **how: Any) -> bool:
-        """Whether step k was taken with the gradient of this description, for either standard deviation."""
+        """Return whether step k used this description's gradient, for either standard deviation."""
         return any(
             all(
                 close(got, want, 2e-3)
@@ -157,7 +157,7 @@ class Case:
 
 
 def _together(steps: list[set[int]], rows: np.ndarray) -> bool:
-    """Whether each step holds at least one of the rows as a whole, as chance hardly ever makes it."""
+    """Return whether each step holds at least one row as a whole, which hardly ever happens by chance."""
     return all(any({*row} <= step for row in rows.tolist()) for step in steps)
 
 

@@ -261,7 +261,7 @@ def ratio_one(answer: Answer) -> Findings:
         }
 
     def slow(p: Problem) -> list[float]:
-        """How each sample's own term changes when log π does, by differences."""
+        """Differentiate each sample's own term with respect to log π, by finite differences."""
 
         def term(change: float, r: float, a: float) -> float:
             moved = r * np.exp(change)

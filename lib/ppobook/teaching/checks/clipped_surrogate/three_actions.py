@@ -184,7 +184,7 @@ def three_actions(answer: Answer) -> Findings:
         return path
 
     def at_rest(ratios: np.ndarray) -> bool:
-        """Whether nothing pushes, at these ratios to three equal probabilities."""
+        """Return whether the gradient is zero at these ratios to three equal probabilities."""
         return bool(np.abs(differences(np.log(np.abs(ratios)), EVEN, WORTH, 0.2)).max() < 1e-6)
 
     path = climb(EVEN, WORTH, 0.005, 5000)

@@ -52,7 +52,7 @@ class _World:
 
     @property
     def ratios(self) -> np.ndarray:
-        """What became of the probability of each pull."""
+        """The ratio of each pull's probability after the update to that before."""
         rows = np.arange(len(self.before))[:, None]
         taken = rows, self.states.numpy(), self.actions.numpy()
         now = self.logits.detach().double().numpy()

@@ -60,6 +60,6 @@ def weighted_average(
 
 
 def flags(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Where episodes end: another density in each row, none among them, and few in a long row."""
+    """Draw where episodes end: another density in each row, none in one, and few in a long row."""
     density = rng.choice([0, 0.1, 0.3, 0.7] if shape[-1] < 20 else [0, 0.02], size=(*shape[:-1], 1))
     return np.asarray(rng.random(shape) < density)

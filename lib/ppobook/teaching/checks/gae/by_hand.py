@@ -135,7 +135,7 @@ def state_values(answer: Answer) -> Findings:
         }
 
     def slow(p: Problem) -> np.ndarray:
-        """What is earned at step 0, 1, 2, … from each state, added up until nothing is left."""
+        """Return the rewards from each state at steps 0, 1, 2, … until nothing is left."""
         total, chances = np.zeros(len(p.rewards)), np.eye(len(p.rewards))
         while chances.max() > 1e-7:
             total += chances @ p.rewards

@@ -25,7 +25,7 @@ def _with_zeros(row: int, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def _recognised(ask: Ask, *, cut: bool) -> Findings:
-    """What single ones do with gamma = 0.5 and lam = 0.8. Steps 0-2 are an episode that terminates, 3-4 one
+    """Effects of single steps, gamma = 0.5 and lam = 0.8. Steps 0-2 are an episode that terminates, 3-4 one
     that does too (`cut`: that is truncated), and steps 5 and 6 open one that the rollout leaves unfinished.
     """
     nothing, none = np.zeros(STEPS), np.zeros(STEPS + 1)

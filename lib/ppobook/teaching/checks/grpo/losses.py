@@ -34,7 +34,7 @@ def _per_token(new: np.ndarray, old: np.ndarray, advantage: float, eps: float) -
 
 
 def _policy_findings(call: Loss, holes: bool = True) -> Findings:
-    """What is found of the policy's part: who feels it and how much, then what it is at single tokens.
+    """Check the policy's part: which tokens get a gradient and how much, then its value at single ones.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ BEFORE = 0.3  # log π − log π_old
 
 
 def _kl_findings(call: Loss) -> Findings:
-    """What is found of the KL in a loss(logp, old_logp, ref_logp, advantages, mask, clip_eps, kl_coef)."""
+    """Check the KL in a loss(logp, old_logp, ref_logp, advantages, mask, clip_eps, kl_coef)."""
 
     def price(gaps: Any, lengths: Any = None, kl_coef: float = 1.0) -> tuple[float, np.ndarray, np.ndarray]:
         """The loss where all advantages are 0, and its slopes by logp and by ref_logp."""

@@ -40,7 +40,7 @@ Push = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def _steps(batch: Batch, push: Push, rate: float, epochs: int) -> np.ndarray:
-    """Where the logits go if each token is pushed like this, and a completion's pushes are averaged."""
+    """Return the new logits after pushing each token like this and averaging over a completion."""
     logits, tokens = batch.before.copy(), batch.tokens.numpy()
     rows, columns = np.nonzero(batch.mask.numpy())
     prompts, taken = batch.prompt.numpy()[rows], tokens[rows, columns]

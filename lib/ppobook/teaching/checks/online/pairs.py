@@ -14,7 +14,7 @@ from . import CHAPTER
 
 
 def _ranking(rewards: list[float]) -> float:
-    """How probable this order is, best first."""
+    """Return the probability of this order, best first."""
     p = 1.0
     for i in range(len(rewards)):
         p /= sum(math.exp(r - rewards[i]) for r in rewards[i:])

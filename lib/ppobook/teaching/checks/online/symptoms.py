@@ -71,7 +71,7 @@ def digest(case: str, name: str) -> str:
 
 
 def runs() -> dict[str, pd.DataFrame]:
-    """What each case's log shows, means over ten seeds."""
+    """Return the readings of each case's log, means over ten seeds."""
     lag, over, judged = (results(f"language_{name}") for name in ("lag", "overoptimisation", "refresh"))
     stale = lag[lag["lag"] == 16].rename(columns={"gold": "reward", "clip_fraction": "clip"})
     some = {

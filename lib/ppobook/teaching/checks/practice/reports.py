@@ -164,7 +164,7 @@ def permutation(answer: Answer) -> Findings:
     first, second = np.array([5.0, 10, 13]), np.array([1.0, 3, 8, 11])  # 11 of 35 splits
 
     def of_splits(p: Any, differ: Any = lambda a, b: abs(np.mean(a) - np.mean(b))) -> list[float]:
-        """How far apart the two groups are in the experiment, and then in every split."""
+        """Return the gap between the two groups in the experiment, and then in every split."""
         a, b = list(map(float, p[0])), list(map(float, p[1]))
         return [differ(a, b), *(differ(x, y) for x, y in _splits(a + b, len(a)))]
 

@@ -106,7 +106,7 @@ SHOWN = (1, 2, 3, 5, 10, 15, 20, 25, 30)  # updates
 
 @functools.cache
 def sheets() -> dict[str, pd.DataFrame]:
-    """What the page shows of each case, "healthy" among them: medians over the seeds, to two decimals."""
+    """Return the page's numbers for each case, "healthy" among them: medians over seeds, to two decimals."""
     columns = {"kl_reference": "kl", "clip_fraction": "clip"}
     found = results("language_clinic").rename(columns=columns).groupby(["case", "update"])
     medians = found.median(numeric_only=True).round(2) + 0.0

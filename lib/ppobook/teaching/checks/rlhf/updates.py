@@ -26,7 +26,7 @@ def _two(rewards: Tensor, *rest: Any) -> list[tuple[int, ...]]:
 
 
 def _read(mask: np.ndarray, ended: np.ndarray) -> np.ndarray:
-    """Which values an estimate reads: those of the tokens' states, and one more after a truncated text."""
+    """Return the values that an estimate reads: the tokens' states, and one more after a truncated text."""
     lengths = mask.sum(1)
     upto = np.where(ended | (lengths == 0), lengths, lengths + 1)
     return np.asarray(np.arange(mask.shape[1] + 1) < upto[:, None])

@@ -17,7 +17,7 @@ from . import CHAPTER, lowest, score_table, softmax
 
 
 def _watched(answer: Answer, *arguments: Tensor) -> SimpleNamespace:
-    """What one call does: `count` operations, `largest` tensor, and whether it asks for `derivatives`."""
+    """Measure one call: `count` operations, `largest` tensor, and whether it asks for `derivatives`."""
     return SimpleNamespace(**answer.beside(watch_a_call, *arguments))
 
 

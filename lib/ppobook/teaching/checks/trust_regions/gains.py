@@ -95,7 +95,7 @@ class _Plays(_Made):
         return total / len(self.mask)
 
     def estimates(self) -> list[float]:
-        """What the lemma gives from these episodes, in each form that it can be read in."""
+        """Evaluate the lemma on these episodes, in each form in which it can be read."""
         exchanged = [-self.sums("old", "new", mean=mean) for mean in (False, True)]
         reweighed = [self.sums("old", "old", weighed=how) for how in ("so far", "all")]
         return [self.sums("new", "old"), self.sums("new", "old", mean=True), *exchanged, *reweighed]
@@ -431,7 +431,7 @@ def bound_size(answer: Answer) -> Findings:
         }
 
     def slow(p: Problem) -> float:
-        """What is forecast, number by number; then what each state and each action would take off it."""
+        """Return the forecast, number by number, then the share of each state and each action."""
         gain, taken = 0.0, [0.0]
         rows = zip(p.terminal, p.visits, p.old, p.new, p.advantages, strict=True)
         sizes = [abs(a) for row in p.advantages for a in row]

@@ -140,7 +140,7 @@ def hunt_line_search(answer: Answer) -> Findings:
 
 
 class _Step:
-    """What the reader's step did to a policy, on a batch of observations, or of states that are one-hot."""
+    """The effect of the reader's step on a policy, on a batch of observations or of one-hot states."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _Step:
         return self.observations @ table + (shift if shift.size else 0.0)
 
     def judge(self, logits: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """What the surrogate gains with these logits; and the KL of each sample, this way and the other."""
+        """Return the gain of the surrogate with these logits, and each sample's KL in both directions."""
         with np.errstate(all="ignore"):
             new, taken = softmax(logits), (np.arange(len(self.actions)), self.actions)
             gain = float(((new[taken] / self.old[taken] - 1) * self.weights).mean())
@@ -287,7 +287,7 @@ def trust_step(answer: Answer) -> Findings:
     counts = [n for n in range(1, 25) if _alike(many.first, many.natural(1e-3, n)) > 0.99995]
 
     def as_by(measure: Callable[[np.ndarray, np.ndarray], float]) -> bool:
-        """Whether the step has the length that this measure of the KLs allows."""
+        """Return whether the step has the length that this measure of the KLs allows."""
         return close(many.row, many.wanted(measure)[0], 1e-2)
 
     biased = _Step(answer, table, batch, 0.01, 1e-3, bias=[0.1, 0.0, -0.1])

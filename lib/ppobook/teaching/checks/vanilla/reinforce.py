@@ -126,7 +126,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _learned(answer: Answer, updates: int = 1, rate: float = 1.0, **script: Any) -> np.ndarray:
-    """What one update, or a few, taught about the three states of the script."""
+    """Return the logits of the script's three states after one update or a few."""
     logits = as_array(answer(_Script(**script), updates, 8, rate, 0), (4, 2), "the logits")
     return (logits - logits.mean(1, keepdims=True))[:3]
 

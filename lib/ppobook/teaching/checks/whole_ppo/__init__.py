@@ -29,7 +29,7 @@ CHAPTER = Chapter(
 
 
 def parts(back: Any, names: tuple[str, ...]) -> list[Any]:
-    """What came back, as many things as there are names."""
+    """Return the results, as many as there are names."""
     wanted = f"{len(names)} things must come back: {', '.join(names)}"
     if back is None:
         raise Stop("returned", "nothing came back", f"{wanted}. Is there a `return`?")

@@ -208,7 +208,7 @@ def global_norm(answer: Answer) -> Findings:
 
 
 class _Pieces:
-    """What a call of the reader's function gives: indices and normalised advantages of each minibatch."""
+    """The result of the reader's function: indices and normalized advantages of each minibatch."""
 
     def __init__(self, answer: Answer, advantages: Any, count: int, seed: int | Generator = 0) -> None:
         self.advantages = np.asarray(advantages, dtype=np.float64)

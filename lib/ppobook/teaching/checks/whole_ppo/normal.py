@@ -510,7 +510,7 @@ def squashed_logp(answer: Answer) -> Findings:
         return {"u": mean + std * away, "mean": mean, "std": std}
 
     def slow(p: Problem) -> np.ndarray:
-        """How much probability a short stretch of actions has, by its own length: one number at a time."""
+        """Return the probability of a short stretch of actions, by its own length: one number at a time."""
         out, std = np.zeros(p.u.shape[:-1]), np.broadcast_to(p.std, p.u.shape)
         for i in np.ndindex(p.u.shape):
             x, m, s = p.u[i], p.mean[i], std[i]

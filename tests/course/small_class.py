@@ -1,4 +1,4 @@
-"""A made-up class for the benchmark of grading: its course, and what it hands in.
+"""A made-up class for `kills.py`: its course, and what its students hand in.
 
 Three fifths of the class are right, a quarter have a mistake or two that the checks know by name, and the
 rest left some parts blank. The exercises are those of chapter 3 whose cells don't train, for ours leaves out
@@ -11,7 +11,6 @@ import copy
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ EXERCISES = (
 )
 CELL_SECONDS = 60
 _SETTINGS = """\
-title: A class for the benchmark
+title: A class to be graded
 term: {{begin: 2027-02-01, end: 2027-05-14}}
 timezone: UTC
 secret: {secret}
@@ -62,24 +61,9 @@ MISTAKES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("np.array([eps_high, eps])", "np.array([eps, eps_high])"),
     ),
 }
-ENDLESS = ("ratio = (logp - old_logp.detach()).exp()", "while True: pass")
 
 
-@dataclass(frozen=True)
-class MadeUp:
-    """A course's folder with its assignment released, and the notebooks that were handed in, by student."""
-
-    folder: Path
-    solved: dict[str, Any]
-    handed_in: dict[str, bytes]
-
-    @property
-    def submissions(self) -> Path:
-        """A folder with a folder for each student, as `ppobook course collect` reads it."""
-        return self.folder / "handed_in"
-
-
-def make(folder: Path, size: int, seed: int, *, endless: int = 0, cell: str = "") -> MadeUp:
+def make(folder: Path, size: int, seed: int, *, cell: str = "") -> Path:
     """Write a course into an empty folder, and what its class hands in.
 
     Parameters
@@ -89,10 +73,13 @@ def make(folder: Path, size: int, seed: int, *, endless: int = 0, cell: str = ""
         How many students there are.
     seed : int
         Draws the course's variants, and who makes which mistake.
-    endless : int
-        How many of those with blanks hand in a loop that never ends as well.
     cell : str
-        A cell that everybody else has at the end of the notebook.
+        A cell at the end of each notebook.
+
+    Returns
+    -------
+    Path
+        A folder with a folder for each student, as `ppobook course collect` reads it.
     """
     draw = random.Random(seed)
     students = [f"s{number:03}" for number in range(size)]
@@ -108,25 +95,18 @@ def make(folder: Path, size: int, seed: int, *, endless: int = 0, cell: str = ""
     handout = packs.release(course, ASSIGNMENT).pack
     known = masters.solutions(open_set(SET, folder).notebook)
     right = {name: one.reference(known[name].source) for name, one in packs.forms(course, handout).items()}
-    handed_in = {}
     for number, student in enumerate(students):
-        answers, own = dict(right), cell
+        answers = dict(right)
         if number >= 0.85 * size:
             for part in draw.sample(sorted(right), draw.randint(2, 4)):
                 del answers[part]
         elif number >= 0.6 * size:
             for part in draw.sample(sorted(right), draw.randint(1, 2)):
                 answers[part] = _replaced(right[part], *draw.choice(MISTAKES[part]))
-        if number >= size - endless:
-            if number % 2:
-                answers["clipped-loss"] = _replaced(right["clipped-loss"], *ENDLESS)
-            else:
-                own = "while True: pass"
-        handed_in[student] = json.dumps(filled(handout.notebook, answers, own)).encode()
         path = folder / "handed_in" / student / handout.file
         path.parent.mkdir(parents=True)
-        path.write_bytes(handed_in[student])
-    return MadeUp(folder, filled(handout.notebook, right), handed_in)
+        path.write_text(json.dumps(filled(handout.notebook, answers, cell)), encoding="utf-8")
+    return folder / "handed_in"
 
 
 def filled(notebook: dict[str, Any], answers: Mapping[str, str], cell: str = "") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import common
 import torch
-from language_common import NEW_TOKENS, ROWS, folder
+from language import NEW_TOKENS, ROWS, folder
 
 from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar

@@ -1,7 +1,7 @@
-"""Grading killed by kill -9 at random moments, with the real grader: is anything lost, or graded twice?
+"""Kill grading with kill -9 at random moments, and check that nothing is lost or graded twice.
 
-    python benchmarks/course_kills.py               # twenty kills, a quarter of an hour
-    python benchmarks/course_kills.py --kills 6 --students 5
+    python tests/course/kills.py               # twenty kills, a quarter of an hour
+    python tests/course/kills.py --kills 6 --students 5
 
 Every other kill is of the whole process group, the others of the command alone, whose processes then have
 to end by themselves. Each notebook starts a process that sleeps, so that a sandbox that lived on would be
@@ -27,19 +27,19 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import course_class
 import psutil
-from course_class import ASSIGNMENT
-from harness import ROOT
+import small_class
+from small_class import ASSIGNMENT
 
 from ppobook.course.gradebook import Book
 
+ROOT = Path(__file__).parents[2]
 CELL = "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n    os._exit(0)\ntime.sleep(0.3)"
 PATIENCE = 300.0  # seconds that something may take on a busy machine before it counts as hanging
 
 
 class Wrong(Exception):  # noqa: N818
-    """What must not happen has happened."""
+    """A record was lost, graded twice, damaged, or a process was left alive."""
 
 
 def must(holds: bool, words: str) -> None:
@@ -74,7 +74,7 @@ def records(folder: Path) -> dict[str, bytes]:
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """What was found of each submission, less what differs from run to run."""
+    """Return the results of each submission without the parts that differ from run to run."""
     found = {student: json.loads(content) for student, content in records(folder).items()}
     for record in found.values():
         del record["result"]["cpu"], record["result"]["peak_mb"]
@@ -84,7 +84,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def book(folder: Path) -> dict[str, Any]:
-    """What the gradebook holds; its file has to be sound."""
+    """Return the contents of the gradebook; its file has to be sound."""
     path = folder / "gradebook.db"
     if not path.exists():
         return {}
@@ -139,8 +139,8 @@ def killed(folder: Path, kills: int, seed: int, students: int) -> None:
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become this process's children
     draw, fresh, undisturbed = random.Random(seed), folder / "fresh", folder / "undisturbed"
     fresh.mkdir()
-    made = course_class.make(fresh, students, seed, cell=CELL)
-    collect = [sys.executable, "-m", "ppobook", "course", "collect", ASSIGNMENT, str(made.submissions)]
+    handed_in = small_class.make(fresh, students, seed, cell=CELL)
+    collect = [sys.executable, "-m", "ppobook", "course", "collect", ASSIGNMENT, str(handed_in)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     subprocess.run(collect, cwd=fresh, env=env, check=True, stdout=subprocess.DEVNULL)
     shutil.copytree(fresh, undisturbed)
@@ -169,7 +169,7 @@ def killed(folder: Path, kills: int, seed: int, students: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="course_kills", description="Kill grading at random moments.")
+    parser = argparse.ArgumentParser(prog="kills", description="Kill grading at random moments.")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--students", type=int, default=8)

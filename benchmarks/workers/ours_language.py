@@ -1,4 +1,4 @@
-"""The book's own stages of language models, by the public function: `ppobook.language.train`.
+"""Time the library's language stages through the public function `ppobook.language.train`.
 
 `model` of a job is "gpt2", the folder of transformers' model, as it is opened for a user; or "decoder", the
 same weights in the library's own decoder, which is what `ppobook language` trains where nothing else is said.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import common
-import language_common
-from language_common import NEW_TOKENS
+import language
+from language import NEW_TOKENS
 
 from ppobook.language import train
 from ppobook.language.registry import stage_class
@@ -23,9 +23,9 @@ DATA = {"sft": "examples", "dpo": "pairs"} | dict.fromkeys(SAMPLING, "prompts")
 
 
 def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Model, tokenizer and reward of a job; None where the library finds it by itself."""
-    place, algorithm = language_common.folder(job["layers"], job["width"]), job["algorithm"]
-    reward: Any = language_common.different_words if algorithm in ("grpo", "rloo") else None
+    """Return model, tokenizer and reward of a job; None where the library finds it by itself."""
+    place, algorithm = language.folder(job["layers"], job["width"]), job["algorithm"]
+    reward: Any = language.different_words if algorithm in ("grpo", "rloo") else None
     if job["model"] == "gpt2":
         # Before memory is measured, as for all others.
         from transformers import AutoTokenizer, GPT2ForSequenceClassification, GPT2LMHeadModel  # noqa: F401
@@ -37,31 +37,13 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
         scalar = load_model(place / "reward_model.pt")
         reward = RewardModel(scalar.body, "last", bias=False)
         reward.output.load_state_dict(scalar.output.state_dict())
-    return model, WordTokenizer(language_common.read(job)["words"]), reward
-
-
-def trained(kind: type[Any], begun: tuple[Any, Any, Any], job: dict[str, Any], steps: int) -> Any:
-    """The run of a job, by a stage that looks at its own steps, from what `start` gave."""
-    model, tokenizer, reward = begun
-    return train(
-        kind,
-        model,
-        language_common.data(job, DATA[job["algorithm"]]),
-        reward=reward,
-        tokenizer=tokenizer,
-        seed=job["seed"],
-        updates=steps,
-        checkpoint_every=10**6,
-        num_threads=job.get("threads", 1),
-        progress=False,
-        **job["settings"],
-    )
+    return model, WordTokenizer(language.read(job)["words"]), reward
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    kind = stage_class(job["stage"])
-    begun = start(job)
-    steps = language_common.Steps(job)
+    kind = stage_class("grpo" if job["algorithm"] == "rloo" else job["algorithm"])
+    model, tokenizer, reward = start(job)
+    steps = language.Steps(job)
 
     class Watched(kind):  # type: ignore[misc, valid-type]
         def step(self, number: int) -> dict[str, Any]:
@@ -69,10 +51,22 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             steps.end()
             return row
 
-    done = trained(Watched, begun, job, job["warm_up"] + job["steps"])
+    done = train(
+        Watched,
+        model,
+        language.data(job, DATA[job["algorithm"]]),
+        reward=reward,
+        tokenizer=tokenizer,
+        seed=job["seed"],
+        updates=job["warm_up"] + job["steps"],
+        checkpoint_every=10**6,
+        num_threads=1,
+        progress=False,
+        **job["settings"],
+    )
     if job["algorithm"] in SAMPLING:
         rows = done.history["tokens"].iloc[-1] / len(done.history) / NEW_TOKENS
-        language_common.refuse_unless_equal(int(rows), {int(x) for x in done.history["length"]})
+        language.must_be_equal(int(rows), {int(x) for x in done.history["length"]})
     return steps.result()
 
 

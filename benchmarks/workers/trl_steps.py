@@ -1,7 +1,7 @@
-"""TRL's trainers, at settings that cost them nothing: no logging, no saving, no bar, no half precision.
+"""Time TRL's trainers at settings that cost them nothing: no logging, saving, progress bar, half precision.
 
-A job's settings are those of the trainer's config. PPO is not in TRL any more: its last version is in an
-environment of its own, and its trainer is handed its four models.
+A job's settings are those of the trainer's config. TRL has dropped PPO; its last version with it is in an
+environment of its own, and its trainer takes four models.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import tempfile
 from typing import Any
 
 import common
-import language_common
+import language
 import torch
 from datasets import Dataset
-from language_common import NEW_TOKENS, ROWS
+from language import NEW_TOKENS, ROWS
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
@@ -44,7 +44,7 @@ BEST: dict[str, Any] = {
 class Watch(TrainerCallback):
     """Notes when a step has ended."""
 
-    def __init__(self, steps: language_common.Steps) -> None:
+    def __init__(self, steps: language.Steps) -> None:
         self.steps = steps
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
@@ -52,7 +52,7 @@ class Watch(TrainerCallback):
 
 
 class Written:
-    """Stands before a model's `generate`, and holds that all completions are as long as they should be."""
+    """Wrap a model's `generate` to check that all completions have the full length."""
 
     def __init__(self, model: Any) -> None:
         self.generate, self.model, self.batches = model.generate, model, 0
@@ -65,20 +65,20 @@ class Written:
         ends = torch.tensor([self.model.config.eos_token_id, self.model.config.pad_token_id])
         if torch.isin(tokens[:, read:], ends).any():
             raise RuntimeError("a completion has ended, and none should")
-        language_common.refuse_unless_equal(len(tokens), {tokens.shape[1] - read})
+        language.must_be_equal(len(tokens), {tokens.shape[1] - read})
         self.batches += 1
         return out
 
 
 def kinds(algorithm: str) -> tuple[Any, Any]:
-    """The config and the trainer of an algorithm."""
+    """Return the config and the trainer of an algorithm."""
     place = importlib.import_module("trl.experimental.ppo" if algorithm == "ppo" else "trl")
     name = algorithm.upper()
     return getattr(place, f"{name}Config"), getattr(place, f"{name}Trainer")
 
 
 def trainer(job: dict[str, Any], callbacks: list[Any], out: str) -> tuple[Any, Written | None]:
-    place, algorithm = language_common.folder(job["layers"], job["width"]), job["algorithm"]
+    place, algorithm = language.folder(job["layers"], job["width"]), job["algorithm"]
     tokenizer = AutoTokenizer.from_pretrained(place, padding_side="left")
     given = {**BEST, "output_dir": out, "seed": job["seed"], **job["settings"]}
     if algorithm == "ppo":
@@ -89,9 +89,9 @@ def trainer(job: dict[str, Any], callbacks: list[Any], out: str) -> tuple[Any, W
         made = kind(
             # From a folder: the trainer makes its reference from it.
             model=str(place / "sampled"),
-            reward_funcs=language_common.different_words,
+            reward_funcs=language.different_words,
             args=config(max_completion_length=NEW_TOKENS, **given),
-            train_dataset=Dataset.from_list(language_common.data(job, "prompts")),
+            train_dataset=Dataset.from_list(language.data(job, "prompts")),
             processing_class=tokenizer,
             callbacks=callbacks,
         )
@@ -99,9 +99,7 @@ def trainer(job: dict[str, Any], callbacks: list[Any], out: str) -> tuple[Any, W
     made = kind(
         model=AutoModelForCausalLM.from_pretrained(place),
         args=config(**given),
-        train_dataset=Dataset.from_list(
-            language_common.data(job, "examples" if algorithm == "sft" else "pairs")
-        ),
+        train_dataset=Dataset.from_list(language.data(job, "examples" if algorithm == "sft" else "pairs")),
         processing_class=tokenizer,
         callbacks=callbacks,
     )
@@ -114,7 +112,7 @@ def _ppo(job: dict[str, Any], place: Any, tokenizer: Any, given: dict[str, Any],
     reward_model, critic = (
         AutoModelForSequenceClassification.from_pretrained(place / "reward_model") for _ in range(2)
     )
-    records = language_common.data(job, "prompts")
+    records = language.data(job, "prompts")
     ids = [{"input_ids": tokenizer(record["prompt"])["input_ids"]} for record in records]
     given["total_episodes"] = ROWS * (job["warm_up"] + job["steps"])
     made = kind(
@@ -133,7 +131,7 @@ def _ppo(job: dict[str, Any], place: Any, tokenizer: Any, given: dict[str, Any],
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     kinds(job["algorithm"])  # all is imported before memory is measured
-    steps = language_common.Steps(job)
+    steps = language.Steps(job)
     with tempfile.TemporaryDirectory() as out:
         made, written = trainer(job, [Watch(steps)], out)
         made.train()

@@ -1,15 +1,15 @@
-"""`ppobook evaluate`, `watch` and `export`: what one does with a trained policy."""
+"""`ppobook evaluate`, `doctor`, `compare`, `watch`, `export` and `record`."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
 
-from ppobook import validation
-from ppobook.cli.options import File, Run, command
-from ppobook.cli.users import imported_class, see_here
+from ppobook.cli.parsing import File, MaybeFile, MaybeFolder, Run, command
+from ppobook.cli.running import imported_class, see_here
 from ppobook.validation import counted
 
 
@@ -25,14 +25,12 @@ class Named:
 
     learner: str | None = None
     env: str | None = None
-    env_kwargs: Annotated[Any, tyro.conf.arg(metavar="DICT")] = None
+    env_kwargs: dict[str, Any] | None = None
 
     def run(self, folder: str) -> Any:
         """The run in a folder."""
         from ppobook.training import load
 
-        if self.learner is not None and ":" not in self.learner:
-            raise ValueError(f"--learner must be MODULE:CLASS, as in my_module:MyPPO, got {self.learner!r}")
         kind = None if self.learner is None else imported_class(self.learner, "learner", "MyPPO")
         try:
             return load(folder, learner=kind)
@@ -59,7 +57,7 @@ class Named:
             )
         see_here(env)
         if self.env_kwargs is not None:
-            return env, validation.keywords("env_kwargs", self.env_kwargs)
+            return env, self.env_kwargs
         same = env == config["env"] or env_maker(env).name == config["env"]
         return env, config["env_kwargs"] if same else {}
 
@@ -84,18 +82,14 @@ class Episodes:
     deterministic: bool = False
 
 
-How = Annotated[Named, tyro.conf.arg(name="")]
-Which = Annotated[Episodes, tyro.conf.arg(name="")]
-
-
 @command
 def evaluate(
     folder: Run,
     /,
     *,
     episodes: int = 100,
-    which: Which,
-    how: How,
+    which: Episodes = Episodes(),
+    how: Named = Named(),
 ) -> None:
     """Evaluate a trained policy.
 
@@ -125,8 +119,8 @@ def watch(
     out: File,
     episodes: int = 1,
     fps: float | None = None,
-    which: Which,
-    how: How,
+    which: Episodes = Episodes(),
+    how: Named = Named(),
 ) -> None:
     """Film a trained policy, in the first episodes that evaluate plays with the same seed.
 
@@ -154,7 +148,7 @@ def export(
     out: Annotated[str, tyro.conf.arg(metavar="OUT.onnx")],
     /,
     *,
-    how: How,
+    how: Named = Named(),
 ) -> None:
     """Export a trained policy to ONNX, and compare it with torch in onnxruntime.
 
@@ -180,3 +174,122 @@ def export(
         found = export_onnx(run.policy, out, observations=seen)
     print(f"observations to {', '.join(found.outputs)}, in {found.path}")
     print(f"onnxruntime and torch differ by {found.largest_difference:.1e} at most")
+
+
+@command
+def doctor(folder: Run, /) -> None:
+    """Find what goes wrong in a run.
+
+    It reads the run's history for the usual failures, and prints the updates and numbers that show one, its
+    usual causes and what to try; and for which of them the history is too short. The exit code is 0, whatever
+    is found.
+
+    Args:
+        folder: the run
+    """
+    from gymnasium import spaces
+
+    from ppobook.analysis.doctor import examine, too_short
+    from ppobook.run.registry import short_name
+    from ppobook.training import read_record
+
+    record = read_record(folder)
+    config, updates = record.config, len(record.history)
+    what = f"{short_name(config['algorithm'])} on {config['env']}"
+    print(f"{what}, seed {config['seed']}, {counted(updates, 'update')}")
+    if not updates:
+        print("too short to say anything")
+        return
+    done, total = int(record.history["steps"].iloc[-1]), config["total_steps"]
+    if done < total:
+        print(f"not at its end: {done:,} of {counted(total, 'step')}")
+    actions = record.action_space
+    dims = spaces.flatdim(actions) if isinstance(actions, spaces.Box) else 0
+    findings = examine(record.history, config, action_dims=dims)
+    for found in findings:
+        print(f"\n{found.name}")
+        _print_columns({"seen:": found.evidence, "causes:": found.causes, "try:": found.remedy})
+    short = too_short(record.history)
+    if short:
+        print("\ntoo short to say")
+        _print_columns({f"{name}:": lack for name, lack in short.items()})
+    if not findings:
+        print(f"{'otherwise ' if short else ''}nothing found")
+
+
+def _print_columns(parts: dict[str, str]) -> None:
+    """Print named texts, in columns."""
+    width = max(map(len, parts)) + 1
+    for head, text in parts.items():
+        print(
+            textwrap.fill(
+                text,
+                100,
+                initial_indent=f"  {head:<{width}}",
+                subsequent_indent=" " * (width + 2),
+                break_long_words=False,
+            )
+        )
+
+
+@command
+def compare(
+    folders: Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN …")],
+    /,
+    *,
+    metric: str = "return_mean",
+    out: MaybeFile = None,
+) -> None:
+    """Compare runs, grouped by algorithm, environment and settings.
+
+    A group is the mean of its seeds over the last tenth of the steps that all of them have, with a 95 %
+    bootstrap interval. With few seeds the interval is too narrow; with one there is none. A run that stopped
+    early is left out, unless its whole group did, which is said.
+
+    Args:
+        folders: the runs
+        metric: a column of the histories
+        out: also draw the curves, in a .svg, .png or .pdf to write or replace
+    """
+    import warnings
+
+    from ppobook.analysis.compare import PICTURES, compare
+    from ppobook.analysis.files import new_file
+
+    if out is not None:
+        new_file("out", out, PICTURES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are printed below
+        found = compare(folders, metric)
+    print(found.table.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.4g}"))
+    for note in found.notes:
+        print(note)
+    if out is not None:
+        print(f"drawn in {found.plot(out)}")
+
+
+@command
+def record(
+    name: Annotated[str, tyro.conf.arg(metavar="NAME")],
+    /,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    folder: MaybeFolder = None,
+) -> None:
+    """Run an experiment: every setting with every seed, and one table of the results.
+
+    A run that was stopped goes on where it was. Without an option it is as the experiment's script says.
+
+    Args:
+        name: an experiment of the book, or the path of a script of your own that calls
+            ppobook.experiments.record
+        workers: processes on this machine; 0 runs everything in one
+        ray: run on a Ray cluster instead, at this address: auto, or HOST:PORT
+        folder: where the experiment's folder is written; without it, results/
+    """
+    from ppobook.experiments.scripts import run_script
+
+    given = {"workers": workers, "ray": ray, "folder": folder}
+    for path in run_script(name, **{one: x for one, x in given.items() if x is not None}):
+        print(f"written to {path}")

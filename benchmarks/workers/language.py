@@ -1,6 +1,6 @@
-"""What the workers of the language race do alike: where they begin, what a step takes, what memory is used.
+"""Shared parts of the language workers: where they begin, the time of a step, peak memory.
 
-All begin from one folder, which `language_start.py` has made: a GPT-2 as transformers saves it, its
+All begin from one folder, which `make_gpt2.py` has made: a GPT-2 as transformers saves it, its
 tokenizer, a reward model, and the data.
 """
 
@@ -25,19 +25,19 @@ ROWS, NEW_TOKENS = 64, 24
 
 
 def folder(layers: int, width: int) -> Path:
-    """Where the model of this size is, with all that belongs to it."""
+    """Return the folder of the model of this size, with its data."""
     return Path(__file__).resolve().parents[1] / ".peers" / f"gpt2_{layers}x{width}"
 
 
 def read(job: dict[str, Any]) -> dict[str, Any]:
-    """What is in the folder's data.json."""
+    """Return the contents of the folder's data.json."""
     text = (folder(job["layers"], job["width"]) / "data.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 def data(job: dict[str, Any], kind: str) -> list[dict[str, str]]:
-    """Records for as many steps as the job has: `prompts`, `examples` or `pairs`."""
+    """Return records for as many steps as the job has: `prompts`, `examples` or `pairs`."""
     return read(job)[kind] * (job["warm_up"] + job["steps"])
 
 
@@ -47,60 +47,40 @@ def different_words(prompts: list[str], completions: list[str], **_: Any) -> lis
 
 
 class Steps:
-    """What each step took, from the end of the one before to its own end, and what memory was needed."""
+    """The time of each step, from the end of the step before to its own end."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.warm_up, self.wanted = job["warm_up"], job["steps"]
-        self.imported = peak_memory()
         self.ends: list[tuple[float, float]] = []
 
     def end(self) -> None:
         self.ends.append((time.process_time(), time.perf_counter()))
 
-    def result(self, **more: Any) -> dict[str, Any]:
-        """Medians over the steps after the warm-up.
-
-        Raises
-        ------
-        RuntimeError
-            Another number of steps than was asked for.
-        """
+    def result(self) -> dict[str, Any]:
+        """Return medians over the steps after the warm-up."""
         if len(self.ends) != self.warm_up + self.wanted:
-            raise RuntimeError(f"{len(self.ends)} steps, and not {self.warm_up} + {self.wanted}")
+            raise RuntimeError(f"{len(self.ends)} steps ran instead of {self.warm_up} + {self.wanted}")
         timed = self.ends[self.warm_up - 1 :]
         cpu, wall = ([1e3 * (b[i] - a[i]) for a, b in pairwise(timed)] for i in range(2))
         return {
             "milliseconds": statistics.median(cpu),
             "wall_milliseconds": statistics.median(wall),
             "peak_mb": peak_memory(),
-            "above_imports_mb": peak_memory() - self.imported,
-            "load": os.getloadavg()[0],
-            **more,
         }
 
 
 def peak_memory() -> float:
-    """The most memory that this process has held so far, in MB.
-
-    On Linux `ru_maxrss` begins with what the parent held when it started the process; the kernel's own count
-    of the same thing does not.
-    """
-    try:
-        found = re.search(r"^VmHWM:\s*(\d+) kB$", Path("/proc/self/status").read_text(), re.M)
-    except OSError:
-        found = None
-    if found:
+    """Return the most memory that this process has held so far, in MB."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # on Linux `ru_maxrss` begins with what the parent held
+        found = re.search(r"^VmHWM:\s*(\d+) kB$", status.read_text(), re.M)
+        assert found is not None
         return int(found[1]) / 1024
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def refuse_unless_equal(rows: int, lengths: set[int]) -> None:
-    """Hold that a contestant wrote what all of them should write.
-
-    Raises
-    ------
-    RuntimeError
-    """
+def must_be_equal(rows: int, lengths: set[int]) -> None:
+    """Raise unless a contestant wrote what all of them should write."""
     if rows != ROWS or lengths != {NEW_TOKENS}:
         raise RuntimeError(f"{rows} completions of {sorted(lengths)} tokens, not {ROWS} of {NEW_TOKENS}")

@@ -1,0 +1,224 @@
+"""Commands by tyro: options from a function's signature or from a `Settings` class, values in one word each."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import io
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from ppobook.run.settings import Settings
+from ppobook.run.spellings import did_you_mean
+
+# Types of parameters, with their name in the help.
+Run = Annotated[str, tyro.conf.arg(metavar="RUN")]
+File = Annotated[str, tyro.conf.arg(metavar="FILE")]
+MaybeRun = Annotated[str | None, tyro.conf.arg(metavar="RUN")]
+MaybeFolder = Annotated[str | None, tyro.conf.arg(metavar="FOLDER")]
+MaybeName = Annotated[str | None, tyro.conf.arg(metavar="NAME")]
+MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+
+METAVARS = {int: "N", float: "X", bool: "BOOL", str: "TEXT", dict: "DICT", tuple: "N,N"}
+registry = ConstructorRegistry()
+
+
+def _kind_of(annotation: Any) -> tuple[Any, bool]:
+    """The type of a value that is read from one word, and True if it may be None; no type if it is tyro's."""
+    kinds = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    kind, *others = [one for one in kinds if one is not types.NoneType] or kinds
+    own = not others and (typing.get_origin(kind) or kind) in METAVARS and kind != tuple[str, ...]
+    return kind if own else None, types.NoneType in kinds
+
+
+@registry.primitive_rule
+def _one_word(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Read a value from one word: --total-steps 1e5, --hidden 64,64, --lr-final none, --env-kwargs "{'a': 1}"."""
+    kind, optional = _kind_of(info.type)
+    if kind is None:
+        return None
+
+    def read(words: Sequence[str]) -> Any:
+        return None if optional and words[0].lower() in ("none", "null") else _value(kind, words[0])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=METAVARS[typing.get_origin(kind) or kind],
+        instance_from_str=read,
+        is_instance=lambda _: True,
+        str_from_instance=lambda x: [as_word(x)],
+    )
+
+
+def _value(kind: Any, word: str) -> Any:
+    """The value of a word, of the type that a parameter or a setting has."""
+    if kind is str:
+        return word
+    value = literal(word)
+    if kind is bool and not isinstance(value, bool):
+        raise ValueError(f"must be true or false, got {word!r}")
+    if kind in (int, float) and not isinstance(value, kind | int):
+        raise ValueError(f"must be {'an integer' if kind is int else 'a number'}, got {word!r}")
+    if kind is float:
+        return float(value)
+    if typing.get_origin(kind) is tuple:
+        values = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(one, int | float) for one in values):
+            raise ValueError(f"must be numbers, as in 64,64, got {word!r}")
+        return values
+    if (typing.get_origin(kind) or kind) is dict and not isinstance(value, dict):
+        raise ValueError(f"must be a dict, as in {{'slip': 0.1}}, got {word!r}")
+    return value
+
+
+def literal(text: str) -> Any:
+    """A number, a tuple, True, None, a dict, …, as Python or JSON reads it, with 1e5 as an integer; else the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    value: Any = text
+    for read in (ast.literal_eval, json.loads):
+        with contextlib.suppress(ValueError, SyntaxError):
+            value = read(text)
+            break
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def as_word(value: Any) -> str:
+    """A value as it is typed: none, true, 32,32."""
+    if isinstance(value, tuple):
+        return ",".join(map(as_word, value)) or "()"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def as_words(values: dict[str, Any]) -> str:
+    """Settings as they are typed: --lr 0.001 --hidden 32,32."""
+    return " ".join(f"--{name.replace('_', '-')} {as_word(x)}" for name, x in values.items())
+
+
+def command(function: Callable[..., None]) -> Callable[[Sequence[str], str], None]:
+    """A function that is called with the words of the command line and the command's name, for the help."""
+
+    @functools.wraps(function)
+    def collect(*positional: Any, **options: Any) -> Callable[[], None]:
+        return functools.partial(function, *positional, **options)
+
+    def run(words: Sequence[str], prog: str) -> None:
+        call, unknown = parse(collect, words, prog)
+        refuse(unknown, names_of(function), prog)
+        call()
+
+    return run
+
+
+def parse(kind: Any, words: Sequence[str], prog: str, *, help: bool = True) -> tuple[Any, list[str]]:
+    """Call a function or make a dataclass from the words; the words that belong to no option come back.
+
+    Raises
+    ------
+    ValueError
+        A value that cannot be read, or one that is missing.
+    SystemExit
+        After --help.
+    """
+    heard = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(heard):
+            return tyro.cli(
+                kind,
+                args=words,
+                prog=prog,
+                registry=registry,
+                return_unknown_args=True,
+                add_help=help,
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            )
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(f"{_said(heard.getvalue())}. See {prog} --help") from None
+
+
+def _said(box: str) -> str:
+    """The first part of an error that tyro prints in a box, as one sentence."""
+    lines = [line.strip("│| ") for line in box.splitlines()[1:]]
+    rule = [not re.search(r"\w", line) for line in lines]
+    begin = rule.index(False)
+    end = next((i for i in range(begin, len(lines)) if rule[i]), len(lines))
+    text = " ".join(lines[begin:end])
+    text = re.sub(r"Error parsing (\S+): ", r"\1 ", text)
+    return text.removesuffix(".")
+
+
+def refuse(unknown: Sequence[str], known: Iterable[str], prog: str) -> None:
+    """Raise for a word that belongs to no option, with the option that it may stand for."""
+    if not unknown:
+        return
+    word = next((one for one in unknown if one.startswith("--")), None)
+    if word is None:
+        raise ValueError(f"unexpected argument {unknown[0]!r}. See {prog} --help")
+    name = name_of(word)
+    hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), did_you_mean(name, list(known), "--{}"))
+    raise ValueError(f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help")
+
+
+def names_of(kind: Any) -> Iterator[str]:
+    """The names of the options of a function or a dataclass, and of the dataclasses among its parameters."""
+    for name, one in typing.get_type_hints(kind).items():
+        if dataclasses.is_dataclass(one):
+            yield from names_of(one)
+        elif name != "return":
+            yield name
+
+
+def options_of(settings: Settings) -> Any:
+    """A dataclass with the fields of settings as options, whose defaults are these settings."""
+    hints = typing.get_type_hints(type(settings))
+    options: list[Any] = []
+    for f in dataclasses.fields(settings):
+        choices, default = f.metadata.get("choices"), getattr(settings, f.name)
+        kind = Annotated[
+            hints[f.name],
+            tyro.conf.arg(help=f.metadata.get("help"), metavar="|".join(choices) if choices else None),
+        ]
+        if f.name != "fast":  # the one setting that is a flag
+            kind = Annotated[kind, tyro.conf.FlagConversionOff]
+        options.append((f.name, kind, dataclasses.field(default_factory=lambda default=default: default)))
+    made = dataclasses.make_dataclass("settings", options)
+    made.__doc__ = "Settings, with their defaults."
+    return made
+
+
+def read_settings(settings: Settings, words: Sequence[str], prog: str) -> tuple[dict[str, Any], list[str]]:
+    """The settings that the words give, and the words that are no settings."""
+    found, rest = parse(options_of(settings), words, prog, help=False)
+    typed = {name_of(word).removeprefix("no_") for word in words if word.startswith("--")}
+    return {name: x for name, x in vars(found).items() if name in typed}, rest
+
+
+def name_of(option: str) -> str:
+    """The name of the setting that --num-envs or --num_envs=8 gives."""
+    return option[2:].partition("=")[0].replace("-", "_")
+
+
+def print_settings(settings: Settings, prog: str) -> None:
+    """Print the options, help texts and values of settings."""
+    with contextlib.suppress(SystemExit):
+        parse(options_of(settings), ["--help"], prog)
+
+
+def peek(words: Sequence[str], name: str) -> str | None:
+    """The value of an option, before all words are read: other options depend on it."""
+    for word, after in zip(words, [*words[1:], None], strict=False):
+        option, given, value = word.partition("=")
+        if option == name:
+            return value if given else after
+    return None
