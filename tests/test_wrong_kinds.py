@@ -152,6 +152,10 @@ MISTAKES = {
         "action_space must be Discrete, or .*; got Dict",
     ),
     # Environments and training.
+    "a policy for another game": (
+        lambda: evaluate(CategoricalPolicy(6, 2), "Acrobot-v1"),
+        "policy must have n_actions 3 for Acrobot-v1, .*, got 2",
+    ),
     "a misspelled environment": (
         lambda: make_env("CartPol-v1"),
         "got 'CartPol-v1'. Did you mean 'CartPole-v1'",
@@ -166,7 +170,6 @@ MISTAKES = {
     ),
     "an unknown algorithm": (lambda: train("pppo", env="CartPole-v1"), "'pppo'. Did you mean 'ppo'"),
     "an unknown setting": (lambda: train("ppo", env="CartPole-v1", gama=0.9), "gama.*gamma"),
-    "no policy": (lambda: evaluate("ppo", "CartPole-v1"), "policy must"),
     "probabilities that do not sum to 1": (
         lambda: TabularMDP(chain(3).P * 0.5, chain(3).R, 0.9, chain(3).start),
         "P must sum to 1, got 0.5",

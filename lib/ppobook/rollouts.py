@@ -8,7 +8,7 @@ environment, by the first step of the next one; the last observation of a trunca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -161,7 +161,7 @@ ONE = Coin()
 @pytest.mark.parametrize(
     ("env", "num_envs", "settings", "message"),
     [
-        (lambda: make_env("CartPole-v1"), 1, {}, "env must be the id of an environment, .*, got CartPole"),
+        (lambda: make_env("CartPole-v1"), 1, {}, "env must be the id of an environment, .*, got SameStep"),
         (lambda: None, 1, {}, "env must be the id of an environment, .* got None"),
         (
             Locked,

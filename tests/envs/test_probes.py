@@ -11,7 +11,6 @@ from gymnasium.utils.env_checker import check_env
 
 from ppobook import evaluate, train
 from ppobook.envs import PROBES, climb, make_env
-from ppobook.envs.probes import probe_env
 from ppobook.policies import together
 from ppobook.ppo import PPO
 
@@ -86,33 +85,6 @@ def test_episodes_earn_what_the_tables_say(probe):
 def test_both_first_observations_come_up():
     envs = make_env("ppobook/ProbeBoth-v0", 200, seed=3)
     assert 60 < (envs.reset(seed=4)[0] == 1).sum() < 140
-
-
-@pytest.mark.parametrize(
-    ("learn", "given", "sentence"),
-    [
-        (None, {}, "learn must be a function of an environment's id, got NoneType"),
-        ("ppo", {}, "learn must be a function of an environment's id, got str"),
-        (lambda env: None, {}, "learn must return two functions of observations, .* got NoneType"),
-        (lambda env: (len,), {}, r"learn must return two functions of observations, .* got \(builtin_func"),
-        (lambda env: (1, 2), {}, r"learn must return two functions of observations, .* got \(int, int\)"),
-        (lambda env: (lambda x: "one", len), {}, r"the values of learn\('.*'\) must be numbers, got str"),
-        (len, {"tolerance": -1}, "tolerance must be a number of at least 0, got -1"),
-        (
-            lambda env: (lambda x: x[:, 0], lambda x: x),
-            {},
-            r"the probabilities of learn\('.*'\) must have shape \(1, 2\), got \(1, 1\)",
-        ),
-    ],
-)
-def test_what_is_no_learner_is_refused(learn, given, sentence):
-    with pytest.raises((TypeError, ValueError), match=sentence):
-        climb(learn, **given)
-
-
-def test_a_rung_is_one_of_five():
-    with pytest.raises(ValueError, match="rung must be an integer in"):
-        probe_env(6)
 
 
 # --- learners of ours

@@ -116,16 +116,6 @@ def test_box2d_and_mujoco_begin_new_episodes(env_id, package):
         same(resumed.collect(40), rollout)
 
 
-def test_a_state_of_other_environments_is_refused():
-    cartpole = Collector(make_env("CartPole-v1", 4, 0), CategoricalPolicy(4, 2), seed=0)
-    for one, state, message in [
-        (cartpole, clocks(4).state_dict(), "state must hold environments of the kind of envs, CartPole-v1"),
-        (
-            clocks(4),
-            cartpole.state_dict(),
-            "state must hold environments of the kind of envs, rollouts/Clock",
-        ),
-        (clocks(3), clocks(4).state_dict(), "state must hold 3 environments as envs does, got 4"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            one.load_state_dict(state)
+def test_a_state_of_another_number_of_environments_is_refused():
+    with pytest.raises(ValueError, match="state must hold 3 environments as envs does, got 4"):
+        clocks(3).load_state_dict(clocks(4).state_dict())
