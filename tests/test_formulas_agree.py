@@ -11,12 +11,17 @@ infinite, with the right sign; it is never NaN.
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from ppobook.diagnostics import normalize, ratios
 from ppobook.divergences import k1, k2, k3
+from ppobook.language.dpo import DPO
+from ppobook.language.grpo import GRPO
+from ppobook.language.online import LaggedGRPO, OnlineDPO
+from ppobook.language.ppo import PPO
 from ppobook.objectives import (
     cispo_loss,
     clipped_surrogate_loss,
@@ -101,6 +106,29 @@ def one_token_each(logp, old_logp, advantages, mask):
     )
 
 
+def stage_loss(kind, settings):
+    """The loss of a stage of language models, without its networks: they are never read."""
+    stage = object.__new__(kind)
+    stage.settings = kind.settings_class(**CLIP, reduction="token", kl_coef=0.0, **settings)
+    stage.max_new_tokens = 8
+    stage.kl_coef = SimpleNamespace(value=0.0)
+
+    def loss(logp, old_logp, advantages, mask):
+        zero = torch.zeros_like(logp)
+        batch = SimpleNamespace(
+            completions=SimpleNamespace(logp=old_logp, mask=mask),
+            advantages=advantages,
+            ref_logp=zero,
+            values=zero,
+            returns=zero,
+        )
+        found, metrics = stage.loss(batch, {"logp": logp, "entropy": zero, "values": zero})
+        assert torch.equal(metrics["policy_loss"].detach(), found.detach())
+        return found
+
+    return by_autograd(loss)
+
+
 KL_OF_ALL = torch.tensor(KL)
 PLACES = {
     slow_policy_gradient: {
@@ -115,6 +143,9 @@ PLACES = {
         ),
         "ppo_loss": by_autograd(whole_ppo),
         "sequence_surrogate_loss": by_autograd(one_token_each),
+        "GRPO.loss": stage_loss(GRPO, {}),
+        "PPO.loss on tokens": stage_loss(PPO, {}),
+        "LaggedGRPO.loss": stage_loss(LaggedGRPO, {}),
     },
     slow_kl_penalty: {
         "kl_penalized_loss": by_autograd(
@@ -126,6 +157,7 @@ PLACES = {
         "cispo_loss": by_autograd(
             lambda x, old, a, mask: cispo_loss(x, old, a, CLIP["clip_eps_high"], CLIP["clip_eps"], mask=mask)
         ),
+        "GRPO.loss": stage_loss(GRPO, {"surrogate": "cispo"}),
     },
 }
 
@@ -204,6 +236,21 @@ def zeros(x):
     return torch.zeros_like(x)
 
 
+def pair_loss(kind, **settings):
+    """The loss of a stage that learns from pairs, of the log-probabilities of the chosen ones."""
+    stage = object.__new__(kind)
+    stage.settings = kind.settings_class(**settings)
+    stage.beta = stage.settings.beta
+
+    def loss(x):
+        outputs = {"chosen": x, "rejected": zeros(x), "entropy": zeros(x)}
+        ref_logp = torch.zeros(len(x), 2) if kind is DPO else torch.zeros(2 * len(x))
+        batch = SimpleNamespace(ref_logp=ref_logp, completions=SimpleNamespace(mask=torch.ones(1)))
+        return stage.loss(batch, outputs)[0]
+
+    return loss
+
+
 # name: the library's function, and the definition with its slope
 FUNCTIONS = {
     "masked_mean": (masked_mean, lambda x: (x, 1.0)),
@@ -226,6 +273,19 @@ FUNCTIONS = {
     "dpo_loss": (
         lambda x: dpo_loss(x, *[zeros(x)] * 3, 2.0)[0],
         lambda x: (softplus(-2 * x), -2 * sigmoid(-2 * x)),
+    ),
+    "DPO.loss": (
+        pair_loss(DPO, loss="dpo", beta=2.0),
+        lambda x: (softplus(-2 * x), -2 * sigmoid(-2 * x)),
+    ),
+    "DPO.loss of IPO": (pair_loss(DPO, loss="ipo", beta=0.5), lambda x: ((x - 1) ** 2, 2 * (x - 1))),
+    "OnlineDPO.loss": (
+        pair_loss(OnlineDPO, loss="dpo", beta=2.0),
+        lambda x: (softplus(-2 * x), -2 * sigmoid(-2 * x)),
+    ),
+    "OnlineDPO.loss of IPO": (
+        pair_loss(OnlineDPO, loss="ipo", beta=0.5),
+        lambda x: ((x - 1) ** 2, 2 * (x - 1)),
     ),
     "ipo_loss": (lambda x: ipo_loss(x, *[zeros(x)] * 3, 0.5)[0], lambda x: ((x - 1) ** 2, 2 * (x - 1))),
     "simpo_loss": (

@@ -12,8 +12,6 @@ from ppobook.language.tokens import token_logp
 
 CLOSE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
 DTYPES = [torch.float64, torch.float32]
-# The plain modules, and with GELU in its fast form.
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "fast"])
 
 
 def seeded(seed=0):
@@ -93,11 +91,10 @@ def gpt2_by_hand(model, ids):
     return torch.tensor(logits, dtype=torch.float64)
 
 
-@FORMS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_it_is_gpt2_written_out(dtype, fast):
+def test_it_is_gpt2_written_out(dtype):
     """Wherever padding stands, and whatever it holds."""
-    model = decoder(dtype=dtype, fast=fast)
+    model = decoder(dtype=dtype)
     tokens, mask = padded(ROWS, 12, junk=-100)
     logits = model(tokens, mask)
     assert logits.shape == (4, 12, 11)
@@ -110,12 +107,11 @@ def test_it_is_gpt2_written_out(dtype, fast):
         torch.testing.assert_close(model(torch.tensor([row]))[0] / scale, expected / scale, **CLOSE[dtype])
 
 
-@FORMS
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", [7, 9, 16, 20])
-def test_padding_changes_nothing(dtype, columns, fast):
+def test_padding_changes_nothing(dtype, columns):
     """Neither logits nor gradients, wherever it stands, whatever it holds; 20 columns exceed the context."""
-    model = decoder(dtype=dtype, fast=fast)
+    model = decoder(dtype=dtype)
 
     def summed_squares(tokens, mask):
         logits = model(tokens, mask)[mask]
@@ -167,9 +163,8 @@ def test_no_token_sees_the_next():
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@FORMS
-def test_gradients_of_each_sequence_by_vmap(fast):
-    model, tokens = decoder(fast=fast), torch.randint(11, (3, 6), generator=seeded())
+def test_gradients_of_each_sequence_by_vmap():
+    model, tokens = decoder(), torch.randint(11, (3, 6), generator=seeded())
 
     def loss(weights, row):
         logits = torch.func.functional_call(model, weights, (row[None, :-1],))
@@ -183,9 +178,8 @@ def test_gradients_of_each_sequence_by_vmap(fast):
             torch.testing.assert_close(found[name][b], gradient, rtol=1e-9, atol=1e-9)
 
 
-@FORMS
-def test_gradients_are_those_of_finite_differences(fast):
-    model = decoder(width=6, heads=2, fast=fast)
+def test_gradients_are_those_of_finite_differences():
+    model = decoder(width=6, heads=2)
     tokens, mask = padded(ROWS, 9)
     names, weights = zip(*model.named_parameters(), strict=True)
 
@@ -257,5 +251,3 @@ def test_scalar_has_weights_of_its_own():
         optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(body.parameters(), before, strict=True))
     assert not torch.equal(scalar.body.wte.weight, body.wte.weight)
-    with pytest.raises(TypeError, match="bias must be True or False, got 'no'"):
-        Scalar(body, bias="no")

@@ -1,6 +1,7 @@
 """What stages that sample have in common: prompts, completions, rewards, reference, estimates of the KL."""
 
 import collections
+import traceback
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, ope
 from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, right_pad
+from ppobook.language.training import train
 from ppobook.language.world import World
 
 TINY = World(nouns=2, places=2, verbs=2, adjectives=2, clauses=[1.0], max_new_tokens=10)
@@ -286,3 +288,17 @@ def test_the_old_policy_is_data():
     old.requires_grad_()
     kl_estimate("k3", logits.log_softmax(-1), ref, old).sum().backward()
     assert old.grad is None
+
+
+def test_a_reward_function_is_called_close_to_the_step():
+    """At most four frames below `step`: whoever debugs a reward sees where it is called."""
+    depths = []
+
+    def reward(prompts, completions):
+        names = [frame.name for frame in traceback.extract_stack()][::-1]
+        depths.append(names.index("step"))
+        return [float(len(text)) for text in completions]
+
+    train("grpo", decoder(), TINY, reward=reward, updates=1, batch_size=8, group_size=4, progress=False)
+    assert depths
+    assert max(depths) <= 4

@@ -214,10 +214,6 @@ LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " *
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"context": 19},
-            "context must be at least 20, a World's prompt and max_new_tokens together, got 19",
-        ),
         ({"width": 15}, "width must be a multiple of heads = 2, got 15"),
         ({"examples": 0}, r"examples must be an integer in \[1, 1000000\], got 0"),
         ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),

@@ -238,7 +238,6 @@ class GRPO(Sampling):
                 steps.append(self.minibatch_step(experience.select(rows)))  # forward, loss, gradient step
         return metrics | means(steps)
 
-    @torch.no_grad()
     def make_experience(self, number: int) -> tuple[Experience | None, dict[str, Any]]:
         """Sample and score the completions of an update. Returns them with the metrics of the batch.
 

@@ -117,7 +117,6 @@ class OnlineDPO(Sampling):
         batch, metrics = self.make_pairs(number)
         return metrics | self.minibatch_step(batch)  # forward, loss, gradient step
 
-    @torch.no_grad()
     def make_pairs(self, number: int) -> tuple[PairBatch, dict[str, Any]]:
         """Sample and score the completions of an update. Returns the pairs and the metrics of the batch."""
         s = self.settings
@@ -390,7 +389,6 @@ class LaggedGRPO(GRPO):
         """One completion of each prompt by the sampler, with its log-probabilities."""
         return self.generate(self.sampler, prompts, self.settings.temperature)
 
-    @torch.no_grad()
     def make_experience(self, number: int) -> tuple[grpo.Experience | None, dict[str, Any]]:
         s = self.settings
         experience, metrics = super().make_experience(number)

@@ -126,7 +126,6 @@ class PPO(Sampling):
         self.kl_coef.update(metrics["kl_reference"], len(experience))
         return metrics | means(steps)
 
-    @torch.no_grad()
     def make_experience(self, number: int) -> tuple[Experience, dict[str, Any]]:
         """Sample and score the completions of an update. Returns them with the metrics of the batch."""
         prompts = self.draw_prompts(number, self.settings.batch_size)

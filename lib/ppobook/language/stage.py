@@ -103,7 +103,7 @@ class Stage(Stateful):
         self.model = task.model
         if settings.gradient_checkpointing:
             for module in (task.model, task.reference, task.reward and task.reward.module):
-                body = getattr(module, "body", module)
+                body: Any = getattr(module, "body", module)
                 if hasattr(body, "set_gradient_checkpointing"):
                     body.set_gradient_checkpointing()
         self.generator = torch.Generator(device).manual_seed(stream(seed, "sampling"))
