@@ -27,7 +27,10 @@ COMMANDS = {
     "compare": ("ppobook.cli.policies:compare", "compare runs, with intervals over their seeds"),
     "watch": ("ppobook.cli.policies:watch", "film a trained policy"),
     "export": ("ppobook.cli.policies:export", "export a trained policy to ONNX"),
-    "record": ("ppobook.cli.policies:record", "run a recorded experiment: many settings and seeds, one table"),
+    "record": (
+        "ppobook.cli.policies:record",
+        "run a recorded experiment: many settings and seeds, one table",
+    ),
     "envs": ("ppobook.cli.work:envs", "list environments"),
     "work": ("ppobook.cli.work:work", "copy chapters and exercises into a folder of your own"),
     "reset": ("ppobook.cli.work:reset", "start an exercise over; your answers go into a backup"),

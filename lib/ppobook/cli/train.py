@@ -108,6 +108,8 @@ def _algorithm(named: str, *, asked: bool) -> tuple[Any, Any, Mapping[str, dict[
         learner = learner_class(imported_class(named, "algorithm", "MyPPO"))
         return learner, learner.settings_class, learner.presets
     if ":" in named:
-        raise ValueError(f"the run is of algorithm {named!r}: give it again, as in ppobook train {named} --resume …")
+        raise ValueError(
+            f"the run is of algorithm {named!r}: give it again, as in ppobook train {named} --resume …"
+        )
     validation.choice("algorithm", named, SETTINGS)
     return named, SETTINGS[named], PRESETS.get(named, {})

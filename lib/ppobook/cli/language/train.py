@@ -129,7 +129,9 @@ def _train(
     if (start := given.pop("start", None)) is not None:
         given["model"] = start
     if file is not None:
-        arguments = [name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start", *without)]
+        arguments = [
+            name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start", *without)
+        ]
         refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(settings_class))], stage)
         if "data" in given or "world" in given:  # two names of one thing
             in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
