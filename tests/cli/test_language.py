@@ -173,7 +173,9 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
     text = said(capsys, "ppo", "--resume", "run", "--updates", 3, "--reward", "my_rewards:short", "--quiet")
     assert "3 updates" in text
-    assert "give --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--updates", 4)
+    assert "reward must be given again, 'function short'" in refused(
+        capsys, "ppo", "--resume", "run", "--updates", 4
+    )
     assert "got 'long', which is not in it" in refused(capsys, *words, "--reward", "my_rewards:long")
     Path("file.yaml").write_text("reward: my_rewards:short\n")
     assert "imported unasked" in refused(capsys, *words, "--config", "file.yaml")
@@ -274,7 +276,7 @@ def test_ladder(runs, capsys):
 def test_the_settings_of_each_stage_are_listed(stage, capsys):
     text = " ".join(said(capsys, stage, "--list").replace("│", " ").split())
     for f in fields(SETTINGS[stage]):
-        assert f"--{f.name.replace('_', '-')} " in text
+        assert f"{f.name.replace('_', '-')} " in text
         assert f.metadata["help"] in text
     assert ("--variant rloo has --baseline leave_one_out" in text) == (stage == "grpo")
 
@@ -288,7 +290,7 @@ def test_the_settings_of_each_stage_are_listed(stage, capsys):
         ("ppo BASE --rewrad gold", "Did you mean --reward"),
         ("ppo BASE --reward gold --lr -1", "lr must be a number above 0 and at most 1000, got -1"),
         ("ppo BASE BASE --reward gold", "unexpected argument"),
-        ("ppo BASE --reward BASE", "'sft'"),
+        ("ppo BASE --reward BASE", "reward must be a reward model"),
         ("ppo REWARD_MODEL --reward gold", "a reward model"),
         ("sft BASE --data nowhere.jsonl", "nowhere.jsonl"),
         ("sft BASE --reward gold", "--reward: ppobook language sft has no such option"),
@@ -397,10 +399,9 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
     assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
-    assert "got 'fxo'. Did you mean 'fox'?" in refused(capsys, "sample", out, "--prompt", "tell fxo hill :")
     assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
     assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "RewardModel" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
+    assert "reward model" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -412,7 +413,7 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
     assert "dead_groups" in said(capsys, *grpo)
     sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
-    assert "function brief, which is not in its folder: give --reward MODULE:brief" in sentence
+    assert "reward must be given again, 'function brief'" in sentence
     assert "stage must be 'grpo'" in refused(capsys, "sft", "--resume", "run", "--quiet")
     again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
     assert "3 updates" in said(capsys, "grpo", *again)
