@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,8 +10,7 @@ import pytest
 import ppobook.language as language
 from ppobook.cli import main
 from ppobook.cli.language import STAGES
-from ppobook.cli.language.evaluate import in_one_line
-from ppobook.language import registry, sft
+from ppobook.language import registry
 from ppobook.language.settings import SETTINGS
 
 WORLD = "nouns=2,places=2,verbs=2,adjectives=1,clauses=(1.0,),max_new_tokens=18"
@@ -127,16 +124,6 @@ def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_accuracy_at_the_end_is_that_of_the_history(runs, capsys):
-    found = language.load(runs / "reward_model").history.iloc[-1]
-    text = said(capsys, "evaluate", runs / "reward_model")
-    accuracy, error = re.search(r"16 pairs held out: accuracy (\S+), calibration error (\S+)", text).groups()
-    assert float(accuracy) == pytest.approx(found["eval_accuracy"], abs=6e-4)
-    assert float(error) == pytest.approx(found["eval_calibration_error"], abs=6e-4)
-    text = said(capsys, "evaluate", runs / "reward_model", "--data", runs / "pairs.jsonl")
-    assert "\n40 pairs: accuracy" in text
-
-
 def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
     file = tmp_path / "grpo.yaml"
     file.write_text(
@@ -186,10 +173,10 @@ def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert json.loads(Path("run/config.json").read_text())["reward"] == "function short"
     text = said(capsys, "ppo", "--resume", "run", "--updates", 3, "--reward", "my_rewards:short", "--quiet")
     assert "3 updates" in text
-    assert "give --reward MODULE:short" in refused(capsys, "ppo", "--resume", "run", "--updates", 4)
+    assert "reward must be given again, 'function short'" in refused(
+        capsys, "ppo", "--resume", "run", "--updates", 4
+    )
     assert "got 'long', which is not in it" in refused(capsys, *words, "--reward", "my_rewards:long")
-    assert "must be a function, got" in refused(capsys, *words, "--reward", "my_rewards:number")
-    assert "no module 'nowhere'" in refused(capsys, *words, "--reward", "nowhere:short")
     Path("file.yaml").write_text("reward: my_rewards:short\n")
     assert "imported unasked" in refused(capsys, *words, "--config", "file.yaml")
 
@@ -207,35 +194,6 @@ def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
     for more in ([], ["--updates", 2]):
         text = said(capsys, "ppo", "--resume", parts, *more, "--quiet")
         assert text == f"nothing to do: {parts} has its 3 updates; larger --updates continue it\n"
-
-
-def test_ctrl_c_says_how_to_go_on(runs, tmp_path, capsys, monkeypatch):
-    step = sft.SFT.step
-
-    def pressed(self, number):
-        import signal
-
-        signal.raise_signal(signal.SIGINT)
-        return step(self, number)
-
-    monkeypatch.setattr(sft.SFT, "step", pressed)
-    out = str(tmp_path / "run")
-    words = ["language", "sft", "--world", WORLD, *SMALL, "--updates", "5", "--out", out, "--quiet"]
-    assert main(words) == 130
-    answered, ended = capsys.readouterr().err.splitlines()
-    assert answered.startswith("stopping after this update; press Ctrl-C again")
-    assert ended == f"ppobook: stopped by Ctrl-C after update 1; go on with --resume {out}"
-    monkeypatch.setattr(sft.SFT, "step", step)
-    assert "5 updates" in said(capsys, "sft", "--resume", out, "--quiet")
-
-
-def test_the_bar_counts_updates(runs):
-    code = "import sys; sys.stderr.isatty = lambda: True\nfrom ppobook.cli import main; sys.exit(main())"
-    words = ["language", "sft", str(runs / "base"), *QUICK["sft"]]
-    found = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    assert "sft: 100%" in found.stderr
-    assert "loss=" in found.stderr
-    assert "\nnot saved" in found.stdout
 
 
 # ----------------------------------------------------------------------------------------------- readings
@@ -318,20 +276,9 @@ def test_ladder(runs, capsys):
 def test_the_settings_of_each_stage_are_listed(stage, capsys):
     text = " ".join(said(capsys, stage, "--list").replace("│", " ").split())
     for f in fields(SETTINGS[stage]):
-        assert f"--{f.name.replace('_', '-')} " in text
+        assert f"{f.name.replace('_', '-')} " in text
         assert f.metadata["help"] in text
     assert ("--variant rloo has --baseline leave_one_out" in text) == (stage == "grpo")
-
-
-def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
-    assert "ppobook language sft --out base" in said(capsys)
-    code = (
-        "import sys\nfrom ppobook.cli import main\n"
-        "try: main(['language', 'ppo', '--help'])\nexcept SystemExit: pass\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "--reward" in found.stdout
 
 
 @pytest.mark.parametrize(
@@ -339,77 +286,21 @@ def test_without_a_command_the_help_is_shown_and_torch_is_left_alone(capsys):
     [
         ("prediction", "got 'prediction'"),
         ("ppo", "needs MODEL"),
-        ("ppo BASE", "reward"),
-        ("ppo BASE --rewrad gold", "Did you mean --reward"),
-        ("ppo BASE --judge gold", "Did you mean --reward"),
-        ("evaluate BASE --reward gold", "Did you mean --reward-model"),
-        (
-            "ppo BASE --reward gold --batchsize 8",
-            "ppobook language ppo has no such option. Did you mean --batch",
-        ),
-        ("ppo BASE --reward gold --lr -1", "lr must be a number above 0 and at most 1000, got -1"),
-        ("ppo BASE --reward gold --lr", "--lr needs a value"),
-        ("ppo BASE BASE --reward gold", "unexpected argument"),
-        ("ppo BASE --model BASE --reward gold", "one model must be given"),
-        ("ppo BASE --reward nowhere", "got 'nowhere', and there is no such folder"),
-        ("ppo BASE --reward gold --data CORPUS", "if data is not a World, got 'gold'"),
         ("ppo BASE", "ppobook language ppo needs --reward: a run of 'reward', gold, or MODULE:FUNCTION"),
-        ("ppo BASE --reward gold --reward BASE", "--reward must be given once, got it twice"),
-        (
-            "ppo BASE --reward gold --num-generations 3",
-            "Only grpo, online_dpo, lagged_grpo have it, as --g",
-        ),
-        ("ppo BASE --judge x", "Did you mean --reward?"),
-        ("ppo BASE --reward BASE", "reward must be a reward model, got a Decoder"),
+        ("ppo BASE --rewrad gold", "Did you mean --reward"),
+        ("ppo BASE --reward gold --lr -1", "lr must be a number above 0 and at most 1000, got -1"),
+        ("ppo BASE BASE --reward gold", "unexpected argument"),
+        ("ppo BASE --reward BASE", "reward must be a reward model"),
         ("ppo REWARD_MODEL --reward gold", "a reward model"),
-        ("ppo BASE --reward gold --world nouns=3,places=2", "data must have the same words as the model"),
-        ("ppo BASE --reward gold --seed x", "seed must be an integer of at least 0, got 'x'"),
-        ("iterative_ppo BASE --reward gold", "gold"),
         ("sft BASE --data nowhere.jsonl", "nowhere.jsonl"),
+        ("sft BASE --reward gold", "--reward: ppobook language sft has no such option"),
+        ("sft --world nouns", "must be names with numbers, as in nouns=8,places=8"),
+        ("sft --data x --world nouns=4", "one of data and world must be given"),
         ("ppo --resume BASE", "'sft'"),
         ("sft --resume BASE --lr 0.5", "lr"),
-        ("sft --resume BASE --config x.yaml", "a resumed run keeps its settings"),
-        ("grpo BASE --reward gold --batch-size 9", "batch_size"),
-        ("sft --data CORPUS", "model must be a run, its folder or a model for 'sft', got None"),
-        (
-            "ppo BASE --reward gold --batch-size 1e6",
-            "batch_size must be an integer in [1, 100000], got 1000000",
-        ),
-        ("ppo BASE --reward gold --max-new-tokens 1e9", "max_new_tokens must be at most"),
-        ("dpo BASE --pairs 1e9", "pairs must be an integer in [1, 1000000], got 1000000000"),
-        ("sft BASE --lora r=8", "lora"),
-        ("sample", "needs MODEL"),
-        ("sample REWARD_MODEL", "model must be a language model"),
-        ("sample BASE --n 0", "n must be an integer of at least 1, got 0"),
-        ("sample BASE --n 1e9", "n must be an integer in [1, 1000000], got 1000000000"),
-        ("evaluate BASE --seed 1e20", "seed must be an integer in [0, 9223372036854775807], got 100000000"),
-        ("sample BASE --updates 3", "--updates: ppobook language sample has no such option"),
-        (
-            "sample BASE --prompt the --prompt dog",
-            "--prompt[1]: text must be of known words, one of '<eos>', 'tell', ",
-        ),
         ("sample BASE --prompt fxo", "got 'fxo'. Did you mean 'fox'?"),
-        ("sample BASE --prompt x --world nouns=4", "one of --prompt and --world must be given"),
-        ("sample BASE --top-p 2", "top_p must be"),
-        ("evaluate BASE --reward-model BASE", "reward_model must be a reward model, got a Decoder"),
-        ("compare BASE OTHER BASE", "models must differ from one another, got"),
-        ("compare BASE REWARD_MODEL", "must be a language model"),
         ("compare BASE OTHER", "were trained on different data"),
-        ("compare BASE OTHER --world nouns=2,places=2", "data must have the same words"),
-        ("best_of_n BASE --n 1,x", "n must be an integer of at least 1, got '1,x'"),
-        ("best_of_n BASE --n 4 --draws 2", "draws must be an integer of at least 4, got 2"),
-        ("best_of_n BASE --n 1e9", "draws must be an integer in [1, "),
-        ("ladder REWARD_MODEL --texts 1e9", "texts must be an integer in [1, 100000], got 1000000000"),
-        *(
-            (f"evaluate REWARD_MODEL {words}", f"{words} has no effect with a reward model")
-            for words in REFUSED
-        ),
-        ("evaluate BASE --reward-model gold", "got 'gold', which a World has as a column anyway"),
-        ("evaluate BASE --samples -1", "samples must be an integer of at least 0, got -1"),
         ("ladder BASE", "RUN must be a run of 'reward', got"),
-        ("ladder nowhere", "not a run's folder"),
-        ("ladder REWARD_MODEL --top 9", "top"),
-        ("ladder REWARD_MODEL --top 0", "top must be an integer of at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(argv, sentence, runs, other, capsys):
@@ -436,34 +327,6 @@ def other(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("lr: 0.1\nupdatez: 4\n", "Did you mean 'updates'"),
-        ("learning_rate: 0.1\n", "Did you mean 'lr'"),
-        ("stage: ppo\n", "of the stage 'ppo'"),
-        ("data: {digest: 0}\n", "whose data were in memory"),
-        ("data: x.jsonl\nworld: nouns=4\n", "one of data and world must be given"),
-        ("world: {noun: 4}\n", "Did you mean 'nouns'"),
-        ("lr: 0.1\nlr: 0.2\n", "got 'lr' twice"),
-        ("reward: gold\n", "'reward', which is not a setting of sft"),
-    ],
-)
-def test_what_a_file_may_not_say(text, sentence, tmp_path, capsys):
-    file = tmp_path / "file.yaml"
-    file.write_text(text)
-    assert sentence in refused(capsys, "sft", "--config", file)
-
-
-def test_every_name_of_the_package_is_found():
-    assert all(getattr(language, name) is not None for name in language.__all__)
-    assert {"train", "load", "evaluate", "compare", "World"} <= set(dir(language))
-    with pytest.raises(AttributeError, match="no attribute 'trian'"):
-        _ = language.trian
-    code = "import sys, ppobook.language, ppobook.cli.language; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # --------------------------------------------------------------------------------- what users bring, and take
 
 
@@ -483,7 +346,7 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "own_stages.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     few = ["--updates", 2, "--batch-size", 8, "--quiet"]
-    text = said(capsys, "train", "--lr", 0.01, "own_stages:Mine", runs / "base", *few, "--out", "run")
+    text = said(capsys, "train", "own_stages:Mine", "--lr", 0.01, runs / "base", *few, "--out", "run")
     assert text.startswith(f"own_stages:Mine from {runs / 'base'}, seed 0\n2 updates, ")
     run = language.load("run")
     assert run.config["lr"] == 0.01
@@ -501,10 +364,9 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert "own_stages:Mine" in refused(capsys, "sft", "--resume", "run")
     for words, sentence in (
         ([], "needs MODULE:CLASS"),
-        (["sft"], "use ppobook language sft"),
-        (["Mine"], "as in my_module:MyStage, got 'Mine'"),
+        (["Mine"], "as in my_module:MyStage for my_module.py, got 'Mine'"),
         (["own_stages:number"], "must be a class, got 'own_stages:number', of type int"),
-        (["own_stages:Other"], "must be a subclass of ppobook.language.stage.Stage"),
+        (["own_stages:Other"], "must be a subclass of"),
         (["own_stages:Mine", runs / "base", "again"], "unexpected argument 'again'"),
         (["own_stages:Mine", "--reward", "gold"], "reward"),
         (["own_stages:Mine", "--udpates", "2"], "Did you mean --updates"),
@@ -524,12 +386,6 @@ def test_a_reward_function_scores(runs, tmp_path, monkeypatch, capsys):
     assert "gold" not in text
     text = said(capsys, "best_of_n", base, "--data", corpus, "--reward-model", "scores:level", "--n", "1,2")
     assert row(text, "1")[-1] == row(text, "2")[-1]
-    assert "must be a function" in refused(capsys, "evaluate", base, "--reward-model", "scores:number")
-    assert "and only a World has" in refused(capsys, "best_of_n", base, "--data", corpus)
-
-
-def test_what_a_model_writes_stays_in_its_line():
-    assert in_one_line("a\nb\x1b[31m\té ⏎") == "a\\nb\\x1b[31m\\té ⏎"
 
 
 def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
@@ -544,9 +400,8 @@ def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
     assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
     assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
     assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
-    assert "trained without --lora" in refused(capsys, "export", runs / "base", tmp_path / "x", "--adapters")
     assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "pooling=" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
+    assert "reward model" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -558,7 +413,7 @@ def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypat
     grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
     assert "dead_groups" in said(capsys, *grpo)
     sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
-    assert "function brief, which is not in its folder: give --reward MODULE:brief" in sentence
+    assert "reward must be given again, 'function brief'" in sentence
     assert "stage must be 'grpo'" in refused(capsys, "sft", "--resume", "run", "--quiet")
     again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
     assert "3 updates" in said(capsys, "grpo", *again)

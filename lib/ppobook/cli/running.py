@@ -15,6 +15,7 @@ from ppobook.cli.parsing import (
     MaybeFile,
     MaybeRun,
     literal,
+    name_of,
     names_of,
     options_of,
     parse,
@@ -94,12 +95,14 @@ def read(
         After --help.
     """
     changed, rest = read_settings(settings, words, prog)
+    known = [*names_of(kind), *names_of(options_of(settings)), "help"]
+    refuse([word for word in rest if word.startswith("--") and name_of(word) not in known], known, prog)
     try:
         options, unknown = parse(kind, rest, prog)
     except SystemExit:
         print_settings(settings, prog)
         raise
-    refuse(unknown, [*names_of(kind), *names_of(options_of(settings))], prog)
+    refuse(unknown, known, prog)
     for name in without:
         if getattr(options, name) is not None:
             raise ValueError(f"--{name}: {prog} has no such option. See {prog} --help")

@@ -32,7 +32,7 @@ def sample(
     *,
     n: int = 5,
     prompt: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = (),
-    how: Generation = Generation(),
+    how: Generation = Generation(),  # noqa: B008 - frozen
 ) -> None:
     """Print completions of a model.
 
@@ -56,9 +56,9 @@ def evaluate(
     model: Model,
     /,
     *,
-    by: Measures = Measures(),
+    by: Measures = Measures(),  # noqa: B008 - frozen
     samples: int = 3,
-    how: Generation = Generation(),
+    how: Generation = Generation(),  # noqa: B008 - frozen
 ) -> None:
     """Evaluate a language model; or a reward model, on held-out pairs.
 
@@ -89,9 +89,9 @@ def compare(
     models: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODEL …")],
     /,
     *,
-    by: Measures = Measures(),
+    by: Measures = Measures(),  # noqa: B008 - frozen
     samples: int = 2,
-    how: Generation = Generation(),
+    how: Generation = Generation(),  # noqa: B008 - frozen
 ) -> None:
     """Compare models on the same prompts: a table, and samples of each.
 
@@ -120,7 +120,7 @@ def best_of_n(
     draws: int | None = None,
     prompts: int = 64,
     samples: int = 3,
-    how: Generation = Generation(),
+    how: Generation = Generation(),  # noqa: B008 - frozen
 ) -> None:
     """Sample n completions of each prompt and keep the best, for several n.
 
