@@ -183,13 +183,6 @@ class Run:
     policy = CategoricalPolicy(4, 2)
 
 
-class Some:
-    """A user's policy with some of the methods."""
-
-    def __init__(self, *names, **methods):
-        vars(self).update({name: getattr(Run.policy, name) for name in names} | methods)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
