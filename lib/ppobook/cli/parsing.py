@@ -1,4 +1,4 @@
-"""Commands by tyro: options from a function's signature or from a `Settings` class, values in one word each."""
+"""Commands by tyro: options from a function's signature or from a `Settings` class, one word a value."""
 
 from __future__ import annotations
 
