@@ -82,7 +82,7 @@ def _value(kind: Any, word: str) -> Any:
 
 
 def literal(text: str) -> Any:
-    """A number, a tuple, True, None, a dict, …, as Python or JSON reads it, with 1e5 as an integer; else the text."""
+    """Read a number, a tuple, a dict, …, as Python or JSON does, with 1e5 as an integer; else the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     value: Any = text
