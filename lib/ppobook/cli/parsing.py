@@ -82,7 +82,7 @@ def _value(kind: Any, word: str) -> Any:
 
 
 def literal(text: str) -> Any:
-    """Read a number, a tuple, a dict, …, as Python or JSON does, with 1e5 as an integer; else the text itself."""
+    """Read a number, a tuple, a dict, … as Python or JSON does, with 1e5 as an integer; else the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     value: Any = text
