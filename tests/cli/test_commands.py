@@ -80,7 +80,16 @@ def test_settings_from_a_file_and_which_counts(tmp_path):
 
 def test_a_default_that_is_typed_precedes_the_preset(tmp_path):
     assert PPO["CartPole-v1"]["num_minibatches"] != PPOSettings().num_minibatches == 32
-    typed = ["--num-minibatches", "32", "--total-steps", "32", "--out", str(tmp_path / "run")]
+    typed = [
+        "--num-minibatches",
+        "32",
+        "--num-steps",
+        "64",
+        "--total-steps",
+        "128",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     assert main(["train", "ppo", *SMALL, *typed]) == 0
     assert config_of(tmp_path / "run")["num_minibatches"] == 32
 

@@ -275,7 +275,7 @@ def test_one_sentence_on_bad_input(folder, tmp_path, capsys, monkeypatch):
         capsys, "collect", "week-01", folder, "--times", "x", "--course", folder
     )
     said = refused(capsys, "relase")
-    assert "the command must be one of 'new'" in said
+    assert "the command must be one of new" in said
     assert "…" not in said
     out = tmp_path / "nowhere" / "slides.html"
     assert "out must be a file in an existing folder" in refused(capsys, "slides", "1", "--out", out)

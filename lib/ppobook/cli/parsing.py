@@ -1,9 +1,10 @@
-"""Commands by tyro: options from a function's signature or from a `Settings` class, values in one word each."""
+"""Commands by tyro: options from a function's signature or from a `Settings` class, one word a value."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import dataclasses
 import functools
 import io
@@ -42,7 +43,7 @@ def _kind_of(annotation: Any) -> tuple[Any, bool]:
 
 @registry.primitive_rule
 def _one_word(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Read a value from one word: --total-steps 1e5, --hidden 64,64, --lr-final none, --env-kwargs "{'a': 1}"."""
+    """Read a value from one word: --total-steps 1e5, --hidden 64,64, --lr-final none."""
     kind, optional = _kind_of(info.type)
     if kind is None:
         return None
@@ -81,7 +82,7 @@ def _value(kind: Any, word: str) -> Any:
 
 
 def literal(text: str) -> Any:
-    """A number, a tuple, True, None, a dict, …, as Python or JSON reads it, with 1e5 as an integer; else the text."""
+    """Read a number, a tuple, a dict, … as Python or JSON does, with 1e5 as an integer; else the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     value: Any = text
@@ -185,13 +186,14 @@ def options_of(settings: Settings) -> Any:
     options: list[Any] = []
     for f in dataclasses.fields(settings):
         choices, default = f.metadata.get("choices"), getattr(settings, f.name)
-        kind = Annotated[
-            hints[f.name],
-            tyro.conf.arg(help=f.metadata.get("help"), metavar="|".join(choices) if choices else None),
-        ]
+        shown = tyro.conf.arg(help=f.metadata.get("help"), metavar="|".join(choices) if choices else None)
+        kind: Any = hints[f.name]
+        kind = Annotated[kind, shown]
         if f.name != "fast":  # the one setting that is a flag
             kind = Annotated[kind, tyro.conf.FlagConversionOff]
-        options.append((f.name, kind, dataclasses.field(default_factory=lambda default=default: default)))
+        options.append(
+            (f.name, kind, dataclasses.field(default_factory=functools.partial(copy.copy, default)))
+        )
     made = dataclasses.make_dataclass("settings", options)
     made.__doc__ = "Settings, with their defaults."
     return made

@@ -1,4 +1,4 @@
-"""Options of the commands that train, files of settings, and modules of the user's own, as my_module:MyPPO."""
+"""Options of the commands that train, files of settings, and modules of a user's own: my_module:MyPPO."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _refuse_without_data(given: dict[str, Any], prog: str) -> None:
     model = given["model"]
     if not is_run(model) or "world" not in json.loads(Path(model, "config.json").read_text())["data"]:
         raise ValueError(
-            f"{prog} needs --data FILE or --world SIZES, as {model!r} is not a run that was trained on a World"
+            f"{prog} needs --data FILE or --world SIZES, as {model!r} is no run that was trained on a World"
         )
 
 
