@@ -212,7 +212,7 @@ def curves() -> list[Race]:
 def language(
     algorithm: str, size: tuple[int, int], steps: int, models: Sequence[str], seeds: Sequence[int]
 ) -> Race:
-    """Milliseconds of a step at equal work, of the library in both forms and of TRL."""
+    """Milliseconds of a step at equal work, of the library and of TRL."""
     alike = {"algorithm": algorithm, "layers": size[0], "width": size[1], "warm_up": 2, "steps": steps}
 
     def jobs(seed: int) -> list[Job]:
@@ -220,15 +220,14 @@ def language(
         mine = [
             {
                 **job,
-                "label": f"{label}, {form}",
+                "label": f"{label}, plain",
                 "peer": "ours",
                 "worker": "ours_language",
                 "model": model,
-                "settings": {**settings.ours_settings(algorithm), "fast": form == "fast"},
+                "settings": settings.ours_settings(algorithm),
             }
             for model, label in (("gpt2", "the same GPT-2"), ("decoder", "our decoder"))
             if model in models
-            for form in ("plain", "fast")
         ]
         peer = "trl_ppo" if algorithm == "ppo" else "trl"
         theirs = {**job, "label": "TRL", "peer": peer, "worker": "trl_steps"}

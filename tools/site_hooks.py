@@ -294,9 +294,6 @@ def _settings_in(source: Source, cls: ast.ClassDef) -> list[tuple[str, str, list
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
             given = {keyword.arg: keyword.value for keyword in node.value.keywords}
-            if "metadata" in given:  # `fast`, whose default an environment variable can change
-                found.append((node.target.id, "True", [], ast.literal_eval(given["metadata"])["help"]))
-                continue
             default, text = node.value.args
             choices = source.strings(given["choices"]) if "choices" in given else []
             found.append((node.target.id, ast.unparse(default), choices, source.text(text)))

@@ -24,6 +24,7 @@ class ControlSettings(Settings):
         high=8192,
     )
     env_kwargs: dict[str, Any] = setting({}, "keyword arguments for the environment")  # noqa: RUF009
+    fast: bool = setting(False, "train by the faster form in ppobook.fast, which computes the same numbers")
 
 
 @dataclass(frozen=True)

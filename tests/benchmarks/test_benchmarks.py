@@ -91,8 +91,8 @@ def test_every_measure_says_how_many_times_as_fast(ours, theirs):
 def test_quick_and_whole_bench_race_both_forms():
     for one in [*races.bench(), *races.quick()]:
         jobs = one.jobs(100)
-        forms = [job["settings"]["fast"] for job in jobs if job["peer"] == "ours"]
-        assert forms == [False, True] * (len(forms) // 2)
+        forms = [job["settings"].get("fast") for job in jobs if job["peer"] == "ours"]
+        assert forms in ([False, True], [None], [None, None])  # a language stage has one form
         assert any(job["peer"] != "ours" for job in jobs)
         assert json.loads(json.dumps(jobs)) == jobs
         assert len({job["label"] for job in jobs}) == len(jobs)

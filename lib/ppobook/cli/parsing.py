@@ -187,10 +187,7 @@ def options_of(settings: Settings) -> Any:
     for f in dataclasses.fields(settings):
         choices, default = f.metadata.get("choices"), getattr(settings, f.name)
         shown = tyro.conf.arg(help=f.metadata.get("help"), metavar="|".join(choices) if choices else None)
-        kind: Any = hints[f.name]
-        kind = Annotated[kind, shown]
-        if f.name != "fast":  # the one setting that is a flag
-            kind = Annotated[kind, tyro.conf.FlagConversionOff]
+        kind: Any = Annotated[hints[f.name], shown, tyro.conf.FlagConversionOff]
         options.append(
             (f.name, kind, dataclasses.field(default_factory=functools.partial(copy.copy, default)))
         )
@@ -202,7 +199,7 @@ def options_of(settings: Settings) -> Any:
 def read_settings(settings: Settings, words: Sequence[str], prog: str) -> tuple[dict[str, Any], list[str]]:
     """The settings that the words give, and the words that are no settings."""
     found, rest = parse(options_of(settings), words, prog, help=False)
-    typed = {name_of(word).removeprefix("no_") for word in words if word.startswith("--")}
+    typed = {name_of(word) for word in words if word.startswith("--")}
     return {name: x for name, x in vars(found).items() if name in typed}, rest
 
 

@@ -51,21 +51,10 @@ def schedules(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run: `fast`, and the fields that a subclass adds."""
+    """The settings of a run: the fields that a subclass adds."""
 
     # The arguments of `train` beside the settings.
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
-
-    # By keyword only, so that a subclass's fields come first where settings are made by position.
-    fast: bool = field(
-        default=False,
-        kw_only=True,
-        metadata={
-            "help": "train by the faster forms of ppobook.fast, which compute the same numbers",
-            "choices": None,
-            "limits": {},
-        },
-    )
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
