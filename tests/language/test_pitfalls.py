@@ -1,8 +1,8 @@
 """The mistakes that implementations make on tokens, planted one by one: slow updates find each.
 
 The slow updates of GRPO and PPO go text by text and token by token, on rows without padding, and use no
-function of the library. A step of the stage has to end with their weights. Each pitfall changes one thing that
-the step calls, as somebody's edit would, and then the weights must differ.
+function of the library. A step of the stage has to end with their weights. Each pitfall changes one thing
+that the step calls, as an edit of somebody would, and then the weights must differ.
 """
 
 import copy
@@ -145,7 +145,7 @@ def test_a_step_is_the_papers(name, wanted):
     torch.testing.assert_close(stepped(name), wanted[name], rtol=1e-6, atol=1e-7)
 
 
-# --- what goes wrong -----------------------------------------------------------------------------------------
+# --- what goes wrong --------------------------------------------------------------------------------------
 
 
 def changed(function, change):
