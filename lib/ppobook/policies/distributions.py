@@ -152,7 +152,6 @@ class Gaussian(Distribution):
         self.std = std
 
     def logp(self, actions: Tensor) -> Tensor:
-        validation.shape("actions", actions, self.mean.shape, "the shape of the mean")
         z = (actions - self.mean) / self.std
         return -(0.5 * z**2 + self.std.log() + 0.5 * math.log(2 * math.pi)).sum(dim=-1)
 
