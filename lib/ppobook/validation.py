@@ -31,7 +31,7 @@ ArrayT = TypeVar("ArrayT", np.ndarray, "torch.Tensor")
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether x is a torch tensor; does not import torch."""
+    """Return True if x is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 

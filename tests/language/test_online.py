@@ -151,7 +151,7 @@ def test_of_equal_rewards_either_is_the_better_one():
 
 
 def test_noise_is_bradley_terrys():
-    """Of two: the share in which the first wins. A deviation of these shares is at most 0.0025."""
+    """The share in which the first of two wins. A deviation of these shares is at most 0.0025."""
     for gap, noise in ((0.7, 0.5), (-2.0, 1.5), (0.0, 1.0), (3.0, 0.5)):
         rewards = torch.tensor([gap + 10, 10.0]).repeat(40_000)
         best, worst = module.best_and_worst(rewards, 2, noise=noise, generator=generator())
@@ -448,7 +448,7 @@ def test_what_ratios_are_to():
 
 
 def test_the_expected_gradient():
-    """Of completions of one token: right where the lag is corrected, and another one where it is not.
+    """Completions of one token: right where the lag is corrected, and another one where it is not.
 
     The sampler's table is in quarters, and the batch has its completions in just these shares.
     """

@@ -32,7 +32,7 @@ _BATCHES = (1, 2, 33)
 
 
 class Exported(NamedTuple):
-    """What `export_onnx` wrote.
+    """The result of `export_onnx`.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class _Answers(nn.Module):
 
 
 def says_what_it_observes(policy: Any) -> bool:
-    """Whether test observations can be generated, as for the book's policies, whose size is known."""
+    """Return True if test observations can be generated, as for the book's policies, whose size is known."""
     return isinstance(policy, TabularPolicy) or getattr(policy, "obs_dim", None) is not None
 
 

@@ -150,7 +150,7 @@ class FunctionReward:
 
 
 def _place_of(function: Any) -> str:
-    """Where a function is written, " (my_rewards.py, line 7)"; empty if it is in no file."""
+    """Return the place of a function's code, " (my_rewards.py, line 7)"; empty if it is in no file."""
     code = getattr(function, "__code__", None)
     if code is None or not os.path.exists(code.co_filename):
         return ""
