@@ -129,7 +129,6 @@ TESTING = f"np.testing.assert_allclose({CALLED}, -1.0)"
 TESTING_FLOAT = f"np.testing.assert_allclose({CALLED}.item(), -1.0)"
 EQUAL = f"assert {CALLED} == -1.0"
 NEAR = f"assert abs({CALLED} + 1.0) < 1e-6"
-PICKLED = f"import builtins, pickle\npickle.loads(pickle.dumps({CALLED}))\nassert builtins.graded_by_me"
 
 REACHED = "class Reached(Exception): pass\n"
 

@@ -172,15 +172,6 @@ def test_of_three_the_order_is_plackett_and_luces():
         assert abs(share - chance) < 0.0125
 
 
-BAD_REWARDS = [
-    (torch.zeros(5), {}, r"rewards must have .* whole groups of group_size, 2, got shape \(5,\)"),
-    (torch.zeros(2, 2), {}, r"rewards must have one axis, .* got shape \(2, 2\)"),
-    (torch.tensor([0.0, math.nan]), {}, "rewards must be finite, got nan at index 1"),
-    (torch.zeros(4), {"group_size": 1}, "group_size must be an integer of at least 2, got 1"),
-    (torch.zeros(4), {"noise": -1.0}, "noise must be a number of at least 0, got -1"),
-]
-
-
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
@@ -359,13 +350,6 @@ def test_a_preference_of_ones_own():
         side.lengths - side.ended.long() for side in (made.asked.pairs.chosen, made.asked.pairs.rejected)
     ]
     assert (lengths[0] >= lengths[1]).all()
-
-
-BAD_ANSWERS = [
-    (lambda n: [True] * (n - 1), "prefer must return 7 answers, one per pair, got 6"),
-    (lambda n: [0.5] * n, "answer 0 of prefer must be True or False, got 0.5"),
-    (lambda n: None, "prefer must return a list of 7 answers, got NoneType"),
-]
 
 
 # --- a sampler that lags -------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def objective(model, reference, beta):
 
 
 def test_the_first_gradient_is_the_policy_gradient():
-    """The KL-regularised objective's gradient, on average: here over just the right shares of all completions.
+    """The gradient is that of the KL-regularised objective, over just the right shares of all completions.
 
     With λ = 1 the critic is a baseline, and may say anything.
     """

@@ -38,9 +38,6 @@ def test_a_text_comes_back_from_its_ids():
     assert len({*itertools.chain(*map(tokenizer.encode, tokenizer.words))}) == 9
 
 
-TOKENIZER = WordTokenizer(WORDS)
-
-
 # --- padding -------------------------------------------------------------------------------------------
 
 

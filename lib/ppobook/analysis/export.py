@@ -136,7 +136,7 @@ def _trials(policy: Any, observations: Any) -> list[Tensor]:
     """Batches to test the file with; the last one has several rows."""
     trials = []
     if observations is not None:
-        given = validation.to_tensor("observations", observations).cpu()
+        given = torch.as_tensor(observations).cpu()
         if given.ndim == 0 or len(given) < 2:
             raise ValueError(f"observations must have at least two rows, got shape {tuple(given.shape)}")
         given = given.float() if given.is_floating_point() else given.long()

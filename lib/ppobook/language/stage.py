@@ -32,9 +32,6 @@ from ppobook.run.machine import stream
 from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
-# Columns of the history that the loop fills, as patterns.
-RESERVED = ("update", "lr", "seconds*")
-
 
 @dataclass
 class Task:
