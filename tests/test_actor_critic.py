@@ -1,4 +1,4 @@
-"""What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, bad input."""
+"""Properties that PPO and TRPO share: advantages, metrics, resuming, plain and fast forms, bad input."""
 
 import dataclasses
 import math

@@ -216,7 +216,7 @@ def test_t_interval_by_hand():
 
 
 def test_bootstrap_against_every_resample():
-    """Of three seeds there are 27 resamples, so the percentiles can be counted."""
+    """Three seeds have 27 resamples, so the percentiles can be counted."""
     values = np.array([0.0, 1.0, 5.0])
     means = sorted(np.mean(drawn) for drawn in itertools.product(values, repeat=3))
     found = aggregate(values, interval="bootstrap", level=0.8, resamples=20_000)

@@ -1,4 +1,4 @@
-"""What the presets learn, as bands over seeds (helpers/bands.py), at budgets of steps that are fixed.
+"""Returns that the presets reach, as bands over seeds (helpers/bands.py), at budgets of steps that are fixed.
 
 A run is judged once, at its end, by 40 episodes of the stochastic policy it has ended with: what one gets
 who trains with the defaults. (The best of several looks would flatter it.) A small world is judged by what

@@ -310,7 +310,7 @@ def test_dpo_is_bradley_terry_on_the_implicit_rewards():
 
 
 def test_the_two_sides_of_kto():
-    """What is above the point of reference costs little if it was liked, and much if not."""
+    """A text above the point of reference costs little if it was liked, and much if it was not."""
     zero = torch.zeros(1, dtype=torch.float64)
     for ratio in (-3.0, 0.0, 0.4, 5.0):
         liked, disliked = (

@@ -39,7 +39,7 @@ def spd(rng, n, low=0.1, high=10.0):
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 15))
 def test_conjugate_gradient_solves(seed, n):
-    """As elimination does. In n steps but for rounding; a few more take that away."""
+    """Solve as elimination does, in n steps but for rounding, which a few more steps remove."""
     rng = np.random.default_rng(seed)
     a, b = spd(rng, n), torch.as_tensor(rng.normal(size=n))
     x = conjugate_gradient(lambda v: a @ v, b, iterations=3 * n, tolerance=1e-14)
@@ -456,7 +456,7 @@ def test_the_critic_moves_towards_its_targets():
 
 
 def test_a_policy_whose_numbers_are_its_parameters_stays_in_the_trust_region_too():
-    """If weights were overwritten where they stand, the old policy would follow the new one: KL 0, always."""
+    """Weights overwritten in place would make the old policy follow the new one: KL 0, always."""
 
     class Bare(GaussianPolicy):
         def __init__(self):

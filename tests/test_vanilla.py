@@ -265,7 +265,7 @@ def test_more_passes_over_one_batch_take_the_policy_further():
 
 
 def test_an_entropy_bonus_keeps_a_policy_random():
-    """Where nothing can be gained but entropy, its gradient is all there is: the policy becomes uniform."""
+    """With nothing to gain but entropy, its gradient is all there is: the policy becomes uniform."""
     world = chain()
     logits = 2 * np.random.default_rng(0).normal(size=(world.n_states, world.n_actions))
     entropies = []

@@ -69,7 +69,7 @@ def height(theta: np.ndarray) -> float:
 
 
 def gradient(theta: np.ndarray) -> np.ndarray:
-    """Of J by the two numbers: what the places that share a number say is added up."""
+    """Compute the gradient of J with respect to the two numbers, summed over places that share a number."""
     table = WORLD.policy_gradient(logits(theta))[:, 1]
     return np.array([table[LOOKS_LIKE == 0].sum(), table[LOOKS_LIKE == 1].sum()])
 

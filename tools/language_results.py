@@ -56,7 +56,7 @@ def facts_of(name: str) -> dict[str, Any]:
 
 
 def peaks(name: str = "language_overoptimisation", by: str = "kl_coef") -> pd.DataFrame:
-    """Of each run: where gold was highest, where it was in the end, and what it is made of in both."""
+    """Return, for each run, its highest and its last gold, and the parts of both."""
     rows = []
     for (pooling, setting, seed), run in table_of(name).groupby(["pooling", by, "seed"], sort=False):
         top, end = run.loc[run["gold"].idxmax()], run.iloc[-1]

@@ -59,7 +59,7 @@ def same(cell: str, wanted: Any) -> bool:
 
 
 def last_of_each_run(rows: list[dict[str, str]], by: str) -> list[dict[str, str]]:
-    """Of a run that has a row for each update, the last one."""
+    """Keep the last row of each run that has a row for each update."""
     if rows and "update" in rows[0]:
         last = {(row[by], row["seed"]): row for row in sorted(rows, key=lambda row: int(row["update"]))}
         return list(last.values())

@@ -119,7 +119,7 @@ def in_hours(hours: tuple[float, float, float]) -> str:
 
 
 def clock(amount: float) -> str:
-    """To the nearest five minutes: "3 h 55", "40 min"."""
+    """Round to the nearest five minutes: "3 h 55", "40 min"."""
     whole = max(5, 5 * round(amount / 5))
     return f"{whole // 60} h {whole % 60:02d}" if whole >= 60 else f"{whole} min"
 

@@ -1,4 +1,4 @@
-"""Which files the package has read for its caller.
+"""The files that the package has read for its caller.
 
 A notebook's stored outputs depend on the recorded tables and the cards that it shows. Whoever reads such a
 file on a chapter's behalf notes it here, and the notebook builder asks for the list after the last cell.

@@ -1,4 +1,4 @@
-"""What TRPO and PPO share: an actor, a critic, and advantages by GAE."""
+"""The parts that TRPO and PPO share: an actor, a critic, and advantages by GAE."""
 
 from __future__ import annotations
 

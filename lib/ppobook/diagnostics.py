@@ -100,7 +100,7 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
 
 
 def effective_sample_size(log_ratio: ArrayT) -> ArrayT:
-    """How many samples of the new policy the weighted samples of the old one are worth.
+    """Number of samples of the new policy that the weighted samples of the old one are worth.
 
         (Σ w)² / Σ w²,   w = exp(log_ratio)
 

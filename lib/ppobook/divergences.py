@@ -1,4 +1,4 @@
-"""How far one distribution is from another: the KL divergence, exact and estimated from samples.
+"""The KL divergence between two distributions, exact and estimated from samples.
 
 Everywhere the first argument is q, the distribution that the average is over (and that samples come from),
 and the second is p:

@@ -22,9 +22,6 @@ from ppobook.settings import ControlSettings
 AnyPolicy = Any
 AnyValue = nn.Module
 
-# Columns of the history that the loop fills, as patterns.
-RESERVED = ("update", "steps", "episodes", "length_mean", "return_*", "seconds*")
-
 
 class Learner(Stateful):
     """An algorithm, for one kind of observations and actions.

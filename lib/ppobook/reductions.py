@@ -1,4 +1,4 @@
-"""Which entries of a loss count, and how they are averaged: `mask`, `reduction` and `denominator`."""
+"""Masked averages of the entries of a loss: `mask`, `reduction` and `denominator`."""
 
 from __future__ import annotations
 

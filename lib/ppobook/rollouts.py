@@ -267,7 +267,7 @@ class Collector:
 
     @property
     def saves_environments(self) -> bool:
-        """Whether `state_dict` can hold the environments' state; see `ppobook.envs.saving`."""
+        """True if `state_dict` can hold the environments' state; see `ppobook.envs.saving`."""
         return save_envs(self.envs) is not None
 
     def state_dict(self) -> dict[str, Any]:
@@ -328,7 +328,7 @@ class Collector:
 
 
 def _to_numpy(actions: Tensor) -> np.ndarray:
-    """As an array; NumPy has no bfloat16, and every number of that is one of float32."""
+    """Convert actions to an array: bfloat16, which NumPy lacks, to float32, which holds all its numbers."""
     actions = actions.float() if actions.dtype == torch.bfloat16 else actions
     return actions.cpu().numpy()
 

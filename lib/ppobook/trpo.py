@@ -256,7 +256,7 @@ def conjugate_gradient(
 
 
 class Found(NamedTuple):
-    """Where a line search ended.
+    """The result of a line search.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ ArrayT = TypeVar("ArrayT", np.ndarray, "torch.Tensor")
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether x is a torch tensor; does not import torch."""
+    """Return True if x is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -47,29 +47,6 @@ def one_library(**arrays: Any) -> Any:
     return sys.modules["torch"]
 
 
-def function(name: str, x: Any) -> None:
-    """Check that x can be called."""
-    if not callable(x):
-        raise TypeError(f"{name} must be a function, got {type(x).__name__}")
-
-
-def scalar_loss(name: str, x: Any) -> None:
-    """Check that x is a scalar tensor with a gradient."""
-    if is_tensor(x) and x.ndim == 0 and x.requires_grad:
-        return
-    got = f"a tensor of shape {tuple(x.shape)}" if is_tensor(x) else repr(x)
-    if is_tensor(x) and not x.requires_grad:
-        got += " without a gradient"
-    raise TypeError(f"{name} must be a scalar tensor with a gradient, got {got}")
-
-
-def present(**arrays: Any) -> None:
-    """Raise if one of the arrays is None."""
-    for name, x in arrays.items():
-        if x is None:
-            raise TypeError(f"{name} must be an array or a tensor, got None")
-
-
 def float64(name: str, x: Any) -> np.ndarray:
     """x, an array, a tensor or nested sequences of real numbers, as a new array of float64."""
     try:
@@ -80,29 +57,6 @@ def float64(name: str, x: Any) -> np.ndarray:
         got = f"dtype {given.dtype}" if hasattr(x, "dtype") else repr(x)
         raise TypeError(f"{name} must be an array of real numbers, got {got}")
     return given.astype(np.float64)
-
-
-def tensor(name: str, x: Any) -> torch.Tensor:
-    """x, which must be a torch tensor of a floating dtype."""
-    if not is_tensor(x):
-        raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise TypeError(f"{name} must be a tensor of a floating dtype, got {x.dtype}")
-    return x
-
-
-def to_tensor(name: str, x: Any, **kind: Any) -> torch.Tensor:
-    """x as a tensor, as `torch.as_tensor` makes it with these keyword arguments."""
-    import torch
-
-    try:
-        if isinstance(x, list | tuple) and any(isinstance(one, np.ndarray) for one in x):
-            x = np.stack(x)  # as_tensor warns that it is slow
-        return torch.as_tensor(x, **kind)
-    except (TypeError, ValueError, RuntimeError):
-        if is_tensor(x):  # the device is at fault
-            raise
-        raise TypeError(f"{name} must be an array of numbers, got {kind_of(x)}") from None
 
 
 def counts(name: str, xs: Any, *, low: int = 1) -> tuple[int, ...]:
@@ -118,30 +72,10 @@ def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:
         raise ValueError(f"{name} must have shape {tuple(expected)}, {why}, got {tuple(x.shape)}")
 
 
-def dtype(name: str, x: torch.Tensor, expected: torch.dtype, why: str) -> None:
-    """Refuse a tensor of another dtype than one that it is to be multiplied with."""
-    if x.dtype != expected:
-        raise TypeError(f"{name} must be of dtype {expected}, {why}, got {x.dtype}")
-
-
 def last_axis(name: str, x: Any, what: str) -> None:
     """Check that x is not a scalar; `what` says what its last axis is: "time"."""
     if x.ndim == 0:
         raise ValueError(f"{name} must be an array whose last axis is {what}, got a single number")
-
-
-def entries(name: str, x: Any, count: int, why: str = "") -> None:
-    """Check that x is a tensor with a last axis of so many entries; `why` may add ", the sum of nvec"."""
-    if not is_tensor(x):
-        raise TypeError(f"{name} must be a torch tensor, got {kind_of(x)}")
-    if x.ndim == 0 or x.shape[-1] != count:
-        raise ValueError(f"{name} must have a last axis of {count} entries{why}, got shape {tuple(x.shape)}")
-
-
-def not_empty(name: str, x: Any) -> None:
-    """Check that x has entries."""
-    if 0 in x.shape:
-        raise ValueError(f"{name} must have at least one entry, got shape {tuple(x.shape)}")
 
 
 def finite(name: str, x: Any, *, where: Any = None) -> None:
@@ -187,28 +121,13 @@ def number(name: str, x: Any, *, low: float = -np.inf, high: float = np.inf, abo
     """x, which must be a finite real number with low <= x <= high and x > above, as a float."""
     if not isinstance(x, numbers.Real) or isinstance(x, bool):
         raise TypeError(f"{name} must be {_range(low, high, above)}, got {x!r}")
-    value = as_float(x)
+    value = float(x)
     if not math.isfinite(value) or not low <= value <= high or not value > above:
         expected = _range(low, high, above)
         if math.isinf(value):
             expected = expected.replace("a number", "a finite number")
-        raise ValueError(f"{name} must be {expected}, got {shown(x)}")
+        raise ValueError(f"{name} must be {expected}, got {x}")
     return value
-
-
-def as_float(x: Any) -> float:
-    """A real number as a float: infinite where it is an integer that no float can hold."""
-    try:
-        return float(x)
-    except OverflowError:
-        return math.inf if x > 0 else -math.inf
-
-
-def shown(x: Any) -> str:
-    """A number in a message: of an integer with very many digits, how many. Python may refuse to print it."""
-    if isinstance(x, int) and x.bit_length() > 256:
-        return f"an integer of about {x.bit_length() * math.log10(2):.0f} digits"
-    return str(x)
 
 
 def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) -> int:
@@ -219,7 +138,7 @@ def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) ->
         raise TypeError(f"{name} must be {expected}, got {x!r}")
     integer = int(x)
     if (low is not None and integer < low) or (high is not None and integer > high):
-        raise ValueError(f"{name} must be {expected}, got {shown(x)}")
+        raise ValueError(f"{name} must be {expected}, got {x}")
     return integer
 
 
@@ -274,17 +193,6 @@ def got_instead(x: Any) -> str:
     """The type of x, for a message; of a run, also where its model is."""
     hint = ". Use its attribute .model" if hasattr(x, "model") and hasattr(x, "history") else ""
     return kind_of(x) + hint
-
-
-def other_half(x: Any, half: str) -> str:
-    """The end of a message about an object of the library's other half; empty for any other object.
-
-    The halves are "ppobook", for policies that act in environments, and "ppobook.language".
-    """
-    rooms = [kind.__module__ for kind in type(x).__mro__ if kind.__module__.startswith("ppobook.")]
-    language = any(room.startswith("ppobook.language.") for room in rooms)
-    its = "ppobook.language" if language else "ppobook"
-    return f". It is for {its}.train and {its}.evaluate" if rooms and its != half else ""
 
 
 def kind_of(x: Any) -> str:

@@ -75,7 +75,7 @@ class Watched(PPO):
 
 
 def counted(ratio):
-    """How many samples, how many on either side of the box, and the two ratios that are furthest out."""
+    """Count the samples and those on either side of the box, and return the two most extreme ratios."""
     return {
         "n": len(ratio),
         "above": int((ratio > 1 + EPS).sum()),

@@ -1,4 +1,4 @@
-"""What a run costs beside itself: forty runs in this process, in two processes, and on a Ray cluster.
+"""The overhead of each engine: forty runs in this process, in two processes, and on a Ray cluster.
 
 The cluster's two nodes are on one machine too, so that nothing of a network is in the figures.
 """

@@ -76,7 +76,7 @@ class NotCut(Correct):
 
 
 class ResetSteps(gym.Wrapper):
-    """What a batch sees of NEXT_STEP autoreset: a row for each reset, its action ignored, its reward 0."""
+    """NEXT_STEP autoreset as a batch sees it: a row for each reset, its action ignored, its reward 0."""
 
     final = first = None
 

@@ -55,7 +55,7 @@ class Watched(PPO):
 
 
 def judged(run, env: str, gamma: float, seed: int) -> dict[str, float]:
-    """What the critic says of the states of fresh episodes, and what was earned from there."""
+    """Compare the critic's values of the states of fresh episodes with the rewards that followed."""
     usual, longest = LIMITS[env]
     envs = make_env(env, 8, seed=seed, max_episode_steps=longest)
     played = collect_episodes(Collector(envs, run.policy, seed=seed), 1)

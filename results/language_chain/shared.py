@@ -1,4 +1,4 @@
-"""What the experiments of the tiny language world share: policies after SFT, reward models, runs, measures.
+"""Shared parts of experiments in the tiny language world: policies after SFT, reward models, runs, measures.
 
 **Reward models on one scale.** Comparisons determine neither the zero nor, by itself, the size of a reward,
 and reward models that differ in data, size or pooling differ in it several times over. One β is then not one
@@ -126,7 +126,7 @@ def learner_of(
 def looked_at(
     policy: torch.nn.Module, base: Run, proxy: RewardModel, held_out: RewardModel, seed: int, n: int = 256
 ) -> dict[str, float]:
-    """What n fresh completions of a policy are, the same number of each prompt.
+    """Measure n fresh completions of a policy, the same number for each prompt.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def rewards_of(reward_model: RewardModel, completions: Completions) -> torch.Ten
 
 
 def points_of(world: World, completions: Completions) -> dict[str, torch.Tensor]:
-    """What each part of gold adds to it, [B] each; their sum is gold."""
+    """Return what each part of gold adds to it, [B] each; their sum is gold."""
     parts = world.gold_parts(completions)
     return {
         **{name: points * parts[name] for name, points in POINTS.items()},

@@ -151,7 +151,7 @@ class NoEnd(Healthy):
 
 
 class Unpriced(Healthy):
-    """As it is; with a β of 0 this is a case."""
+    """The healthy stage unchanged; with a β of 0 this is a case."""
 
 
 CASES = {

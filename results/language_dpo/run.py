@@ -76,7 +76,7 @@ def one(seed: int, loss: str, data: str, pairs: int, beta: float, lr: float) -> 
 
 
 class Probes:
-    """What a policy's log-probabilities are compared on: pairs it learns from, others, a ladder."""
+    """Texts on which log-probabilities are compared: pairs the policy learns from, others, a ladder."""
 
     def __init__(self, base: Run, pairs: Pairs, further: Pairs) -> None:
         self.base, self.pairs, self.further, self.rungs = base, pairs, further, _rungs()

@@ -37,7 +37,7 @@ def one(seed: int, beta: float, lr: float) -> list[dict]:
 
 @torch.no_grad()
 def judged(policy: torch.nn.Module, base: Run, further: Pairs, seed: int) -> dict[str, float]:
-    """How well the policy's log-ratio tells which text has more gold, and what the policy writes."""
+    """Measure how well the policy's log-ratio tells which text has more gold, and what it writes."""
     world = World()
     generator = torch.Generator().manual_seed(stream(seed, "own pairs"))
     own = sample_pairs(policy, world, PROBES, temperatures=(1.0, 1.0), seed=seed, generator=generator)

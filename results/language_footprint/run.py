@@ -116,7 +116,7 @@ def batch_of(stage: GRPO, work: Work, seed: int = 0) -> Experience:
 
 
 def phases(stage: GRPO, work: Work, seed: int = 0) -> dict[str, Callable[[], Any]]:
-    """What is done in an update."""
+    """Return the work of one update."""
     from ppobook.language.generation import sample
 
     batch = batch_of(stage, work, seed)
@@ -179,7 +179,7 @@ def operations(function: Callable[[], Any]) -> int:
 
 
 def cpu_seconds(function: Callable[[], Any]) -> float:
-    """Of three calls the median."""
+    """Return the median of three calls."""
     found = []
     for _ in range(3):
         began = time.process_time()

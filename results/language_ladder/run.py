@@ -64,7 +64,7 @@ def measured(seed: int, reward_model: RewardModel, other: RewardModel) -> list[d
 
 
 def _sides_with(mine: torch.Tensor, other: torch.Tensor) -> float:
-    """How often the one prefers what the other does, where the other prefers any; a tie counts half."""
+    """Return how often one agrees with the other's preference where it has any; a tie counts half."""
     return (0.5 + 0.5 * (mine * other).sign())[other != 0].mean().item()
 
 

@@ -82,7 +82,7 @@ def one(seed: int, lag: int, loss: str, lr: float) -> list[dict]:
 
 @torch.no_grad()
 def looked(policy: torch.nn.Module, seed: int, n: int = 256) -> dict[str, float]:
-    """What n fresh completions of a policy are, the same number of each prompt."""
+    """Measure n fresh completions of a policy, the same number for each prompt."""
     found = evaluate(policy, World(), reference=sft(seed), n=n, seed=10_000 + seed)
     entropy = token_entropy(completion_logits(policy, found.completions))
     return {

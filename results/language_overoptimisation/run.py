@@ -70,12 +70,12 @@ def curve(
 
 
 def trained(seed: int, pooling: str, kl_coef: float) -> Path:
-    """Where the weights of a policy are kept after training."""
+    """Return the path at which the weights of a policy are kept after training."""
     return KEPT / str(seed) / f"ppo_{pooling}_{kl_coef:g}.pt"
 
 
 def texts(seed: int) -> list[dict]:
-    """What the policies of a seed write to a few prompts, with its reward and gold; SFT's first."""
+    """Sample what the policies of a seed write to a few prompts, with reward and gold; SFT's first."""
     world, base = World(), sft(seed)
     prompts, mask = world.prompt_tokens()
     rows = torch.tensor(SHOWN["prompts"])

@@ -122,7 +122,7 @@ def order(policy: torch.nn.Module, reward_model: RewardModel, seed: int, n: int 
 
 
 def beyond(reward_model: RewardModel) -> float:
-    """What the fourth to the sixth kind word pay, in units of what the first three do."""
+    """Return what the fourth to sixth kind words pay, in units of what the first three pay."""
     pay = ladder(reward_model, World()).set_index("kind")["proxy"]
     return (pay[6] - pay[3]) / (pay[3] - pay[0])
 

@@ -55,7 +55,7 @@ def one(seed: int, period: int, beta: float, lr: float) -> list[dict]:
 
 
 def looked(policy: torch.nn.Module, base: Run, seed: int, n: int = 256) -> dict[str, float]:
-    """What n fresh completions of a policy are, the same number of each prompt."""
+    """Measure n fresh completions of a policy, the same number for each prompt."""
     numbers = evaluate(policy, World(), reference=base, n=n, seed=10_000 + seed).numbers
     return {
         "kl": numbers["kl_reference"],

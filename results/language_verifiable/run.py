@@ -68,7 +68,7 @@ def sampled(model: LanguageModel, seed: int, n: int = SAMPLES) -> Completions:
 
 
 def judged(completions: Completions, n: int = SAMPLES) -> dict[str, np.ndarray]:
-    """What each rule gives, [prompts, n] each."""
+    """Return the reward that each rule gives, [prompts, n] each."""
     texts = completions.texts(SUMS.tokenizer)
     answers = [row["answer"] for row in SUMS.prompts for _ in range(n)]
     return {name: np.reshape(rule([], texts, answers), (-1, n)) for name, rule in RULES.items()}
@@ -82,7 +82,7 @@ def pass_at(right: np.ndarray, k: int) -> float:
 
 @torch.no_grad()
 def looked_at(learner: Stage, base: Run, seed: int) -> dict[str, float]:
-    """What a policy's completions are.
+    """Measure a policy's completions.
 
     Returns
     -------

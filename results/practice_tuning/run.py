@@ -70,7 +70,7 @@ def in_order(search: Search) -> None:
 
 
 def at_random(search: Search) -> None:
-    """As many settings as the budget has, drawn from the grid without repetition."""
+    """Draw as many settings as the budget has from the grid, without repetition."""
     rng = np.random.default_rng(search.seeds[0])
     grid = list(itertools.product(*GRID.values()))
     for i in rng.choice(len(grid), BUDGET, replace=False):

@@ -189,7 +189,7 @@ def test_on_the_command_line(tmp_path, capsys):
 
 
 def test_a_policy_of_ones_own_on_the_command_line(tmp_path, capsys):
-    """What it observes is asked of the run's environment."""
+    """The run's environment says what the policy observes."""
     run, file = str(tmp_path / "run"), tmp_path / "policy.onnx"
     train(Own, **SMALL, total_steps=64, out=run)
     assert main(["export", run, str(file), "--learner", "small_runs:Own"]) == 0

@@ -91,7 +91,7 @@ NOW = datetime(2027, 2, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def fails():
-    """What fails in a course, tried in sandboxes of one server."""
+    """Findings of level "fails" in a course, tried in sandboxes of one server."""
     with Server() as server:
         yield lambda course: [
             one.said for one in checking.check(course, now=NOW, server=server) if one.level == "fails"

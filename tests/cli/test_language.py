@@ -53,7 +53,7 @@ REFUSED = ("--n 4", "--seed 3", "--reward-model nope", "--reference nope", "--to
 
 
 def said(capsys, *argv):
-    """What a command that succeeds prints."""
+    """Run a command that must succeed, and return what it prints."""
     capsys.readouterr()
     code = main(["language", *map(str, argv)])
     out, err = capsys.readouterr()

@@ -145,7 +145,7 @@ def _(shown: Shown, mended: Shown) -> None:
 
 
 def _searches(shown: Shown) -> tuple[list[list[float]], list[dict[Any, int]]]:
-    """Of each seed the returns after 0, 10, 20, 30 and 40 updates, and the tries that were accepted."""
+    """The returns of each seed after 0, 10, 20, 30 and 40 updates, and the tries that were accepted."""
     lines = re.findall(r"J (.*?) +accepted at try (\{.*\})", shown.text)
     return [[float(x) for x in line.split()] for line, _ in lines], [ast.literal_eval(t) for _, t in lines]
 

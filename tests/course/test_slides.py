@@ -68,7 +68,7 @@ def test_a_slide_is_short(deck: slides.Deck) -> None:
 
 
 def test_the_notes_hold_the_road_word_by_word() -> None:
-    """Of chapter 3: each paragraph that is on the road stands in some notes."""
+    """Each paragraph on the road of chapter 3 stands in some notes."""
     path = CHAPTERS[3]
     notes = words("".join(note for slide in slides.read_deck(path).slides for note in slide.notes))
     cells = [slides._as_written(cell) for cell in tags.read(path)["cells"]]

@@ -23,7 +23,7 @@ LEARNERS = {
 
 
 def trained(algorithm, seed=1000, settings=LEARNERS["ppo"]):
-    """What `climb` asks for: a function of an id, which trains there."""
+    """Return what `climb` asks for: a function that trains in the environment with a given id."""
 
     def learn(env_id):
         run = train(algorithm, env=env_id, seed=seed, progress=False, **settings)
@@ -93,7 +93,7 @@ def test_both_first_observations_come_up():
 @pytest.mark.learning
 @pytest.mark.parametrize("algorithm", LEARNERS)
 def test_ours_get_to_the_top(algorithm, band):
-    """How many rungs are passed; settled on seeds 1000 to 1003: 5, 5, 5, 5 for each of the three."""
+    """Number of rungs passed; settled on seeds 1000 to 1003: 5, 5, 5, 5 for each of the three."""
     runs = [climb(trained(algorithm, seed, LEARNERS[algorithm])) for seed in seeds(3)]
     band([float(table["passes"].sum()) for table in runs], at_least=4.5)
 

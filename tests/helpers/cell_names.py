@@ -1,4 +1,4 @@
-"""Which names a notebook's cell takes from the cells before it, and which it leaves to those after it."""
+"""The names that a notebook's cell takes from earlier cells, and those that it leaves to later ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import CodeType
 
 @dataclass(frozen=True)
 class Names:
-    """What a cell reads of earlier cells (builtins too), and what it binds, at its own level.
+    """Names that a cell reads from earlier cells (builtins too), and names that it binds, at its own level.
 
     A name that is read before it is bound, as in `total = total + 1`, is only brought up to date: it is not
     among those bound.
@@ -21,7 +21,7 @@ class Names:
     reads: frozenset[str]
     binds: frozenset[str]
     imports: frozenset[tuple[str, str]]
-    """Of the names that it binds, those that it imports, each with where it comes from."""
+    """Imported names among those that it binds, each with its origin."""
 
 
 @cache

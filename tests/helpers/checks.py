@@ -1,4 +1,4 @@
-"""What the checks of every chapter must do; a chapter's test is a subclass of `CheckTests` with its tables.
+"""Tests for the checks of every chapter; a chapter's test is a subclass of `CheckTests` with its tables.
 
     RIGHT["pg-loss"] = [one_way, another_way]
     WRONG["pg-loss"] = {"a reward, not a loss": lambda …, "padding is pushed too": [lambda …, lambda …]}
@@ -51,7 +51,7 @@ class Exercises:
         return masters.read(self.master)["cells"]
 
     def namespace(self) -> dict[str, Any]:
-        """What the solutions find around them: the master's imports and functions, nothing run."""
+        """Return the names that solutions may use: the master's imports and functions, nothing run."""
         space: dict[str, Any] = {}
         for cell in self.cells:
             if cell["cell_type"] == "code" and masters.part(cell) is None:
@@ -79,7 +79,7 @@ class Exercises:
         return self.defined(name, self.world())
 
     def blank(self, name: str, edit: Callable[[str], str] = str) -> Answer:
-        """What a reader finds in place of the solution."""
+        """Return what a reader finds in place of the solution."""
         source = next(c["source"] for c in self.cells if f"solution:{name}" in masters.tags(c))
         space = self.namespace()
         exec(edit(masters.blank(source, name)), space)

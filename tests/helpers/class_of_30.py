@@ -178,7 +178,7 @@ def wrong(number: int, *more: tuple[str, str], **options: Any) -> tuple[HandsIn,
 
 
 def mistakes(number: int) -> dict[str, str]:
-    """What these mistakes are called, by part."""
+    """Return the names of these mistakes, by part."""
     return {part: [*known][number] for part, known in MISTAKES.items() if number < len(known)}
 
 

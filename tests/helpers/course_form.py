@@ -53,7 +53,7 @@ def covering(declaration: Declaration) -> Iterator[Variant]:
 
 
 def wrong_answers() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Of every part the first answer with each mistake that its check knows by name."""
+    """Return, for every part, the first answer with each mistake that its check knows by name."""
     found: dict[str, dict[str, Callable[..., Any]]] = {}
     for module in pkgutil.walk_packages(answers.__path__, "answers."):
         for part, table in getattr(importlib.import_module(module.name), "WRONG", {}).items():

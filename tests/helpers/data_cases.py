@@ -70,7 +70,7 @@ def asked(completions, tokenizer):
 
 
 def answered(completions, tokenizer):
-    """What is learned, its end written out."""
+    """Return what is learned, its end written out."""
     assert completions.ended.all()
     assert (completions.logp == 0).all()
     assert completions.logp.shape == completions.tokens.shape
@@ -115,7 +115,7 @@ RECORDS = [
 
 
 class Table:
-    """What we use of a datasets.Dataset."""
+    """The part of a datasets.Dataset that we use."""
 
     def __init__(self, rows, transform=None):
         self.rows, self.transform = rows, transform

@@ -13,7 +13,7 @@ from ppobook.course.sets import open_set
 
 
 class Answers:
-    """What students may write into an assignment that was released.
+    """Answers that students may write into an assignment that was released.
 
     Attributes
     ----------

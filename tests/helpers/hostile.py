@@ -51,7 +51,7 @@ checks.names.cache_clear()
 
 @dataclass(frozen=True)
 class Knows:
-    """What an attack may know: where the course lies, a server that would tell, and the grader's process.
+    """Facts an attack may know: where the course lies, a server that would tell, and the grader's process.
 
     ``replay`` are weights that know by heart what the public check asks for.
     """
@@ -105,7 +105,7 @@ class Attack:
 
     @property
     def points(self) -> dict[str, float] | None:
-        """What each part earns; None where nothing is graded."""
+        """The points that each part earns; None where nothing is graded."""
         wrong = self.verdicts or {}
         return None if "nothing" in wrong else {part: 0 if part in wrong else WORTH[part] for part in WORTH}
 
@@ -129,7 +129,6 @@ TESTING = f"np.testing.assert_allclose({CALLED}, -1.0)"
 TESTING_FLOAT = f"np.testing.assert_allclose({CALLED}.item(), -1.0)"
 EQUAL = f"assert {CALLED} == -1.0"
 NEAR = f"assert abs({CALLED} + 1.0) < 1e-6"
-PICKLED = f"import builtins, pickle\npickle.loads(pickle.dumps({CALLED}))\nassert builtins.graded_by_me"
 
 REACHED = "class Reached(Exception): pass\n"
 
@@ -160,7 +159,7 @@ def cells_of(notebook: Notebook, *words: str) -> list[dict[str, Any]]:
 
 
 def delete(notebook: Notebook) -> None:
-    """Nothing that could find the function wanting is left."""
+    """Delete everything that could find the function wrong."""
     gone = cells_of(notebook, "test-clipped-loss", "form-clipped-loss", "variant-clipped-loss")
     notebook["cells"] = [cell for cell in notebook["cells"] if cell not in gone]
 
@@ -216,7 +215,7 @@ def as_it_is(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
 
 
 def another_version(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
-    """As it was written ten years ago."""
+    """Write the notebook in the format of ten years ago."""
     cells = [
         {"cell_type": c["cell_type"], ("input" if c["cell_type"] == "code" else "source"): c["source"]}
         for c in notebook["cells"]

@@ -108,7 +108,7 @@ def timeless(history):
 
 
 def same(a, b):
-    """Whether two parts of checkpoints are the same to the bit."""
+    """Return True if two parts of checkpoints are the same to the bit."""
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):

@@ -132,7 +132,7 @@ def rough_reward_model(net, tokenizer, **how):
 
 
 def scored(transformers, folder, completions, pad, left):
-    """What transformers says of completions, padded in its own way."""
+    """Score completions with transformers, padded in its own way."""
     net = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     c = completions
     rows = [i[m].tolist() for i, m in zip(c.inputs, c.input_mask, strict=True)]

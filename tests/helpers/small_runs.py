@@ -105,7 +105,7 @@ class OwnPolicy(torch.nn.Module):
 
 
 class Own(Vanilla):
-    """What a user might write: own network, own setting, own state, own column."""
+    """A user's own learner: own network, own setting, own state, own column."""
 
     settings_class = OwnSettings
     state_attributes = (*Vanilla.state_attributes, "average", "dice", "draw", "weights")

@@ -46,7 +46,7 @@ class OwnSettings(StageSettings):
 
 
 class Own(Stage):
-    """What a user might write: REINFORCE with a running mean and a critic, and all that a stage can have."""
+    """A user's own stage: REINFORCE with a running mean and a critic, and all that a stage can have."""
 
     settings_class = OwnSettings
     state_attributes = (

@@ -19,7 +19,7 @@ def worth(completions):
 
 
 def given():
-    """What a `Task` has in this world."""
+    """Return the fields of a `Task` in this world."""
     return {
         "model": Table(POLICY),
         "tokenizer": ONE_WORD,

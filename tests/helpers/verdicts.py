@@ -1,4 +1,4 @@
-"""What a cell prints as true or false, and the names that the verdict depends on."""
+"""Values that a cell prints as true or false, and the names that the verdict depends on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWERS = {"all", "allclose", "any", "array_equal", "equal", "isclose", "isfinit
 
 
 def prints_a_verdict(cell: dict[str, Any]) -> bool:
-    """Whether its stored output says True or False, and not in a line of code that is shown."""
+    """Return True if its stored output says True or False other than in a line of code that is shown."""
     said = "".join(
         "".join(output.get("text", "")) for output in cell["outputs"] if output["output_type"] == "stream"
     )
@@ -26,7 +26,7 @@ def printed_names(source: str) -> set[str]:
 
 
 def unclaimed(source: str, claimed: set[str]) -> set[str]:
-    """What claims that read the names `claimed` leave out of the verdicts that a cell prints.
+    """Return what claims that read the names `claimed` leave out of the verdicts that a cell prints.
 
     They have to read every name in a printed comparison. Where the cell prints what it has compared before,
     or a list of answers, they have to read one of the names that it prints or binds.

@@ -111,7 +111,7 @@ def started(*words, cwd, out=None, **environment):
 
 
 def python(*words, cwd, **environment):
-    """What such a process does, as `subprocess.run` gives it: `stdout`, `stderr` and `returncode`."""
+    """Run such a process, and return what `subprocess.run` would: `stdout`, `stderr` and `returncode`."""
     with tempfile.TemporaryDirectory() as out, started(*words, cwd=cwd, out=out, **environment) as process:
         code = process.wait()
         said = (Path(out, name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))

@@ -24,7 +24,7 @@ def mark(course: Path) -> str:
 
 
 def places(course: Path) -> list[Path]:
-    """Where it tries."""
+    """Return the folders that it tries."""
     known = ("/tmp", "/var/tmp", "/dev/shm", "/")
     return [course, course / "graded", course.parent, Path.home(), Path.cwd(), *map(Path, known)]
 

@@ -21,7 +21,7 @@ ROWS = [Work(64, 200, 256, 4, 64), Work(8, 300, 2, 8, 8), Work(5, 1, 40, 1, 5)]
 
 
 def python(formula):
-    """What stands between dollars, as Python: spaces and neighbours are products, text is a name."""
+    """Translate what stands between dollars to Python: spaces and neighbours are products, text is a name."""
     formula = re.sub(r"\\underbrace\{([^{}]*)\}_\{\\text\{\w+\}\}", r"\1", formula)
     formula = re.sub(r"\\text\{(\w+)\}", r"\1", formula)
     words = re.findall(r"[a-z]{2,}|[A-Za-z]|\d+|[-+/(),]", re.sub(r"\\[,;]|\\(?=max)", " ", formula))

@@ -163,7 +163,7 @@ def test_logp_is_the_models_own(settings):
 
 
 def test_half_precision_is_not_kept():
-    """Of a model in bfloat16, log-probabilities are float32."""
+    """Log-probabilities of a model in bfloat16 are float32."""
     model = decoder(dtype=torch.bfloat16, scale=0.2)
     c = generate(model, *left_pad(PROMPTS, PAD), 9, generator=seeded(2))
     assert c.logp.dtype == torch.float32
@@ -238,7 +238,7 @@ def test_the_generator_decides():
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name != "greedy"])
 def test_frequencies_are_the_probabilities(name):
-    """Of all completions of two tokens, by a chi-square test on 20,000 of them."""
+    """Chi-square test of all completions of two tokens, on 20,000 of them."""
     settings = SETTINGS[name]
     model, n = decoder(vocab_size=6, scale=0.25), 20_000
     temperature = settings.get("temperature", 1.0)

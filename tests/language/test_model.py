@@ -215,9 +215,6 @@ def test_first_weights():
     assert not torch.equal(Decoder(config, seed=generator).wte.weight, model.wte.weight)
 
 
-LONG, IDS = torch.ones(2, 3).long(), r"tokens must be in \[0, 10\], got ids from"
-
-
 # --- the scalar head ------------------------------------------------------------------------------------
 
 

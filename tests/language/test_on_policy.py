@@ -1,4 +1,4 @@
-"""What stages that sample have in common: prompts, completions, rewards, reference, estimates of the KL."""
+"""Common behavior of stages that sample: prompts, completions, rewards, reference, estimates of the KL."""
 
 import collections
 import traceback

@@ -151,7 +151,7 @@ def test_of_equal_rewards_either_is_the_better_one():
 
 
 def test_noise_is_bradley_terrys():
-    """Of two: the share in which the first wins. A deviation of these shares is at most 0.0025."""
+    """The share in which the first of two wins. A deviation of these shares is at most 0.0025."""
     for gap, noise in ((0.7, 0.5), (-2.0, 1.5), (0.0, 1.0), (3.0, 0.5)):
         rewards = torch.tensor([gap + 10, 10.0]).repeat(40_000)
         best, worst = module.best_and_worst(rewards, 2, noise=noise, generator=generator())
@@ -170,15 +170,6 @@ def test_of_three_the_order_is_plackett_and_luces():
         chance = weight[first] / sum(weight) * weight[middle] / (weight[middle] + weight[last])
         share = ((best % 3 == first) & (worst % 3 == last)).float().mean().item()
         assert abs(share - chance) < 0.0125
-
-
-BAD_REWARDS = [
-    (torch.zeros(5), {}, r"rewards must have .* whole groups of group_size, 2, got shape \(5,\)"),
-    (torch.zeros(2, 2), {}, r"rewards must have one axis, .* got shape \(2, 2\)"),
-    (torch.tensor([0.0, math.nan]), {}, "rewards must be finite, got nan at index 1"),
-    (torch.zeros(4), {"group_size": 1}, "group_size must be an integer of at least 2, got 1"),
-    (torch.zeros(4), {"noise": -1.0}, "noise must be a number of at least 0, got -1"),
-]
 
 
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
@@ -361,13 +352,6 @@ def test_a_preference_of_ones_own():
     assert (lengths[0] >= lengths[1]).all()
 
 
-BAD_ANSWERS = [
-    (lambda n: [True] * (n - 1), "prefer must return 7 answers, one per pair, got 6"),
-    (lambda n: [0.5] * n, "answer 0 of prefer must be True or False, got 0.5"),
-    (lambda n: None, "prefer must return a list of 7 answers, got NoneType"),
-]
-
-
 # --- a sampler that lags -------------------------------------------------------------------------------
 
 
@@ -448,7 +432,7 @@ def test_what_ratios_are_to():
 
 
 def test_the_expected_gradient():
-    """Of completions of one token: right where the lag is corrected, and another one where it is not.
+    """Completions of one token: right where the lag is corrected, and another one where it is not.
 
     The sampler's table is in quarters, and the batch has its completions in just these shares.
     """

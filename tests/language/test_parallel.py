@@ -204,7 +204,7 @@ def stopped(folder):
 
 
 def work(rank, port, folder):
-    """What each of the two processes does; the first says what came of it."""
+    """Do the work of one of the two processes; the first records the results."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.set_num_threads(1)
@@ -248,7 +248,7 @@ PLANTED = ("sft", "grpo", "dpo", "kto")
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """What came of all that two processes did together."""
+    """Results of all that two processes did together."""
     folder = tmp_path_factory.mktemp("two")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -263,7 +263,7 @@ def two(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one():
-    """What one process makes of the same, each when it is asked for."""
+    """Results of one process on the same cases, each computed when it is asked for."""
     known = {}
 
     def made(case):

@@ -149,7 +149,7 @@ def objective(model, reference, beta):
 
 
 def test_the_first_gradient_is_the_policy_gradient():
-    """Of the KL-regularised objective, on average: here over just the right shares of all completions.
+    """The gradient is that of the KL-regularised objective, over just the right shares of all completions.
 
     With λ = 1 the critic is a baseline, and may say anything.
     """
@@ -178,7 +178,7 @@ def test_the_first_gradient_is_the_policy_gradient():
     ids=str,
 )
 def test_in_the_loss_three_of_the_penalties_have_the_gradient_of_the_kl(settings, right):
-    """Of completions of one token; of longer ones each token answers for its own state only."""
+    """Completions of one token; in longer ones each token answers for its own state only."""
     made = three_tokens(
         batch_size=16, max_new_tokens=1, kl_in="loss", kl_coef=0.7, value_coef=0.0, **settings
     )

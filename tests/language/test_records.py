@@ -24,7 +24,7 @@ def script(name):
 
 
 def settings_of(name):
-    """What the script runs, as it stands."""
+    """Return the settings that the script runs, as it stands."""
     made_by = script(name)
     if name == "language_chain":
         return [made_by.PPO]

@@ -355,7 +355,7 @@ def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
 
 
 class Oracle:
-    """What stands in for a reward model: a function of completions."""
+    """A stand-in for a reward model: a function of completions."""
 
     def __init__(self, function, zero=0.0):
         self.pooled, self.zero = function, torch.tensor(zero)

@@ -278,7 +278,7 @@ def entropy_of_one_clause(world, on_topic=0.7):
 
 
 def whole(world, model, draws):
-    """Of texts sampled from a model, the share that has ended and the share without an error."""
+    """Return the shares of a model's texts that have ended and that have no error."""
     prompts, mask = (x.repeat(draws, 1) for x in world.prompt_tokens())
     drawn = generate(model, prompts, mask, world.max_new_tokens, generator=torch.Generator().manual_seed(0))
     parts = world.gold_parts(drawn)

@@ -1,4 +1,4 @@
-"""What stages have in common: padding, the first ratio, the reference, resumed runs, learning, settings."""
+"""Common behavior of stages: padding, the first ratio, reference, resumed runs, learning, settings."""
 
 import pytest
 import torch

@@ -38,9 +38,6 @@ def test_a_text_comes_back_from_its_ids():
     assert len({*itertools.chain(*map(tokenizer.encode, tokenizer.words))}) == 9
 
 
-TOKENIZER = WordTokenizer(WORDS)
-
-
 # --- padding -------------------------------------------------------------------------------------------
 
 
@@ -271,7 +268,7 @@ def test_logp_and_entropy_written_out(temperature, dtype, tolerance):
 
 
 def test_logp_keeps_its_digits():
-    """Of a token that is all but certain, and of one that is all but impossible."""
+    """A token that is all but certain, and one that is all but impossible."""
     logits = torch.tensor([[0.0, 30.0, -200.0]], dtype=torch.float64)
     assert token_logp(logits, torch.tensor([1])).item() == pytest.approx(-math.exp(-30), rel=1e-3)
     assert token_logp(logits, torch.tensor([2])).item() == pytest.approx(-230)

@@ -88,18 +88,6 @@ def test_a_frozen_parameter_stays_as_it_is(tmp_path, case):
     assert all(p.requires_grad for p in load(tmp_path / "run").model.parameters())
 
 
-def broken_after(calls):
-    seen = []
-
-    def reward(prompts, completions):
-        seen.append(0)
-        if len(seen) > calls:
-            raise ValueError("no more")
-        return [0.5] * len(prompts)
-
-    return reward
-
-
 def returning(**row):
     return type("Mine", (Own,), {"step": lambda self, number: Own.step(self, number) | row})
 

@@ -1,4 +1,4 @@
-"""What is wrong with a reward, a tokenizer, data, and what one's own methods return."""
+"""Errors about a reward, a tokenizer, data, and what a user's own methods return."""
 
 import pytest
 import torch

@@ -304,7 +304,7 @@ def test_rloo_from_the_texts_on(trl, reference_folder, tmp_path):
 
 
 def test_trl_has_no_ppo_any_more(trl):
-    """What GRPOTrainer has of PPO can be compared: the clip of each token, each with an advantage."""
+    """GRPOTrainer has one part of PPO to compare: the clip of each token, each with an advantage."""
     assert importlib.util.find_spec("trl.experimental.ppo") is None
     assert not hasattr(trl, "PPOTrainer")
 

@@ -162,7 +162,7 @@ def test_trls_robust_loss_is_two_of_ours(trl, tmp_path):
 
 
 def test_smoothed_dpo_is_trls_aot_of_a_single_pair(trl, tmp_path):
-    """Of one pair there is nothing to sort, and what is left is this loss."""
+    """With one pair there is nothing to sort, so only this loss is left."""
     theirs, _ = their_dpo(trl, tmp_path, beta=0.3, loss_type="aot", label_smoothing=0.2)
     ours = our_dpo(beta=0.3, label_smoothing=0.2)
     for row in range(4):

@@ -286,7 +286,7 @@ def test_a_padding_token_that_was_sampled_is_an_error():
 
 
 def near(hits, n, p, sigmas=4.5):
-    """Whether a frequency is what its probability makes likely."""
+    """Return True if a frequency is what its probability makes likely."""
     return abs(hits - n * p) <= sigmas * math.sqrt(n * p * (1 - p)) + 1e-9
 
 

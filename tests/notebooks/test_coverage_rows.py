@@ -39,7 +39,7 @@ def objective(ratio, advantage, loss=clipped_surrogate_loss, **kwargs):
 
 
 class TestRatioOne:
-    """Where the new policy is the old one (A3, A7): values differ, gradients agree."""
+    """The new policy is the old one (A3, A7): values differ, gradients agree."""
 
     def batch(self):
         policy = CategoricalPolicy(3, 4, hidden=(8,)).double()

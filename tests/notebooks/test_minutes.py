@@ -1,4 +1,4 @@
-"""How the minutes of a chapter are counted."""
+"""The count of a chapter's minutes."""
 
 from __future__ import annotations
 

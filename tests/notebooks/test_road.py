@@ -1,4 +1,4 @@
-"""What every chapter keeps to: its minutes, its Deeper boxes, its names, its folded cells and its claims.
+"""Rules that every chapter keeps: its minutes, its Deeper boxes, its names, its folded cells and its claims.
 
 What these tests can't see: a name that means one thing and comes to hold another by being changed in place;
 an assertion in the claims that holds the right name and says something else of it; prose that needs a box.

@@ -1,4 +1,4 @@
-"""What the runs of control and of language have in common: folder, resuming, refusals, a user's own class."""
+"""The contract of every run, control or language: folder, resuming, refusals, a user's own class."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""What a run says about itself on stderr: a bar, lines, or nothing."""
+"""Progress of a run on stderr: a bar, lines, or nothing."""
 
 import pytest
 from line import fit
@@ -11,7 +11,7 @@ from ppobook.validation import counted
 
 @pytest.fixture
 def lines(monkeypatch, capfd):
-    """What training writes to a stderr that is no terminal, line by line, where a line is due every time."""
+    """Lines that training writes to a stderr that is not a terminal, with a line due every time."""
     monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
 

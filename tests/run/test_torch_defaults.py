@@ -1,4 +1,4 @@
-"""What torch's default dtype and device are does not matter to a run, nor to what data are made into."""
+"""Torch's default dtype and device affect neither a run nor the data that it converts."""
 
 import contextlib
 
@@ -61,7 +61,7 @@ def test_a_run_is_the_same(half, default, tmp_path):
 
 
 def test_a_module_that_sets_them_does_not_change_the_networks():
-    """As an environment's module may, when it is imported."""
+    """Change the defaults, as an environment's module may when it is imported."""
 
     def make():
         import gymnasium as gym

@@ -1,4 +1,4 @@
-"""What users pass is theirs, and what is returned too: changes on one side do not reach the other."""
+"""Independence of arguments and results from a run: changes on one side do not reach the other."""
 
 import gymnasium as gym
 import pytest

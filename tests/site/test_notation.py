@@ -37,7 +37,7 @@ def axes_of(shape):
 
 
 def documented_shapes(thing, name):
-    """Of an argument or attribute: the shapes that the docstring gives it, as lists of axes."""
+    """Return the shapes that the docstring gives an argument or attribute, as lists of axes."""
     found = []
     for line in (thing.__doc__ or "").splitlines():
         entry = re.fullmatch(r" *(\w+(?:, \w+)*) : (.*)", line)

@@ -21,7 +21,7 @@ from site_sections import Page  # noqa: E402
 
 @pytest.fixture
 def app() -> Any:
-    """As much of Sphinx as the sample needs."""
+    """The part of Sphinx that the sample needs."""
     env = SimpleNamespace(note_dependency=lambda _path: None)
     return SimpleNamespace(env=env, srcdir=ROOT, config=SimpleNamespace(book_meta={"chapters": {}}))
 

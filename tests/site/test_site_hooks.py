@@ -25,7 +25,7 @@ MASTER = ROOT / "exercises" / "masters" / READER.name
 
 
 def app(solutions: bool, noted: list[str] | None = None) -> Any:
-    """As much of Sphinx as a hook asks for."""
+    """The part of Sphinx that a hook asks for."""
     env = SimpleNamespace(note_dependency=(noted if noted is not None else []).append)
     return SimpleNamespace(srcdir=str(ROOT), config=SimpleNamespace(book_solutions=solutions), env=env)
 

@@ -1,4 +1,4 @@
-"""What the book holds: its numbers, files and checks, as the notebooks have them."""
+"""Contents of the book: its numbers, files and checks, as the notebooks have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks found is recorded in the reader's folder: all of it, there alone, and at no check's cost."""
+"""The record of what checks found: complete, in the reader's folder alone, and at no check's cost."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def work(tmp_path):
 
 @pytest.fixture
 def kernel(monkeypatch, work):
-    """As in a kernel that has been started for a notebook of the reader's folder."""
+    """Set up a kernel as if it was started for a notebook of the reader's folder."""
     shell = SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
@@ -54,7 +54,7 @@ def blank(*_):
 
 
 def tried(answer):
-    """What a reader sees of a check."""
+    """Return what a reader sees of a check."""
     try:
         checks.check("pg-loss", answer)
     except checks.NotRight as error:
@@ -247,7 +247,7 @@ def notebook(work, name):
 
 
 def environment():
-    """That of a person, who runs neither pytest nor a continuous integration."""
+    """The environment of a person, who runs neither pytest nor continuous integration."""
     rest = {name: value for name, value in os.environ.items() if name not in progress.OFF}
     return rest | {"PYTHONPATH": str(ROOT / "lib"), "OMP_NUM_THREADS": "1"}
 

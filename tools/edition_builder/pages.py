@@ -147,7 +147,7 @@ def address(site: Path) -> str:
 
 
 def moment(root: Path) -> int:
-    """When the book was last changed: SOURCE_DATE_EPOCH, else the last commit, else now."""
+    """Return when the book was last changed: SOURCE_DATE_EPOCH, else the last commit, else now."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
     asked = ["git", "log", "-1", "--format=%ct"]

@@ -73,7 +73,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ def _settings(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _turned_back(record: Record) -> bool:
-    """Whether a schedule of a run has gone back on its way: schedules go by total_steps, which grew."""
+    """Return True if a schedule of a run turned back, as it does when a resumed run has more total_steps."""
     for name, final in schedules(record.config).items():
         if name in record.history:
             way = final - record.config[name]

@@ -112,7 +112,7 @@ def examine(
 
 
 def too_short(history: Any) -> dict[str, str]:
-    """What a history is too short to show.
+    """Return the findings that a history is too short to show.
 
     Parameters
     ----------
@@ -157,15 +157,17 @@ class _Case:
         return None if np.isnan(x).all() else x
 
     def shows(self, name: str, values: np.ndarray, needed: int, what: str) -> bool:
-        """Whether there are enough values for a finding of this name; if not, it is recorded."""
+        """Return True if there are enough values for a finding of this name; otherwise, record it."""
         count = int((~np.isnan(values)).sum())
         if count < needed:
             self.too_short[name] = f"{count} of {needed} {what}"
         return count >= needed
 
     def advice(self, *parts: str | tuple[str, ...]) -> str:
-        """What to try. A part ("a smaller {}", "lr", "max_kl") names the first of these settings that the run
-        has, with its current value, and is left out if it has none of them.
+        """Return what to try.
+
+        A part ("a smaller {}", "lr", "max_kl") names the first of these settings that the run has, with its
+        current value, and is left out if it has none of them.
         """
         said = []
         for part in parts:

@@ -32,7 +32,7 @@ _BATCHES = (1, 2, 33)
 
 
 class Exported(NamedTuple):
-    """What `export_onnx` wrote.
+    """The result of `export_onnx`.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class _Answers(nn.Module):
 
 
 def says_what_it_observes(policy: Any) -> bool:
-    """Whether test observations can be generated, as for the book's policies, whose size is known."""
+    """Return True if test observations can be generated, as for the book's policies, whose size is known."""
     return isinstance(policy, TabularPolicy) or getattr(policy, "obs_dim", None) is not None
 
 
@@ -136,7 +136,7 @@ def _trials(policy: Any, observations: Any) -> list[Tensor]:
     """Batches to test the file with; the last one has several rows."""
     trials = []
     if observations is not None:
-        given = validation.to_tensor("observations", observations).cpu()
+        given = torch.as_tensor(observations).cpu()
         if given.ndim == 0 or len(given) < 2:
             raise ValueError(f"observations must have at least two rows, got shape {tuple(given.shape)}")
         given = given.float() if given.is_floating_point() else given.long()

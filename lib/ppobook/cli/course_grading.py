@@ -359,7 +359,7 @@ def _say_other_points(course: Course, name: str) -> None:
 
 
 def _waiting(state: State) -> int:
-    """How many answers a person has still to mark."""
+    """Count the answers that a person has still to mark."""
     graded = {submission.by for _, submission in state.graded()}
     return sum(len(state.scores[by].waiting) for by in graded if by in state.scores)
 

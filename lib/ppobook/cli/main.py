@@ -91,7 +91,7 @@ def _say(text: str) -> None:
 
 
 def _notes(error: BaseException) -> str:
-    """What was noted on an error: which update is saved, for one."""
+    """Return the notes on an error, such as which update is saved."""
     return "".join(f"; {note}" for note in getattr(error, "__notes__", []))
 
 

@@ -15,7 +15,7 @@ from ppobook.validation import counted
 
 @dataclass(frozen=True)
 class Named:
-    """What is imported for a run, whose folder may be a stranger's, has to be named.
+    """Code to import for a run. You name it, because the run's folder may be a stranger's.
 
     Args:
         learner: for a run of a Learner of your own: its class, as MODULE:CLASS
@@ -63,7 +63,7 @@ class Named:
 
 
 def described(config: dict[str, Any], env: str, kwargs: dict[str, Any]) -> str:
-    """What was trained, and where it is evaluated."""
+    """Describe what was trained, and where it is evaluated."""
     from ppobook.run.registry import short_name
 
     return f"{short_name(config['algorithm'])} on {env}" + (f" with {kwargs}" if kwargs else "")
@@ -71,7 +71,7 @@ def described(config: dict[str, Any], env: str, kwargs: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Which episodes are played.
+    """The episodes to play.
 
     Args:
         seed: random seed of the episodes

@@ -142,7 +142,7 @@ def _asked(course: Course, name: str) -> Asked:
 
 
 def _collected_time(file: Path) -> datetime | None:
-    """When a file came that lies beside a receipt, as all do that were collected; else None."""
+    """Return when a file came, if it lies beside a receipt, as all collected files do; else None."""
     try:
         receipt = json.loads((file.parent / RECEIPT).read_text(encoding="utf-8"))
         return datetime.fromisoformat(receipt["time"])
@@ -303,7 +303,7 @@ def counting(course: Course, name: str) -> list[Submission]:
 
 
 def read_times(path: Path, course: Course) -> dict[str, datetime]:
-    """When students handed in, from a CSV with the columns student_id and time (2027-03-01 22:10).
+    """Read when students handed in from a CSV with the columns student_id and time (2027-03-01 22:10).
 
     Raises
     ------

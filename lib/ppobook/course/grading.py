@@ -88,7 +88,7 @@ class Result:
 
     @property
     def points(self) -> float:
-        """Of the parts that were tested."""
+        """Sum the points of the parts that were tested."""
         return sum(part.points for part in self.parts.values())
 
     def as_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Whose a submission is, and when it came: names as students, Moodle, Canvas and git hosts write them.
+"""Owners and times of submissions: names as students, Moodle, Canvas and git hosts write them.
 
 - a git host: a folder for each student, a clone: `ada`, `week-03-ada`; the time is that of the last commit
 - Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name

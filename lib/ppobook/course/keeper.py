@@ -336,7 +336,7 @@ class _Child:
             self.used = max(self.used, sum(map(_seconds, self._processes())))
 
     def end(self) -> dict[str, Any]:
-        """When the worker has ended: end the rest, and say what was used."""
+        """End what the worker left running, and return what was used."""
         if not self.why:
             self.kill("ended")
         used = self.used

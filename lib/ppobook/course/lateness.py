@@ -25,7 +25,7 @@ class Lateness:
 
 
 def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
-    """When a student's submission is due: with an extension of their own, or of one in their group."""
+    """Return when a student's submission is due: with an extension of their own, or of one in their group."""
     members = course.group(assignment.name, student)
     longer = [
         one.until for one in course.extensions if one.assignment == assignment.name and one.student in members

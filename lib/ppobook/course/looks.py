@@ -136,7 +136,7 @@ def _plain_check(node: ast.AST) -> bool:
 
 
 def _shapes(tree: ast.AST) -> list[list[str]]:
-    """Of each function, the kinds of its nodes in order, without docstrings, and without names.
+    """Return the kinds of each function's nodes in order, without docstrings or names.
 
     So new names, comments and line breaks change nothing; what is called stays.
     """

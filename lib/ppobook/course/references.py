@@ -105,7 +105,7 @@ def _link(path: Path, title: str) -> str:
 
 @functools.cache
 def _places(root: Path) -> Mapping[str, tuple[Path, str]]:
-    """Of each label, its file and the title of its section or exercise."""
+    """Map each label to its file and the title of its section or exercise."""
     found: dict[str, tuple[Path, str]] = {}
     for path in [*root.glob("chapters/*.md"), *root.glob("exercises/masters/*.md")]:
         found.update(_places_in(path))
@@ -148,7 +148,7 @@ def _citation(kind: str, keys: str, root: Path) -> str:
 
 @functools.cache
 def _entries(root: Path) -> Mapping[str, tuple[str, str, str]]:
-    """Of each key in references.bib, the authors' names, the year, and the address if there is one."""
+    """Map each key in references.bib to the authors' names, the year, and the address if there is one."""
     from pybtex.database import parse_file
 
     entries = {}

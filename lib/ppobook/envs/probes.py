@@ -82,7 +82,7 @@ class Probe:
 
     @property
     def acts(self) -> bool:
-        """Whether there is anything to choose."""
+        """True if there is an action to choose."""
         return len(self.rewards[0]) > 1
 
 

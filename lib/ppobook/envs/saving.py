@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
 from gymnasium.utils import EzPickle
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
-
-from ppobook.validation import counted
 
 
 def save_envs(envs: VectorEnv) -> bytes | None:
@@ -34,19 +31,6 @@ def save_envs(envs: VectorEnv) -> bytes | None:
     except Exception:  # anything an environment's parts raise when pickled
         return None
     return file.getvalue()
-
-
-def episodes_are_cut(envs: VectorEnv, config: Mapping[str, Any]) -> str:
-    """A sentence on what checkpoints do to environments that cannot be saved; nothing in a short run."""
-    every = config["checkpoint_every"]
-    steps = every * config["num_steps"]
-    if steps * envs.num_envs >= config["total_steps"]:
-        return ""
-    updates = f"{every} updates" if every > 1 else "update"
-    return (
-        f"{env_name(envs)} can't be pickled: its episodes are cut every {updates} = "
-        f"{counted(steps, 'step')}, at a checkpoint; checkpoint_every={every} sets it"
-    )
 
 
 def load_envs(envs: VectorEnv, saved: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where the tasks of an experiment run: in this process, in others of this machine, or on a Ray cluster."""
+"""Engines that run an experiment's tasks: in this process, in others on this machine, or on Ray."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def results_folder() -> Path:
 
 
 def is_checkout() -> bool:
-    """Whether the library is part of a checkout of the book, and not an installed package."""
+    """Return True if the library is part of a checkout of the book rather than an installed package."""
     package = Path(__file__).resolve().parents[1]
     return package.parent.name == "lib" and (package.parents[1] / "pyproject.toml").is_file()
 

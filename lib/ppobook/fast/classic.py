@@ -119,7 +119,7 @@ class ClassicVectorEnv(VectorEnv):
         self._episode_start[i] = self._clock
 
     def _at_limit(self) -> np.ndarray:
-        """Which episodes have reached the limit, [N]. Also sets the step in which the next one may."""
+        """Return which episodes have reached the limit, [N], and set the step in which the next one may."""
         assert self._limit is not None
         truncated = self._episode_start + self._limit <= self._clock
         going_on = np.where(truncated, self._clock, self._episode_start)

@@ -53,7 +53,7 @@ class ClosedForm:
 
     @staticmethod
     def fits(policy: Any, value: Any) -> bool:
-        """Whether these are networks of the kinds differentiated here, on the CPU, with separate weights."""
+        """Return True for networks of the kinds differentiated here, on the CPU, with separate weights."""
         return (
             type(policy) in (CategoricalPolicy, GaussianPolicy)
             and policy.normalizer is getattr(value, "normalizer", None)
@@ -140,7 +140,7 @@ class ClosedFormValue:
 
     @staticmethod
     def fits(value: Any) -> bool:
-        """Whether this is a value function of the kind differentiated here, on the CPU."""
+        """Return True for a value function of the kind differentiated here, on the CPU."""
         return type(value) is ValueFunction and _Layers.fits(value.network) and _trained_in_float32(value)
 
     def gradient(self, batch: Batch) -> float:

@@ -331,7 +331,7 @@ def take_rows(stored: Stored, rows: Tensor, device: str = "cpu") -> Stored:
 
 
 def part_of(completions: Completions, rows: Tensor, device: str = "cpu") -> Completions:
-    """As `take_rows`, but all rows are returned as they are, without a copy."""
+    """Take rows as `take_rows` does, but return all rows as they are, without a copy."""
     return completions if len(rows) == len(completions) else take_rows(completions, rows, device)
 
 

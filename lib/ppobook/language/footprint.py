@@ -1,4 +1,4 @@
-"""What training a causal model of transformers takes, by a formula: memory and arithmetic.
+"""Memory and arithmetic that training a causal model of transformers takes, by a formula.
 
     P weights, A of them trained (with LoRA the adapters, else all)      w, a: bytes of a number
     fixed         w P + 4 A adapters + 4 A gradients + 8 A moments of Adam + 4 A reference
@@ -140,7 +140,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done in an update.
+    """The work of one update.
 
     Attributes
     ----------
@@ -183,12 +183,12 @@ class Work:
 
     @property
     def half(self) -> bool:
-        """Whether matrices are multiplied in half precision."""
+        """True if matrices are multiplied in half precision."""
         return self.dtype == "bfloat16"
 
     @property
     def half_weights(self) -> bool:
-        """Whether the model's weights are in half precision, which they are if none of them is trained."""
+        """True if the model's weights are in half precision, which requires that none of them is trained."""
         return self.half and self.rank is not None
 
     @property

@@ -83,7 +83,7 @@ def variants() -> pd.DataFrame:
 def group_advantages(
     rewards: Tensor, group_size: int, *, baseline: str = "group", scale: str = "group", eps: float = 1e-4
 ) -> Tensor:
-    """How much better each completion is than others of its prompt.
+    """Compute how much better each completion is than others of its prompt.
 
         Â_i = (R_i − b_i) / (s_i + eps)
 
@@ -158,7 +158,7 @@ def _group_advantages(rewards: Tensor, group_size: int, baseline: str, scale: st
 
 
 def _all_equal(rows: Tensor) -> Tensor:
-    """Whether a row holds one number only, [rows, 1]."""
+    """Return which rows hold a single number throughout, [rows, 1]."""
     return (rows == rows[:, :1]).all(dim=1, keepdim=True)
 
 
@@ -350,7 +350,7 @@ class GRPO(Sampling):
     # ------------------------------------------------------------------------------------- groups and rows
 
     def dead_groups(self, rewards: Tensor) -> Tensor:
-        """Whether the rewards of a group are all equal, [groups]."""
+        """Return which groups have equal rewards throughout, [groups]."""
         return _all_equal(rewards.view(-1, self.settings.group_size))[:, 0]
 
     def minibatches(self, completions: int) -> Iterator[Tensor]:

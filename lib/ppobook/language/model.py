@@ -244,7 +244,7 @@ class Decoder(nn.Module):
 
 
 def causal_padding_mask(mask: Tensor | None) -> Tensor | None:
-    """Which columns each column attends to, [B, L] to [B, 1, L, L]: the tokens up to itself, and itself.
+    """Build the mask, [B, L] to [B, 1, L, L], by which columns attend to tokens up to them and to themselves.
 
     A softmax over nothing, at padding before the first token, could be NaN: hence itself. If padding stands
     only after the last token of each row, the result is None: causal attention alone keeps tokens from it.

@@ -1,4 +1,4 @@
-"""What the stages share that train on their own samples: PPO, GRPO and the online algorithms.
+"""The base of the stages that train on their own samples: PPO, GRPO and the online algorithms.
 
     prompts of this update                   draw_prompts
     completions y ~ π_old, log π_old         sample
@@ -205,7 +205,7 @@ class Sampling(Stage):
     # ------------------------------------------------------------------------------- the gradient step
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        """What the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
+        """Compute what the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
         raise NotImplementedError
 
     def loss(self, batch: Any, outputs: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Any]]:

@@ -141,7 +141,7 @@ def _at(x: Any, device: str) -> Any:
 
 
 def first(function: Callable[[], Any]) -> Any:
-    """What a function returns in the first process, the only one that calls it."""
+    """Call a function in the first process only, and return its result in all."""
     return gather(lambda: [function()] if rank() == 0 else [])[0]
 
 

@@ -1,4 +1,4 @@
-"""What the command line reports of models: best of n, and how well a reward model ranks pairs."""
+"""Reports of the command line on models: best of n, and how well a reward model ranks pairs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def best_of_draws(
 
 
 class Ranking(NamedTuple):
-    """How well a reward model ranks pairs: their number, its accuracy, its calibration error and table."""
+    """A reward model's ranking of pairs: their number, its accuracy, calibration error and table."""
 
     pairs: int
     accuracy: float
@@ -98,7 +98,7 @@ class Ranking(NamedTuple):
 
 
 def ranking(run: Run, data: Any, *, all_pairs: bool = False) -> Ranking | None:
-    """How well a run's reward model ranks held-out pairs, or all pairs of the data; None without pairs."""
+    """Rank held-out pairs, or all pairs of the data, by a run's reward model; None without pairs."""
     pairs: Pairs | None
     if all_pairs:
         pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)

@@ -279,7 +279,7 @@ def pooled_rewards(
 
 
 def _accuracy_and_margin(margins: Tensor) -> dict[str, Tensor]:
-    """Of the margins r(x, y_w) − r(x, y_l) of some pairs. A tie counts half."""
+    """Compute accuracy and mean of the margins r(x, y_w) − r(x, y_l) of some pairs. A tie counts half."""
     return {"accuracy": (0.5 + 0.5 * margins.sign()).mean(), "margin": margins.mean()}
 
 

@@ -150,7 +150,7 @@ class FunctionReward:
 
 
 def _place_of(function: Any) -> str:
-    """Where a function is written, " (my_rewards.py, line 7)"; empty if it is in no file."""
+    """Return the place of a function's code, " (my_rewards.py, line 7)"; empty if it is in no file."""
     code = getattr(function, "__code__", None)
     if code is None or not os.path.exists(code.co_filename):
         return ""
@@ -179,15 +179,16 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
             # float() reads "1.5" and tensor([1.5]).
             if isinstance(x, str | bytes | np.complexfloating) or getattr(x, "ndim", 0) > 0:
                 raise TypeError
-            listed.append(validation.as_float(x))
+            listed.append(float(x))
         except (TypeError, ValueError, RuntimeError):
             raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
     if len(listed) != n:
         raise ValueError(f"reward {name} must return {n} numbers, one per completion, got {len(listed)}")
     rewards = torch.tensor(listed, dtype=torch.float32)
     for i in (~torch.isfinite(rewards)).nonzero():
-        got = validation.shown(given[int(i)] if isinstance(given[int(i)], int) else listed[int(i)])
-        raise ValueError(f"reward {name} must return finite numbers, got {got} for completion {int(i)}")
+        raise ValueError(
+            f"reward {name} must return finite numbers, got {listed[int(i)]} for completion {int(i)}"
+        )
     return rewards
 
 
@@ -215,5 +216,5 @@ def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Rewar
         return FunctionReward(reward, tokenizer)
     raise TypeError(
         "reward must be a run of 'reward', its folder, 'gold', or a function of prompts and completions, "
-        f"got {type(reward).__name__}{validation.other_half(reward, 'ppobook.language')}"
+        f"got {type(reward).__name__}"
     )

@@ -137,7 +137,7 @@ def next_token_loss(model: LanguageModel, completions: Completions) -> tuple[Ten
 
 
 def next_token_losses(model: LanguageModel, completions: Completions) -> dict[str, Tensor]:
-    """Of each token its loss, with gradient, and whether it is correct, 1 or 0; [B, T], 0 at padding."""
+    """Return each token's loss, with gradient, and whether it is correct, 1 or 0; [B, T], 0 at padding."""
     logits = completion_logits(model, completions)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     targets = completions.tokens.masked_fill(~completions.mask, -100)  # ignored by cross_entropy

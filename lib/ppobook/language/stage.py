@@ -1,4 +1,4 @@
-"""What all stages share: the model, its optimizer, and gradients over parts of a batch.
+"""The base of all stages: the model, its optimizer, and gradients over parts of a batch.
 
 A stage says what it does with a batch (`Stage.step`). The loop, the run's folder and checkpoints are those of
 `ppobook.run`, as for control::
@@ -32,13 +32,10 @@ from ppobook.run.machine import stream
 from ppobook.run.rates import scale_rates
 from ppobook.run.state import Stateful
 
-# Columns of the history that the loop fills, as patterns.
-RESERVED = ("update", "lr", "seconds*")
-
 
 @dataclass
 class Task:
-    """What a stage works with.
+    """The model, data and settings that a stage works with.
 
     Attributes
     ----------
@@ -119,7 +116,7 @@ class Stage(Stateful):
         return None
 
     def batch_rows(self, number: int) -> Tensor:
-        """Which examples are in the batch of this update, counted from 0."""
+        """Return the indices of the examples in the batch of this update, counted from 0."""
         return Batches(self.rows_of_data() or 0, self.settings.batch_size, self.seed).rows(number)
 
     def step(self, number: int) -> dict[str, Any]:
@@ -191,7 +188,7 @@ class Stage(Stateful):
         at_once: int | None = None,
         together: int = 1,
     ) -> list[Any]:
-        """What a function returns for the parts of n rows, in their order.
+        """Call a function on each part of n rows, and return the results in order.
 
         Each of several processes does its share, and gathers the results of all. An exception in one of them
         is raised in all.
@@ -213,7 +210,7 @@ class Stage(Stateful):
         )
 
     def map_batches(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
-        """What a function returns for completions, [B] or [B, T…], a part at a time and without a gradient.
+        """Apply a function to completions a part at a time, without a gradient: [B] or [B, T…].
 
         Entries beyond the width of a part are 0.
         """

@@ -65,7 +65,7 @@ class RunningNorm(nn.Module):
         return ((x - shift.to(x.dtype)) * scale.to(x.dtype)).clamp(-self.clip, self.clip)
 
     def shift_and_scale(self) -> tuple[Tensor, Tensor]:
-        """What `forward` subtracts, and the factor by which it then multiplies."""
+        """Return what `forward` subtracts, and the factor by which it then multiplies."""
         return self.mean, (self.var + 1e-8).rsqrt()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,14 +45,6 @@ def stream(seed: int, purpose: str) -> int:
     """A seed for one purpose, derived from the run's, so that its random streams are independent."""
     seed = validation.count("seed", seed, low=0)
     return int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0])
-
-
-def memory_size() -> float:
-    """The bytes of main memory; infinity where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):  # on Windows
-        return math.inf
 
 
 def checked_device(given: Any) -> str:

@@ -23,7 +23,7 @@ from ppobook.teaching.contents import REREADING, Book, Section, Task
 
 
 class UnknownPathError(ValueError):
-    """There is no path of that name: a notebook shows the message, which has the names, and no traceback."""
+    """Error for an unknown path. A notebook shows its message, which lists the names, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

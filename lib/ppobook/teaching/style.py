@@ -222,7 +222,6 @@ def mean_interval(
 
     curves = validation.float64("curves", curves)
     validation.last_axis("curves", curves, "what the rows are measured at")
-    validation.not_empty("curves", curves)
     level = validation.number("level", level, above=0)
     if level >= 1:
         raise ValueError(f"level must be strictly between 0 and 1, got {level!r}")

@@ -1,4 +1,4 @@
-"""What all checks share: what they print, what they refuse, and that they stop."""
+"""Behavior that all checks share: what they print, what they refuse, and that they stop."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MaybeSizes = Annotated[str | None, tyro.conf.arg(metavar="SIZES")]
 
 @dataclass(frozen=True)
 class Measures:
-    """What models are evaluated by.
+    """The measures that models are evaluated by.
 
     Args:
         reward_model: a run of 'reward', or MODULE:FUNCTION, for the column reward
@@ -39,7 +39,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Generation:
-    """How completions are sampled.
+    """Options for sampling completions.
 
     Args:
         data: JSONL with prompts; if left out, the run's data

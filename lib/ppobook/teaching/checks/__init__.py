@@ -116,7 +116,7 @@ class NotYet(NotRight):
 
 
 class UnknownCheck(_Told, ValueError):  # noqa: N818
-    """There is no check of that name, or it was not given a function."""
+    """Error for an unknown check, or for an answer that is not a function."""
 
 
 class _TooSlow(BaseException):

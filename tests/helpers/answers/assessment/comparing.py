@@ -1,4 +1,4 @@
-"""Who is ahead at the same cost."""
+"""Comparison of two algorithms at the same cost."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def seen_before_the_last(over, cut):
 
 
 def opening(over, cut):
-    """Where a step ended its episode, and where it opened one."""
+    """Return the steps that ended an episode or opened one."""
     return over | cut | np.insert((over | cut)[..., :-1], 0, False, -1)
 
 

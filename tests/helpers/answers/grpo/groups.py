@@ -238,7 +238,7 @@ def recursive(probs, rewards, group_size, baseline):
 
 
 def one_of_each(place: int) -> Callable[..., Any]:
-    """As if by symmetry one member of the group were enough."""
+    """Use one member of the group, as if by symmetry one were enough."""
 
     def function(probs, rewards, group_size, baseline):
         total = np.zeros(len(probs))
@@ -346,7 +346,7 @@ def simpler(p, group_size):
 
 
 def by_pushes(p, group_size):
-    """How much right ones get and wrong ones lose, group by group, as an array of all groups."""
+    """Compute what right ones get and wrong ones lose, group by group, as an array of all groups."""
     groups = np.array(list(product((0.0, 1.0), repeat=group_size)))
     chance = np.where(groups == 1, p, 1 - p).prod(1)
     std = groups.std(1, ddof=1)

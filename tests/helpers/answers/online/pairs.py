@@ -27,10 +27,6 @@ def orders(rewards, first, last):
     return sum(chance(rewards, [first, *o, last]) for o in permutations(others))
 
 
-def by_orders(rewards):
-    return math.log(orders(rewards, 0, 1)) - math.log(orders(rewards, 1, 0))
-
-
 def by_all(rewards):
     r = torch.tensor(rewards)
     found = [[], []]

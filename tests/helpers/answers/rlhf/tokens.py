@@ -279,7 +279,6 @@ def by_where(old, ref, mask, score, beta):
 
 
 RIGHT["token-rewards"] = [priced(), scattered, with_numpy, with_an_edge]
-NO_SCORE = {"kl": lambda x, m, beta, s: x.sum(1)}
 WRONG["token-rewards"] = {
     "an empty text gets a score": [
         priced(place=at(lambda n: n - 1, empty=True)),

@@ -163,7 +163,7 @@ def by_products(rewards, values, mask, ended, lam):
 
 
 def one_early(rewards, values, mask, ended, lam):
-    """What stands for the rest of a truncated text is the value of its last token's own state."""
+    """Bootstrap a truncated text with the value of its last token's own state, one token early."""
     values = values.clone()
     for b, n in enumerate(mask.sum(1).tolist()):
         if n and not ended[b]:

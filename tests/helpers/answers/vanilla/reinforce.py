@@ -199,10 +199,6 @@ def always_the_same(world, updates, episodes, learning_rate, seed):
     return learner()(world, updates, episodes, learning_rate, 0)
 
 
-def two_actions(world, *how):
-    return learner()(world, *how)[:, :2]
-
-
 def its_own_dice(world, updates, episodes, learning_rate, seed):
     return learner()(world, updates, episodes, learning_rate, None)
 

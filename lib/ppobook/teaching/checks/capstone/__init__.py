@@ -132,5 +132,5 @@ class Deck:
 
     @property
     def tapes(self) -> list[Tape]:
-        """Those that were played."""
+        """Count the episodes that were played."""
         return [tape for tape in self._made if tape.resets]

@@ -173,7 +173,7 @@ def capstone_learning(answer: Answer) -> Findings:
 
 
 def mean_return(policy: nn.Module, seed: int, episodes: int = 20) -> float:
-    """Of episodes that are played side by side, the first of each environment, with drawn actions."""
+    """Average the first episode of each of several environments, with drawn actions."""
     envs = make_env("CartPole-v1", episodes, seed=10_000 + seed)
     generator = torch.Generator().manual_seed(seed)
     observations, _ = envs.reset(seed=10_000 + seed)

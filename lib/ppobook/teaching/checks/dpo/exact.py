@@ -440,7 +440,7 @@ def dpo_train(answer: Answer) -> Findings:
 
 
 def _share(prompt: int, text: int, over: int) -> float:
-    """Of those who were asked about the two texts: the share that chose this one."""
+    """Return the share that chose this text among those who were asked about the two."""
     rows = CHOICES.tolist()
     ours, theirs = rows.count([prompt, text, over]), rows.count([prompt, over, text])
     return ours / (ours + theirs)

@@ -184,7 +184,7 @@ def two_ratio_loss(answer: Answer) -> Findings:
         return float(as_array(ask(eps, bound)[0], (), "the loss"))
 
     def mean(x: np.ndarray) -> float:
-        """Of texts, of tokens."""
+        """Average over the tokens of each text, then over texts."""
         return float((x / length).sum() / 2)
 
     def clip(ratio: np.ndarray, a: np.ndarray, eps: float = 0.2) -> np.ndarray:

@@ -267,7 +267,7 @@ def trust_step(answer: Answer) -> Findings:
         return _Step(answer, np.zeros((1, 2)), even, 0.02, 1e-6, bend=bend)
 
     def sound_up_to(share: float) -> _Step:
-        """Of the step, a share up to this is as it was forecast, and all above goes much too far."""
+        """Make a step of which a share up to this is as forecast, and all above goes much too far."""
         return try_on(partial(far_beyond, share))
 
     steep, wavy, cliff = try_on(steeper), try_on(back_and_forth), try_on(over_the_edge)
