@@ -251,19 +251,6 @@ def test_whole_episodes_do_not_favour_short_ones():
 # ----------------------------------------------------------------------------------------- learning
 
 
-def test_more_passes_over_one_batch_take_the_policy_further():
-    settings = {
-        "env": "CartPole-v1",
-        "total_steps": 1024,
-        "num_envs": 4,
-        "num_steps": 256,
-        "optimizer": "sgd",
-    }
-    honest = train("vanilla", **settings).history
-    greedy = train("vanilla", epochs=20, **settings).history
-    assert greedy["approx_kl"].iloc[0] > 10 * honest["approx_kl"].iloc[0]
-
-
 def test_an_entropy_bonus_keeps_a_policy_random():
     """Where nothing can be gained but entropy, its gradient is all there is: the policy becomes uniform."""
     world = chain()

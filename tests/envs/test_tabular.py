@@ -154,12 +154,6 @@ def test_no_deterministic_policy_is_better_than_the_optimal_one(mdp):
     np.testing.assert_allclose(mdp.policy_value(best), np.max(values, axis=0), atol=1e-9)
 
 
-def test_optimal_policy_ends_where_actions_tie():
-    # Up and down the sides of a square are equally good ways.
-    mdp = gridworld(["S.", ".G"], slip=0.0)
-    assert mdp.objective(mdp.optimal_policy()) == pytest.approx(-0.02 + 0.95 * 0.98)
-
-
 @worlds
 def test_tensors_in_tensors_out(mdp):
     probs = torch.tensor(random_policy(mdp), dtype=torch.float32)
@@ -171,13 +165,6 @@ def test_tensors_in_tensors_out(mdp):
     logits = torch.zeros(mdp.n_states, mdp.n_actions, requires_grad=True)
     assert mdp.policy_gradient(logits).dtype == torch.float32
     assert not mdp.policy_gradient(logits).requires_grad
-
-
-def test_lists_and_integer_policies():
-    mdp = chain(1)
-    right = [[0, 1]] * 3
-    assert mdp.objective(right) == pytest.approx(0.91)
-    assert mdp.objective(torch.tensor(right)).item() == pytest.approx(0.91)
 
 
 @worlds
@@ -212,17 +199,6 @@ def test_sampling_frequencies():
             given_on = mdp.P[s, a, :5] / mdp.P[s, a, :5].sum()
             np.testing.assert_allclose(np.bincount(following, minlength=5) / here.sum(), given_on, atol=0.04)
             np.testing.assert_array_equal(rewards[:, :-1][here], mdp.rewards[s, a, following])
-
-
-def test_padding_is_zero_and_after_the_end():
-    batch = chain().sample_episodes(np.full((7, 2), 0.5), 500, seed=3)
-    lengths = batch.mask.sum(1)
-    assert lengths.max() == batch.mask.shape[1]
-    assert len(np.unique(lengths)) > 5
-    np.testing.assert_array_equal(batch.mask, np.arange(lengths.max()) < lengths[:, None])
-    for column in (batch.states, batch.actions, batch.rewards):
-        assert (column[~batch.mask] == 0).all()
-    assert (batch.states[batch.mask] > 0).all()
 
 
 def test_sampling_is_seeded_and_can_be_truncated():
@@ -266,12 +242,6 @@ BAD = [
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call() if callable(call) else TabularMDP(*call)
-
-
-def test_rows_of_terminal_states_are_not_read():
-    broken = P.copy()
-    broken[1] = np.nan
-    assert TabularMDP(broken, R + 1, 1.0, START, END).objective([[1], [1]]) == pytest.approx(2)
 
 
 def test_an_episode_that_never_ends_is_refused(monkeypatch):

@@ -1,8 +1,5 @@
 """`make_env` and `SameStepVectorEnv`: seeds, spaces, infos, errors; the same episodes in either form."""
 
-import subprocess
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -188,11 +185,3 @@ def test_listing(capfd, tmp_path, monkeypatch):
     # MuJoCo has nothing to say, on the terminal or in a file.
     assert capfd.readouterr() == ("", "")
     assert not list(tmp_path.iterdir())
-
-
-def test_importing_needs_no_torch_and_no_pandas():
-    code = (
-        "import sys, ppobook.envs; print([m for m in ('torch', 'pandas', 'matplotlib') if m in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"

@@ -57,7 +57,7 @@ def test_a_run_and_its_folder(engine, run, folder):
     assert run.history["update"].dtype == np.int64
     assert (run.history["seconds"].diff().dropna() > 0).all()
     assert json.loads((folder / "config.json").read_text()) == listed(run.config)
-    assert {engine.argument, "seed", "checkpoint_every", "device", "fast", "lr"} <= run.config.keys()
+    assert {engine.argument, "seed", "checkpoint_every", "device", "lr"} <= run.config.keys()
     pd.testing.assert_frame_equal(pd.read_csv(folder / "history.csv"), run.history, check_exact=True)
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-000006", "checkpoint-000007"]
     assert repr(run) in ("Run(vanilla on CartPole-v1, 7 updates)", "Run(sft, 7 updates)")
@@ -263,7 +263,7 @@ def test_a_resumed_run_keeps_what_it_was_asked_for(engine, folder, change, messa
 
 
 def test_what_a_resumed_run_has_may_be_passed_again(engine, run, folder):
-    names = [engine.argument, "seed", "lr", "device", "fast", "checkpoint_every"]
+    names = [engine.argument, "seed", "lr", "device", "checkpoint_every"]
     engine.same_run(engine.train(resume=folder, **{name: run.config[name] for name in names}), run)
 
 

@@ -140,13 +140,6 @@ def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, algorithm):
         same_run(train(resume=tmp_path / str(stop), total_steps=480), straight)
 
 
-def test_total_steps_count_from_the_start_of_the_run(tmp_path):
-    small(total_steps=100, out=tmp_path / "run")
-    assert train(resume=tmp_path / "run").history["steps"].iloc[-1] == 128
-    assert train(resume=tmp_path / "run", total_steps=129).history["steps"].iloc[-1] == 160
-    assert load(tmp_path / "run").config["total_steps"] == 129
-
-
 def test_a_total_below_what_is_done_is_refused(engine, tmp_path):
     engine.new(out=tmp_path / "run")
     (limit,) = engine.longer
