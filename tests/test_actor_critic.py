@@ -106,16 +106,6 @@ def test_kl_and_entropy_are_of_the_policy_after_the_update(kind):
 
 
 @LEARNERS
-def test_explained_variance_is_of_the_values_recorded_in_the_rollout(kind):
-    one, collector = learner(kind)
-    rollout = one.collect(collector)
-    _, returns, values = one.advantages(rollout)
-    metrics = one.update(rollout)
-    expected = 1 - np.var((returns - values).numpy()) / np.var(returns.numpy())
-    assert metrics["explained_variance"] == pytest.approx(expected, rel=1e-4)
-
-
-@LEARNERS
 def test_returns_so_far_are_reset_with_the_environments(kind):
     one, collector = learner(kind, normalize_rewards=True, num_steps=8)
     one.advantages(one.collect(collector))
@@ -193,10 +183,9 @@ def test_a_subclass_of_ones_own_is_not_replaced():
 
 @LEARNERS
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
-@pytest.mark.parametrize("more", [{}, {"normalize_observations": True, "normalize_rewards": True}], ids=str)
-def test_training_by_either_form_is_the_same(kind, env, more):
-    if kind is PPO and more:
-        more = {**more, "value_clip_eps": 0.2}
+def test_training_by_either_form_is_the_same(kind, env):
+    more = {"normalize_observations": True, "normalize_rewards": True}
+    more |= {"value_clip_eps": 0.2} if kind is PPO else {}
     fast, plain = (run(kind, env, total_steps=192, seed=1, fast=fast, **more) for fast in (True, False))
     assert fast.config["fast"]
     assert not plain.config["fast"]
@@ -241,14 +230,13 @@ class Masked(torch.nn.Module):
         return self.out(observations).masked_fill(forbidden | (not self.allowed), -math.inf)
 
 
-@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "settings"),
+    ("kind", "settings", "fast"),
     [
-        (PPO, {"entropy_coef": 0.01}),
-        (PPO, {"objective": "adaptive_kl"}),
-        (TRPO, {}),
-        (Vanilla, {"entropy_coef": 0.01}),
+        (PPO, {"entropy_coef": 0.01}, True),
+        (PPO, {"objective": "adaptive_kl"}, False),
+        (TRPO, {}, False),
+        (Vanilla, {"entropy_coef": 0.01}, False),
     ],
 )
 def test_minus_infinity_masks_actions(kind, settings, fast):

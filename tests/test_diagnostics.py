@@ -65,19 +65,6 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_difference_of_a_rounding_has_no_scale_either(kind, dtype):
-    for near in ([0.1 + 0.2, 0.3], [1e7, np.nextafter(dtype(1e7), dtype(0)), 1e7]):
-        near = np.array(near, dtype)
-        np.testing.assert_array_equal(np.asarray(normalize(kind(near))), 0.0)
-        np.testing.assert_array_equal(np.asarray(normalize(kind(near), shift_mean=False)), near)
-    steps = kind(np.array([1e7, 1e7 + 1, 1e7 + 2, 1e7 + 3], dtype))
-    expected = np.array([-3, -1, 1, 3])
-    np.testing.assert_allclose(np.asarray(normalize(steps)), expected / 5**0.5, rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(normalize(steps, ddof=1)), expected / (20 / 3) ** 0.5, rtol=1e-6)
-
-
 @pytest.mark.parametrize("spread", [1.0, 100.0])
 @pytest.mark.parametrize("shift_mean", [True, False])
 @pytest.mark.parametrize("ddof", [0, 1])
@@ -192,14 +179,3 @@ def test_knees_and_nothing_to_say():
             assert clip_fraction(kind(log_ratio), 0.1) == 1
             assert flat_fraction(kind(log_ratio), kind(none), 0.1) == 0
         assert flat_fraction(kind(two), kind(bad), 0.1) == flat_fraction(kind(half), kind(good), 0.1) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_ratios_keep_their_digits_near_one(kind):
-    """In float32, where r − 1 − log r of an r near 1 would be nothing but rounding."""
-    log_ratio = np.array([1e-3, -1e-3, 2e-3, -2e-3], dtype=np.float32)
-    found = ratios(kind(log_ratio), kind(np.ones(4, dtype=np.float32)))
-    expected = slow_ratios(log_ratio.astype(float).tolist(), [1.0] * 4, 0.8, 1.2)
-    for name, rtol in [("approx_kl", 1e-3), ("ratio_std", 1e-5), ("ratio_mean", 1e-6)]:
-        assert found[name].dtype == kind(log_ratio).dtype
-        np.testing.assert_allclose(float(found[name]), expected[name], rtol=rtol)

@@ -84,16 +84,6 @@ def test_it_stops_early_once_the_kl_of_an_epoch_is_too_large():
     assert calm.update(rollout)["epochs"] == 10
 
 
-@pytest.mark.parametrize("beta", [0.0, 100.0])
-def test_a_kl_penalty_holds_the_policy_back(beta):
-    one, collector = learner(objective="kl", kl_coef=beta, lr=0.02, epochs=10)
-    metrics = one.update(one.collect(collector))
-    assert metrics["kl_coef"] == beta
-    assert metrics["flat_fraction"] == 0
-    assert metrics["kl"] >= 0
-    assert (metrics["kl"] < 0.02) == (beta > 0)
-
-
 def test_beta_follows_the_exact_kl_of_the_update():
     one, collector = learner(objective="adaptive_kl", lr=0.05, kl_target=0.01, epochs=10, kl_coef=0.01)
     kls, betas = [], []
@@ -186,16 +176,14 @@ def test_the_ratio_begins_at_one_although_statistics_move(fast):
         {"value_clip_eps": 0.2},
         {"clip_eps_high": 0.28},
         {"shared_trunk": True, "value_clip_eps": 0.2},
-        {"activation": "relu"},
         {"activation": "gelu"},
-        {"hidden": ()},
         {"normalize_rewards": True},
         {"max_grad_norm": None},
         {"num_minibatches": 3},
     ],
     ids=str,
 )
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "tests/Switches-v0"])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_every_variant_trains_and_stays_finite(env, settings):
     run = train("ppo", env=env, total_steps=128, progress=False, **{**SMALL, **settings})
     assert len(run.history) == 2
@@ -227,10 +215,6 @@ class Rich(PPO):
 
 # What a case is, the class, settings, the error and its message.
 BAD = [
-    ("too few steps", PPO, {"num_minibatches": 65}, ValueError, "must be at most 64, .*, got 65"),
-    ("clip_eps 0", PPO, {"clip_eps": 0.0}, ValueError, "clip_eps must be a number above 0, got 0"),
-    ("objective", PPO, {"objective": "clipped"}, ValueError, "Did you mean 'clip'"),
-    ("unknown", PPO, {"minibatch_size": 64}, ValueError, "Did you mean 'num_minibatches'"),
     ("huge rewards", Rich, {}, FloatingPointError, "must be finite, got"),
     *(
         (f"huge {name}, fast={fast}", PPO, {name: 1e30, "fast": fast}, FloatingPointError,
@@ -271,12 +255,6 @@ def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fas
         match=r"in update 2: .*finite",
     ):
         train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
-
-
-def test_a_loss_need_not_return_a_kl():
-    kind = loss(lambda x, batch: (x, {}))
-    metrics = train(kind, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
-    assert metrics["minibatch_kl"].isna().all()
 
 
 def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():

@@ -147,19 +147,6 @@ def test_by_hand():
 # --- limits and properties ------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=50)
-@given(rollouts, unit)
-def test_the_ends_of_lambda(data, gamma):
-    td, _ = gae(**data, gamma=gamma, lam=0)
-    exactly(td, n_step_advantages(**data, n=1, gamma=gamma))
-    monte_carlo, returns = gae(**data, gamma=gamma, lam=1)
-    values = data["values"]
-    flags = {name: data[name] for name in ("terminated", "truncated", "final_values")}
-    expected = discounted_returns(data["rewards"], **flags, gamma=gamma, last_values=values[..., -1])
-    exactly(returns, expected)
-    exactly(monte_carlo, n_step_advantages(**data, n=10**9, gamma=gamma))
-
-
 def test_terminated_wins_over_truncated():
     both = np.array([True, False])
     data = {"rewards": np.array([1.0, 1.0]), "values": np.array([5.0, 6.0, 7.0]), "terminated": both}
@@ -224,16 +211,3 @@ def test_results_are_detached():
         discounted_returns(rewards, gamma=1.0, last_values=values[0]),
     ):
         assert not x.requires_grad
-
-
-def test_flags_may_be_zeros_and_ones_and_rewards_integers():
-    data = rollout(4)
-    as_bool = gae(**data)
-    for kind in (int, np.float32, np.uint8):
-        flags = {name: data[name].astype(kind) for name in ("terminated", "truncated")}
-        np.testing.assert_array_equal(gae(**data | flags), as_bool)
-    values = np.zeros(4, dtype=np.float32)
-    advantages, _ = gae(np.array([1, 0, 2]), values, np.zeros(3, dtype=bool), gamma=1, lam=1)
-    assert advantages.dtype == np.float32
-    np.testing.assert_array_equal(advantages, [3, 2, 2])
-    np.testing.assert_array_equal(discounted_returns([1, 2], gamma=1), [3.0, 2.0])

@@ -41,14 +41,7 @@ def test_the_history_is_a_tidy_table():
     assert (history["seconds"].diff().dropna() > 0).all()
 
 
-def test_without_a_critic_its_columns_are_missing_and_every_batch_has_an_end():
-    history = small(baseline="none").history
-    assert history["value_loss"].isna().all()
-    assert history["explained_variance"].isna().all()
-    assert history["return_mean"].notna().all()
-
-
-@pytest.mark.parametrize("total_steps", [1, 32, 33, 200, 1e2])
+@pytest.mark.parametrize("total_steps", [33, 1e2])
 def test_it_stops_at_the_first_whole_batch_at_or_past_the_total(total_steps):
     steps = small(total_steps=total_steps).history["steps"]
     assert steps.iloc[-1] >= total_steps
@@ -83,23 +76,15 @@ def test_given_beats_preset_beats_default(monkeypatch):
 
 BAD = [
     ({"env": "CartPol-v1"}, "env must be .* got 'CartPol-v1'.*CartPole-v1"),
-    ({"env": None}, "env must be the id of an environment, such as 'CartPole-v1', .* got None"),
     ({"total_steps": 0}, "total_steps must be an integer of at least 1, got 0"),
     ({"value_epoch": 3}, "vanilla has no setting .value_epoch.*value_epochs"),
-    ({"lam": 1.5}, "vanilla has no setting .lam"),
     ({"gamma": 1.5}, r"gamma must be a number in \[0, 1\], got 1.5"),
-    ({"gamma": "high"}, r"gamma must be a number in \[0, 1\], got 'high'"),
     ({"hidden": (8, 0)}, r"hidden must be an integer in \[1, 8192\], got 0"),
-    ({"num_envs": 2.5}, r"num_envs must be an integer in \[1, 10000\], got 2.5"),
     (
         {"weight": "rewards_to_go"},
         "weight must be one of .* got 'rewards_to_go'. Did you mean 'reward_to_go'",
     ),
-    ({"normalize_advantages": 1}, "normalize_advantages must be True or False, got 1"),
     ({"env_kwargs": {"lenght": 3}}, "lenght"),
-    ({"env_kwargs": {"num_envs": 5}}, "env_kwargs .*'num_envs'"),
-    ({"env_kwargs": {"nan_at": object()}}, "env_kwargs .*nan_at"),
-    ({"lr": 1e300}, r"lr must be a number above 0 and at most 1e\+37, got 1e\+300"),
 ]
 
 

@@ -155,19 +155,6 @@ def test_no_deterministic_policy_is_better_than_the_optimal_one(mdp):
 
 
 @worlds
-def test_tensors_in_tensors_out(mdp):
-    probs = torch.tensor(random_policy(mdp), dtype=torch.float32)
-    for method in (mdp.policy_value, mdp.q_values, mdp.advantages, mdp.objective, mdp.state_occupancy):
-        found = method(probs)
-        assert isinstance(found, torch.Tensor)
-        assert found.dtype == torch.float32
-        np.testing.assert_allclose(found.numpy(), method(probs.double().numpy()), rtol=1e-4, atol=1e-5)
-    logits = torch.zeros(mdp.n_states, mdp.n_actions, requires_grad=True)
-    assert mdp.policy_gradient(logits).dtype == torch.float32
-    assert not mdp.policy_gradient(logits).requires_grad
-
-
-@worlds
 def test_mean_return_of_samples_is_the_objective(mdp):
     probs = random_policy(mdp)
     batch = mdp.sample_episodes(probs, 20_000, seed=0)
@@ -223,13 +210,8 @@ HALF = np.full((7, 2), 0.5)
 TO_AND_FRO = np.array([[1, 0], [0, 1], [1, 0], [1, 0]])
 
 BAD = [
-    ((P[0], R, 0.9, START, END), r"P must have shape \(S, A, S\), got \(1, 2\)"),
     ((P * 0.9, R, 0.9, START, END), r"P must sum to 1, got 0.9 at index \(0, 0\)"),
-    ((P * [[[-1, 3]]], R, 0.9, START, END), r"P must be probabilities, got -0.5 at index \(0, 0, 0\)"),
-    ((P * np.nan, R, 0.9, START, END), "P must sum to 1, got nan at index"),
-    ((P, R[0], 0.9, START, END), r"R must have shape \(2, 1\) or \(2, 1, 2\), as P has, got \(1,\)"),
     ((P, R, 0.9, START[::-1], END), "start must be 0 at terminal states, got 1"),
-    (partial(chain().objective, HALF[:3]), r"probs must have shape \(7, 2\), .*, got \(3, 2\)"),
     (partial(chain().objective, 0 * HALF), "probs must sum to 1, got 0 at index 0.*logits.softmax"),
     (
         partial(chain(2, slip=0.0, gamma=1.0).objective, TO_AND_FRO),

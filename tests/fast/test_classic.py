@@ -143,12 +143,3 @@ def test_a_saved_state_continues_to_the_same_bits(env_id):
         for a, b in zip(found, expected, strict=True):
             for x, y in zip(a, b, strict=True):
                 np.testing.assert_array_equal(x, y)
-
-
-def test_seeds():
-    envs = classic_envs("CartPole-v1", 3)
-    a, _ = envs.reset(seed=[1, 2, 3])
-    b, _ = envs.reset(seed=1)
-    np.testing.assert_array_equal(a, b)
-    c, _ = envs.reset(seed=[7, None, 9])
-    assert (c != b).any(axis=1).all()

@@ -175,13 +175,3 @@ def test_a_ratio_that_overflows_with_a_negative_advantage_is_infinite_in_both():
         gradient, metrics = steps(kind, 12, -1.0, 100.0)
         assert not gradient.isfinite().all()
         assert float(metrics["policy_loss"]) == np.inf
-
-
-@pytest.mark.parametrize(
-    "settings", [{"objective": "kl"}, {"activation": "gelu"}, {"shared_trunk": True}], ids=str
-)
-def test_fast_ppo_takes_the_step_of_ppo_where_the_closed_form_does_not_fit(settings):
-    space = spaces.Box(-np.inf, np.inf, (3,))
-    one = FastPPO(space, spaces.Discrete(3), PPOSettings(**settings), seed=1)
-    assert one.closed_form is None
-    assert type(one.optimizer) is torch.optim.Adam

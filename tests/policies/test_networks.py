@@ -14,7 +14,6 @@ from ppobook.policies import (
     GaussianPolicy,
     MultiCategoricalPolicy,
     RunningNorm,
-    SharedTrunk,
     TabularPolicy,
     TabularValue,
     ValueFunction,
@@ -142,27 +141,3 @@ def test_without_sharing_nothing_is_shared():
     # Another pair's head is not taken for this policy's.
     one, other = (actor_critic_for(box, spaces.Discrete(3), (8,), shared=True, seed=seed) for seed in (1, 2))
     assert torch.equal(together(one[0], other[1], vectors((5,)))[1], other[1](vectors((5,))))
-
-
-def test_tables_have_nothing_to_share():
-    policy, value = actor_critic_for(spaces.Discrete(7), spaces.Discrete(3), shared=True)
-    assert isinstance(policy, TabularPolicy)
-    assert isinstance(value, TabularValue)
-    distribution, values = together(policy, value, torch.arange(7))
-    assert distribution.entropy().shape == values.shape == (7,)
-
-
-def test_overridden_methods_are_used_with_a_shared_trunk():
-    class Timid(CategoricalPolicy):
-        def logits(self, observations):
-            return 0 * super().logits(observations)
-
-    class Doubled(ValueFunction):
-        def forward(self, observations):
-            return 2 * super().forward(observations)
-
-    timid, x = Timid(4, 3, (8,)), vectors((5,))
-    value = Doubled(4, network=SharedTrunk(timid.network))
-    distribution, values = together(timid, value, x)
-    assert (distribution.logits == 0).all()
-    assert torch.equal(values, value(x))

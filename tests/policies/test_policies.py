@@ -80,16 +80,6 @@ def test_actions_have_the_frequencies_of_the_policy(name):
     assert stats.chisquare(seen, expected / expected.sum() * count).pvalue > 1e-3
 
 
-def test_several_discrete_actions_have_the_frequencies_of_the_policy_and_are_independent():
-    policy, make = policies()["several"]
-    actions, _ = policy.sample(make((1,)).expand(60_000, 4), seeded())
-    first, second = (part[0].detach().double().numpy() for part in policy.probs(make((1,))))
-    seen = np.zeros((3, 2))
-    np.add.at(seen, tuple(actions.T.numpy()), 1)
-    expected = np.outer(first, second)
-    assert stats.chisquare(seen.ravel(), (expected / expected.sum() * 60_000).ravel()).pvalue > 1e-3
-
-
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 1000), st.sampled_from([(None, None), (-2.0, 2.0), (0.0, 10.0)]))
 def test_gaussian_density_integrates_to_one(seed, bounds):
@@ -142,15 +132,6 @@ def test_sampling_is_decided_by_its_generator(name):
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-def test_a_policy_survives_its_state_dict():
-    first = roughen(GaussianPolicy(4, 2, low=-1, high=3))
-    second = GaussianPolicy(4, 2, low=-5, high=5, seed=9)
-    second.load_state_dict(first.state_dict())
-    observations = vectors((3,))
-    for a, b in zip(first.mean_std(observations), second.mean_std(observations), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_bounds_scale_mean_and_standard_deviation():

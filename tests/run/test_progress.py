@@ -4,7 +4,6 @@ import pytest
 from line import fit
 from small_runs import small
 
-from ppobook import train
 from ppobook.run import progress
 
 
@@ -44,10 +43,3 @@ def test_without_a_terminal_there_is_a_line_now_and_then(lines, monkeypatch):
         "a run: 300 of 300 steps, loss 0.1, 6.67 steps/s, 00:00 left",
     ]
     assert lines(fit) == []
-
-
-def test_what_is_left_of_a_resumed_run_is_announced(lines, tmp_path):
-    small(total_steps=64, out=tmp_path / "run", progress=False)
-    on = {"resume": tmp_path / "run", "total_steps": 96}
-    assert lines(train, **on)[0] == "vanilla on CartPole-v1: 1 update of 16 × 2 steps"
-    assert lines(train, resume=tmp_path / "run") == []

@@ -15,14 +15,6 @@ SMALL = {**PLAIN, "epochs": 2, "num_minibatches": 4, "lr": 3e-4, "lr_final": Non
 STEPS = 64 * 4
 
 
-class OneGroup(PPO):
-    """An optimizer over what the library's own had been given."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.optimizer = torch.optim.SGD(self.optimizer.param_groups[0]["params"], lr=0.0)
-
-
 class TwoGroups(PPO):
     """Two rates."""
 
@@ -37,30 +29,8 @@ class TwoGroups(PPO):
         return super().gradient_step(minibatch)
 
 
-class Scheduled(PPO):
-    """A scheduler of torch, of the library's own optimizer."""
-
-    state_attributes = (*PPO.state_attributes, "scheduler")
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.5)
-
-    def update(self, rollout):
-        metrics = super().update(rollout)
-        self.scheduler.step()
-        return metrics
-
-
 def trained(kind, **settings):
     return train(kind, "CartPole-v1", total_steps=STEPS, progress=False, **{**SMALL, **settings})
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_an_own_optimizer_keeps_its_rate(fast):
-    history = trained(OneGroup, fast=fast).history
-    assert (history["lr"] == 0).all()
-    assert (history["approx_kl"].abs() < 1e-9).all()
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -80,15 +50,6 @@ def test_the_schedule_scales_all_groups_and_a_resumed_run_goes_on_with_it(fast, 
     seen.clear()
     train(Seen, resume=tmp_path / "run", total_steps=2 * STEPS, progress=False)
     np.testing.assert_allclose(np.array(seen), np.outer(1 - np.arange(4, 8) / 8, [1e-2, 0.2]))
-
-
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize(("kind", "rate"), [(Scheduled, 3e-4)])
-def test_without_a_schedule_the_rates_are_left_alone(kind, rate, fast, tmp_path):
-    out = tmp_path / "run"
-    train(kind, "CartPole-v1", total_steps=128, progress=False, fast=fast, out=out, **SMALL)
-    run = train(kind, resume=out, total_steps=STEPS, progress=False)
-    np.testing.assert_allclose(run.history["lr"], rate * 0.5 ** np.arange(4))
 
 
 class TwoRates(SFT):
