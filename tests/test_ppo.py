@@ -204,38 +204,18 @@ def test_states_are_learned_in_tables_too(band):
 # --------------------------------------------------------------------------------------------- bad input
 
 
-def loss(make):
-    return type("Mine", (PPO,), {"loss": lambda self, batch: make(PPO.loss(self, batch)[0], batch)})
-
-
-class Rich(PPO):
-    def advantages(self, rollout):
-        return tuple(x * 1e25 for x in super().advantages(rollout))
-
-
-# What a case is, the class, settings, the error and its message.
-BAD = [
-    ("huge rewards", Rich, {}, FloatingPointError, "must be finite, got"),
-    *(
-        (f"huge {name}, fast={fast}", PPO, {name: 1e30, "fast": fast}, FloatingPointError,
-         "must be finite, got") for name in ("value_coef", "entropy_coef") for fast in (True, False)
-    ),
-    ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "error", "message"), [x[1:] for x in BAD], ids=[x[0] for x in BAD]
-)
-def test_bad_input_is_refused(kind, settings, error, message):
-    with np.errstate(over="ignore"), pytest.raises(error, match=message):
-        train(kind, env="CartPole-v1", total_steps=64, progress=False, **{**SMALL, **settings})
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", ["value_coef", "entropy_coef"])
+def test_a_loss_that_is_not_finite_is_refused(name, fast):
+    given = {**SMALL, name: 1e30, "fast": fast, "progress": False}
+    with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match="must be finite, got"):
+        train("ppo", env="CartPole-v1", total_steps=64, **given)
 
 
 class Fails(PPO):
     """Its loss is no number in the second update."""
 
-    updates, times = 0, math.nan
+    updates = 0
 
     def update(self, rollout):
         self.updates += 1
@@ -243,18 +223,16 @@ class Fails(PPO):
 
     def loss(self, batch):
         found, diagnostics = super().loss(batch)
-        return found * (self.times if self.updates > 1 else 1), diagnostics
+        return found * (math.nan if self.updates > 1 else 1), diagnostics
 
 
-@pytest.mark.parametrize("times", [math.nan, math.inf])
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fast, times):
-    kind = type("Fails", (Fails,), {"times": times})
-    with pytest.raises(
-        FloatingPointError,
-        match=r"in update 2: .*finite",
-    ):
-        train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
+def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(tmp_path):
+    given = {"env": "CartPole-v1", "checkpoint_every": 1, "out": tmp_path / "run", "progress": False, **SMALL}
+    with pytest.raises(FloatingPointError, match=r"in update 2: .*finite"):
+        train(Fails, total_steps=192, **given)
+    kept = load(tmp_path / "run", learner=Fails)
+    assert len(kept.history) == 1
+    assert all(p.isfinite().all() for p in kept.policy.parameters())
 
 
 def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():

@@ -1,4 +1,4 @@
-"""Rollouts: the pitfalls of vector environments, one by one, and against stepping each environment alone."""
+"""Rollouts against stepping each environment alone, and the ends of episodes in every order."""
 
 from functools import partial
 
@@ -231,22 +231,6 @@ def test_seeds_reproduce_and_differ():
     assert (one.actions != other.actions).any()
 
 
-def test_reset_begins_new_episodes():
-    collector = clocks(3, length=7)
-    collector.collect(5)
-    collector.reset()
-    rollout = collector.collect(7)
-    assert rollout.observations[:, 0, 1].tolist() == [0, 0, 0]
-    assert rollout.episode_lengths.tolist() == [7, 7, 7]
-
-    cartpole = Collector(make_env("CartPole-v1", 4), CategoricalPolicy(4, 2), seed=0)
-    cartpole.reset(seed=5)
-    seen = cartpole.observations
-    cartpole.collect(10)
-    cartpole.reset(seed=5)
-    torch.testing.assert_close(cartpole.observations, seen, rtol=0, atol=0)
-
-
 def not_finite(attribute, **settings):
     """A collector in three clocks, the last of which returns a value that is not finite."""
     if attribute == "reward":  # which `make_env` has checked already
@@ -255,10 +239,6 @@ def not_finite(attribute, **settings):
         envs = make_env("rollouts/Clock-v0", 3, 0, length=9, **settings)
     envs.envs[2].unwrapped.bad = attribute
     return Collector(envs, CategoricalPolicy(3, 3), seed=0)
-
-
-def cartpole(mode):
-    return SyncVectorEnv([lambda: gym.make("CartPole-v1")], autoreset_mode=mode)
 
 
 BAD = [

@@ -200,11 +200,6 @@ def test_a_search_that_fails_says_so_and_returns_where_it_began(kwargs):
     assert "0.0625 of the step" in found.report
 
 
-def test_no_gain_and_an_infinite_gain_are_not_accepted():
-    assert not search(0.0)[0].accepted
-    assert not line_search(lambda x: (math.inf, 0.0), torch.zeros(1), torch.ones(1), max_kl=1.0).accepted
-
-
 # ---------------------------------------------------------------------------------------------- one step
 
 

@@ -188,20 +188,6 @@ def test_sampling_frequencies():
             np.testing.assert_array_equal(rewards[:, :-1][here], mdp.rewards[s, a, following])
 
 
-def test_sampling_is_seeded_and_can_be_truncated():
-    mdp, uniform = chain(), np.full((7, 2), 0.5)
-    first, again, other = (mdp.sample_episodes(uniform, 50, seed=seed) for seed in (7, 7, 8))
-    for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert first.mask.shape != other.mask.shape or (first.actions != other.actions).any()
-    short = mdp.sample_episodes(uniform, 50, seed=7, max_steps=2)
-    np.testing.assert_array_equal(short.actions, first.actions[:, :2])
-    rng = np.random.default_rng(7)
-    drawn = mdp.sample_episodes(uniform, 50, rng)
-    np.testing.assert_array_equal(drawn.actions, first.actions)
-    assert (mdp.sample_episodes(uniform, 50, rng).actions[:, 0] != first.actions[:, 0]).any()
-
-
 P = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
 R = np.zeros((2, 1))
 START = np.array([1.0, 0.0])

@@ -47,9 +47,3 @@ def test_other_libraries_names_in_python():
             fit(name, **own, **{given: 1})
     with pytest.raises(ValueError, match=r"loss must be .*, got 'sigmoid'\. Did you mean 'dpo'\?$"):
         train_language("dpo", loss="sigmoid")
-
-
-@pytest.mark.parametrize("name", ["env_id", "envv"])
-def test_a_misspelt_env_is_named(name):
-    with pytest.raises(ValueError, match=rf"^ppo has no setting '{name}'\. Did you mean 'env'\?$"):
-        train("ppo", total_steps=16, **{name: "CartPole-v1"})
