@@ -1,4 +1,4 @@
-"""What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, bad input."""
+"""What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, networks."""
 
 import math
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from loss_cases import REDUCTIONS, Case, agree, cases, each, eps, slow_clipped, slow_reduce, slow_value_error
 
 from ppobook.objectives import (
+    cispo_loss,
     clipped_surrogate_loss,
     kl_penalized_loss,
     masked_mean,
@@ -120,6 +121,20 @@ def test_gradients_by_finite_differences(loss, names, reduction):
         scalar(*(tensors[name] for name in weights)).backward()
         for name in weights:
             assert (tensors[name].grad.numpy()[~case.mask] == 0).all()
+
+
+ALL = LOSSES | {partial(cispo_loss, clip_eps_high=0.3): ("logp", "old_logp", "advantages")}
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(**named(ALL))
+def test_a_loss_of_many_is_the_mean_of_losses_of_one(loss, names, reduction):
+    for seed in range(4):
+        case = Case(seed, (2, 3, 4), reduction, masked=seed % 2 == 0)
+        entries = np.zeros(case.mask.shape)
+        for index in np.argwhere(case.mask):
+            entries[tuple(index)] = loss(*(x[tuple(index)].reshape(1) for x in case(*names)))
+        agree(loss(*case(*names), **case.how), case.mean(entries))
 
 
 @pytest.mark.parametrize("beta", [None, 0.7])

@@ -1,4 +1,4 @@
-"""TRPO: each piece against an independent definition, what a step does, and that it learns."""
+"""TRPO: each piece against an independent definition, and what a step does."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""Vanilla policy gradient: its gradient against the exact one, its batches, and that it learns."""
+"""Vanilla policy gradient: its gradient against the exact one, and its batches."""
 
 import dataclasses
 

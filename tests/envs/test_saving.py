@@ -1,4 +1,4 @@
-"""Environments in checkpoints: rollouts continue to the same bits, from files of earlier versions too."""
+"""Environments in checkpoints: rollouts continue to the same bits."""
 
 import io
 

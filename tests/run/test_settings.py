@@ -1,4 +1,4 @@
-"""Settings: names of other libraries, and the switch of the fast forms."""
+"""Settings: names of other libraries, and a learner without any of its own."""
 
 import re
 

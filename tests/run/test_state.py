@@ -1,4 +1,4 @@
-"""The state of a learner, the test for finite weights, and seeds."""
+"""The state of a learner and the test for finite weights."""
 
 import pytest
 import torch
