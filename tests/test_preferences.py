@@ -155,18 +155,6 @@ def test_accuracy_counts_a_tie_half():
     assert found["accuracy"].item() == 2.5 / 4
 
 
-@pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
-def test_ipo_on_labels_that_differ_comes_to_rest_where_the_docstring_says(share):
-    """A pair labelled one way ten times the share, the other way the rest."""
-    beta, ways = 0.3, 10
-    h = f64((share - 0.5) / beta, requires_grad=True)
-    zero = torch.zeros(ways, dtype=torch.float64)
-    sign = f64([1.0] * round(share * ways) + [-1.0] * round((1 - share) * ways))
-    loss, _ = ipo_loss(sign * h, zero, zero, zero, beta)
-    (gradient,) = torch.autograd.grad(loss, h)
-    assert gradient.item() == pytest.approx(0, abs=1e-12)
-
-
 @pytest.mark.parametrize("smoothing", [0.01, 0.2, 0.5])
 def test_smoothed_dpo_comes_to_rest_at_the_odds_of_the_labels(smoothing):
     beta = 0.3

@@ -133,16 +133,6 @@ def test_training_that_diverges_names_the_learning_rate(tmp_path, algorithm, set
     assert all(torch.isfinite(p).all() for p in load(tmp_path / "run").policy.parameters())
 
 
-def test_numpys_values_are_plain_in_a_checkpoint(tmp_path):
-    given = {"length": np.int64(3), "slip": np.float32(0.5), "start": np.array(1)}
-    chain = {"env": np.str_("ppobook/Chain-v0"), "env_kwargs": given, "lr": np.float64(0.5)}
-    small(**chain, out=tmp_path / "run")
-    config = load(tmp_path / "run").config
-    assert config["env_kwargs"] == {"length": 3, "slip": 0.5, "start": 1}
-    assert type(config["lr"]) is float
-    train(resume=tmp_path / "run", **chain)
-
-
 # ------------------------------------------------------------------------ environments, functions, ids
 
 

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from small_stages import WORLD, decoder
 
 from ppobook import train
-from ppobook.language.sft import SFT
-from ppobook.language.training import train as train_stage
 from ppobook.ppo import PPO
 
 PLAIN = {"num_envs": 2, "num_steps": 32, "hidden": (8,)}
@@ -50,26 +47,3 @@ def test_the_schedule_scales_all_groups_and_a_resumed_run_goes_on_with_it(fast, 
     seen.clear()
     train(Seen, resume=tmp_path / "run", total_steps=2 * STEPS, progress=False)
     np.testing.assert_allclose(np.array(seen), np.outer(1 - np.arange(4, 8) / 8, [1e-2, 0.2]))
-
-
-class TwoRates(SFT):
-    """An optimizer of one's own, with a rate for the embeddings and one for the rest."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        embeddings = [self.model.wte.weight, self.model.wpe.weight]
-        others = [p for p in self.model.parameters() if all(p is not one for one in embeddings)]
-        groups = [{"params": embeddings, "lr": 4.0}, {"params": others}]
-        self.optimizer = torch.optim.SGD(groups, lr=0.4)
-
-    def step(self, number):
-        return {**super().step(number), "second": self.optimizer.param_groups[1]["lr"]}
-
-
-def test_an_own_optimizer_keeps_its_rates_and_warms_up(tmp_path):
-    given = {"model": decoder(), "data": WORLD, "progress": False, "batch_size": 4, "examples": 10}
-    train_stage(TwoRates, **given, warmup=3, lr=0.08, updates=2, out=tmp_path / "run")
-    history = train_stage(TwoRates, resume=tmp_path / "run", updates=6, progress=False).history
-    assert history["lr"].tolist() == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
-    assert history["second"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
-    assert train_stage(TwoRates, **given, warmup=0, updates=2).history["lr"].tolist() == [4.0, 4.0]
