@@ -16,7 +16,7 @@ from ppobook.ppo import PPO
 
 SMALL = {"num_envs": 8, "num_steps": 32, "gamma": 0.9}
 LEARNERS = {
-    "ppo": {**SMALL, "total_steps": 4096, "lr": 1e-2, "num_minibatches": 4},
+    "ppo": {**SMALL, "total_steps": 4096, "lr": 1e-2, "num_minibatches": 4, "epochs": 5},
     "trpo": {**SMALL, "total_steps": 4096, "max_kl": 0.05, "value_lr": 1e-2},
     "vanilla": {**SMALL, "total_steps": 3072, "lr": 3e-2, "value_lr": 1e-2},
 }
@@ -88,7 +88,7 @@ def test_episodes_earn_what_the_tables_say(probe):
 @pytest.mark.learning
 @pytest.mark.parametrize("algorithm", LEARNERS)
 def test_ours_get_to_the_top(algorithm, band):
-    """How many rungs are passed; settled on seeds 1000 to 1003: 5, 5, 5, 5 for each of the three."""
+    """How many rungs are passed; 5 and 5 for each of the three on seeds 1000 and 1001."""
     runs = [climb(trained(algorithm, seed, LEARNERS[algorithm])) for seed in seeds(2)]
     band([float(table["passes"].sum()) for table in runs], at_least=4.5)
 
