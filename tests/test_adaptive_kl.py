@@ -1,6 +1,5 @@
 """The coefficient of a KL penalty, by both rules."""
 
-import numpy as np
 import pytest
 
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
@@ -11,16 +10,6 @@ def test_doubling_acts_outside_of_its_band_only():
     for kl, expected in ((0.01, 1), (0.0149, 1), (0.0067, 1), (0.016, 2), (0.5, 4), (0.006, 2), (0.0, 1)):
         beta.update(kl)
         assert beta.value == expected
-
-
-def test_doubling_stays_within_the_range_of_a_float():
-    beta = AdaptiveKLCoefficient(1.0, 0.01)
-    for _ in range(2000):
-        beta.update(0.0)
-    assert beta.value > 0
-    for _ in range(4000):
-        beta.update(1.0)
-    assert np.isfinite(beta.value)
 
 
 def test_the_proportional_rule_is_the_papers():

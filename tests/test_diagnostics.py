@@ -53,15 +53,6 @@ def test_normalize_with_a_mask_is_normalize_of_what_counts(xs, shift_mean, ddof,
     exactly(from_torch.numpy(), found)
 
 
-def test_normalize_does_not_see_scale_or_level():
-    x = np.random.default_rng(0).normal(size=(4, 5))
-    exactly(normalize(3.0 * x + 7.0), normalize(x))
-    exactly(normalize(-x), -normalize(x))
-    exactly([normalize(x).mean(), normalize(x).std()], [0, 1])
-    kept = normalize(x + 7, shift_mean=False)
-    exactly([kept.mean(), kept.std()], [(x + 7).mean(), 1])
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_advantages_have_no_scale(kind, dtype):
@@ -72,19 +63,6 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(found), 0.0)
     np.testing.assert_array_equal(np.asarray(normalize(kind(same), shift_mean=False)), same)
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_difference_of_a_rounding_has_no_scale_either(kind, dtype):
-    for near in ([0.1 + 0.2, 0.3], [1e7, np.nextafter(dtype(1e7), dtype(0)), 1e7]):
-        near = np.array(near, dtype)
-        np.testing.assert_array_equal(np.asarray(normalize(kind(near))), 0.0)
-        np.testing.assert_array_equal(np.asarray(normalize(kind(near), shift_mean=False)), near)
-    steps = kind(np.array([1e7, 1e7 + 1, 1e7 + 2, 1e7 + 3], dtype))
-    expected = np.array([-3, -1, 1, 3])
-    np.testing.assert_allclose(np.asarray(normalize(steps)), expected / 5**0.5, rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(normalize(steps, ddof=1)), expected / (20 / 3) ** 0.5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("spread", [1.0, 100.0])
@@ -118,15 +96,6 @@ def test_explained_variance(ys, seed):
         exactly(explained_variance(torch.tensor(values), torch.tensor(ys)), found)
 
 
-def test_explained_variance_at_its_marks():
-    returns = np.random.default_rng(0).normal(size=(3, 50))
-    exactly(explained_variance(returns, returns), 1)
-    exactly(explained_variance(returns + 5, returns), 1)  # a constant error is not counted
-    exactly(explained_variance(np.zeros_like(returns), returns), 0)
-    exactly(explained_variance(-returns, returns), -3)
-    assert np.isnan(explained_variance(returns, np.full_like(returns, 0.1)))
-
-
 # --- effective sample size ------------------------------------------------------------------------------
 
 
@@ -140,14 +109,6 @@ def test_effective_sample_size(xs, level):
     assert 1 - 1e-12 <= expected <= len(xs) * (1 + 1e-12)
     np.testing.assert_allclose(effective_sample_size(log_ratio + level), expected, rtol=1e-9)
     exactly(effective_sample_size(torch.tensor(log_ratio)), expected)
-
-
-def test_effective_sample_size_at_its_marks():
-    exactly(effective_sample_size(np.zeros((4, 5))), 20)
-    exactly(effective_sample_size(np.array([0.0, -800.0, -900.0])), 1)
-    exactly(effective_sample_size(np.array([1000.0, 1000.0, -1000.0])), 2)
-    # Half of the samples have weight 0, in effect: half of them are left.
-    exactly(effective_sample_size(np.repeat([0.0, -1000.0], 10)), 10)
 
 
 # --- ratios ---------------------------------------------------------------------------------------------
@@ -218,40 +179,3 @@ def test_knees_and_nothing_to_say():
             assert clip_fraction(kind(log_ratio), 0.1) == 1
             assert flat_fraction(kind(log_ratio), kind(none), 0.1) == 0
         assert flat_fraction(kind(two), kind(bad), 0.1) == flat_fraction(kind(half), kind(good), 0.1) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_ratios_keep_their_digits_near_one(kind):
-    """In float32, where r − 1 − log r of an r near 1 would be nothing but rounding."""
-    log_ratio = np.array([1e-3, -1e-3, 2e-3, -2e-3], dtype=np.float32)
-    found = ratios(kind(log_ratio), kind(np.ones(4, dtype=np.float32)))
-    expected = slow_ratios(log_ratio.astype(float).tolist(), [1.0] * 4, 0.8, 1.2)
-    for name, rtol in [("approx_kl", 1e-3), ("ratio_std", 1e-5), ("ratio_mean", 1e-6)]:
-        assert found[name].dtype == kind(log_ratio).dtype
-        np.testing.assert_allclose(float(found[name]), expected[name], rtol=rtol)
-
-
-def test_scalars_are_detached_and_keep_their_dtype():
-    x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    found_in_ratios = ratios(x, x).values()
-    for found in (
-        explained_variance(x, 2 * x),
-        effective_sample_size(x),
-        *found_in_ratios,
-    ):
-        assert not found.requires_grad
-        assert found.dtype == torch.float32
-        assert found.shape == ()
-    for found in (
-        explained_variance(np.ones(2, "f"), np.arange(2, dtype="f")),
-        effective_sample_size(np.ones(2, "f")),
-    ):
-        assert found.dtype == np.float32
-
-
-def test_ratios_of_half_precision_are_in_float32():
-    """Their sums are beyond the largest float16."""
-    x = torch.full((70_000,), 0.7).half()
-    found, wide = ratios(x, x), ratios(x.float(), x.float())
-    assert {name: x.item() for name, x in found.items()} == {name: x.item() for name, x in wide.items()}
-    assert {x.dtype for x in found.values()} == {torch.float32}

@@ -42,12 +42,6 @@ def test_kl_categorical_is_the_sum(seed, lead, actions, scale):
     exactly(kl_categorical(logits_q, logits_q), 0.0)
 
 
-def test_kl_categorical_is_not_symmetric():
-    q, p = np.log([0.5, 0.5]), np.log([0.9, 0.1])
-    exactly(kl_categorical(q, p), 0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(0.5 / 0.1))
-    exactly(kl_categorical(p, q), 0.9 * np.log(0.9 / 0.5) + 0.1 * np.log(0.1 / 0.5))
-
-
 def test_impossible_actions():
     never = -np.inf
     exactly(kl_categorical(np.array([0.0, 1.0, never]), np.array([0.0, 1.0, never])), 0.0)
@@ -110,16 +104,6 @@ def test_kl_gaussian_adds_up_over_the_last_axis(seed, lead, components):
     exactly(kl_gaussian(mean_q, std_q, mean_q, std_q), 0.0)
 
 
-def test_one_deviation_serves_all_states():
-    mean_q, mean_p = np.random.default_rng(0).normal(size=(2, 5, 2))
-    std = np.array([0.5, 2.0])
-    exactly(
-        kl_gaussian(mean_q, std, mean_p, std),
-        kl_gaussian(mean_q, np.tile(std, (5, 1)), mean_p, np.tile(std, (5, 1))),
-    )
-    exactly(kl_gaussian(mean_q, np.ones(1), mean_p, np.ones(1)), ((mean_q - mean_p) ** 2).sum(-1) / 2)
-
-
 def test_kl_gaussian_gradient():
     generator = torch.Generator().manual_seed(0)
     means = torch.randn(2, 3, 2, dtype=torch.float64, generator=generator)
@@ -151,46 +135,10 @@ def test_k1_and_k3_are_unbiased(seed, actions):
     exactly((q * k3(logp_q, logp_p)).sum(), kl)
 
 
-def test_monte_carlo_agrees_and_k3_scatters_least_of_the_unbiased_ones():
-    rng = np.random.default_rng(0)
-    q, p = stats.norm(0, 1), stats.norm(0.1, 1)
-    x = rng.normal(size=200_000)
-    samples = {k.__name__: k(q.logpdf(x), p.logpdf(x)) for k in (k1, k2, k3)}
-    for estimate in samples.values():
-        assert estimate.mean() == pytest.approx(0.005, abs=4 * estimate.std() / np.sqrt(len(x)) + 1e-4)
-    assert samples["k3"].std() < samples["k1"].std() / 5
-
-
-def test_k2_is_biased_far_from_q_and_right_near_it():
-    far, near = np.log([[0.9, 0.1], [0.1, 0.9]]), np.log([[0.5, 0.5], [0.501, 0.499]])
-    for (logp_q, logp_p), bound in ((far, 0.3), (near, None)):
-        kl, mean = kl_categorical(logp_q, logp_p), (np.exp(logp_q) * k2(logp_q, logp_p)).sum()
-        if bound is None:
-            assert mean == pytest.approx(kl, rel=1e-4)
-        else:
-            assert abs(mean - kl) > bound
-
-
 def test_k3_keeps_its_digits_near_ratio_one():
     log_r = np.float32(1e-3)
     found = k3(np.zeros(1, dtype=np.float32), np.array([log_r]))
     np.testing.assert_allclose(found, 0.5e-6, rtol=1e-3)
-
-
-def test_direction():
-    """q comes first. A sample that q likes better than p speaks for a distance: k1 above 0."""
-    assert k1(np.array([-1.0]), np.array([-2.0]))[0] == 1.0
-    # The tail is heavy where p is large and q small.
-    assert k3(np.array([-3.0]), np.array([0.0]))[0] > k3(np.array([0.0]), np.array([-3.0]))[0]
-
-
-@pytest.mark.parametrize("estimator", [k1, k2, k3])
-def test_estimators_gradient(estimator):
-    generator = torch.Generator().manual_seed(0)
-    logp_q, logp_p = (
-        torch.randn(4, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2)
-    )
-    assert torch.autograd.gradcheck(estimator, (logp_q, logp_p))
 
 
 # --- dtypes -------------------------------------------------------------------------------
@@ -212,19 +160,3 @@ def test_numpy_and_torch_agree(function, dtype):
     np.testing.assert_allclose(from_numpy, from_torch.numpy(), rtol=rtol, atol=atol)
     wide = function(*(x.astype(np.float64) for x in arrays))
     np.testing.assert_allclose(from_numpy, wide, rtol=rtol, atol=atol)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [torch.Tensor.half, torch.Tensor.bfloat16, lambda x: x.half().numpy()],
-    ids=["float16", "bfloat16", "NumPy's float16"],
-)
-def test_kl_of_half_precision_is_summed_and_returned_in_float32(kind):
-    """In half precision, the KL of logits this close would often be negative."""
-    logits = torch.randn(2, 100, 50, generator=torch.Generator().manual_seed(0))
-    q, p = kind(logits[0]), kind(logits[0] + 0.01 * logits[1])
-    found = kl_categorical(q, p)
-    wide = [x.astype("f") if isinstance(x, np.ndarray) else x.float() for x in (q, p)]
-    np.testing.assert_array_equal(found, kl_categorical(*wide))
-    assert found.dtype == wide[0].dtype
-    assert found.min() > 0

@@ -10,10 +10,8 @@ import torch
 from bands import seeds
 
 from ppobook import load, train
-from ppobook.batches import Batch
 from ppobook.envs import make_env
 from ppobook.fast import FastPPO
-from ppobook.objectives import policy_gradient_loss
 from ppobook.ppo import PPO
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Collector
@@ -27,10 +25,6 @@ def learner(env: str = "CartPole-v1", seed: int = 0, fast: bool = False, **setti
     made = PPOSettings.make("ppo", {**SMALL, **settings}, {})
     one = (FastPPO if fast else PPO)(envs.single_observation_space, envs.single_action_space, made, seed=seed)
     return one, Collector(envs, one.policy, seed=seed)
-
-
-def weights(one: PPO) -> torch.Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in one.optimizer.param_groups[0]["params"]])
 
 
 # --------------------------------------------------------------------------------------------- the update
@@ -54,51 +48,6 @@ def test_the_defaults_are_those_of_the_paper_and_the_code_that_made_it_known():
     }
     assert {name: found[name] for name in expected} == expected
     assert found["num_envs"] * found["num_steps"] / found["num_minibatches"] == 512
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_the_first_step_is_a_plain_policy_gradient(fast):
-    """At ratio 1 the surrogate's gradient is the policy gradient's (A7), so nothing is clipped yet."""
-    off = {"normalize_advantages": "none", "value_coef": 0.0, "entropy_coef": 0.0}
-    one, collector = learner(num_minibatches=1, fast=fast, **off)
-    step = one.gradient_step
-    rollout = one.collect(collector)
-    advantages, returns, values = one.advantages(rollout)
-    loss = policy_gradient_loss(one.policy.logp(rollout.observations, rollout.actions), advantages)
-    expected = torch.autograd.grad(loss, list(one.policy.parameters()))
-    metrics = step(Batch.of(rollout, advantages, returns, values))
-    assert float(metrics["clip_fraction"]) == 0
-    assert float(metrics["approx_kl"]) == pytest.approx(0, abs=1e-6)
-    clipped = min(1.0, 0.5 / float(metrics["grad_norm"]))
-    for p, gradient in zip(one.policy.parameters(), expected, strict=True):
-        torch.testing.assert_close(p.grad, clipped * gradient, rtol=1e-3, atol=1e-6)
-
-
-def test_good_actions_become_likelier_and_bad_ones_rarer():
-    one, collector = learner(entropy_coef=0.0, lr=1e-2)
-    rollout = one.collect(collector)
-    one.advantages = lambda r: (
-        torch.where(r.actions == 1, 1.0, -1.0),
-        torch.zeros_like(r.rewards),
-        torch.zeros_like(r.rewards),
-    )
-    before = one.policy.probs(rollout.observations)[..., 1].mean()
-    one.update(rollout)
-    assert one.policy.probs(rollout.observations)[..., 1].mean() > before + 0.05
-
-
-def test_the_entropy_bonus_keeps_a_policy_random():
-    entropies = []
-    for coefficient in (0.0, 1.0):
-        one, collector = learner(entropy_coef=coefficient, lr=1e-2, epochs=20)
-        rollout = one.collect(collector)
-        one.advantages = lambda r: (
-            torch.where(r.actions == 1, 1.0, -1.0),
-            torch.zeros_like(r.rewards),
-            torch.zeros_like(r.rewards),
-        )
-        entropies.append(one.update(rollout)["entropy"])
-    assert entropies[1] > entropies[0] + 0.05
 
 
 def test_metrics_are_means_over_all_epochs_and_not_the_last():
@@ -135,16 +84,6 @@ def test_it_stops_early_once_the_kl_of_an_epoch_is_too_large():
     assert calm.update(rollout)["epochs"] == 10
 
 
-@pytest.mark.parametrize("beta", [0.0, 100.0])
-def test_a_kl_penalty_holds_the_policy_back(beta):
-    one, collector = learner(objective="kl", kl_coef=beta, lr=0.02, epochs=10)
-    metrics = one.update(one.collect(collector))
-    assert metrics["kl_coef"] == beta
-    assert metrics["flat_fraction"] == 0
-    assert metrics["kl"] >= 0
-    assert (metrics["kl"] < 0.02) == (beta > 0)
-
-
 def test_beta_follows_the_exact_kl_of_the_update():
     one, collector = learner(objective="adaptive_kl", lr=0.05, kl_target=0.01, epochs=10, kl_coef=0.01)
     kls, betas = [], []
@@ -163,15 +102,6 @@ def test_beta_follows_the_exact_kl_of_the_update():
     for kl, now, then in zip(kls, betas, betas[1:], strict=False):
         factor = 0.5 if kl < 0.01 / 1.5 else 2.0 if kl > 0.015 else 1.0
         assert then == pytest.approx(now * factor)
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_long_gradient_is_clipped_and_measured_before(fast):
-    one, collector = learner(max_grad_norm=1e-3, num_minibatches=1, epochs=1, fast=fast)
-    metrics = one.update(one.collect(collector))
-    assert metrics["grad_norm"] > 1e-3
-    gradients = [p.grad for p in one.optimizer.param_groups[0]["params"]]
-    assert torch.nn.utils.get_total_norm(gradients).item() == pytest.approx(1e-3, rel=2e-3)
 
 
 def test_advantages_are_normalized_where_the_setting_says():
@@ -238,17 +168,6 @@ def test_the_ratio_begins_at_one_although_statistics_move(fast):
         assert metrics["ratio_mean"] == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_shared_trunk_is_stepped_once(fast):
-    one, collector = learner(shared_trunk=True, fast=fast)
-    apart, _ = learner(fast=fast)
-    trunk = 4 * 8 + 8
-    assert len(weights(one)) == len(weights(apart)) - trunk
-    before = weights(one)
-    one.update(one.collect(collector))
-    assert not torch.equal(before, weights(one))
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -257,16 +176,14 @@ def test_a_shared_trunk_is_stepped_once(fast):
         {"value_clip_eps": 0.2},
         {"clip_eps_high": 0.28},
         {"shared_trunk": True, "value_clip_eps": 0.2},
-        {"activation": "relu"},
         {"activation": "gelu"},
-        {"hidden": ()},
         {"normalize_rewards": True},
         {"max_grad_norm": None},
         {"num_minibatches": 3},
     ],
     ids=str,
 )
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "tests/Switches-v0"])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_every_variant_trains_and_stays_finite(env, settings):
     run = train("ppo", env=env, total_steps=128, progress=False, **{**SMALL, **settings})
     assert len(run.history) == 2
@@ -287,42 +204,18 @@ def test_states_are_learned_in_tables_too(band):
 # --------------------------------------------------------------------------------------------- bad input
 
 
-def loss(make):
-    return type("Mine", (PPO,), {"loss": lambda self, batch: make(PPO.loss(self, batch)[0], batch)})
-
-
-class Rich(PPO):
-    def advantages(self, rollout):
-        return tuple(x * 1e25 for x in super().advantages(rollout))
-
-
-# What a case is, the class, settings, the error and its message.
-BAD = [
-    ("too few steps", PPO, {"num_minibatches": 65}, ValueError, "must be at most 64, .*, got 65"),
-    ("clip_eps 0", PPO, {"clip_eps": 0.0}, ValueError, "clip_eps must be a number above 0, got 0"),
-    ("objective", PPO, {"objective": "clipped"}, ValueError, "Did you mean 'clip'"),
-    ("unknown", PPO, {"minibatch_size": 64}, ValueError, "Did you mean 'num_minibatches'"),
-    ("huge rewards", Rich, {}, FloatingPointError, "must be finite, got"),
-    *(
-        (f"huge {name}, fast={fast}", PPO, {name: 1e30, "fast": fast}, FloatingPointError,
-         "must be finite, got") for name in ("value_coef", "entropy_coef") for fast in (True, False)
-    ),
-    ("nan", loss(lambda x, batch: (x * math.nan, {})), {}, FloatingPointError, "finite"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "error", "message"), [x[1:] for x in BAD], ids=[x[0] for x in BAD]
-)
-def test_bad_input_is_refused(kind, settings, error, message):
-    with np.errstate(over="ignore"), pytest.raises(error, match=message):
-        train(kind, env="CartPole-v1", total_steps=64, progress=False, **{**SMALL, **settings})
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", ["value_coef", "entropy_coef"])
+def test_a_loss_that_is_not_finite_is_refused(name, fast):
+    given = {**SMALL, name: 1e30, "fast": fast, "progress": False}
+    with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match="must be finite, got"):
+        train("ppo", env="CartPole-v1", total_steps=64, **given)
 
 
 class Fails(PPO):
     """Its loss is no number in the second update."""
 
-    updates, times = 0, math.nan
+    updates = 0
 
     def update(self, rollout):
         self.updates += 1
@@ -330,69 +223,16 @@ class Fails(PPO):
 
     def loss(self, batch):
         found, diagnostics = super().loss(batch)
-        return found * (self.times if self.updates > 1 else 1), diagnostics
+        return found * (math.nan if self.updates > 1 else 1), diagnostics
 
 
-@pytest.mark.parametrize("times", [math.nan, math.inf])
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(fast, times):
-    kind = type("Fails", (Fails,), {"times": times})
-    with pytest.raises(
-        FloatingPointError,
-        match=r"in update 2: .*finite",
-    ):
-        train(kind, env="CartPole-v1", total_steps=192, progress=False, fast=fast, **SMALL)
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_networks_in_bfloat16_are_trained(fast):
-    class Narrow(PPO):
-        def networks(self, *given):
-            return tuple(network.bfloat16() for network in super().networks(*given))
-
-    run = train(Narrow, env="CartPole-v1", total_steps=64, progress=False, fast=fast, **SMALL)
-    assert {x.dtype for x in run.policy.parameters()} == {torch.bfloat16}
-    assert np.isfinite(run.history["value_loss"]).all()
-
-
-def test_a_metric_may_have_a_gradient(recwarn):
-    class Mine(PPO):
-        def loss(self, batch):
-            found, diagnostics = super().loss(batch)
-            return found, {name: x.requires_grad_() for name, x in diagnostics.items()} | {"mine": found}
-
-        def update(self, rollout):
-            return super().update(rollout) | {"norm": next(self.policy.parameters()).norm()}
-
-    torch.set_warn_always(True)  # else once in a process
-    try:
-        history = train(Mine, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
-    finally:
-        torch.set_warn_always(False)
-    assert history[["norm", "mine"]].notna().all(axis=None)
-    assert not recwarn.list
-
-
-def test_a_loss_need_not_return_a_kl():
-    kind = loss(lambda x, batch: (x, {}))
-    metrics = train(kind, env="CartPole-v1", total_steps=64, progress=False, **SMALL).history
-    assert metrics["minibatch_kl"].isna().all()
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_loss_may_call_zero_grad(fast):
-    class Zeroing(PPO):
-        def loss(self, batch):
-            self.policy.zero_grad()
-            return super().loss(batch)
-
-    class Own(PPO):
-        def loss(self, batch):
-            return super().loss(batch)
-
-    more = {"total_steps": 128, "progress": False, "fast": fast, **SMALL}
-    one, other = (train(kind, env="CartPole-v1", **more).history for kind in (Zeroing, Own))
-    assert one["grad_norm"].tolist() == other["grad_norm"].tolist()
+def test_a_loss_that_is_not_finite_later_ends_the_run_and_leaves_the_weights(tmp_path):
+    given = {"env": "CartPole-v1", "checkpoint_every": 1, "out": tmp_path / "run", "progress": False, **SMALL}
+    with pytest.raises(FloatingPointError, match=r"in update 2: .*finite"):
+        train(Fails, total_steps=192, **given)
+    kept = load(tmp_path / "run", learner=Fails)
+    assert len(kept.history) == 1
+    assert all(p.isfinite().all() for p in kept.policy.parameters())
 
 
 def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():
@@ -409,18 +249,6 @@ def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():
 
     settings = {"env": "CartPole-v1", "total_steps": 128, "progress": False, **SMALL, "lr": 1e-2}
     assert (train(Pulled, **settings).history["pull"] > 1e-6).all()
-
-
-def test_what_a_run_gives_back_stands_alone(tmp_path):
-    run = train("ppo", env="CartPole-v1", total_steps=64, progress=False, **SMALL)
-    torch.save(run.policy.state_dict(), tmp_path / "policy.pt")
-    weights = sum(p.numel() for p in run.policy.parameters())
-    assert (tmp_path / "policy.pt").stat().st_size < 4 * weights + 6000
-    with torch.no_grad():
-        for p in run.policy.parameters():
-            p.zero_()
-    again = load(run.save(tmp_path / "run"))
-    assert any((p != 0).any() for p in again.policy.parameters())
 
 
 def test_presets_are_settings_of_environments():

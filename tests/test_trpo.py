@@ -1,4 +1,4 @@
-"""TRPO: each piece against an independent definition, what a step does, and that it learns."""
+"""TRPO: each piece against an independent definition, and what a step does."""
 
 import copy
 import dataclasses
@@ -10,16 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from played_rollouts import ACTIONS, BOX, played
-from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 from ppobook import train
 from ppobook.batches import Batch
 from ppobook.divergences import kl_categorical, kl_gaussian
 from ppobook.policies import (
-    Categorical,
     CategoricalPolicy,
-    Gaussian,
     GaussianPolicy,
     MultiCategoricalPolicy,
     TabularPolicy,
@@ -39,32 +36,14 @@ def spd(rng, n, low=0.1, high=10.0):
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 15))
 def test_conjugate_gradient_solves(seed, n):
-    """Solve as elimination does, in n steps but for rounding, which a few more steps remove."""
+    """As elimination does. In n steps but for rounding; a few more take that away."""
     rng = np.random.default_rng(seed)
     a, b = spd(rng, n), torch.as_tensor(rng.normal(size=n))
     x = conjugate_gradient(lambda v: a @ v, b, iterations=3 * n, tolerance=1e-14)
     torch.testing.assert_close(x, torch.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 5])
-def test_k_different_eigenvalues_take_k_steps(k):
-    rng = np.random.default_rng(k)
-    q, _ = np.linalg.qr(rng.normal(size=(20, 20)))
-    a = torch.as_tensor(q * (1.0 + np.arange(20) % k) @ q.T)
-    b = torch.as_tensor(rng.normal(size=20))
-    asked = []
-
-    def matvec(v):
-        asked.append(v)
-        return a @ v
-
-    x = conjugate_gradient(matvec, b, iterations=20, tolerance=1e-10)
-    assert len(asked) == k
-    torch.testing.assert_close(x, torch.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
-    assert not torch.allclose(conjugate_gradient(matvec, b, iterations=k - 1), x) if k > 1 else True
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_each_iteration_is_the_best_of_its_krylov_space(seed):
     """After k steps x minimises ½ xᵀAx − bᵀx over the span of b, Ab, …, Aᵏ⁻¹b: so least squares says too."""
     rng = np.random.default_rng(seed)
@@ -75,26 +54,6 @@ def test_each_iteration_is_the_best_of_its_krylov_space(seed):
         best = basis @ torch.linalg.solve(basis.T @ a @ basis, basis.T @ b)
         found = conjugate_gradient(lambda v: a @ v, b, iterations=k)
         torch.testing.assert_close(found, best, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_singular_matrix_will_do_where_b_is_in_its_range(seed):
-    rng = np.random.default_rng(seed)
-    half = torch.as_tensor(rng.normal(size=(9, 4)))
-    a = half @ half.T
-    b = a @ torch.as_tensor(rng.normal(size=9))
-    x = conjugate_gradient(lambda v: a @ v, b, iterations=12, tolerance=1e-12)
-    torch.testing.assert_close(x, torch.linalg.pinv(a, hermitian=True, rtol=1e-10) @ b, rtol=1e-7, atol=1e-7)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_conjugate_gradient_keeps_dtype_and_gives_no_gradient(dtype):
-    a = torch.diag(torch.tensor([1.0, 2.0, 3.0], dtype=dtype))
-    b = torch.ones(3, dtype=dtype, requires_grad=True)
-    x = conjugate_gradient(lambda v: a @ v, b)
-    assert x.dtype == dtype
-    assert not x.requires_grad
-    torch.testing.assert_close(x, 1 / torch.tensor([1.0, 2.0, 3.0], dtype=dtype))
 
 
 def test_nothing_is_asked_for_no_right_hand_side():
@@ -176,41 +135,6 @@ def test_fisher_vector_products_are_those_of_the_explicit_matrix(policy, observa
     assert all(p.grad is None for p in policy.parameters())
 
 
-@pytest.mark.parametrize(("policy", "observations"), POLICIES)
-def test_the_natural_gradient_is_the_pseudo_inverse_times_the_gradient(policy, observations):
-    """Undamped. F of a softmax is singular, but gradients of log-probabilities have no part in its kernel."""
-    explicit = explicit_fisher(policy, observations)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        actions = policy.distribution(observations).sample(generator)
-    weights = torch.randn(len(observations), generator=generator, dtype=torch.float64)
-    loss = (weights * policy.logp(observations, actions)).mean()
-    g = torch.cat([x.reshape(-1) for x in torch.autograd.grad(loss, list(policy.parameters()))])
-    exact = torch.linalg.pinv(explicit, hermitian=True, rtol=1e-11) @ g
-    found = conjugate_gradient(
-        fisher_matrix(policy, observations), g, iterations=20 * len(g), tolerance=1e-12
-    )
-    torch.testing.assert_close(explicit @ found, g, rtol=1e-6, atol=1e-8)
-    # In directions that F hardly knows x is known no better; what it does to the policy is.
-    torch.testing.assert_close(found @ explicit @ found, exact @ g, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize(("policy", "observations"), POLICIES)
-def test_half_its_square_is_the_kl_of_a_small_step(policy, observations):
-    v = torch.randn(
-        sum(p.numel() for p in policy.parameters()), generator=torch.Generator().manual_seed(2)
-    ).double()
-    moved = copy.deepcopy(policy)
-    step = 1e-4 * v
-    with torch.no_grad():
-        sizes = [p.numel() for p in moved.parameters()]
-        for p, part in zip(moved.parameters(), step.split(sizes), strict=True):
-            p.add_(part.view_as(p))
-        kl = policy.distribution(observations).kl(moved.distribution(observations)).mean()
-    half = 0.5 * step @ fisher_vector_product(policy, observations, step)
-    assert kl.item() == pytest.approx(half.item(), rel=2e-3)
-
-
 def test_what_is_not_trained_is_left_out():
     policy = CategoricalPolicy(3, 2, (4,)).double()
     observations = torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).double()
@@ -221,40 +145,6 @@ def test_what_is_not_trained_is_left_out():
     kept = everything[-n:, -n:]  # the first weight comes first
     v = torch.ones(n, dtype=torch.float64)
     torch.testing.assert_close(fisher_vector_product(policy, observations, v), kept @ v)
-
-
-class Linear(nn.Module):
-    """Three choices whose logits are linear in the features, through a change of coordinates θ = A φ."""
-
-    def __init__(self, features, change):
-        super().__init__()
-        self.features, self.change = features, change
-        self.phi = nn.Parameter(torch.zeros(len(change), dtype=torch.float64))
-
-    def theta(self):
-        return self.change @ self.phi
-
-    def distribution(self, observations):
-        return Categorical(self.features[observations] @ self.theta())
-
-
-def test_other_coordinates_change_the_gradient_and_not_the_natural_gradient():
-    rng = np.random.default_rng(0)
-    features = torch.as_tensor(rng.normal(size=(6, 3, 4)))  # state, action, coordinate
-    weights = torch.as_tensor(rng.normal(size=(6, 3)))
-    states = torch.arange(6)
-    moved = {}
-    for name, change in {"plain": np.eye(4), "other": rng.normal(size=(4, 4)) * [0.1, 1, 5, 20]}.items():
-        policy = Linear(features, torch.as_tensor(change))
-        objective = (policy.distribution(states).log_probs.exp() * weights).sum(-1).mean()
-        (g,) = torch.autograd.grad(objective, [policy.phi])
-        fisher = fisher_matrix(policy, states)
-        natural = conjugate_gradient(fisher, g, iterations=100, tolerance=1e-12)
-        # How far θ, which the policy depends on, moves.
-        moved[name] = policy.change @ g, policy.change @ natural
-    torch.testing.assert_close(moved["plain"][1], moved["other"][1], rtol=1e-6, atol=1e-8)
-    cosine = torch.cosine_similarity(moved["plain"][0], moved["other"][0], dim=0)
-    assert cosine < 0.9
 
 
 # ------------------------------------------------------------------------------------------- line search
@@ -308,11 +198,6 @@ def test_a_search_that_fails_says_so_and_returns_where_it_began(kwargs):
     assert "0.0625 of the step" in found.report
 
 
-def test_no_gain_and_an_infinite_gain_are_not_accepted():
-    assert not search(0.0)[0].accepted
-    assert not line_search(lambda x: (math.inf, 0.0), torch.zeros(1), torch.ones(1), max_kl=1.0).accepted
-
-
 # ---------------------------------------------------------------------------------------------- one step
 
 
@@ -336,7 +221,7 @@ def bits(module):
 
 
 @pytest.mark.parametrize("actions", ACTIONS)
-@pytest.mark.parametrize("max_kl", [1e-4, 0.01, 0.3])
+@pytest.mark.parametrize("max_kl", [0.01, 0.3])
 def test_a_step_never_leaves_the_trust_region_and_gains_what_it_says(actions, max_kl):
     made = TRPO(BOX, ACTIONS[actions], TRPOSettings(max_kl=max_kl, hidden=(8,), value_epochs=1))
     accepted = 0
@@ -369,14 +254,6 @@ def in_float64(made, seed=0, n=64):
     actions, logp = made.policy.sample(observations, generator)
     advantages = torch.randn(n, generator=generator, dtype=torch.float64)
     return Batch(observations, actions, logp, advantages, torch.zeros(n), torch.zeros(n))
-
-
-@pytest.mark.parametrize("actions", ACTIONS)
-def test_a_small_step_gains_what_the_slope_promised(actions):
-    made = TRPO(BOX, ACTIONS[actions], TRPOSettings(max_kl=1e-9, hidden=(5,)))
-    metrics = made.improve(in_float64(made))
-    assert metrics["accepted"] == 1
-    assert metrics["improvement"] == pytest.approx(metrics["expected_improvement"], rel=1e-2)
 
 
 def test_the_step_is_the_natural_gradient():
@@ -443,79 +320,7 @@ def test_advantages_are_normalized_over_the_batch(normalized):
     torch.testing.assert_close(seen[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_critic_moves_towards_its_targets():
-    made = TRPO(BOX, ACTIONS["discrete"], TRPOSettings(value_epochs=40, value_lr=1e-2, value_minibatches=3))
-    rollout = played(made)
-    batch = Batch.of(rollout, *made.advantages(rollout))
-    assert len(batch) % 3 != 0
-    before = ((made.value(batch.observations) - batch.returns) ** 2).mean().item() / 2
-    mean_loss = made.fit(batch)["value_loss"]
-    after = ((made.value(batch.observations) - batch.returns) ** 2).mean().item() / 2
-    assert after < 0.8 * before
-    assert after < mean_loss < before
-
-
-def test_a_policy_whose_numbers_are_its_parameters_stays_in_the_trust_region_too():
-    """Weights overwritten in place would make the old policy follow the new one: KL 0, always."""
-
-    class Bare(GaussianPolicy):
-        def __init__(self):
-            super().__init__(3, 1, (4,))
-            self.mean, self.std = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.ones(1))
-
-        def distribution(self, observations):
-            shape = (*observations.shape[:-1], 1)
-            return Gaussian(self.mean.expand(shape), self.std.expand(shape))
-
-    class Own(TRPO):
-        def networks(self, *args):
-            return Bare(), super().networks(*args)[1]
-
-    made = Own(BOX, ACTIONS["unbounded"], TRPOSettings())
-    metrics = made.update(played(made))
-    old, new = Gaussian(torch.zeros(1), torch.ones(1)), made.policy.distribution(torch.zeros(3))
-    assert metrics["accepted"] == 1
-    assert 1e-4 < metrics["step_kl"] <= 0.01
-    assert old.kl(new).item() == pytest.approx(metrics["step_kl"], rel=1e-4)
-
-
-# ------------------------------------------------------------------------------------------------- runs
-
-
-def test_a_box_of_actions_and_everything_normalized():
-    run = train(
-        "trpo",
-        env="Pendulum-v1",
-        seed=0,
-        total_steps=4096,
-        normalize_observations=True,
-        normalize_rewards=True,
-        fisher_share=0.5,
-        initial_std=0.5,
-    )
-    history = run.history
-    assert (history["step_kl"] <= run.config["max_kl"]).all()
-    assert history["accepted"].all()
-    assert run.policy.normalizer.count == 4096
-    new = ["improvement", "expected_improvement", "step_kl", "line_search_steps", "accepted"]
-    usual = ["policy_loss", "value_loss", "entropy", "explained_variance", "approx_kl", "grad_norm"]
-    assert np.isfinite(history[new + usual].to_numpy(float)).all()
-    assert history["line_search_steps"].between(1, 10).all()
-    # The policy that is measured after the step sees what it saw before it, so both KL speak of the step.
-    np.testing.assert_allclose(history["approx_kl"], history["step_kl"], rtol=0.5)
-
-
-def test_a_trust_region_without_end_steps_or_says_that_it_did_not():
-    """The policy is soon deterministic: no gradient, no curvature, and no step, however far it may go."""
-    run = train("trpo", env="ppobook/Chain-v0", total_steps=512, num_steps=16, max_kl=1e30, progress=False)
-    assert set(run.history["accepted"]) <= {0, 1}
-
-
 # --------------------------------------------------------------------------------------------- bad input
-
-
-def cg(**change):
-    return lambda: conjugate_gradient(**{"matvec": lambda v: v, "b": torch.ones(2), **change})
 
 
 def training(**settings):
@@ -525,12 +330,7 @@ def training(**settings):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (cg(b=torch.ones(2, 2)), r"b must be a vector, got shape \(2, 2\)"),
         (training(max_kl=0.0), "max_kl must be a number above 0, got 0"),
-        (training(cg_iterations=0), "cg_iterations must be an integer of at least 1, got 0"),
-        (training(cg_damping=-1), "cg_damping must be a number of at least 0, got -1"),
-        (training(fisher_share=0), "fisher_share must be a number above 0 and at most 1, got 0"),
-        (training(backtrack=2), "backtrack must be a number above 0 and at most 0.99, got 2"),
         (training(clip_eps=0.2), "clip_eps"),
         (training(value_minibatches=9, num_envs=2, num_steps=4), "count must be at most 8, .*, got 9"),
     ],

@@ -1,4 +1,4 @@
-"""Vanilla policy gradient: its gradient against the exact one, its batches, and that it learns."""
+"""Vanilla policy gradient: its gradient against the exact one, and its batches."""
 
 import dataclasses
 
@@ -15,7 +15,6 @@ from ppobook.settings import VanillaSettings
 from ppobook.vanilla import Vanilla
 
 WEIGHTS = ("return", "reward_to_go")
-BASELINES = ("none", "mean", "value")
 
 
 def learner(mdp, logits, values=None, **settings):
@@ -66,9 +65,15 @@ def without_discount_of_visits(mdp, logits, undiscounted):
     return undiscounted.state_occupancy(probs)[:, None] * probs * advantages
 
 
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
-@pytest.mark.parametrize("baseline", BASELINES)
-@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize(
+    ("weight", "baseline", "gamma"),
+    [
+        ("return", "none", 1.0),
+        ("return", "value", 0.9),
+        ("reward_to_go", "mean", 1.0),
+        ("reward_to_go", "value", 0.9),
+    ],
+)
 def test_the_gradient_is_right_on_average(weight, baseline, gamma):
     """30 batches of 1000 episodes: everywhere the mean is within 4.5 standard errors of the exact gradient.
 
@@ -113,33 +118,6 @@ def test_the_gradient_is_right_on_average(weight, baseline, gamma):
     assert error.max() < 0.1 * np.abs(expected).max()
 
 
-def test_each_baseline_and_reward_to_go_make_the_gradient_less_scattered():
-    mdp = chain(4, left_reward=1.0, right_reward=2.0, gamma=1.0)
-    logits = np.zeros((mdp.n_states, 2))
-    values = mdp.policy_value(softmax(logits))
-    spread = {}
-    for weight in WEIGHTS:
-        for baseline in BASELINES:
-            psi = []
-            for seed in range(60):
-                rollout = end_to_end(mdp, softmax(logits), 10, seed)
-                settings = {
-                    "optimizer": "sgd",
-                    "lr": 1.0,
-                    "num_steps": rollout.rewards.shape[1],
-                    "value_epochs": 1,
-                }
-                made = learner(mdp, logits, values, weight=weight, baseline=baseline, **settings)
-                made.update(rollout)
-                psi.append(made.policy.table.detach().numpy().copy())
-            spread[weight, baseline] = np.stack(psi).var(0).sum()
-    for weight in WEIGHTS:
-        assert spread[weight, "value"] < spread[weight, "none"]
-        assert spread[weight, "mean"] < spread[weight, "none"]
-    for baseline in BASELINES:
-        assert spread["reward_to_go", baseline] <= spread["return", baseline] * 1.05
-
-
 # ------------------------------------------------------------------------------------------ batches
 
 
@@ -161,7 +139,7 @@ def random_rollout(rng, n=5, t=23, ends=0.2):
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_psi_by_hand(seed, weight):
     """Walk forward through each episode, with a critic and every way in which a rollout can stop."""
@@ -198,7 +176,7 @@ def test_psi_by_hand(seed, weight):
                 start = k + 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_which_steps_belong_to_whole_episodes(seed):
     rng = np.random.default_rng(seed)
     rollout = random_rollout(rng, ends=0.4)
@@ -249,19 +227,6 @@ def test_whole_episodes_do_not_favour_short_ones():
 
 
 # ----------------------------------------------------------------------------------------- learning
-
-
-def test_more_passes_over_one_batch_take_the_policy_further():
-    settings = {
-        "env": "CartPole-v1",
-        "total_steps": 1024,
-        "num_envs": 4,
-        "num_steps": 256,
-        "optimizer": "sgd",
-    }
-    honest = train("vanilla", **settings).history
-    greedy = train("vanilla", epochs=20, **settings).history
-    assert greedy["approx_kl"].iloc[0] > 10 * honest["approx_kl"].iloc[0]
 
 
 def test_an_entropy_bonus_keeps_a_policy_random():

@@ -1,28 +1,24 @@
 """Mistakes that users make, and the sentence or the error that they get."""
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 from ppobook import evaluate, train
-from ppobook.diagnostics import explained_variance, normalize, ratios
-from ppobook.divergences import k3, kl_categorical, kl_gaussian
 from ppobook.envs import TabularMDP, chain, make_env
 from ppobook.evaluation import aggregate
 from ppobook.objectives import (
     cispo_loss,
     clipped_surrogate_loss,
-    kl_penalized_loss,
     policy_gradient_loss,
     ppo_loss,
     sequence_surrogate_loss,
     value_loss,
 )
-from ppobook.policies import CategoricalPolicy, GaussianPolicy, TabularPolicy, policy_for
-from ppobook.preferences import bradley_terry_loss, dpo_loss, kto_loss, simpo_loss
-from ppobook.returns import discounted_returns, gae, n_step_advantages
+from ppobook.policies import CategoricalPolicy, GaussianPolicy, policy_for
+from ppobook.preferences import dpo_loss
+from ppobook.returns import discounted_returns, gae
 
 STEPS = (np.ones((2, 3)), np.ones((2, 4)), np.zeros((2, 3)))  # rewards, values, terminated
 CUT = np.array([[0, 1, 0], [0, 0, 0]])
@@ -46,7 +42,6 @@ MISTAKES = {
         r"values must have shape \(2, 4\), .*\(2, 3\)",
     ),
     "gamma in percent": (lambda: gae(*STEPS, gamma=99), r"gamma must be a number in \[0, 1\], got 99"),
-    "lam above 1": (lambda: gae(*STEPS, lam=1.5), r"lam must be a number in \[0, 1\], got 1.5"),
     "truncated, and nowhere to go on": (
         lambda: gae(*STEPS, CUT),
         r"final_values must be given, as truncated is set at index \(0, 1\)",
@@ -59,8 +54,6 @@ MISTAKES = {
         lambda: gae(*STEPS[:2], STEPS[2] + 0.5),
         "terminated must be bool or 0/1, got 0.5",
     ),
-    "one flag an environment": (lambda: gae(*STEPS[:2], np.zeros(2)), r"terminated must have shape \(2, 3\)"),
-    "no steps": (lambda: n_step_advantages(*STEPS, n=0), "n must be an integer of at least 1, got 0"),
     "a last value for each step": (
         lambda: discounted_returns(STEPS[0], gamma=1, last_values=STEPS[0]),
         r"last_values must have shape \(2,\), .* got \(2, 3\)",
@@ -78,14 +71,6 @@ MISTAKES = {
         lambda: clipped_surrogate_loss(TWO, TWO, [1.0, 2.0]),
         "advantages must be a torch tensor, got list",
     ),
-    "a clip of 0": (
-        lambda: clipped_surrogate_loss(TWO, TWO, TWO, 0),
-        "clip_eps must be a number above 0, got 0",
-    ),
-    "a negative penalty": (
-        lambda: kl_penalized_loss(TWO, TWO, TWO, TWO, -1),
-        "beta must be .* least 0, got -1",
-    ),
     "a penalty without its KL": (
         lambda: ppo_loss(*[TWO] * 6, **THREE, beta=1.0),
         "kl and beta must both be given",
@@ -102,10 +87,6 @@ MISTAKES = {
         lambda: policy_gradient_loss(TWO, TWO, reduction="tokens"),
         "reduction must be one of .*, got 'tokens'. Did you mean 'token'",
     ),
-    "a constant left out": (
-        lambda: policy_gradient_loss(TWO, TWO, reduction="constant"),
-        "denominator must be given with reduction='constant'",
-    ),
     "a clip of values without old values": (
         lambda: value_loss(TWO, TWO, clip_eps=0.2),
         "old_values must be given",
@@ -113,21 +94,6 @@ MISTAKES = {
     # Preferences, divergences, diagnostics.
     "pairs of two batches": (lambda: dpo_loss(TWO, TWO, ONE, TWO), r"ref_chosen_logp must have shape \(2,\)"),
     "a β of 0": (lambda: dpo_loss(TWO, TWO, TWO, TWO, 0), "beta must be a number above 0, got 0"),
-    "a column of scores": (
-        lambda: bradley_terry_loss(COLUMN, TWO),
-        r"rejected_rewards must have shape \(2, 1\)",
-    ),
-    "lengths in a list": (
-        lambda: simpo_loss(TWO, TWO, [1, 2], [3, 4]),
-        "chosen_lengths must be a torch tensor, got list",
-    ),
-    "labels of another batch": (lambda: kto_loss(TWO, TWO, ONE, 0.0), r"desirable must have shape \(2,\)"),
-    "logits of another head": (lambda: kl_categorical(ONE, ROW), r"logits_p must have shape \(2, 3\)"),
-    "variances below 0": (lambda: kl_gaussian(TWO, TWO, TWO, -TWO), "std_p must be above 0, got -1"),
-    "an array and a tensor": (lambda: k3(TWO, TWO.numpy()), "logp_p must be a torch tensor, as logp_q is"),
-    "returns as a column": (lambda: explained_variance(TWO, COLUMN), r"returns must have shape \(2,\)"),
-    "a mask of another shape": (lambda: normalize(ONE, ROW), r"mask must have shape \(2, 3\)"),
-    "advantages a sequence": (lambda: ratios(ONE, ROW), r"advantages must have shape \(2, 3\)"),
     "a single seed": (lambda: aggregate([1.0]), "values must have at least two seeds"),
     # Networks and spaces.
     "a network of three outputs": (
@@ -142,7 +108,6 @@ MISTAKES = {
         lambda: GaussianPolicy(4, 2).logp(torch.zeros(5, 4), torch.zeros(5)),
         r"actions must have shape \(5, 2\)",
     ),
-    "a state too many": (lambda: TabularPolicy(3, 2).logits(torch.tensor([3])), "index out of range"),
     "images": (
         lambda: policy_for(spaces.Box(0, 1, (8, 8, 3)), spaces.Discrete(2)),
         "observation_space must be .*FlattenObs",
@@ -163,10 +128,6 @@ MISTAKES = {
     "a keyword that it does not know": (
         lambda: make_env("CartPole-v1", wind=1),
         "env 'CartPole-v1' with {'wind': 1} cannot be made",
-    ),
-    "a class of the wrong kind": (
-        lambda: make_env(gym.make_vec("CartPole-v1")),
-        "env must be the id of an environment",
     ),
     "an unknown algorithm": (lambda: train("pppo", env="CartPole-v1"), "'pppo'. Did you mean 'ppo'"),
     "an unknown setting": (lambda: train("ppo", env="CartPole-v1", gama=0.9), "gama.*gamma"),

@@ -5,7 +5,6 @@ import warnings
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 
 from ppobook.envs import list_envs, make_env
@@ -57,7 +56,6 @@ def two_steps(**settings):
     [
         (IMAGE, np.full((2, 2), 0.3), "of dtype uint8, got float64"),  # all of them would be 0
         (REALS, [0.0, 1.0, 2.0], r"of shape \(2,\), got \(3,\)"),
-        (REALS, [0.5], r"of shape \(2,\), got \(1,\)"),  # it would be broadcast
     ],
 )
 def test_an_observation_of_another_kind_is_refused(space, seen, message, on_reset):
@@ -77,11 +75,8 @@ def test_a_state_must_be_an_integer():
     [
         (BYTES, [0, 255], [0, 255]),
         (REALS, np.array([0.25, 7.0]), [0.25, 7.0]),  # bounds are not enforced
-        (REALS, torch.ones(2), [1, 1]),
         (REALS, [np.nan, 0], [np.nan, 0]),  # for the collector to find
-        (STATES, np.int8(2), 2),
         (spaces.Discrete(3, start=5), 6, [0, 1, 0]),
-        (spaces.MultiDiscrete([2, 3]), [1, 2], [0, 1, 0, 0, 1]),
         (spaces.Dict(a=STATES, b=BYTES), {"b": [1, 2], "a": 1}, [0, 1, 0, 1, 2]),
         (spaces.Tuple([STATES, REALS]), [1, [0, 1]], [0, 1, 0, 0, 1]),
     ],
@@ -96,11 +91,6 @@ def test_a_reward_must_be_finite(reward):
     message = r"0 of 2 \(.*\) must return a reward that a float32 can hold, got .* in step 2"
     with pytest.raises(ValueError, match=message):
         two_steps(reward=reward)
-
-
-@pytest.mark.parametrize("reward", [2, np.int8(2), np.array(2.0), torch.tensor(2.0)], ids=repr)
-def test_rewards(reward):
-    assert two_steps(reward=reward)[1].tolist() == [2.0, 2.0]
 
 
 def test_all_environments_here_pass():

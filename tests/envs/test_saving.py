@@ -1,7 +1,6 @@
-"""Environments in checkpoints: rollouts continue to the same bits, from files of earlier versions too."""
+"""Environments in checkpoints: rollouts continue to the same bits."""
 
 import io
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -11,8 +10,6 @@ from clocks import clocks, same
 from ppobook.envs import make_env
 from ppobook.policies import CategoricalPolicy, policy_for
 from ppobook.rollouts import Collector
-
-OLD = Path(__file__).parents[1] / "run" / "old" / "environments"
 
 
 def fresh(env_id, seed, n=3, **settings):
@@ -94,28 +91,3 @@ def test_environments_that_cannot_be_saved_begin_new_episodes(make):
     torch.testing.assert_close(after.actions, unbroken.actions, rtol=0, atol=0)
     for name in same_but_for_the_episodes_number[2:]:
         torch.testing.assert_close(getattr(after, name), getattr(unbroken, name), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize(("env_id", "package"), [("LunarLander-v3", "Box2D"), ("Hopper-v5", "mujoco")])
-def test_box2d_and_mujoco_begin_new_episodes(env_id, package):
-    pytest.importorskip(package)
-
-    collector = fresh(env_id, 0, n=2)
-    rollout = collector.collect(40)
-    assert len(rollout.episode_returns) >= 2
-    assert torch.isfinite(rollout.observations).all()
-    assert not collector.saves_environments
-    state = collector.state_dict()
-    assert state["environments"] is None
-    collector.reset(seed=5)
-    unbroken = [collector.collect(40) for _ in range(2)]
-    resumed = fresh(env_id, 0, n=2)
-    resumed.load_state_dict(state)
-    resumed.reset(seed=5)
-    for rollout in unbroken:
-        same(resumed.collect(40), rollout)
-
-
-def test_a_state_of_another_number_of_environments_is_refused():
-    with pytest.raises(ValueError, match="state must hold 3 environments as envs does, got 4"):
-        clocks(3).load_state_dict(clocks(4).state_dict())

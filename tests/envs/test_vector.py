@@ -1,12 +1,8 @@
 """`make_env` and `SameStepVectorEnv`: seeds, spaces, infos, errors; the same episodes in either form."""
 
-import subprocess
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pytest
-from clocks import Script
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -32,33 +28,7 @@ class Odd(gym.Env):
         return self.observation_space.sample(), 0.0, False, False, {}
 
 
-class Broken(gym.Env):
-    """Does something wrong in its second step, or when it is reset."""
-
-    observation_space = spaces.Box(-1, 1, (2,))
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, **broken):
-        self.broken, self.t = broken, 0
-
-    def reset(self, *, seed=None, options=None):
-        if "resets" in self.broken:
-            raise self.broken["resets"]
-        self.t = 0
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        self.t += 1
-        broken = self.broken if self.t == 2 else {}
-        if "raises" in broken:
-            raise broken["raises"]
-        if "four" in broken:
-            return np.zeros(2, np.float32), 0.0, False, {}
-        return broken.get("seen", np.zeros(2, np.float32)), broken.get("reward", 0.0), False, False, {}
-
-
 gym.register("test_envs/Odd-v0", Odd)
-gym.register("test_envs/Broken-v0", Broken)
 
 
 def test_seeds_decide_and_are_not_shared():
@@ -87,41 +57,18 @@ def test_same_numbers_as_gymnasiums_own_vector(fast):
             np.testing.assert_array_equal(x, y)
 
 
-def test_infos_are_gymnasiums_or_the_final_observations_only():
-    script = [(False, False), (True, False), (False, True)]
-    ours = SameStepVectorEnv([lambda: Script(script)] * 2)
-    bare = SameStepVectorEnv([lambda: Script(script)] * 2, infos=False)
-    theirs = SyncVectorEnv([lambda: Script(script)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
-    for envs in (ours, bare, theirs):
-        envs.reset(seed=0)
-    for _ in range(7):
-        (*a, infos), (*b, final), (*c, expected) = (x.step(np.array([0, 1])) for x in (ours, bare, theirs))
-        for x, y, z in zip(a, b, c, strict=True):
-            np.testing.assert_array_equal(x, z)
-            np.testing.assert_array_equal(y, z)
-        assert infos.keys() == expected.keys()
-        assert infos["count"].tolist() == expected["count"].tolist() if "count" in expected else True
-        assert final.keys() == expected.keys() & {"final_obs", "_final_obs", "final_info", "_final_info"}
-        if "final_obs" in final:
-            np.testing.assert_array_equal(np.stack(final["final_obs"]), np.stack(expected["final_obs"]))
-
-
 @pytest.mark.parametrize(
     ("observation", "action", "seen"),
     [
         (spaces.Discrete(3), spaces.Discrete(2), spaces.Discrete),
         (spaces.Discrete(3, start=1), spaces.Discrete(2), (3,)),
         (spaces.Discrete(3), BOX, (3,)),
-        (spaces.Box(0, 1, (2, 3)), spaces.Discrete(4, start=-2), (6,)),
         (spaces.Box(0, 255, (4, 4, 3), dtype=np.uint8), spaces.Box(-1, 1, (2, 2)), (48,)),
         (spaces.Box(-1, 1, ()), spaces.Box(-1, 1, ()), (1,)),
         (spaces.Dict(a=spaces.Discrete(3), b=BOX), BOX, (5,)),
         (spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)]), spaces.Discrete(2), (5,)),
-        (spaces.MultiDiscrete([2, 3]), spaces.Discrete(2), (5,)),
-        (BOX, spaces.MultiDiscrete([2, 3]), (2,)),
         (BOX, spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 2], [3, 4]], dtype=np.int32), (2,)),
         (BOX, spaces.MultiBinary(3), (2,)),
-        (spaces.Discrete(3), spaces.MultiBinary([2, 2]), (3,)),
     ],
 )
 def test_spaces_become_flat(observation, action, seen):
@@ -146,12 +93,7 @@ ODD = "test_envs/Odd-v0"
     ("arguments", "settings", "message"),
     [
         (("CartPol-v1",), {}, "got 'CartPol-v1'. Did you mean 'CartPole-v1'"),
-        (("cartpole-v1",), {}, "Did you mean 'CartPole-v1'"),
-        (("CartPole-v7",), {}, "Did you mean 'CartPole-v1'"),
         (("Chain-v0",), {}, "Did you mean .*'ppobook/Chain-v0'"),
-        (("xyzzy",), {}, "env must be the id of a known environment .*, got 'xyzzy'$"),
-        ((":",), {}, "env must be the id of a known environment .*, got ':'$"),
-        (("not/an/id",), {}, "env must be the id of a known environment .*, got 'not/an/id'"),
         (("no_such_module:Env-v0",), {}, "known environment .*: No module named 'no_such_module'"),
         (
             (ODD,),
@@ -164,8 +106,6 @@ ODD = "test_envs/Odd-v0"
             {"observation": spaces.Sequence(spaces.Discrete(2))},
             "observations of a fixed size, got Seq",
         ),
-        ((ODD,), {"nonsense": 1}, "env .* with {'nonsense': 1} cannot be made: .*nonsense"),
-        (("CartPole-v1", 10**12), {}, r"num_envs must be an integer in \[1, 10000\], got 1000000000000"),
     ],
 )
 def test_bad_input(arguments, settings, message):
@@ -188,11 +128,3 @@ def test_listing(capfd, tmp_path, monkeypatch):
     # MuJoCo has nothing to say, on the terminal or in a file.
     assert capfd.readouterr() == ("", "")
     assert not list(tmp_path.iterdir())
-
-
-def test_importing_needs_no_torch_and_no_pandas():
-    code = (
-        "import sys, ppobook.envs; print([m for m in ('torch', 'pandas', 'matplotlib') if m in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from ppobook.fast.adam import FlatAdam, flatten
+from ppobook.fast.adam import FlatAdam
 
 
 def networks():
@@ -45,16 +45,3 @@ def test_its_steps_are_those_of_torch_and_go_on_after_a_checkpoint(eps):
     for a, b, c in zip(*map(lambda x: parameters_of(*x), (flat, plain, resumed)), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
         assert torch.equal(a, c)
-
-
-def test_flatten_changes_no_weight_and_ties_weights_and_gradients_to_the_vector():
-    modules = networks()
-    before = torch.cat([p.detach().reshape(-1) for p in parameters_of(*modules)])
-    vector = flatten(parameters_of(*modules))
-    assert torch.equal(vector.detach(), before)
-    with torch.no_grad():
-        vector[0] = 7.0
-    assert modules[0].weight[0, 0] == 7
-    modules[1](modules[0](torch.ones(1, 3))).sum().backward()
-    gradients = torch.cat([p.grad.reshape(-1) for p in parameters_of(*modules)])
-    assert torch.equal(vector.grad, gradients)

@@ -97,33 +97,6 @@ def test_gradient_and_diagnostics_are_those_of_the_plain_form(problem):
         assert found[name] == pytest.approx(float(number), rel=1e-4, abs=digits), name
 
 
-def test_a_second_batch_of_another_size_does_not_see_the_first():
-    policy = CategoricalPolicy(3, 2, (5,))
-    value = ValueFunction(3, (5,))
-    weights = flatten([*policy.parameters(), *value.parameters()])
-    form = ClosedForm(policy, value)
-    coefficients = {
-        "clip_eps": 0.2,
-        "clip_eps_high": 0.2,
-        "value_coef": 0.5,
-        "entropy_coef": 0.01,
-        "value_clip_eps": None,
-    }
-    generator = torch.Generator().manual_seed(0)
-
-    def batch(size: int) -> Batch:
-        x = torch.randn(size, 3, generator=generator)
-        actions, logp = policy.sample(x, generator)
-        return Batch(x, actions, logp, *torch.randn(3, size, generator=generator))
-
-    first, second = batch(16), batch(7)
-    form.gradient(first, **coefficients)
-    before = weights.grad.clone()
-    form.gradient(second, **coefficients)
-    form.gradient(first, **coefficients)
-    assert torch.equal(weights.grad, before)
-
-
 def test_it_fits_the_librarys_own_networks_only():
     def networks(**kind):
         return kind.pop("policy", None) or CategoricalPolicy(3, 2, (4,), **kind), ValueFunction(3, (4,))
@@ -166,16 +139,6 @@ def test_the_critics_gradient_and_loss_are_those_of_the_plain_form(problem):
         )
 
 
-def test_networks_that_see_differently_are_left_to_autograd():
-    """The policy's observations are normalised here and the critic's are not."""
-    policy = CategoricalPolicy(3, 2, (4,), normalizer=RunningNorm((3,)))
-    assert not ClosedForm.fits(policy, ValueFunction(3, (4,)))
-    assert ClosedForm.fits(policy, ValueFunction(3, (4,), normalizer=policy.normalizer))
-    without_bias = CategoricalPolicy(3, 2, (4,))
-    without_bias.network.layers[0] = torch.nn.Linear(3, 4, bias=False)
-    assert not ClosedForm.fits(without_bias, ValueFunction(3, (4,)))
-
-
 def steps(kind, size, advantages, shift, **given):
     """The gradient and the metrics of one step on a batch whose log-ratios are about `shift`."""
     more = {"hidden": (6,), "max_grad_norm": None, **given}
@@ -212,13 +175,3 @@ def test_a_ratio_that_overflows_with_a_negative_advantage_is_infinite_in_both():
         gradient, metrics = steps(kind, 12, -1.0, 100.0)
         assert not gradient.isfinite().all()
         assert float(metrics["policy_loss"]) == np.inf
-
-
-@pytest.mark.parametrize(
-    "settings", [{"objective": "kl"}, {"activation": "gelu"}, {"shared_trunk": True}], ids=str
-)
-def test_fast_ppo_takes_the_step_of_ppo_where_the_closed_form_does_not_fit(settings):
-    space = spaces.Box(-np.inf, np.inf, (3,))
-    one = FastPPO(space, spaces.Discrete(3), PPOSettings(**settings), seed=1)
-    assert one.closed_form is None
-    assert type(one.optimizer) is torch.optim.Adam

@@ -16,17 +16,13 @@ class Clock(gym.Env):
     An episode terminates after `length` steps (random from 2 to 9 if None), with rewards 1, 2, 3, …
     """
 
-    def __init__(self, length=None, one_array=False, bad=None):
+    def __init__(self, length=None, bad=None):
         self.observation_space = spaces.Box(-1, np.inf, (3,))
         self.action_space = spaces.Discrete(3)
-        self.length, self.one_array, self.bad = length, one_array, bad
-        self.episode, self.array = -1, np.zeros(3, np.float32)
+        self.length, self.bad, self.episode = length, bad, -1
 
     def observe(self, action):
-        # Many environments return the array in which they keep their state, and overwrite it later.
-        array = self.array if self.one_array else self.array.copy()
-        array[:] = self.episode, self.t, action
-        return array
+        return np.array([self.episode, self.t, action], np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)

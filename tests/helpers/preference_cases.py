@@ -8,8 +8,6 @@ import torch
 from hypothesis import strategies as st
 
 f64 = partial(torch.tensor, dtype=torch.float64)
-PAIRS = ("chosen_logp", "rejected_logp", "ref_chosen_logp", "ref_rejected_logp")
-SIDES = {"chosen_reward", "rejected_reward", "margin", "accuracy", "chosen_logp", "rejected_logp"}
 
 
 def exactly(slow):

@@ -49,17 +49,6 @@ def policies():
     }
 
 
-class Constant(torch.nn.Module):
-    """A network whose outputs are the same everywhere."""
-
-    def __init__(self, *outputs):
-        super().__init__()
-        self.outputs = torch.tensor(outputs, dtype=torch.float32)
-
-    def forward(self, observations):
-        return self.outputs.expand(*observations.shape[:-1], -1)
-
-
 class Own(torch.nn.Module):
     """A user's network: two branches, and a layer norm."""
 

@@ -114,18 +114,6 @@ def test_masked_actions_are_as_if_they_did_not_exist(several):
     assert torch.isfinite(torch.autograd.grad(curved[0], x)[0]).all()  # as TRPO needs it
 
 
-def test_a_standard_deviation_for_all_observations_at_once():
-    mean, std = torch.randn(2, 5, 3, generator=seeded()).double(), torch.tensor([0.5, 1, 2]).double()
-    one, each, other = Gaussian(mean, std), Gaussian(mean, std.expand_as(mean)), Gaussian(2 * mean, 3 * std)
-    for a, b in (
-        (one.entropy(), each.entropy()),
-        (one.logp(mean + 1), each.logp(mean + 1)),
-        (one.kl(other), each.kl(other)),
-    ):
-        assert a.shape == (2, 5)
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])
 def test_gradients_of_logp_entropy_and_kl(name):
     here, there = (numbers_for(name, (3,), seed, 1.0) for seed in (1, 2))

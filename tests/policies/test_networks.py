@@ -14,9 +14,6 @@ from ppobook.policies import (
     GaussianPolicy,
     MultiCategoricalPolicy,
     RunningNorm,
-    SharedTrunk,
-    TabularPolicy,
-    TabularValue,
     ValueFunction,
     actor_critic_for,
     orthogonal_linear,
@@ -46,16 +43,6 @@ def test_mlp_layers_and_their_gains():
         by_hand = by_hand @ layer.weight.T + layer.bias
         by_hand = by_hand.clamp(min=0) if i < 2 else by_hand
     torch.testing.assert_close(mlp(x), by_hand)
-
-
-def test_initial_policies_are_almost_uniform_and_tables_exactly():
-    observations = torch.randn(100, 4, generator=seeded())
-    assert (CategoricalPolicy(4, 3).probs(observations) - 1 / 3).abs().max() < 0.02
-    assert (TabularPolicy(5, 4).probs(torch.arange(5)) == 0.25).all()
-    assert (TabularValue(5)(torch.arange(5)) == 0).all()
-    mean, std = GaussianPolicy(4, 1, low=0, high=10).mean_std(observations)
-    assert (mean - 5).abs().max() < 0.2
-    assert (std == 5).all()
 
 
 def test_seeds_reproduce_weights_and_leave_torchs_global_state():
@@ -142,27 +129,3 @@ def test_without_sharing_nothing_is_shared():
     # Another pair's head is not taken for this policy's.
     one, other = (actor_critic_for(box, spaces.Discrete(3), (8,), shared=True, seed=seed) for seed in (1, 2))
     assert torch.equal(together(one[0], other[1], vectors((5,)))[1], other[1](vectors((5,))))
-
-
-def test_tables_have_nothing_to_share():
-    policy, value = actor_critic_for(spaces.Discrete(7), spaces.Discrete(3), shared=True)
-    assert isinstance(policy, TabularPolicy)
-    assert isinstance(value, TabularValue)
-    distribution, values = together(policy, value, torch.arange(7))
-    assert distribution.entropy().shape == values.shape == (7,)
-
-
-def test_overridden_methods_are_used_with_a_shared_trunk():
-    class Timid(CategoricalPolicy):
-        def logits(self, observations):
-            return 0 * super().logits(observations)
-
-    class Doubled(ValueFunction):
-        def forward(self, observations):
-            return 2 * super().forward(observations)
-
-    timid, x = Timid(4, 3, (8,)), vectors((5,))
-    value = Doubled(4, network=SharedTrunk(timid.network))
-    distribution, values = together(timid, value, x)
-    assert (distribution.logits == 0).all()
-    assert torch.equal(values, value(x))

@@ -57,7 +57,7 @@ def test_a_run_and_its_folder(engine, run, folder):
     assert run.history["update"].dtype == np.int64
     assert (run.history["seconds"].diff().dropna() > 0).all()
     assert json.loads((folder / "config.json").read_text()) == listed(run.config)
-    assert {engine.argument, "seed", "checkpoint_every", "device", "fast", "lr"} <= run.config.keys()
+    assert {engine.argument, "seed", "checkpoint_every", "device", "lr"} <= run.config.keys()
     pd.testing.assert_frame_equal(pd.read_csv(folder / "history.csv"), run.history, check_exact=True)
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-000006", "checkpoint-000007"]
     assert repr(run) in ("Run(vanilla on CartPole-v1, 7 updates)", "Run(sft, 7 updates)")
@@ -187,18 +187,6 @@ def test_damaged_runs(engine, folder, damage, way):
         engine.load(folder) if way == "load" else engine.train(resume=folder)
 
 
-def test_missing_parts(engine, folder):
-    original, state = state_of(folder)
-    for part in {engine.state, "collector" if engine is CONTROL else "architecture"}:
-        torch.save({name: x for name, x in state.items() if name != part}, original)
-        with pytest.raises(ValueError, match=f"checkpoint-000007/state.pt must have '{part}', got"):
-            engine.load(folder)
-    inner = {name: x for name, x in state[engine.state].items() if name != engine.module}
-    torch.save({**state, engine.state: inner}, original)
-    with pytest.raises(ValueError, match=f"checkpoint-000007.*'{engine.module}'"):
-        engine.load(folder)
-
-
 def test_code_in_a_checkpoint_is_not_run(engine, folder, tmp_path, monkeypatch):
     class Trap:
         def __reduce__(self):
@@ -217,15 +205,10 @@ def test_code_in_a_checkpoint_is_not_run(engine, folder, tmp_path, monkeypatch):
 
 BAD_ARGUMENTS = [
     ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-    ({"checkpoint_every": 0}, "checkpoint_every must be an integer of at least 1, got 0"),
-    ({"checkpoint_minutes": 0}, "checkpoint_minutes must be a number above 0, got 0"),
     ({"device": "abacus"}, "device must be 'cpu' or an accelerator that torch can use, got 'abacus'"),
-    ({"num_threads": 0}, r"num_threads must be an integer of at least 1, got 0"),
     ({"tensorboard": True, "out": None}, "out must be a folder for the events of tensorboard=True, got None"),
-    ({"out": 3}, "out must be the path of a folder, got 3"),
     ({"learning_rate": 0.1}, "has no setting 'learning_rate'. Did you mean 'lr'?"),
     ({"lr": 0}, "lr must be a number above 0"),
-    ({"lr": float("nan")}, "lr must be .* got nan"),
 ]
 
 
@@ -238,10 +221,7 @@ def test_bad_arguments_leave_no_folder(engine, change, message, tmp_path):
 
 RESUMED_WITH = [
     ({"lr": 0.5}, r"lr must be left out on resume, or 0.003 as in '.*run', got 0.5"),
-    ({"lr": "x"}, "lr must be a number"),
     ({"seed": 1}, "seed must be left out on resume, or 0 as in .*, got 1"),
-    ({"depth": 8}, "depth must be left out on resume, for the run has no such setting, got 8"),
-    ({"device": "cuda:99"}, "device must be 'cpu' or"),
     (
         {"out": "elsewhere"},
         "out must be left out with resume, whose folder the run stays in, got 'elsewhere'",
@@ -263,7 +243,7 @@ def test_a_resumed_run_keeps_what_it_was_asked_for(engine, folder, change, messa
 
 
 def test_what_a_resumed_run_has_may_be_passed_again(engine, run, folder):
-    names = [engine.argument, "seed", "lr", "device", "fast", "checkpoint_every"]
+    names = [engine.argument, "seed", "lr", "device", "checkpoint_every"]
     engine.same_run(engine.train(resume=folder, **{name: run.config[name] for name in names}), run)
 
 
@@ -324,12 +304,3 @@ def test_a_users_class_is_passed_to_resume(engine, tmp_path):
     a, b = (getattr(x, engine.module).state_dict() for x in (on, unbroken))
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert len(engine.load_own(tmp_path / "run", engine.own).history) == 11
-
-
-def test_a_users_class_may_move_to_another_module(engine, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.own, "__module__", "__main__")
-        run = engine.own_run(out=tmp_path / "run")
-        assert run.config[engine.argument] == "__main__:Own"
-    on = engine.train(**{engine.argument: engine.own}, resume=tmp_path / "run", **engine.longer)
-    assert len(on.history) == 11

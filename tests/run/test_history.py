@@ -32,8 +32,3 @@ def test_a_history_is_the_table_that_pandas_would_make(columns):
     assert history.last("late") == rows[-1]["late"]
     again.append({"update": 6})
     assert math.isnan(again.last("loss"))
-
-
-def test_an_empty_history_stays_what_it_was():
-    back = History(History.empty(("update", "loss")).tensors())
-    assert [column.typecode for column in back.columns.values()] == ["q", "d"]

@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from line import FORMAT, fit
+from line import fit
 
-from ppobook import load
-from ppobook.run.checkpoint import Format, read_checkpoint, write_checkpoint
-from ppobook.run.folder import RunFolder, checkpoints, make_new
+from ppobook.run.folder import checkpoints
 
 
 def test_a_run_of_another_kind(tmp_path):
@@ -95,38 +93,3 @@ def test_kill_9_at_every_change_of_the_disk(tmp_path):
     assert done.returncode == 0, done.stderr
     assert all(int(count) > 20 for count in done.stdout.split())
     assert len(done.stdout.split()) == len(SCENARIOS)
-
-
-def test_a_format_that_is_not_the_readers(tmp_path):
-    fit(3, out=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"written by ppobook.train, as 'ppobook.train 2', got 'line.fit 1'"):
-        load(tmp_path / "run")
-    folder = RunFolder.at("folder", tmp_path / "run")
-    assert read_checkpoint(folder, FORMAT).update == 3
-    with pytest.raises(ValueError, match=r"checkpoint-000003/state.pt must have 'words', got 'format'"):
-        read_checkpoint(folder, Format("line.fit", 1, parts=("words",)))
-
-
-def test_files_beside_the_state_are_read_and_not_opened(tmp_path):
-    fit(3, out=tmp_path / "run")
-    (tmp_path / "run" / "checkpoint-000003" / "points.bin").write_bytes(b"not a pickle")
-    form = Format("line.fit", 1, parts=("line",), files=("points.bin", "absent.bin"))
-    read = read_checkpoint(RunFolder.at("folder", tmp_path / "run"), form)
-    assert read.files == {"points.bin": b"not a pickle"}
-    make_new(RunFolder.at("folder", tmp_path / "copy"))
-    write_checkpoint(tmp_path / "copy", read)
-    for name in ("state.pt", "points.bin"):
-        one, copy = (tmp_path / run / "checkpoint-000003" / name for run in ("run", "copy"))
-        assert one.read_bytes() == copy.read_bytes()
-    assert (tmp_path / "run" / "history.csv").read_bytes() == (tmp_path / "copy" / "history.csv").read_bytes()
-
-
-def test_tensorboard_goes_by_the_counter(tmp_path):
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run = fit(out=tmp_path / "run", tensorboard=True)
-    read = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    read.Reload()
-    assert [event.step for event in read.Scalars("loss")] == run.history["update"].tolist()
-    assert "update" not in read.Tags()["scalars"]

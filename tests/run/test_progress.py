@@ -4,9 +4,7 @@ import pytest
 from line import fit
 from small_runs import small
 
-from ppobook import train
 from ppobook.run import progress
-from ppobook.validation import counted
 
 
 @pytest.fixture
@@ -45,33 +43,3 @@ def test_without_a_terminal_there_is_a_line_now_and_then(lines, monkeypatch):
         "a run: 300 of 300 steps, loss 0.1, 6.67 steps/s, 00:00 left",
     ]
     assert lines(fit) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "announced"),
-    [
-        ({"total_steps": 20}, "1 update of 16 × 2 steps"),
-        ({"baseline": "mean"}, "updates of at least 16 × 2 steps"),
-    ],
-    ids=lambda x: str(x)[:20],
-)
-def test_what_will_run_is_announced(lines, given, announced):
-    assert lines(small, **given)[0].startswith(f"vanilla on CartPole-v1: {announced}")
-
-
-def test_what_is_left_of_a_resumed_run_is_announced(lines, tmp_path):
-    small(total_steps=64, out=tmp_path / "run", progress=False)
-    on = {"resume": tmp_path / "run", "total_steps": 96}
-    assert lines(train, **on)[0] == "vanilla on CartPole-v1: 1 update of 16 × 2 steps"
-    assert lines(train, resume=tmp_path / "run") == []
-
-
-@pytest.mark.parametrize("word", ["1", "yes", "True"])
-def test_tqdm_disable_silences(lines, monkeypatch, word):
-    assert lines(small, progress=False) == []
-    monkeypatch.setenv("TQDM_DISABLE", word)
-    assert lines(small) == lines(small, progress=True) == []
-
-
-def test_counted():
-    assert [counted(n, "step") for n in (0, 1, 2, 16_384)] == ["0 steps", "1 step", "2 steps", "16,384 steps"]

@@ -3,25 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from small_stages import WORLD, decoder
 
 from ppobook import train
-from ppobook.language.sft import SFT
-from ppobook.language.training import train as train_stage
 from ppobook.ppo import PPO
-from ppobook.run.rates import scale_rates
 
 PLAIN = {"num_envs": 2, "num_steps": 32, "hidden": (8,)}
 SMALL = {**PLAIN, "epochs": 2, "num_minibatches": 4, "lr": 3e-4, "lr_final": None}
 STEPS = 64 * 4
-
-
-class OneGroup(PPO):
-    """An optimizer over what the library's own had been given."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.optimizer = torch.optim.SGD(self.optimizer.param_groups[0]["params"], lr=0.0)
 
 
 class TwoGroups(PPO):
@@ -38,30 +26,8 @@ class TwoGroups(PPO):
         return super().gradient_step(minibatch)
 
 
-class Scheduled(PPO):
-    """A scheduler of torch, of the library's own optimizer."""
-
-    state_attributes = (*PPO.state_attributes, "scheduler")
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.scheduler = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.5)
-
-    def update(self, rollout):
-        metrics = super().update(rollout)
-        self.scheduler.step()
-        return metrics
-
-
 def trained(kind, **settings):
     return train(kind, "CartPole-v1", total_steps=STEPS, progress=False, **{**SMALL, **settings})
-
-
-@pytest.mark.parametrize("fast", [True, False])
-def test_an_own_optimizer_keeps_its_rate(fast):
-    history = trained(OneGroup, fast=fast).history
-    assert (history["lr"] == 0).all()
-    assert (history["approx_kl"].abs() < 1e-9).all()
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -81,42 +47,3 @@ def test_the_schedule_scales_all_groups_and_a_resumed_run_goes_on_with_it(fast, 
     seen.clear()
     train(Seen, resume=tmp_path / "run", total_steps=2 * STEPS, progress=False)
     np.testing.assert_allclose(np.array(seen), np.outer(1 - np.arange(4, 8) / 8, [1e-2, 0.2]))
-
-
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize(("kind", "rate"), [(Scheduled, 3e-4)])
-def test_without_a_schedule_the_rates_are_left_alone(kind, rate, fast, tmp_path):
-    out = tmp_path / "run"
-    train(kind, "CartPole-v1", total_steps=128, progress=False, fast=fast, out=out, **SMALL)
-    run = train(kind, resume=out, total_steps=STEPS, progress=False)
-    np.testing.assert_allclose(run.history["lr"], rate * 0.5 ** np.arange(4))
-
-
-def test_scaled_by_exactly_what_the_schedule_says():
-    made = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=3e-4)
-    for now in np.linspace(3e-4, 1e-5, 50).tolist():
-        scale_rates(made, 3e-4, now)
-        assert made.param_groups[0]["lr"] == now
-
-
-class TwoRates(SFT):
-    """An optimizer of one's own, with a rate for the embeddings and one for the rest."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        embeddings = [self.model.wte.weight, self.model.wpe.weight]
-        others = [p for p in self.model.parameters() if all(p is not one for one in embeddings)]
-        groups = [{"params": embeddings, "lr": 4.0}, {"params": others}]
-        self.optimizer = torch.optim.SGD(groups, lr=0.4)
-
-    def step(self, number):
-        return {**super().step(number), "second": self.optimizer.param_groups[1]["lr"]}
-
-
-def test_an_own_optimizer_keeps_its_rates_and_warms_up(tmp_path):
-    given = {"model": decoder(), "data": WORLD, "progress": False, "batch_size": 4, "examples": 10}
-    train_stage(TwoRates, **given, warmup=3, lr=0.08, updates=2, out=tmp_path / "run")
-    history = train_stage(TwoRates, resume=tmp_path / "run", updates=6, progress=False).history
-    assert history["lr"].tolist() == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
-    assert history["second"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
-    assert train_stage(TwoRates, **given, warmup=0, updates=2).history["lr"].tolist() == [4.0, 4.0]

@@ -9,8 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import gymnasium as gym
-import numpy as np
 import pytest
 import small_language
 import small_stages
@@ -31,7 +29,7 @@ CASES = {
     "vanilla, whole episodes": {"algorithm": "vanilla", "baseline": "mean"},
     "trpo": {"algorithm": "trpo"},
     "ppo": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "lr_final": 0.0, "clip_eps_final": 0.1},
-    "ppo, plain form": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "fast": False},
+    "ppo, fast": {"algorithm": "ppo", "epochs": 2, "num_minibatches": 4, "fast": True},
     "ppo, all of it": {
         "algorithm": "ppo",
         "env": "Pendulum-v1",
@@ -91,7 +89,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill 
 @pytest.mark.parametrize("case", CASES)
 def test_kill_9_at_random_moments_control(tmp_path, case):
     """The moments have a seed, the machine's pace has none."""
-    folder, kills = tmp_path / "run", 4
+    folder, kills = tmp_path / "run", 3
     given = {**KILLED, **CASES[case], "total_steps": 32 * 20 * kills}
     unbroken = train(**given)
 
@@ -140,21 +138,6 @@ def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, algorithm):
         same_run(train(resume=tmp_path / str(stop), total_steps=480), straight)
 
 
-def test_total_steps_count_from_the_start_of_the_run(tmp_path):
-    small(total_steps=100, out=tmp_path / "run")
-    assert train(resume=tmp_path / "run").history["steps"].iloc[-1] == 128
-    assert train(resume=tmp_path / "run", total_steps=129).history["steps"].iloc[-1] == 160
-    assert load(tmp_path / "run").config["total_steps"] == 129
-
-
-def test_a_total_below_what_is_done_is_refused(engine, tmp_path):
-    engine.new(out=tmp_path / "run")
-    (limit,) = engine.longer
-    message = rf"^{limit} must be at least (224|7), as many as are done, got 2$"
-    with pytest.raises(ValueError, match=message):
-        engine.train(resume=tmp_path / "run", **{limit: 2})
-
-
 def test_environments_that_cannot_be_pickled_begin_new_episodes(tmp_path, capfd):
     locked = {"env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}, "progress": False}
     unbroken = small(**locked, total_steps=32 * 9)
@@ -170,29 +153,6 @@ def test_environments_that_cannot_be_pickled_begin_new_episodes(tmp_path, capfd)
     assert timeless(on.history.head(5)).equals(timeless(unbroken.history.head(5)))
     same_run(on, train(resume=tmp_path / "copy", total_steps=32 * 9))
     same_run(small(**locked, out=tmp_path / "whole", total_steps=32 * 9), unbroken)
-
-
-class Maze(gym.Env):
-    """Draws its goal at the very first reset, and keeps it."""
-
-    observation_space, action_space = gym.spaces.Box(-1, 1, (1,)), gym.spaces.Discrete(4)
-    goal = None
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.steps = 0
-        if self.goal is None:
-            self.goal = int(self.np_random.integers(4))
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        return np.zeros(1, np.float32), float(action == self.goal), self.steps == 8, False, {}
-
-
-def test_the_seed_reaches_the_first_reset_of_every_environment():
-    one, two = (small(env=Maze, seed=4) for _ in range(2))
-    same_run(one, two)
 
 
 @posix

@@ -1,6 +1,5 @@
-"""Settings: names of other libraries, and the switch of the fast forms."""
+"""Settings: names of other libraries, and a learner without any of its own."""
 
-import dataclasses
 import re
 
 import pytest
@@ -10,7 +9,6 @@ import ppobook.settings as control
 from ppobook import train, training
 from ppobook.language import train as train_language
 from ppobook.learner import Learner
-from ppobook.run.settings import Settings, setting
 from ppobook.run.spellings import OTHER_NAMES
 
 
@@ -21,19 +19,6 @@ def test_other_names_stand_for_names_that_there_are():
     known |= {"reward_model", "quiet", "episodes", "n"}  # of the command line, and of evaluate
     known |= set(training.COLUMNS)  # of a history, for --metric
     assert {name for names in OTHER_NAMES.values() for name in names} <= known
-
-
-def test_an_integer_without_limits_has_none():
-    @dataclasses.dataclass(frozen=True)
-    class Own(Settings):
-        bare: int = 0
-        counted: int = setting(0, "no limits")
-        several: tuple[int, ...] = setting((0,), "no limits")
-
-    made = Own.make("own", {"bare": -3, "counted": -1, "several": (0, -2)}, {})
-    assert (made.bare, made.counted, made.several) == (-3, -1, (0, -2))
-    with pytest.raises(TypeError, match=r"bare must be an integer, got 0\.5"):
-        Own.make("own", {"bare": 0.5}, {})
 
 
 def test_a_learner_without_settings_of_its_own_has_those_of_all():
@@ -62,14 +47,3 @@ def test_other_libraries_names_in_python():
             fit(name, **own, **{given: 1})
     with pytest.raises(ValueError, match=r"loss must be .*, got 'sigmoid'\. Did you mean 'dpo'\?$"):
         train_language("dpo", loss="sigmoid")
-
-
-@pytest.mark.parametrize("name", ["env_id", "envv"])
-def test_a_misspelt_env_is_named(name):
-    with pytest.raises(ValueError, match=rf"^ppo has no setting '{name}'\. Did you mean 'env'\?$"):
-        train("ppo", total_steps=16, **{name: "CartPole-v1"})
-
-
-def test_text_may_say_that_there_is_none():
-    for word in ("none", "None", "null", None):
-        assert control.PPOSettings.make("ppo", {"max_grad_norm": word}, {}).max_grad_norm is None

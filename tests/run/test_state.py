@@ -1,11 +1,10 @@
-"""The state of a learner, the test for finite weights, and seeds."""
+"""The state of a learner and the test for finite weights."""
 
 import pytest
 import torch
 from line import Line, LineSettings
 from torch import nn
 
-from ppobook.run.machine import stream
 from ppobook.run.metrics import weights_are_finite
 
 
@@ -45,9 +44,3 @@ def module(*weights):
 def test_weights_are_looked_at_in_every_module(weights, finite):
     modules = [module(0.5), module(*weights)]
     assert weights_are_finite(modules) == finite
-
-
-def test_seeds_for_different_purposes_differ():
-    assert stream(0, "points") == stream(0, "points")
-    purposes = [stream(seed, what) for seed in range(3) for what in ("points", "dice", "policy")]
-    assert len(set(purposes)) == 9

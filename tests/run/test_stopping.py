@@ -3,12 +3,11 @@
 import signal
 
 import pytest
-from engines import CONTROL, ENGINES
+from engines import ENGINES
 
 from ppobook.run import checkpoint as checkpoint_module
 from ppobook.run.files import write_synced
-from ppobook.run.folder import checkpoints
-from ppobook.run.interrupts import SIGNALS, Interrupted, Interrupts
+from ppobook.run.interrupts import SIGNALS, Interrupted
 
 
 @pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
@@ -61,10 +60,6 @@ def raising(error):
     return raises
 
 
-def names(folder):
-    return [path.name.removeprefix("checkpoint-").lstrip("0") or "0" for path in checkpoints(folder)]
-
-
 # ----------------------------------------------------------------------------------------------- signals
 
 
@@ -102,19 +97,6 @@ def test_a_second_ctrl_c_while_the_run_is_saved_changes_nothing(
     undo()
     monkeypatch.setattr(checkpoint_module, "write_synced", write_synced)
     engine.same_run(engine.train(resume=tmp_path / "run"), unbroken[engine.name])
-
-
-def test_ignored_signals_and_handlers_of_ones_own_stay():
-    def mine(number, frame):
-        raise AssertionError
-
-    handlers = dict.fromkeys(SIGNALS, signal.SIG_IGN) | {signal.SIGTERM: mine}
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    with Interrupts() as interrupts:
-        assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
-        signal.raise_signal(SIGNALS[-1])
-    assert interrupts.asked is None
 
 
 # ------------------------------------------------------------------------------------------------- errors
@@ -162,16 +144,3 @@ def test_checkpoints_by_time_change_nothing(engine, tmp_path, monkeypatch):
     written.clear()
     engine.same_run(run, engine.new(out=tmp_path / "rarely", checkpoint_every=5))
     assert written == [0, 5, 7]
-
-
-def test_checkpoint_every_may_change(engine, tmp_path):
-    folder = tmp_path / "run"
-    short = {"total_steps": 32 * 3} if engine is CONTROL else {"updates": 3}
-    full = {"total_steps": 200} if engine is CONTROL else {"updates": 7}
-    engine.new(out=folder, **short)
-    run = engine.train(resume=folder, checkpoint_every=3, **full)
-    assert names(folder) == ["6", "7"]
-    assert run.config["checkpoint_every"] == engine.load(folder).config["checkpoint_every"] == 3
-    engine.same_run(run, engine.new(checkpoint_every=3))
-    with pytest.raises(ValueError, match="checkpoint_every must be an integer of at least 1, got 0"):
-        engine.train(resume=folder, checkpoint_every=0)

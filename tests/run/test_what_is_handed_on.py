@@ -2,13 +2,9 @@
 
 import gymnasium as gym
 import pytest
-import torch
 
 from ppobook import load, train
 from ppobook.envs import make_env
-from ppobook.language.rewards import FunctionReward
-from ppobook.language.world import World
-from ppobook.validation import copied
 
 SMALL = {"total_steps": 32, "num_envs": 2, "num_steps": 16, "num_minibatches": 2, "progress": False}
 POPPED = []
@@ -50,25 +46,3 @@ def test_a_change_to_a_runs_config_is_not_saved(tmp_path):
     run.config["env_kwargs"]["length"] = 9
     run.save(tmp_path / "run")
     assert load(tmp_path / "run").config["env_kwargs"] == {"length": 5}
-
-
-def test_a_reward_function_may_change_its_columns():
-    world = World()
-    completions = world.read(world.prompts[0], "the fox sits by the barn . <eos>")
-    columns = {"words": [["fox", "barn"]]}
-
-    def popping(completions, words):
-        return [len(words[0].pop()) + len(words[0])]
-
-    reward = FunctionReward(popping, world.tokenizer)
-    assert [reward(completions, columns).item() for _ in range(2)] == [5.0, 5.0]
-    assert columns == {"words": [["fox", "barn"]]}
-
-
-def test_containers_are_copied_and_what_they_hold_is_not():
-    inner = torch.ones(2)
-    given = {"a": [inner, (1, {2})]}
-    found = copied(given)
-    assert found["a"] is not given["a"]
-    assert found["a"][0] is inner
-    assert found["a"][1] == (1, {2})
