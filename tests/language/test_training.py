@@ -27,8 +27,6 @@ from small_stages import (
 )
 
 from ppobook.language.data import take_rows, train_eval_split
-from ppobook.language.evaluating import evaluate
-from ppobook.language.reward import held_out
 from ppobook.language.run import load
 from ppobook.language.sft import SFT
 from ppobook.language.stage import Task
@@ -61,18 +59,6 @@ def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, case):
         same_run(go_on(tmp_path / str(stop), case, updates=6), straight)
 
 
-def test_what_is_given_is_copied():
-    model, critic = decoder(), reward_model()
-    before = [{name: x.clone() for name, x in part.state_dict().items()} for part in (model, critic)]
-    run = fit("own, a reward model", model=model, reward=critic, reference=None)
-    assert same(before, [model.state_dict(), critic.state_dict()])
-    assert all(p.requires_grad for p in [*model.parameters(), *critic.parameters()])
-    assert not same(run.model.state_dict(), model.state_dict())
-    kept = run._checkpoint.state["stage"]
-    assert same(kept["reference"], dict(model.state_dict()))
-    assert same(kept["reward_model"], dict(critic.state_dict()))
-
-
 @pytest.mark.parametrize("case", ["sft, data in memory", "own, gold"])
 def test_a_frozen_parameter_stays_as_it_is(tmp_path, case):
     """In a resumed run too. A model of a run has no frozen parameters, unless they are frozen anew."""
@@ -86,44 +72,6 @@ def test_a_frozen_parameter_stays_as_it_is(tmp_path, case):
     assert torch.equal(run.model.wpe.weight, model.wpe.weight)
     assert not torch.equal(run.model.wte.weight, model.wte.weight)
     assert all(p.requires_grad for p in load(tmp_path / "run").model.parameters())
-
-
-def broken_after(calls):
-    seen = []
-
-    def reward(prompts, completions):
-        seen.append(0)
-        if len(seen) > calls:
-            raise ValueError("no more")
-        return [0.5] * len(prompts)
-
-    return reward
-
-
-def returning(**row):
-    return type("Mine", (Own,), {"step": lambda self, number: Own.step(self, number) | row})
-
-
-BAD_ROWS = [
-    (
-        {"grad_norm": torch.tensor(torch.inf)},
-        FloatingPointError,
-        r"diverged in update 1: grad_norm must be finite, got inf: .*; try a smaller learning rate",
-    ),
-    ({"loss": float("nan")}, FloatingPointError, "loss must be finite, got nan"),
-]
-
-
-@pytest.mark.parametrize(("row", "kind", "message"), BAD_ROWS, ids=lambda x: str(x)[:30])
-def test_rows_that_are_refused(row, kind, message):
-    with pytest.raises(kind, match=message):
-        fit("own, gold", stage=returning(**row))
-
-
-def test_a_folder_or_a_run_in_the_place_of_a_model(tmp_path):
-    run = fit(updates=1)
-    judge = train("reward", run, pairs=30, eval_pairs=8, updates=1, out=tmp_path / "judge", progress=False)
-    assert len(held_out(tmp_path / "judge")) == len(held_out(judge)) == 8
 
 
 def test_a_chain_by_folders_and_a_chain_by_runs_are_the_same(tmp_path):
@@ -163,16 +111,6 @@ def test_warmup_and_gradient_clipping():
         norm = stage.gradient_step((weight * direction * (length / direction.norm())).sum())
         assert norm == pytest.approx(length, rel=1e-5)
         assert (weight - before).norm().item() == pytest.approx(moved, rel=1e-4)
-
-
-def test_wider_numbers_stay_wide(tmp_path):
-    run = fit("sft, data in memory", model=decoder().double(), out=tmp_path / "run")
-    assert run.model.wte.weight.dtype == torch.float64
-    same_run(load(tmp_path / "run"), run)
-    same_run(
-        go_on(tmp_path / "run", "sft, data in memory", updates=9),
-        fit("sft, data in memory", model=decoder().double(), updates=9),
-    )
 
 
 # ---------------------------------------------------------------------- resumed with something else, damaged
@@ -295,26 +233,6 @@ def test_what_cannot_be_trained_on_leaves_no_folder(tmp_path, case, changes, mes
     with pytest.raises((ValueError, TypeError, OSError), match=message):
         fit(case, **{**changes, "out": tmp_path / "run"})
     assert not (tmp_path / "run").exists()
-
-
-PAIRS = [{"prompt": row["prompt"], "chosen": row["completion"], "rejected": "the"} for row in RECORDS]
-
-
-def test_runs_of_other_words_do_not_mix():
-    base = fit(updates=1)
-    small = {"updates": 1, "batch_size": 4, "progress": False}
-    foreign = train("sft", decoder(), RECORDS, tokenizer=SWAPPED, **small)
-    far_reward_model = train("reward", foreign, PAIRS, eval_pairs=0, **small)
-    given = {"stage": Own, "updates": 1, "progress": False}
-    for changes, name in (
-        ({"model": foreign, "data": WORLD, "reward": "gold"}, "data"),
-        ({"model": base, "reward": far_reward_model}, "reward"),
-        ({"model": base, "reward": "gold", "reference": foreign}, "reference"),
-    ):
-        with pytest.raises(ValueError, match=f"{name} must have the same words as the model"):
-            train(**given, **changes)
-    with pytest.raises(ValueError, match="reference must have the same words as the model"):
-        evaluate(base, n=2, reference=foreign)
 
 
 @pytest.mark.parametrize(
