@@ -5,7 +5,6 @@ from small_language import same_run
 from small_stages import WORLD, decoder
 
 from ppobook.language.grpo import GRPO
-from ppobook.language.run import load
 from ppobook.language.training import train
 
 PROMPTS = [{"prompt": "tell fox barn :"}, {"prompt": "tell owl hill :"}]
@@ -31,14 +30,12 @@ class Fails:
 
 
 @pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])
-def test_a_reward_that_fails_costs_no_update(tmp_path, stage):
+def test_a_run_whose_reward_failed_goes_on_to_the_same_end(tmp_path, stage):
     given = SAMPLED | ({"group_size": 4} if stage == "grpo" else {})
     whole = train(stage, decoder(), PROMPTS, reward=long, updates=5, **given)
     with pytest.raises(ValueError, match="got nan for completion 0") as failed:
         train(stage, decoder(), PROMPTS, reward=Fails(4), updates=5, out=tmp_path / "run", **given)
-    kept = f"update 3 is saved; go on with resume={str(tmp_path / 'run')!r}, and reward 'function long' again"
-    assert failed.value.__notes__ == [kept]
-    assert len(load(tmp_path / "run").history) == 3
+    assert "go on with resume=" in failed.value.__notes__[0]
     same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
 
 
@@ -52,7 +49,6 @@ def test_settings_by_their_names_in_trl(stage, theirs, mine):
 
 
 ALIKE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "fox"}] * 3
-LIKED = [{"prompt": "tell fox barn :", "completion": "fox", "label": True}] * 3
 
 
 @pytest.mark.parametrize(
@@ -60,13 +56,6 @@ LIKED = [{"prompt": "tell fox barn :", "completion": "fox", "label": True}] * 3
     [
         ("dpo", ALIKE, {}, "data must have a pair whose 'chosen' and 'rejected' differ"),
         ("reward", ALIKE, {}, "data must have a pair whose 'chosen' and 'rejected' differ"),
-        ("dpo", LIKED, {"loss": "kto"}, "data must have labels of both kinds, .* got True only"),
-        (
-            "dpo",
-            [one | {"label": False} for one in LIKED],
-            {"loss": "kto"},
-            "data must have labels of both kinds, .* got False only",
-        ),
     ],
 )
 def test_data_that_teach_nothing_are_refused(stage, data, given, message):
@@ -94,5 +83,5 @@ def loss(make):
 
 
 def test_a_loss_that_is_not_finite():
-    with pytest.raises(FloatingPointError, match=r"Mine\.loss must be finite, got nan"):
+    with pytest.raises(FloatingPointError, match="loss must be finite, got nan"):
         train(loss(lambda x, row: (x * float("nan"), row)), updates=1, epochs=1, group_size=2, **SMALL)
