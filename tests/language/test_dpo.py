@@ -430,44 +430,7 @@ def test_what_is_held_out_is_measured():
         assert rows[-1][name] == pytest.approx(x, rel=1e-9, abs=1e-9)
 
 
-def test_how_much_is_held_out():
-    many = [
-        one | {"prompt": f"{one['prompt']} {word}"} for one in PREFERENCES for word in ("fox", "owl", ":")
-    ]
-    made = stage(data=many, eval_pairs=500)
-    assert (len(made.pairs), len(made.held_out)) == (19, 2)
-    texts = [*made.pairs.chosen.prompt_texts(WORDS), *made.held_out.chosen.prompt_texts(WORDS)]
-    assert sorted(texts) == sorted(one["prompt"] for one in many)
-    assert stage(eval_pairs=500).held_out is None
-    assert stage(data=WORLD, eval_pairs=4, loss="kto").held_out is None
-
-
 # --- bad input --------------------------------------------------------------------------------------
-
-
-BAD = [
-    ({"loss": "dop"}, "loss must be .* Did you mean 'dpo'"),
-    ({"beta": 0.0}, "beta must be a number above 0.*, got 0"),
-    ({"label_smoothing": 0.7}, r"label_smoothing must be a number in \[0, 0.5\], got 0.7"),
-    ({"gamma": -1.0}, "gamma must be a number of at least 0, got -1"),
-    ({"temperatures": (1.0,)}, r"temperatures must be two numbers, .* got \(1.0,\)"),
-    ({"beat": 0.1}, "beat.*Did you mean 'beta'"),
-    ({"reward": "gold"}, "reward"),
-    ({"model": None}, "model"),
-    ({"reference": decoder(vocab_size=30)}, "reference .*30"),
-    ({"data": []}, "data .* at least one record"),
-    ({"data": [{"prompt": "fox", "chosen": "runs"}]}, "'rejected'"),
-    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": " "}]}, "rejected .*' '"),
-    ({"data": [{"prompt": "fox", "chosen": "runs", "rejected": "flies"}]}, "'flies'"),
-    (
-        {"data": [{"prompt": "fox", "chosen": "runs", "rejected": "fox " * 30}]},
-        r"max_length = 20 tokens, got 32 in data\[0\]",
-    ),
-    ({"data": LABELLED}, "'chosen'"),
-    ({"data": LABELLED[:1], "loss": "kto"}, "data must have at least 2 completions for KTO, got 1"),
-    ({"data": LABELLED[::2], "loss": "kto"}, "data must have labels of both kinds, .* got True only"),
-    ({"data": [LABELLED[0] | {"label": "yes"}], "loss": "kto"}, "label must be True or False, got 'yes'"),
-]
 
 
 # --- learning ------------------------------------------------------------------------------------------

@@ -9,14 +9,13 @@ import pytest
 import torch
 from language_stages import TINY, decoder, gold, grpo, rows_of, token_log_probs
 from slow_statistics import close, mean, sample_std
-from small_language import EVERY, ScriptedReward, rough, widened
+from small_language import EVERY, ScriptedReward, rough
 from three_tokens import ONE_WORD
 
 from ppobook.language import grpo as module
-from ppobook.language.grpo import group_advantages, variants
-from ppobook.language.settings import VARIANTS, GRPOSettings
+from ppobook.language.grpo import group_advantages
+from ppobook.language.settings import VARIANTS
 from ppobook.language.tokens import Completions, WordTokenizer, right_pad
-from ppobook.objectives import cispo_loss, clipped_surrogate_loss, sequence_surrogate_loss
 
 LONGEST = TINY["max_new_tokens"]
 
@@ -258,59 +257,6 @@ def test_a_variant_is_its_papers_formula(variant):
     check_variant(variant)
 
 
-@pytest.mark.parametrize("variant", ["grpo", "dapo", "gspo", "cispo"])
-def test_the_loss_it_spells_out_is_that_of_objectives(variant):
-    made = grpo(variant=variant, kl_coef=0.0)
-    experience, _ = made.make_experience(0)
-    rough(made.model, seed=20)
-    s, mask = made.settings, experience.completions.mask
-    loss, _ = made.loss(experience)
-    logp, old_logp = made.forward(experience)["logp"], experience.completions.logp
-    how = {"mask": mask, "reduction": s.reduction}
-    if s.surrogate == "sequence":
-        advantages = experience.advantages[:, 0]
-        known = sequence_surrogate_loss(logp, old_logp, advantages, s.clip_eps, s.clip_eps_high, **how)
-    elif s.surrogate == "cispo":
-        known = cispo_loss(logp, old_logp, experience.advantages, s.clip_eps_high, s.clip_eps, **how)
-    else:
-        eps = {"clip_eps": s.clip_eps, "clip_eps_high": s.clip_eps_high}
-        known = clipped_surrogate_loss(logp, old_logp, experience.advantages, **eps, **how)
-    close(loss, known)
-    weights = list(made.model.parameters())
-    for x, y in zip(*(torch.autograd.grad(one, weights) for one in (loss, known)), strict=True):
-        close(x, y)
-
-
-def test_it_is_so_at_another_temperature():
-    check_variant("grpo", temperature=0.7)
-    check_variant("reinforce++", temperature=1.4)
-
-
-def test_the_table_of_variants_is_what_they_set():
-    table = variants()
-    assert list(table.index) == list(VARIANTS) == list(PAPER)
-    assert table["paper"].str.contains("arXiv").all()
-    defaults = GRPOSettings()
-    for variant, row in table.iterrows():
-        settings = GRPOSettings.make("grpo", {"variant": variant}, {})
-        shown = row.drop("paper").to_dict()
-        assert {name: getattr(settings, name) for name in shown} == shown
-        changed = {name for name in vars(settings) if getattr(settings, name) != getattr(defaults, name)}
-        assert changed - {"variant"} == set(VARIANTS[variant]) - {
-            name for name, value in VARIANTS[variant].items() if value == getattr(defaults, name)
-        }
-        assert changed - {"variant"} <= set(shown)
-
-
-def test_a_setting_can_be_changed_on_its_own():
-    settings = GRPOSettings.make(
-        "grpo", {"variant": "dapo", "clip_eps_high": 0.4, "filter_groups": False}, {}
-    )
-    assert (settings.clip_eps_high, settings.filter_groups, settings.reduction) == (0.4, False, "token")
-    assert GRPOSettings.make("grpo", {"scale": "batch"}, {}).baseline == "group"
-    assert GRPOSettings.make("grpo", {}, {}) == GRPOSettings()
-
-
 def test_a_penalty_for_being_cut_is_part_of_the_reward():
     made = grpo(truncation="penalty", missing_eos_penalty=2.5)
     rounds = watched(made)
@@ -492,36 +438,6 @@ def test_k3_in_the_loss_leads_down_the_kl_the_other_way_round():
 
 
 # --- padding and minibatches --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", ["grpo", "rloo", "reinforce++"])
-def test_values_at_padding_do_not_enter_the_advantages(variant):
-    made = grpo(variant=variant)
-    experience = made.make_experience(0)[0]
-    rewards = torch.arange(12, dtype=torch.float64) ** 2 % 7
-    odd = widened(experience)
-    plain = made.advantages(experience.completions, rewards, experience.ref_logp)
-    found = made.advantages(odd.completions, rewards, odd.ref_logp)
-    mask = experience.completions.mask
-    close(found[:, : mask.shape[1]], plain)
-    assert not plain[~mask].any()
-    assert not found[:, mask.shape[1] :].any()
-    assert plain[mask].abs().min() > 0 or variant == "grpo"
-
-
-def test_minibatches_are_of_whole_groups():
-    made = grpo(epochs=2, num_minibatches=3, batch_size=21)
-    steps = [rows.tolist() for _ in range(2) for rows in made.minibatches(21)]
-    assert [len(rows) for rows in steps] == [9, 6, 6] * 2
-    for epoch in (steps[:3], steps[3:]):
-        assert sorted(itertools.chain(*epoch)) == list(range(21))
-    for rows in steps:
-        for begin in range(0, len(rows), 3):
-            assert rows[begin] % 3 == 0
-            assert rows[begin : begin + 3] == [rows[begin] + i for i in range(3)]
-    assert steps[:3] != steps[3:]
-    # Fewer groups than parts, after some were left out: each is a part.
-    assert [len(rows) for rows in made.minibatches(6)] == [3, 3]
 
 
 # --- groups whose rewards agree -------------------------------------------------------------------------

@@ -252,10 +252,6 @@ def test_what_is_frozen_in_memory_stays_as_it_is(transformers, stage):
     moved = [name for name in now if not torch.equal(now[name], kept[name])]
     assert moved == [name for name in kept if kept[name].requires_grad]
     assert len(moved) == 2
-    with pytest.raises(
-        ValueError, match="model must have parameters that require a gradient, got only frozen"
-    ):
-        trained(stage, net.requires_grad_(False), tokenizer=words())
 
 
 # --- memory: activations that are computed again, rows that are generated side by side
@@ -286,8 +282,6 @@ def test_gradient_checkpointing_is_of_layers_that_can_be_computed_again(folders,
         model.hidden(tokens)
     assert seen == [True, True, False, False]
     assert not any(module.training for module in model.modules())
-    with pytest.raises(ValueError, match="gradient_checkpointing must be False for a model that is not of"):
-        train("sft", data=World(nouns=2, places=2), updates=1, progress=False, gradient_checkpointing=True)
 
 
 @pytest.mark.parametrize("stage", ["ppo", "grpo", "online_dpo"])

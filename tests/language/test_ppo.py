@@ -1,6 +1,5 @@
 """PPO on tokens against loops and against enumeration; what it shares with other stages: test_stages.py."""
 
-import itertools
 import math
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import nn
 from ppobook.language.model import Scalar
 from ppobook.language.ppo import PPO
 from ppobook.language.rewards import LearnedReward, RewardModel
-from ppobook.language.tokens import Completions, WordTokenizer
+from ppobook.language.tokens import WordTokenizer
 
 # --- one update against loops --------------------------------------------------------------------------
 
@@ -217,47 +216,6 @@ def test_it_comes_to_the_exact_optimum_and_with_a_high_price_to_the_reference():
 
 
 # --- padding and minibatches --------------------------------------------------------------------------------
-
-
-def test_values_at_padding_do_not_enter_a_batch():
-    made = ppo()
-    completions = made.sample(made.draw_prompts(0, 12))
-    junk = completions.tokens.masked_fill(~completions.mask, 10**9)
-    assert (junk != completions.tokens).any()
-    odd = Completions(
-        completions.prompts,
-        completions.prompt_mask,
-        junk,
-        completions.mask,
-        completions.logp,
-        completions.ended,
-    )
-    made.score = lambda completions, columns: torch.arange(12.0)
-    found = []
-    for sampled in (completions, odd):
-        made.sample = lambda prompts, sampled=sampled: sampled
-        found.append(made.make_experience(0)[0])
-    for name in ("ref_logp", "values", "advantages", "returns"):
-        plain, other = (getattr(one, name)[completions.mask] for one in found)
-        torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
-
-
-def test_every_completion_is_in_one_minibatch_of_an_epoch():
-    made = ppo(epochs=2, num_minibatches=3, batch_size=11)
-    experience, row = made.make_experience(0)
-    experience.returns = torch.arange(11.0)[:, None].expand(experience.returns.shape).double()
-    seen = []
-    made.make_experience = lambda number: (experience, row)
-    made.loss = lambda part, _: (
-        seen.append(part.returns[:, 0].tolist()),
-        (torch.ones((), requires_grad=True), {}),
-    )[1]
-    made.optimizer_step = lambda: 0.0
-    made.step(0)
-    for epoch in (seen[:3], seen[3:]):
-        assert sorted(itertools.chain(*epoch)) == list(range(11))
-        assert [len(part) for part in epoch] == [4, 4, 3]
-    assert seen[:3] != seen[3:]
 
 
 # --- the KL coefficient --------------------------------------------------------------------------------

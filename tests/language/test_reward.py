@@ -241,19 +241,6 @@ def test_pairs_of_a_world_are_of_the_seed_and_what_is_held_out_is_not_learned():
     assert sorted(seen.tolist()) == list(range(40))
 
 
-def test_the_pairs_are_in_the_checkpoint_since_the_model_that_wrote_them_is_not(tmp_path):
-    run = fit(out=tmp_path / "run")
-    state = torch.load(tmp_path / "run" / "checkpoint-000006" / "state.pt", weights_only=True)
-    kept = SampledPairs(None)
-    kept.load_state_dict(state["stage"]["sampled"])
-    stage = made()
-    assert torch.equal(kept.pairs.chosen.tokens[:40], stage.pairs.chosen.tokens)
-    assert torch.equal(kept.pairs.rejected.mask[40:], stage.held_out.rejected.mask)
-    assert state["architecture"]["model"]["kind"] == "reward_model"
-    same_run(train(resume=tmp_path / "run", updates=9, progress=False), fit(updates=9))
-    assert isinstance(run.model, RewardModel)
-
-
 RECORDS = [
     {"prompt": row["prompt"], "chosen": row["completion"], "rejected": other["completion"]}
     for row, other in zip(WORLD.corpus(30, 1), WORLD.corpus(30, 2), strict=True)
@@ -322,35 +309,6 @@ def test_going_on_with_a_reward_model():
         fit(reward_model, pooling="last", **same)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"model": RewardModel(decoder())},
-            "data must be pairs of your own where model is a reward model, got a World",
-        ),
-        ({"pooling": "mean"}, "pooling must be one of 'sum', 'last', got 'mean'"),
-        ({"temperatures": (1.0, 0)}, "temperatures must be a number above 0, got 0"),
-        ({"noise": -1}, "noise must be a number of at least 0, got -1"),
-        ({"pairs": 0}, r"pairs must be an integer in \[1, 1000000\], got 0"),
-        ({"model": decoder(context=20)}, "at most context = 20 tokens .* max_new_tokens = 24"),
-        (
-            {"data": [{"prompt": "tell fox barn :"}]},
-            "must have 'chosen' and 'rejected', got {'prompt': 'tell fox barn :'}",
-        ),
-        ({"data": [{**RECORDS[0], "rejected": " "}]}, "rejected must be a text .*, and not empty, got ' '"),
-        (
-            {"data": [{**RECORDS[0], "chosen": "the fox sits by the barn " * 5}]},
-            r"max_length = 28 tokens, got 35 in data\[0\]",
-        ),
-    ],
-)
-def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        fit(**{"tokenizer": WORLD.tokenizer, **changes}, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 # ------------------------------------------------------------------------------- how far it can be trusted
 
 
@@ -416,16 +374,6 @@ def test_the_table_of_calibration_is_what_it_says(plenty, bins):
     assert list(table.columns) == ["low", "high", "pairs", "predicted", "observed"]
 
 
-def test_which_side_stands_first_does_not_matter_and_ties_count_half(plenty):
-    some = plenty.select(slice(50))
-    indifferent = calibration(Oracle(lambda done: torch.ones(len(done))), some)
-    assert indifferent.to_dict("records") == [
-        {"low": 0.5, "high": 0.55, "pairs": 50, "predicted": 0.5, "observed": 0.5}
-    ]
-    certain = calibration(Oracle(lambda done: 1e9 * WORLD.gold(done)), some)
-    assert certain.iloc[-1][["low", "high", "predicted"]].tolist() == [0.95, 1.0, 1.0]
-
-
 def kind_words(done):
     texts = done.texts(WORLD.tokenizer)
     return torch.tensor([float(sum(text.split().count(word) for word in WORLD.kind)) for text in texts])
@@ -463,25 +411,6 @@ def test_the_ladder_is_over_all_prompts_and_of_its_seed():
     assert steps["proxy_std"].tolist() == pytest.approx([np.arange(12).std()] * 3)
     assert ladder(Oracle(judged), WORLD, top=2, texts=3, seed=4).equals(steps)
     assert not ladder(Oracle(judged), WORLD, top=2, texts=3, seed=5).equals(steps)
-
-
-def test_a_real_reward_model_is_looked_at_without_a_gradient():
-    reward_model = fit(lr=0.01).model.requires_grad_(True)
-    rung = ladder(reward_model, WORLD, top=1, texts=1, seed=3).iloc[0]
-    texts = [{"prompt": prompt, "completion": ""} for prompt in WORLD.prompts]
-    rng = np.random.default_rng(3)
-    for row in texts:
-        verbs = [str(rng.choice(WORLD.verbs)) for _ in range(2)]
-        noun, place = row["prompt"].split()[1:3]
-        row["completion"] = " and ".join(f"the {noun} {verb} by the {place}" for verb in verbs) + " ."
-    rewards = reward_model.rewards(examples_of(texts, WORLD.tokenizer))
-    assert rung["text"] == texts[0]["completion"]
-    assert rung["proxy"] == pytest.approx(rewards.mean().item(), abs=1e-6)
-    assert rung["proxy_std"] == pytest.approx(rewards.std(correction=0).item(), abs=1e-6)
-    pairs = made().pairs
-    gap = (reward_model.rewards(pairs.chosen) - reward_model.rewards(pairs.rejected)).tolist()
-    assert calibration_error(calibration(reward_model, pairs)) == pytest.approx(slow_error(gap), abs=1e-5)
-    assert all(p.grad is None for p in reward_model.parameters())
 
 
 # ------------------------------------------------------------------------------------------- what it learns

@@ -70,15 +70,6 @@ def test_what_is_likeliest_is_what_counts_as_right():
     assert next_token_loss(flat, examples)[0].item() == pytest.approx(math.log(9))
 
 
-def test_float32_and_halves():
-    model, examples = rough_decoder(), completions()
-    expected = next_token_loss(model, examples)[0].item()
-    assert next_token_loss(model.float(), examples)[0].item() == pytest.approx(expected, rel=1e-5)
-    half, _ = next_token_loss(model.bfloat16(), examples)
-    assert half.dtype == torch.float32
-    assert half.item() == pytest.approx(expected, rel=0.05)
-
-
 @pytest.mark.parametrize("junk", [0, 7, 10**6, -3])
 def test_what_stands_at_padding_changes_nothing(junk):
     model, clean = rough_decoder(), completions()
@@ -166,14 +157,6 @@ def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size
     assert metrics[-1]["eval_accuracy"] == pytest.approx(accuracy)
 
 
-def test_looking_at_what_is_held_out_changes_nothing():
-    looked = train("sft", data=WORLD, updates=5, examples=30, eval_every=1, **QUICK)
-    blind = train("sft", data=WORLD, updates=5, examples=30, eval_examples=0, **QUICK)
-    assert looked.history["loss"].equals(blind.history["loss"])
-    assert "eval_loss" not in blind.history.columns
-    assert looked.history["eval_loss"].notna().all()
-
-
 def test_of_your_own_data_at_most_a_tenth_is_held_out():
     records = WORLD.corpus(45)
     model = Decoder(DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0))
@@ -206,42 +189,6 @@ def test_a_model_that_is_there_is_gone_on_with():
     more = train("sft", base, updates=1, lr=1e-9, warmup=0, progress=False)
     for name, weight in more.model.state_dict().items():
         torch.testing.assert_close(weight, base.model.state_dict()[name], rtol=0, atol=2e-9)
-
-
-LONG = {"prompt": "tell fox barn :", "completion": "the fox sits by the barn " * 4}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"width": 15}, "width must be a multiple of heads = 2, got 15"),
-        ({"examples": 0}, r"examples must be an integer in \[1, 1000000\], got 0"),
-        ({"eval_every": 0}, "eval_every must be an integer of at least 1, got 0"),
-        ({"eval_examples": -1}, r"eval_examples must be an integer in \[0, 1000000\], got -1"),
-        ({"data": [LONG], "model": True}, r"max_length = 20 tokens, got 29 in data\[0\]"),
-        (
-            {"data": [{"prompt": "tell"}], "model": True},
-            "must have 'prompt' and 'completion', .*, got {'prompt': 'tell'}",
-        ),
-        (
-            {"data": [{**LONG, "completion": ""}], "model": True},
-            "completion must be a text .*, got ''",
-        ),
-        (
-            {"data": [{**LONG, "completion": "the wolf"}], "model": True},
-            r"data\[0\]: text must be of known words, .* got 'wolf'",
-        ),
-    ],
-)
-def test_bad_input_raises_before_there_is_a_folder(tmp_path, changes, message):
-    config = DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0)
-    model, quick = {}, QUICK
-    if "model" in changes:
-        model = {"model": Decoder(config), "tokenizer": WORLD.tokenizer}
-        quick = {"batch_size": 8, "progress": False}
-    with pytest.raises((ValueError, TypeError), match=message):
-        train("sft", **{"data": WORLD, **quick, **changes, **model}, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_text_without_a_prompt_is_learned_whole():

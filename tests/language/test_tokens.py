@@ -10,7 +10,6 @@ from small_language import EOS, PAD, completions, rough_decoder
 from ppobook.language.model import Scalar
 from ppobook.language.tokens import (
     Completions,
-    Pairs,
     WordTokenizer,
     completion_logits,
     completion_values,
@@ -140,39 +139,6 @@ def test_an_end_that_is_also_the_padding_is_told_apart():
     assert c.terminated.tolist() == [[False, True, False], [False] * 3]
 
 
-def bools(*rows):
-    return torch.tensor([[x == "1" for x in row] for row in rows])
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"prompts": torch.ones(2, 3).long()}, r"prompts must have shape \(3, 3\)"),
-        ({"mask": torch.ones(3, 3).bool()}, r"mask must have shape \(3, 4\)"),
-        ({"mask": bools("1000", "1111", "0000")}, "mask must have .* got no token in row 2"),
-        ({"mask": bools("1000", "1011", "1000")}, "on the right only, got elsewhere in row 1"),
-        ({"prompt_mask": bools("001", "011", "110")}, "on the left only, got elsewhere in row 2"),
-    ],
-)
-def test_bad_completions(change, sentence):
-    names = ("prompts", "prompt_mask", "tokens", "mask", "logp", "ended")
-    given = dict(zip(names, fields_of(completions()), strict=True))
-    with pytest.raises(ValueError, match=sentence):
-        Completions(**given | change)
-
-
-def test_pairs_are_of_the_same_prompts():
-    c = completions()
-    other = completions(answers=((5, EOS), (EOS,), (4, 4)))
-    pairs = Pairs(c, other)
-    assert len(pairs) == 3
-    assert equal(pairs.select([2, 1]).chosen, c.select([2, 1]))
-    assert equal(pairs.select([2, 1]).rejected, other.select([2, 1]))
-    for wrong in (c.select([1, 0, 2]), c.select([0, 1])):
-        with pytest.raises(ValueError, match="rejected must have the same prompts as chosen"):
-            Pairs(c, wrong)
-
-
 # --- the shift by one ----------------------------------------------------------------------------------
 
 
@@ -283,13 +249,6 @@ def test_a_token_that_is_never_sampled_adds_nothing_to_the_entropy():
     entropy.sum().backward()
     assert torch.isfinite(masked.grad).all()
     assert not masked.grad[..., -1].any()
-
-
-def test_half_precision_is_not_kept():
-    logits, tokens = some_logits(torch.bfloat16)
-    logp = token_logp(logits, tokens)
-    assert logp.dtype == token_entropy(logits).dtype == torch.float32
-    torch.testing.assert_close(logp, token_logp(logits.float(), tokens))
 
 
 def test_gradient_of_logp_is_the_score():

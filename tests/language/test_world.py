@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from ppobook.language import world as world_module
 from ppobook.language.tokens import Completions, right_pad
 from ppobook.language.world import ADJECTIVE, CLAUSES, ON_TOPIC, SECOND_ADJECTIVE, World
 
@@ -437,21 +436,6 @@ def test_choices_are_decided_by_their_seed():
     assert not torch.equal(one, other)
 
 
-def test_bad_input_of_prefer():
-    a, b = both(GOOD, FAIR, 3)
-    with pytest.raises(ValueError, match="noise must be a number of at least 0, got -1"):
-        WORLD.prefer(a, b, noise=-1)
-    with pytest.raises(ValueError, match="noise must be a number of at least 0, got nan"):
-        WORLD.prefer(a, b, noise=math.nan)
-    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -1"):
-        WORLD.prefer(a, b, seed=-1)
-    with pytest.raises(ValueError, match="second must have the prompts of first"):
-        WORLD.prefer(a, b.select([0, 1]))
-    other = WORLD.read("tell owl barn :", FAIR).select([0, 0, 0])
-    with pytest.raises(ValueError, match="second must have the prompts of first"):
-        WORLD.prefer(a, other)
-
-
 # --------------------------------------------------------------------------------- sizes, and bad input
 
 
@@ -484,95 +468,3 @@ def test_a_world_can_be_made_again_from_its_config():
     assert {type(x) for x in given.config.values()} == {int, list}
     assert again.corpus(30, seed=2) == given.corpus(30, seed=2)
     assert World(**WORLD.config).tokenizer.words == WORLD.tokenizer.words
-
-
-def test_probabilities_may_be_rounded():
-    thirds = World(clauses=[0.3333333, 0.3333333, 0.3333333])
-    assert thirds.corpus(5)
-    assert World(**thirds.config).config == thirds.config
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "sentence"),
-    [
-        ({"nouns": 1}, ValueError, r"nouns must be an integer in \[2, 32\], got 1"),
-        ({"nouns": 33}, ValueError, r"nouns must be an integer in \[2, 32\], got 33"),
-        ({"places": 1}, ValueError, r"places must be an integer in \[2, 32\], got 1"),
-        ({"verbs": 0}, ValueError, r"verbs must be an integer in \[1, 16\], got 0"),
-        ({"verbs": 17}, ValueError, r"verbs must be an integer in \[1, 16\], got 17"),
-        ({"adjectives": 17}, ValueError, r"adjectives must be an integer in \[1, 16\], got 17"),
-        ({"adjectives": 2.0}, TypeError, r"adjectives must be an integer in \[1, 16\], got 2.0"),
-        ({"nouns": True}, TypeError, r"nouns must be an integer in \[2, 32\], got True"),
-        ({"clauses": [0.5, 0.4]}, ValueError, r"clauses must sum to 1, got \[0.5, 0.4\], whose sum is 0.9"),
-        ({"clauses": [1.5, -0.5]}, ValueError, r"clauses\[0\] must be a number in \[0, 1\], got 1.5"),
-        ({"clauses": []}, ValueError, r"clauses must sum to 1, got \[\], whose sum is 0"),
-        ({"clauses": [math.nan, 1]}, ValueError, r"clauses\[0\] must be .* got nan"),
-        ({"clauses": ["all"]}, TypeError, r"clauses\[0\] must be .* got 'all'"),
-        ({"clauses": 1.0}, TypeError, "clauses must be a list of probabilities, got 1.0"),
-        (
-            {"max_new_tokens": 7},
-            ValueError,
-            "max_new_tokens must be at least 8, the length of a text of 1 .*, got 7",
-        ),
-        (
-            {"max_new_tokens": 14, "clauses": (0, 0.5, 0.5)},
-            ValueError,
-            "max_new_tokens must be at least 15, the length of a text of 2 .*, got 14",
-        ),
-        ({"max_new_tokens": None}, TypeError, "max_new_tokens must be an integer of at least 1, got None"),
-    ],
-)
-def test_bad_sizes(settings, error, sentence):
-    with pytest.raises(error, match=sentence):
-        World(**settings)
-
-
-def test_a_limit_that_next_to_no_text_keeps_to_is_no_endless_search(monkeypatch):
-    monkeypatch.setattr(world_module, "_TRIES", 5)
-    hopeless = World(clauses=[0] * 39 + [1], max_new_tokens=281)
-    with pytest.raises(
-        ValueError, match="max_new_tokens must be larger: of 5 sampled texts none fits, got 281"
-    ):
-        hopeless.corpus(1)
-
-
-def test_bad_input_of_corpus_and_texts():
-    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
-        WORLD.corpus(0)
-    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -3"):
-        WORLD.corpus(3, seed=-3)
-    with pytest.raises(TypeError, match="prompts must be a list of texts, got 'tell fox barn :'"):
-        WORLD.prompt_tokens(ASKED)
-    with pytest.raises(ValueError, match="prompts must have at least one text, got none"):
-        WORLD.prompt_tokens([])
-    with pytest.raises(
-        ValueError, match="completion must have at least one word, or <eos>, got an empty text"
-    ):
-        WORLD.read(ASKED, " ")
-    with pytest.raises(ValueError, match="Did you mean 'fox'"):
-        WORLD.read(ASKED, "the foxes .")
-    with pytest.raises(
-        ValueError, match=r"prompt must be .* got 'tell fox bern :'. Did you mean 'tell fox barn :'"
-    ):
-        WORLD.read("tell fox bern :", FAIR)
-
-
-@pytest.mark.parametrize(
-    "prompt", ["tell fox", "tell barn fox :", "fox fox barn :", "tell fox barn .", "tell tell fox barn :"]
-)
-def test_gold_knows_only_prompts_of_the_world(prompt):
-    good = WORLD.read(ASKED, FAIR)
-    tokens, mask = WORLD.prompt_tokens([prompt])
-    odd = Completions(tokens, mask, good.tokens, good.mask, good.logp, good.ended)
-    with pytest.raises(ValueError, match=f"prompts\\[1\\] must be a prompt of this world, .* got '{prompt}'"):
-        WORLD.gold(Completions.join([good, odd]))
-
-
-def test_gold_knows_only_words_of_the_world():
-    good = WORLD.read(ASKED, FAIR)
-    for word in (-1, 28):
-        tokens = good.tokens.clone()
-        tokens[0, 2] = word
-        odd = Completions(good.prompts, good.prompt_mask, tokens, good.mask, good.logp, good.ended)
-        with pytest.raises(ValueError, match="tokens must be ids from 0 to 27, got "):
-            WORLD.gold(odd)
