@@ -94,11 +94,11 @@ def record(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
         )
     settings = [storable(f"settings[{i}]", setting) for i, setting in enumerate(settings)]
-    seeds = list(seeds)
+    seeds = [int(seed) for seed in seeds]
     tasks = [(setting, seed) for setting in settings for seed in seeds]
     if len({_key(task) for task in tasks}) < len(tasks):
         raise ValueError("settings and seeds must be distinct, got the same pair twice")
-    where = Path(folder or results_folder()) / name
+    where = Path(folder or results_folder()).expanduser() / name
     where.mkdir(parents=True, exist_ok=True)
     partial = where / "partial.jsonl"
     code = _digest(fn)

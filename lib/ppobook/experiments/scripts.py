@@ -59,5 +59,6 @@ def _script(name: str | Path) -> Path:
         return script.resolve()
     hint = validation.did_you_mean(name, known)
     raise ValueError(
-        f"name must be an experiment, {validation.one_of(known)}, or the path of a script, got {str(name)!r}{hint}"
+        f"name must be an experiment, {validation.one_of(known)}, or the path of a script, "
+        f"got {str(name)!r}{hint}"
     )
