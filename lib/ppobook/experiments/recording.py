@@ -143,7 +143,7 @@ def record(
         "wall_seconds": round(sum(line["wall"] for line in kept), 1),
         "cpu_seconds": round(sum(line["cpu"] for line in kept), 1),
         "workers": max(workers, 1) if ray is None else "on Ray",
-        "machine": "; ".join(sorted({line["machine"] for line in kept if "machine" in line})),
+        "machine": "; ".join(sorted({line["machine"] for line in kept})),
         "versions": versions(),
     }
     atomic_write(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
