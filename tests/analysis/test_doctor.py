@@ -206,13 +206,12 @@ def test_a_reward_that_is_never_met():
 @pytest.mark.parametrize(
     ("history", "sentence"),
     [
-        ({"update": [1]}, "history must be a DataFrame, .* got dict"),
-        (pd.DataFrame({"steps": [1]}), "history must have a column 'update' .* got no column"),
-        (pd.DataFrame({"update": []}), "history must have .* at least one row, got no row"),
+        (pd.DataFrame({"steps": [1]}), "history must have a column 'update'"),
+        (pd.DataFrame({"update": []}), "history must have .* at least one row"),
     ],
 )
 def test_what_is_no_history_is_refused(history, sentence):
-    with pytest.raises((TypeError, ValueError), match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         examine(history)
 
 

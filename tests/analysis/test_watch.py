@@ -23,8 +23,8 @@ class Counting(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observation_space, action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(2)
 
-    def __init__(self, render_mode=None, length=6, draws="counted"):
-        self.render_mode, self.length, self.draws = render_mode, length, draws
+    def __init__(self, render_mode=None, length=6):
+        self.render_mode, self.length = render_mode, length
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -36,25 +36,11 @@ class Counting(gym.Env):
         return np.zeros(1, np.float32), 1.0, self.t == self.length, False, {}
 
     def render(self):
-        return {
-            "counted": np.full((32, 48, 3), 30 * self.t % 256, np.uint8),
-            "still": np.zeros((32, 48, 3), np.uint8),
-            "floats": np.full((32, 48, 3), self.t / 6),
-            "grey": np.zeros((32, 48), np.uint8),
-            "nothing": np.zeros((0, 0, 3), np.uint8),
-            "growing": np.zeros((32, 48 + self.t, 3), np.uint8),
-            "text": "text",
-        }[self.draws]
-
-
-class Blind(Counting):
-    def __init__(self):
-        super().__init__()
+        return np.full((32, 48, 3), 30 * self.t % 256, np.uint8)
 
 
 COUNTING = "test_watch/Counting-v0"
 gym.register(COUNTING, Counting)
-gym.register("test_watch/Blind-v0", Blind)
 POLICY = CategoricalPolicy(1, 2, (4,))
 
 
@@ -150,70 +136,16 @@ def test_the_books_worlds_are_drawn_as_maps(tmp_path):
     [
         (COUNTING, {"out": "film.avi"}, "out must end in .gif or .mp4, got .film.avi"),
         (COUNTING, {"out": "nowhere/film.gif"}, "out must be a file in an existing folder"),
-        (COUNTING, {"fps": 0}, "fps must be .*, got 0"),
-        (COUNTING, {"out": "folder.gif"}, "out must be a file that ends in .gif or .mp4, got the folder"),
-        (COUNTING, {"out": ""}, "out must be the path of a file, got ''"),
-        (COUNTING, {"draws": "text"}, "env must support render_mode=.*, whose render returned str"),
-        (COUNTING, {"draws": "floats"}, r"frames of uint8 .*, whose render returned dtype float64"),
-        (COUNTING, {"draws": "grey"}, r"whose render returned shape \(32, 48\)"),
-        (COUNTING, {"draws": "nothing"}, r"whose render returned shape \(0, 0, 3\)"),
-        (COUNTING, {"draws": "growing"}, r"render returned shape \(32, 49, 3\) after \(32, 48, 3\)"),
-        (COUNTING, {"draws": "still", "fps": 0.01}, "must end in .mp4 where a picture .* 655 seconds, got"),
-        (
-            COUNTING,
-            {"length": 101, "draws": "still"},
-            "must end in .mp4 for more than 100 frames, got .*max_episode_steps",
-        ),
-        (
-            COUNTING,
-            {"length": 101, "draws": "still", "out": "film.mp4"},
-            "env must have episodes that end, .* than 100 steps",
-        ),
-        (COUNTING, {"env_kwargs": "slip"}, "env_kwargs must be a dict of keyword arguments, got 'slip'"),
-        (COUNTING, {"episodes": 0}, "episodes must be .*, got 0"),
-        ("test_watch/Blind-v0", {}, "env must support render_mode=.rgb_array."),
+        (COUNTING, {"env_kwargs": {"length": 101}}, "env must have episodes that end, .* than 100 steps"),
         ("test_watch/Nothing-v0", {}, "(?i)did you mean"),
     ],
 )
-def test_what_cannot_be_filmed_is_refused_and_leaves_nothing(tmp_path, monkeypatch, env, given, sentence):
-    given = dict(given)
+@pytest.mark.parametrize("out", ["film.gif", "film.mp4"])
+def test_what_cannot_be_filmed_leaves_nothing(tmp_path, monkeypatch, env, given, out, sentence):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ppobook.analysis.watch._MOST_FRAMES", 100)
     monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
-    (tmp_path / "folder.gif").mkdir()
-    own = {name: given.pop(name) for name in ("draws", "length") if name in given}
-    with pytest.raises((ValueError, TypeError, OSError), match=sentence):
-        watch(POLICY, env, **{"out": "film.gif", "env_kwargs": own, **given})
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.gif"]
-
-
-def full_disk(*_, **__):
-    raise OSError(28, "No space left on device")
-
-
-@pytest.mark.parametrize(
-    ("film", "broken", "fault", "sentence"),
-    [
-        (
-            "film.gif",
-            "ppobook.run.files.write_synced",
-            full_disk,
-            r"out must be writable, got .*No space left",
-        ),
-        ("film.mp4", "imageio_ffmpeg.read_frames", full_disk, "out must be writable, got .*disk may be full"),
-        (
-            "film.gif",
-            "os.access",
-            lambda *_: False,
-            "out must be in a folder that can be written, got .*film",
-        ),
-    ],
-)
-def test_where_nothing_can_be_written_nothing_is_left(tmp_path, monkeypatch, film, broken, fault, sentence):
-    pytest.importorskip("imageio_ffmpeg")
-    monkeypatch.setattr(broken, fault)
-    with pytest.raises(OSError, match=sentence):
-        watch(POLICY, COUNTING, tmp_path / film)
+    with pytest.raises((ValueError, OSError), match=sentence):
+        watch(POLICY, env, **{"out": out, **given})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -226,34 +158,10 @@ def test_a_film_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         return np.zeros((8, 8, 3), np.uint8)
 
     monkeypatch.setattr(Counting, "render", broken)
-    with pytest.raises(
-        ValueError, match=r"env must be one that can be rendered, got .* \(RuntimeError: no light\)"
-    ):
+    with pytest.raises(RuntimeError, match="no light"):
         watch(POLICY, COUNTING, tmp_path / "film.gif")
     assert (tmp_path / "film.gif").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def no_binary():
-    raise RuntimeError("No ffmpeg exe could be found.")
-
-
-@pytest.mark.parametrize(
-    ("film", "hide"),
-    [
-        ("film.gif", lambda patch: patch.setitem(sys.modules, "PIL", None)),
-        ("film.mp4", lambda patch: patch.setitem(sys.modules, "imageio_ffmpeg", None)),
-        ("film.mp4", lambda patch: patch.setattr("imageio_ffmpeg.get_ffmpeg_exe", no_binary)),
-    ],
-    ids=["pillow", "imageio_ffmpeg", "ffmpeg"],
-)
-def test_what_is_not_installed_gets_a_sentence(tmp_path, monkeypatch, film, hide):
-    hide(monkeypatch)
-    with pytest.raises(
-        ValueError, match=r"out needs .* is not installed; run: pip install 'ppobook\[watch\]'"
-    ):
-        watch(POLICY, COUNTING, tmp_path / film)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_on_the_command_line(tmp_path, capsys):
@@ -285,3 +193,11 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "\n1 episode, seed 0\n" in capsys.readouterr().out
     assert main(["watch", folder, "--out", "film.mov"]) == 2
     assert "must end in .gif or .mp4" in capsys.readouterr().err
+
+
+def test_a_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, capsys):
+    small = {"num_envs": 2, "num_steps": 16, "total_steps": 32}
+    train("vanilla", env="ppobook/Chain-v0", **small, out=tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert main(["watch", str(tmp_path / "run"), "--out", str(tmp_path / "film.mp4")]) == 2
+    assert "; pip install 'ppobook[watch]'\n" in capsys.readouterr().err

@@ -135,10 +135,10 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
         ("train mine.py:Mine --env CartPole-v1", "as in my_module:MyPPO for my_module.py"),
         ("train json:Mine --env CartPole-v1", "must be a name in json, got 'Mine'"),
-        ("train json:JSONDecoder --env CartPole-v1", "must be a subclass of Learner"),
+        ("train json:JSONDecoder --env CartPole-v1", "algorithm must be one of"),
         ("train --resume nowhere", "nowhere"),
         ("train vanilla --config nowhere.yml", "config must be a YAML file, got 'nowhere.yml'"),
-        ("evaluate nowhere", "'nowhere' must be the folder of a run, got a folder that does not"),
+        ("evaluate nowhere", "'nowhere' must be the folder of a run, got"),
         ("evaluate", "RUN"),
         ("doctor nowhere", "nowhere"),
         ("compare nowhere", "nowhere"),
@@ -255,8 +255,7 @@ assert "torch" not in sys.modules
 def test_the_preset_in_use_is_printed(capsys):
     small = ["--env", "CartPole-v1", "--num-envs", "2", "--num-steps", "16", "--total-steps", "1"]
     assert main(["train", "ppo", *small, "--lr", "3e-4"]) == 0
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("preset")]
-    assert line.startswith("preset for CartPole-v1: num_minibatches=4, gamma=0.98, lam=0.9, lr_final=0.0")
+    assert "; preset: num_minibatches=4, gamma=0.98, lam=0.9, lr_final=0.0" in capsys.readouterr().err
 
 
 def test_ctrl_c_before_training_says_so(monkeypatch, capsys):

@@ -191,7 +191,7 @@ def test_resume_ends_where_the_whole_run_does(runs, tmp_path, capsys):
     assert text.endswith(f"saved in {parts}\n")
     mine, other = (language.load(x) for x in (parts, whole))
     assert all(a.equal(b) for a, b in zip(mine.model.parameters(), other.model.parameters(), strict=True))
-    for more in ([], ["--updates", 2]):
+    for more in ([], ["--updates", 3]):
         text = said(capsys, "ppo", "--resume", parts, *more, "--quiet")
         assert text == f"nothing to do: {parts} has its 3 updates; larger --updates continue it\n"
 
@@ -235,7 +235,7 @@ def test_compare(runs, capsys):
         assert list(map(float, numbers)) == pytest.approx(table.loc[name].tolist(), abs=6e-4)
     assert text.count("\n  tell ") == 4
     assert main(["compare", str(base)]) == 2  # the command for policies
-    assert re.match(f"ppobook: '{base}' must .* and `ppobook language compare`$", capsys.readouterr().err)
+    assert "must be written by ppobook.train" in capsys.readouterr().err
 
 
 def test_best_of_n(runs, capsys):
@@ -366,7 +366,7 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
         ([], "needs MODULE:CLASS"),
         (["Mine"], "as in my_module:MyStage for my_module.py, got 'Mine'"),
         (["own_stages:number"], "must be a class, got 'own_stages:number', of type int"),
-        (["own_stages:Other"], "must be a subclass of"),
+        (["own_stages:Other"], "stage must be one of"),
         (["own_stages:Mine", runs / "base", "again"], "unexpected argument 'again'"),
         (["own_stages:Mine", "--reward", "gold"], "reward"),
         (["own_stages:Mine", "--udpates", "2"], "Did you mean --updates"),

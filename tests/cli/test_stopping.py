@@ -18,7 +18,6 @@ import os
 import signal
 import gymnasium as gym
 import numpy as np
-from ppobook.ppo import PPO
 from ppobook.run import checkpoint
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,7 +31,7 @@ def stop(*names):
 
 
 def fail():
-    return 1 / 0  # fails
+    return int("x")  # fails
 
 
 def stop_while_saving(*names):
@@ -65,18 +64,8 @@ class World(gym.Env):
 
 gym.register("Mine-v0", World)
 
-
-class Mine(PPO):
-    keeps_old_policy = True
-    losses = 0
-
-    def loss(self, batch):
-        self.losses += 1
-        if self.losses == 4:
-            eval(os.environ["IN_LOSS"])  # fails
-        return super().loss(batch)
 """
-PLACES = [number for number, line in enumerate(MODULE.splitlines(), 1) if line.endswith("# fails")]
+(PLACE,) = [number for number, line in enumerate(MODULE.splitlines(), 1) if line.endswith("# fails")]
 TRAIN = "-m ppobook train ppo --env mine:Mine-v0 --num-envs 1 --num-steps 20 --hidden 8, --num-minibatches 1"
 TRAIN += " --epochs 1 --total-steps 100 --out run --quiet"
 ON = "-m ppobook train --resume run --quiet"
@@ -112,17 +101,17 @@ STOPS = {
         f"ppobook: stopped by SIGHUP after update 3, 60 steps; {GO_ON}",
         updates=3,
     ),
+    # At once: the updates since the last checkpoint are lost.
     "stop('SIGINT', 'SIGINT')": stopped(
-        130, ANSWER, f"ppobook: stopped by Ctrl-C after update 2, 40 steps; {GO_ON}", updates=2
+        130, ANSWER, f"ppobook: stopped by Ctrl-C; update 0 is saved; {GO_ON}", updates=0
     ),
     "stop_while_saving('SIGINT', 'SIGTERM')": stopped(
-        130, ANSWER, f"ppobook: stopped by Ctrl-C after update 2, 40 steps; {GO_ON}", updates=2
+        130, ANSWER, f"ppobook: stopped by Ctrl-C; update 0 is saved; {GO_ON}", updates=0
     ),
     "fail()": stopped(
         2,
-        r"ppobook: environment 0 of 1 \(mine:Mine-v0\) raised ZeroDivisionError: division by zero in "
-        rf"step \d+ of an episode; mine\.py, line {PLACES[0]}, in fail; update 2 is saved; {GO_ON}",
-        updates=2,
+        rf"ppobook: invalid literal .*; mine\.py, line {PLACE}, in fail; update 0 is saved; {GO_ON}",
+        updates=0,
     ),
 }
 
@@ -141,19 +130,10 @@ def test_a_command_that_is_stopped(folder, what):
     assert "100 steps, 5 updates" in on.stdout, on.stderr
 
 
-def test_an_error_in_a_loss_of_the_users_own_has_its_place(folder):
-    words = TRAIN.replace("train ppo", "train mine:Mine").split()
-    done = python(*words, cwd=folder, IN_LOSS="int('x')")
-    assert done.returncode == 2
-    place = rf"mine\.py, line {PLACES[1]}, in loss"
-    end = rf"update 3 is saved; {GO_ON}, and algorithm 'mine:Mine' again"
-    assert re.fullmatch(rf"ppobook: invalid literal .*; {place}; {end}\n", done.stderr), done.stderr
-
-
 def test_what_is_not_saved_is_called_so(folder):
     words = TRAIN.replace("--out run ", "").split()
     done = python(*words, cwd=folder, AT_STEP="50", AT_STEP_DO="stop('SIGINT')")
-    end = "after update 3, 60 steps; not saved: --out was not given"
+    end = "after update 3, 60 steps; not saved, for no folder was given"
     assert done.stderr == f"{ANSWER}\nppobook: stopped by Ctrl-C {end}\n"
 
 

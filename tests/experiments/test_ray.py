@@ -6,11 +6,10 @@ import time
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-from toy_experiment import falling, height, slow_height
+from toy_experiment import falling, slow_height
 
 from ppobook import experiments
 from ppobook.cli import main
-from ppobook.experiments import engines
 
 SETTINGS = [{"slope": 1.0}, {"slope": 2.0}]
 
@@ -25,35 +24,10 @@ def cluster():
         cluster.shutdown()
 
 
-def test_a_cluster_gives_the_same_table(tmp_path, cluster):
-    one = experiments.record("one", height, SETTINGS, range(3), workers=0, folder=tmp_path)
-    two = experiments.record("two", height, SETTINGS, range(3), ray=cluster.address, folder=tmp_path)
-    assert one.read_text() == two.read_text()
-    facts = (two.parent / "facts.json").read_text()
-    assert '"workers": "on Ray"' in facts
-    assert cluster.address not in facts
-    assert not ray.is_initialized()
-
-
 def test_an_error_is_that_of_the_function_and_says_where(tmp_path, cluster):
     with pytest.raises(ArithmeticError, match=r"^too steep: 1\.0") as raised:
         experiments.record("toy", falling, SETTINGS[:1], [7], ray=cluster.address, folder=tmp_path)
     assert raised.value.__notes__ == ["in the run with slope=1.0, seed=7"]
-
-
-def test_other_versions_on_a_node_are_refused(tmp_path, cluster, monkeypatch):
-    monkeypatch.setattr(engines, "versions", lambda: {**VERSIONS, "torch": "1.0"})
-    with pytest.raises(ValueError, match=r"every node of the cluster must have torch 1\.0, as this machine"):
-        experiments.record("toy", height, SETTINGS, [0], ray=cluster.address, folder=tmp_path)
-
-
-VERSIONS = engines.versions()
-
-
-def test_where_no_cluster_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "")
-    with pytest.raises(ValueError, match=r"ray must be the address of a cluster, got 'nowhere'"):
-        experiments.record("toy", height, SETTINGS, [0], ray="nowhere", folder=tmp_path)
 
 
 def test_a_script_runs_on_a_cluster(tmp_path, cluster, capsys):
@@ -74,7 +48,7 @@ def test_a_script_runs_on_a_cluster(tmp_path, cluster, capsys):
 def test_a_node_that_is_lost_loses_one_task_and_no_row(tmp_path, cluster):
     log = tmp_path / "begun.txt"
     settings = [setting | {"log": str(log)} for setting in SETTINGS]
-    whole = experiments.record("whole", slow_height, settings, range(4), workers=0, folder=tmp_path)
+    whole = experiments.record("whole", slow_height, settings, range(3), workers=0, folder=tmp_path)
     log.unlink()
     partial = tmp_path / "toy" / "partial.jsonl"
 
@@ -85,9 +59,13 @@ def test_a_node_that_is_lost_loses_one_task_and_no_row(tmp_path, cluster):
 
     thread = threading.Thread(target=lose_a_node)
     thread.start()
-    path = experiments.record("toy", slow_height, settings, range(4), ray=cluster.address, folder=tmp_path)
+    path = experiments.record("toy", slow_height, settings, range(3), ray=cluster.address, folder=tmp_path)
     thread.join()
     begun = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
     assert len({node for node, _ in begun}) == 2
-    assert len(begun) <= len({task for _, task in begun}) + 1 == 8 + 1
+    assert len(begun) <= len({task for _, task in begun}) + 1 == 6 + 1
     assert path.read_text() == whole.read_text()
+    facts = (path.parent / "facts.json").read_text()
+    assert '"workers": "on Ray"' in facts
+    assert cluster.address not in facts
+    assert not ray.is_initialized()

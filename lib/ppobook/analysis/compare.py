@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ppobook import validation
-from ppobook.analysis.files import new_file, writing
+from ppobook.analysis.files import new_file
 from ppobook.evaluation import aggregate
 from ppobook.run.files import atomic_write
 from ppobook.run.registry import short_name
@@ -73,7 +73,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`.
+    """What `compare` found.
 
     Attributes
     ----------
@@ -93,20 +93,10 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
     def figure(self) -> Figure:
-        """Every run thin, each group's mean thick, a band for its interval; a panel for each environment.
+        """Every run thin, each group's mean thick, a band for its interval; a panel for each environment."""
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
 
-        Raises
-        ------
-        ValueError
-            matplotlib is not installed.
-        """
-        try:
-            import matplotlib as mpl
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise ValueError(
-                "out needs matplotlib, which is not installed; run: pip install 'ppobook[plot]'"
-            ) from None
         from ppobook.teaching import style
 
         envs = list(dict.fromkeys(group.env for group in self.groups))
@@ -135,13 +125,7 @@ class Comparison:
         return figure
 
     def plot(self, out: str | Path) -> Path:
-        """Write `figure` to a file, or replace it: SVG, PNG or PDF, by its extension.
-
-        Raises
-        ------
-        ValueError, OSError
-            Another extension, matplotlib is not installed, or the file can't be written.
-        """
+        """Write `figure` to a file, or replace it: SVG, PNG or PDF, by its extension."""
         out = new_file("out", out, PICTURES)
         figure = self.figure()
         import matplotlib as mpl
@@ -155,8 +139,7 @@ class Comparison:
         content = io.BytesIO()
         with mpl.rc_context(cast("Any", style.settings())):
             figure.savefig(content, format=kind[1:], metadata=metadata)
-        with writing("out", out):
-            atomic_write(out, content.getvalue())
+        atomic_write(out, content.getvalue())
         return out
 
 
@@ -170,8 +153,7 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
 
     All runs of a group are compared at the same length, that of the shortest. A run that stopped before its
     total_steps is left out if it is shorter than those that did not. So is a run without a value of the
-    metric, for instance without a finished episode. Both are reported as a warning, and in the notes; so is a
-    group in which every run stopped early.
+    metric, for instance without a finished episode. Both are reported as a warning, and in the notes.
 
     Parameters
     ----------
@@ -183,12 +165,8 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
     Raises
     ------
     ValueError, OSError
-        No run, a duplicate run, a duplicate seed within a group, a metric that a run does not have or that
-        none has a value of.
+        A duplicate seed within a group, a metric that a run does not have or that none has a value of.
     """
-    if isinstance(folders, str) or not isinstance(folders, Sequence) or not folders:
-        raise ValueError(f"folders must be a list of at least one run's folder, got {folders!r}")
-    validation.each_once("folders", [str(validation.path("folders", one).resolve()) for one in folders])
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
     grouped: dict[str, dict[Path, Record]] = {}
     for folder, record in records.items():
@@ -204,21 +182,8 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         if max(lengths.values()) > end:
             shortest = min(kept, key=lengths.__getitem__)
             notes.append(f"{label}: runs are compared at {end:,} steps, where {str(shortest)!r} ends")
-    if any("total_steps" in label for label in labels):
-        notes.append(
-            "runs of another total_steps are another group: a schedule, such as lr_final, goes by it"
-        )
-    for folder, record in records.items():
-        if _turned_back(record):
-            notes.append(
-                f"{str(folder)!r} was resumed with a larger total_steps: its schedules went back, unlike "
-                "those of a run in one go"
-            )
     if not groups:
-        why = ", where no episode ended" if metric.startswith(("return_", "length_")) else ""
-        raise ValueError(
-            f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}{why}"
-        )
+        raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}")
     for note in notes:
         warnings.warn(note, stacklevel=2)
     table = pd.DataFrame([_row(metric, group) for group in groups])
@@ -229,16 +194,6 @@ def _settings(config: dict[str, Any]) -> dict[str, Any]:
     """The settings that a run's results depend on."""
     free = _NOT_SETTINGS if schedules(config) else (*_NOT_SETTINGS, "total_steps")
     return {name: value for name, value in config.items() if name not in free}
-
-
-def _turned_back(record: Record) -> bool:
-    """Return True if a schedule of a run turned back, as it does when a resumed run has more total_steps."""
-    for name, final in schedules(record.config).items():
-        if name in record.history:
-            way = final - record.config[name]
-            if (record.history[name].diff() * way < -1e-9 * way**2).any():
-                return True
-    return False
 
 
 def _comparable(metric: str, records: dict[Path, Record]) -> tuple[dict[Path, Record], int, list[str]]:
@@ -259,12 +214,6 @@ def _comparable(metric: str, records: dict[Path, Record]) -> tuple[dict[Path, Re
             left_out[folder] = f"it has no value of {metric} in the first {end:,} steps"
     notes = [f"left out {str(folder)!r}: {why}" for folder, why in left_out.items()]
     kept = {folder: record for folder, record in records.items() if folder not in left_out}
-    if all(n < asked[f] for f, n in lengths.items()):
-        notes += [
-            f"{str(folder)!r} stopped after {lengths[folder]:,} of {asked[folder]:,} steps, and no run of "
-            "its group is whole"
-            for folder in kept
-        ]
     return kept, end, notes
 
 
@@ -289,8 +238,8 @@ def _short(value: Any) -> str:
 
 def _refuse_without(metric: str, folder: Path, record: Record) -> None:
     columns = [name for name in record.history.columns if name != "update"]
-    if not isinstance(metric, str) or metric not in columns:
-        hint = did_you_mean(str(metric), columns)
+    if metric not in columns:
+        hint = did_you_mean(metric, columns)
         raise ValueError(
             f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
         )

@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ppobook import validation
-
 # While every ratio stays in [0.8, 1.2] the sampled KL cannot pass 0.0231, so 0.05 says that many have left.
 KL_HIGH = 0.05
 # One update in ten: a single one may be bad luck, and a healthy run has a few.
@@ -104,8 +102,8 @@ def examine(
 
     Raises
     ------
-    TypeError, ValueError
-        The history is not a DataFrame, or has no column "update" or no row.
+    ValueError
+        The history has no column "update" or no row.
     """
     case = _Case(history, config, action_dims)
     return [found for rule in RULES if (found := rule(case)) is not None]
@@ -134,19 +132,12 @@ class _Case:
     """A history, with helpers for the rules."""
 
     def __init__(self, history: Any, config: Mapping[str, Any] | None, action_dims: int | None) -> None:
-        if not isinstance(history, pd.DataFrame):
-            raise TypeError(f"history must be a DataFrame, as Run.history is, got {type(history).__name__}")
         if "update" not in history.columns or len(history) == 0:
-            lack = "no row" if "update" in history.columns else "no column 'update'"
-            raise ValueError(f"history must have a column 'update' and at least one row, got {lack}")
+            raise ValueError("history must have a column 'update' and at least one row, as Run.history has")
         self.history = history = history.reset_index(drop=True)
-        if not isinstance(config, Mapping | None):
-            raise TypeError(f"config must be a dict, as Run.config is, got {type(config).__name__}")
         self.config = dict(config or {})
         self.too_short: dict[str, str] = {}
-        self.action_dims = (
-            None if action_dims is None else validation.count("action_dims", action_dims, low=0)
-        )
+        self.action_dims = action_dims
         self.updates = history["update"].to_numpy(int)
 
     def column(self, name: str) -> np.ndarray | None:

@@ -51,6 +51,15 @@ EXAMPLES = """\
 
   ppobook --version; ppobook --traceback COMMAND … shows where an error came from"""
 
+# The extra that brings a module with it, for whoever has not installed it.
+EXTRAS = {
+    "matplotlib": "plot",
+    "PIL": "watch",
+    "imageio_ffmpeg": "watch",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+    "ray": "scale",
+}
 # Errors of use; others are printed as Python prints them, with their traceback.
 USUAL = (ValueError, TypeError, OSError, ModuleNotFoundError, FloatingPointError)
 
@@ -79,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except USUAL as error:
         if traceback:
             raise
+        if extra := EXTRAS.get(getattr(error, "name", None) or ""):
+            error.add_note(f"pip install 'ppobook[{extra}]'")
         not_finite = isinstance(error, FloatingPointError)
         _say(f"{error}{'' if not_finite else _place(error)}{_notes(error)}")
         return 1 if not_finite else 2

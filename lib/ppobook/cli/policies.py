@@ -244,7 +244,7 @@ def compare(
 
     A group is the mean of its seeds over the last tenth of the steps that all of them have, with a 95 %
     bootstrap interval. With few seeds the interval is too narrow; with one there is none. A run that stopped
-    early is left out, unless its whole group did, which is said.
+    early is left out, unless its whole group did.
 
     Args:
         folders: the runs

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import validation
-from ppobook.experiments.engines import Function, Row, Task, here, on_ray, refuse_unguarded, versions
+from ppobook.experiments.engines import Function, Row, Task, here, on_ray, versions
 from ppobook.experiments.tables import results_folder
 from ppobook.run.files import atomic_write
 from ppobook.run.progress import Progress
@@ -80,36 +80,25 @@ def record(
 
     Raises
     ------
-    ValueError, TypeError
-        An invalid name, no settings or no seeds, a duplicate pair, a row whose column clashes with a
-        setting, a partial run that was started with another `fn`, no cluster at the address, or a node with
-        other versions of the libraries.
+    ValueError
+        An invalid name, a duplicate pair, a row whose column clashes with a setting, or a partial run that
+        was started with another `fn`.
     FileExistsError
         A finished table of this name has rows of other settings or seeds, which would be lost.
     """
     if (given := _given.get()) is not None:
         workers = given.get("workers", workers)
         ray, folder = given.get("ray", ray), given.get("folder", folder)
-    workers = validation.count("workers", workers, low=0)
-    digits = validation.count("digits", digits)
-    if progress is not None:
-        progress = validation.flag("progress", progress)
-    for what, text in {"note": note, "ray": ray}.items():
-        if not isinstance(text, str) and (what == "note" or text is not None):
-            raise TypeError(f"{what} must be a string, got {text!r}")
-    if not inspect.isfunction(fn):
-        raise TypeError(f"fn must be a function of a module, got {fn!r}")
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(
             f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
         )
-    settings, seeds = _settings(settings), _seeds(seeds)
+    settings = [storable(f"settings[{i}]", setting) for i, setting in enumerate(settings)]
+    seeds = [int(seed) for seed in seeds]
     tasks = [(setting, seed) for setting in settings for seed in seeds]
     if len({_key(task) for task in tasks}) < len(tasks):
         raise ValueError("settings and seeds must be distinct, got the same pair twice")
-    if workers and ray is None:
-        refuse_unguarded()
-    where = (results_folder() if folder is None else validation.path("folder", folder)) / name
+    where = Path(folder or results_folder()).expanduser() / name
     where.mkdir(parents=True, exist_ok=True)
     partial = where / "partial.jsonl"
     code = _digest(fn)
@@ -154,7 +143,7 @@ def record(
         "wall_seconds": round(sum(line["wall"] for line in kept), 1),
         "cpu_seconds": round(sum(line["cpu"] for line in kept), 1),
         "workers": max(workers, 1) if ray is None else "on Ray",
-        "machine": "; ".join(sorted({line["machine"] for line in kept if "machine" in line})),
+        "machine": "; ".join(sorted({line["machine"] for line in kept})),
         "versions": versions(),
     }
     atomic_write(where / "facts.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -186,25 +175,6 @@ def _resumable(partial: Path) -> Iterator[None]:
             kept_runs = validation.counted(kept, "finished run")
             error.add_note(f"{kept_runs} kept in {partial}: the next call goes on from there")
         raise
-
-
-def _settings(given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings as plain data of their own: what the caller does to theirs later changes no table."""
-    if not isinstance(given, Sequence) or not given or not all(isinstance(one, dict) for one in given):
-        raise ValueError(f"settings must be a non-empty list of dicts of keyword arguments, got {given!r}")
-    for i, setting in enumerate(given):
-        if "seed" in validation.keywords(f"settings[{i}]", setting):
-            raise ValueError(f"settings[{i}] must not have 'seed', which is one of seeds, got {setting!r}")
-    return [storable(f"settings[{i}]", setting) for i, setting in enumerate(given)]
-
-
-def _seeds(given: Iterable[int]) -> list[int]:
-    if not isinstance(given, Iterable):
-        raise TypeError(f"seeds must be integers, such as range({given}), got {given!r}")
-    seeds = [validation.count("each of seeds", seed, low=0) for seed in given]
-    if not seeds:
-        raise ValueError("seeds must hold at least one seed, got none")
-    return seeds
 
 
 def _refuse_to_lose(where: Path, tasks: list[Task]) -> None:

@@ -30,11 +30,9 @@ def run_script(name: str | Path, **given: Any) -> list[Path]:
     Raises
     ------
     ValueError
-        There is no such experiment; both `workers` and `ray` are given; the script records nothing; or no
-        `folder` is given where the book is installed as a package.
+        There is no such experiment, the script records nothing, or no `folder` is given where the book is
+        installed as a package.
     """
-    if {"workers", "ray"} <= given.keys():
-        raise ValueError(f"workers must not be given with ray, got {given['workers']} and {given['ray']!r}")
     script = _script(name)
     if "folder" not in given and script.is_relative_to(results_folder()) and not is_checkout():
         raise ValueError("folder must be given where the book is installed as a package, got none")
@@ -55,12 +53,12 @@ def _script(name: str | Path) -> Path:
     known = sorted(path.parent.name for path in results_folder().glob("*/run.py"))
     if name in known:
         return results_folder() / name / "run.py"
-    path = validation.path("name", name, "an experiment or a script")
+    path = Path(name)
     script = path / "run.py" if path.is_dir() else path
     if script.suffix == ".py" and script.is_file():
         return script.resolve()
-    must = f"name must be an experiment with a script, {validation.one_of(known)}, or the path of one"
-    if path.exists():
-        raise ValueError(f"{must}, which ends in .py or has a run.py, got {str(name)!r}")
     hint = validation.did_you_mean(name, known)
-    raise ValueError(f"{must}, got {str(name)!r}{hint or ', and there is no such file'}")
+    raise ValueError(
+        f"name must be an experiment, {validation.one_of(known)}, or the path of a script, "
+        f"got {str(name)!r}{hint}"
+    )
