@@ -1,4 +1,4 @@
-"""What holds for PPO and TRPO alike: advantages, metrics, resuming, plain and fast forms, networks."""
+"""Tests of what PPO and TRPO share: advantages, metrics, resuming, plain and fast forms, networks."""
 
 import math
 

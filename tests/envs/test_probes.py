@@ -23,7 +23,7 @@ LEARNERS = {
 
 
 def trained(algorithm, seed, settings):
-    """What `climb` asks for: a function of an id, which trains there."""
+    """The argument of `climb`: a function of an id, which trains there."""
 
     def learn(env_id):
         run = train(algorithm, env=env_id, seed=seed, progress=False, **settings)
@@ -88,7 +88,7 @@ def test_episodes_earn_what_the_tables_say(probe):
 @pytest.mark.learning
 @pytest.mark.parametrize("algorithm", LEARNERS)
 def test_ours_get_to_the_top(algorithm, band):
-    """How many rungs are passed; 5 and 5 for each of the three on seeds 1000 and 1001."""
+    """The number of rungs passed; 5 and 5 for each of the three on seeds 1000 and 1001."""
     runs = [climb(trained(algorithm, seed, LEARNERS[algorithm])) for seed in seeds(2)]
     band([float(table["passes"].sum()) for table in runs], at_least=4.5)
 
