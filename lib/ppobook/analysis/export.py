@@ -119,7 +119,7 @@ def _trials(policy: Any, observations: Any) -> list[Tensor]:
         return [torch.randint(states, (n,), generator=generator) for n in _BATCHES]
     trials = []
     if observations is not None:
-        given = validation.to_tensor("observations", observations).cpu().float()
+        given = torch.as_tensor(observations).cpu().float()
         trials = [given[:1], given]
     elif not says_what_it_observes(policy):
         raise ValueError(
