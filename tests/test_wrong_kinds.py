@@ -16,7 +16,7 @@ from ppobook.objectives import (
     sequence_surrogate_loss,
     value_loss,
 )
-from ppobook.policies import CategoricalPolicy, GaussianPolicy, policy_for
+from ppobook.policies import CategoricalPolicy, policy_for
 from ppobook.preferences import dpo_loss
 from ppobook.returns import discounted_returns, gae
 
@@ -103,10 +103,6 @@ MISTAKES = {
     "a policy that has diverged": (
         lambda: CategoricalPolicy(4, 2).sample(NAN),
         "outputs of the policy must be finite",
-    ),
-    "one action for all": (
-        lambda: GaussianPolicy(4, 2).logp(torch.zeros(5, 4), torch.zeros(5)),
-        r"actions must have shape \(5, 2\)",
     ),
     "images": (
         lambda: policy_for(spaces.Box(0, 1, (8, 8, 3)), spaces.Discrete(2)),

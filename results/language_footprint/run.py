@@ -154,7 +154,7 @@ def always_there(stage: GRPO) -> int:
     modules = [stage.model, stage.reference]
     tensors = [x for module in modules for x in (*module.parameters(), *module.buffers())]
     tensors += [p.grad for p in stage.model.parameters() if p.grad is not None]
-    tensors += [*stage.optimizer.m, *stage.optimizer.v]
+    tensors += [x for kept in stage.optimizer.state.values() for x in (kept["exp_avg"], kept["exp_avg_sq"])]
     return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}.values())
 
 
