@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from ppobook import actor_critic, ppo
 from ppobook.envs import make_env
+from ppobook.learner import gradient_step
 from ppobook.ppo import PPO
 from ppobook.rollouts import Collector
 from ppobook.settings import PPOSettings
@@ -168,7 +169,7 @@ PITFALLS = {
         *GAE,
         gae_with(lambda x: {"values": nothing_at_the_end(x["values"])}),
     ),
-    "gradient not clipped": (ppo, "clip_grad_norm_", lambda weights, *_, **__: clip_grad_norm_(weights, 1e9)),
+    "gradient not clipped": (ppo, "gradient_step", lambda optimizer, loss, _: gradient_step(optimizer, loss)),
 }
 
 

@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 
 from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
+from ppobook.learner import gradient_step
 from ppobook.objectives import ppo_loss
 from ppobook.policies import together
 from ppobook.presets import PRESETS
@@ -78,7 +78,8 @@ class PPO(ActorCritic):
     def update(self, rollout: Rollout) -> dict[str, float]:
         s = self.settings
         advantages, returns, values = self.advantages(rollout)
-        if s.normalize_advantages == "batch":
+        per_minibatch = s.normalize_advantages == "minibatch" and s.num_minibatches > 1  # one is the batch
+        if s.normalize_advantages != "none" and not per_minibatch:
             advantages = normalize(advantages)
         batch = Batch.of(rollout, advantages, returns, values)
         if s.objective != "clip" or self.keeps_old_policy:
@@ -88,7 +89,7 @@ class PPO(ActorCritic):
         steps = []
         for _ in range(s.epochs):
             for minibatch in batch.minibatches(s.num_minibatches, self.shuffle):
-                if s.normalize_advantages == "minibatch":
+                if per_minibatch:
                     minibatch.advantages = normalize(minibatch.advantages)
                 steps.append(self.gradient_step(minibatch))
             if s.max_kl is not None and means(steps[-s.num_minibatches :])["approx_kl"] > s.max_kl:
@@ -110,11 +111,7 @@ class PPO(ActorCritic):
     def gradient_step(self, minibatch: Batch) -> dict[str, Any]:
         """Take a step of the optimizer; return the loss's diagnostics, and grad_norm before clipping."""
         loss, diagnostics = self.loss(minibatch)
-        self.optimizer.zero_grad()
-        loss.backward()
-        stepped = [p for group in self.optimizer.param_groups for p in group["params"]]
-        grad_norm = clip_grad_norm_(stepped, self.settings.max_grad_norm or math.inf, foreach=True)
-        self.optimizer.step()
+        grad_norm = gradient_step(self.optimizer, loss, self.settings.max_grad_norm)
         return {**diagnostics, "grad_norm": grad_norm}
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:

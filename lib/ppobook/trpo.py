@@ -30,6 +30,7 @@ from torch import Tensor
 from ppobook.actor_critic import ActorCritic
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
+from ppobook.learner import gradient_step
 from ppobook.objectives import surrogate_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout
@@ -141,9 +142,7 @@ class TRPO(ActorCritic):
     def critic_step(self, minibatch: Batch) -> dict[str, Any]:
         """Take one step of Adam on a minibatch; return the loss."""
         loss = value_loss(self.value(minibatch.observations), minibatch.returns)
-        self.value_optimizer.zero_grad()
-        loss.backward()
-        self.value_optimizer.step()
+        gradient_step(self.value_optimizer, loss)
         return {"value_loss": loss.detach()}
 
     @torch.no_grad()

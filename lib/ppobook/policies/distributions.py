@@ -82,16 +82,13 @@ class Categorical(Distribution):
         probs = self.log_probs.exp()
         return (probs * torch.where(probs > 0, x, 0.0)).sum(dim=-1)
 
-    @torch.no_grad()
     def noise(self, generator: torch.Generator | None = None) -> Tensor:
         return _gumbel(self.logits.shape, generator, self.logits)
 
-    @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
         # Gumbel-max trick: argmax(logits + Gumbel noise) is a with probability softmax(logits)_a.
-        return (self.logits + noise).argmax(dim=-1)
+        return (self.logits.detach() + noise).argmax(dim=-1)
 
-    @torch.no_grad()
     def mode(self) -> Tensor:
         return self.logits.argmax(dim=-1)
 
@@ -122,7 +119,6 @@ class MultiCategorical(Distribution):
     def kl(self, other: Self) -> Tensor:
         return self._sum([p.kl(q) for p, q in zip(self.parts, other.parts, strict=True)])
 
-    @torch.no_grad()
     def noise(self, generator: torch.Generator | None = None) -> Tensor:
         return _gumbel(self.logits.shape, generator, self.logits)
 
@@ -163,13 +159,11 @@ class Gaussian(Distribution):
         ratio, distance = self.std / other.std, (self.mean - other.mean) / other.std
         return (0.5 * (ratio**2 - 1 + distance**2) - ratio.log()).sum(dim=-1)
 
-    @torch.no_grad()
     def noise(self, generator: torch.Generator | None = None) -> Tensor:
         return _normal(self.mean.shape, generator, self.mean)
 
-    @torch.no_grad()
     def act(self, noise: Tensor) -> Tensor:
-        return self.mean + self.std * noise
+        return self.mean.detach() + self.std.detach() * noise
 
     def mode(self) -> Tensor:
         return self.mean.detach()
