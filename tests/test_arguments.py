@@ -1,4 +1,4 @@
-"""Numbers that formulas take: their ranges, the name in the error, and their defaults."""
+"""Arguments of the formulas: ranges of numbers, shapes of arrays, the name in the error, and defaults."""
 
 import inspect
 
@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ppobook import objectives, preferences, returns
-
-STEPS = {"rewards": np.ones((2, 3)), "values": np.ones((2, 4)), "terminated": np.zeros((2, 3))}
+from ppobook import divergences, objectives, preferences, returns
 
 # Function and argument, then the bounds: numbers that are taken, and numbers that are not.
 RANGES = {
@@ -46,16 +44,35 @@ DEFAULTS = {
 }
 
 
+# Function, then arrays whose shape must be that of the first one, or follow from it.
+ARRAYS = {
+    returns.discounted_returns: "terminated truncated last_values final_values",
+    returns.gae: "values terminated truncated final_values",
+    objectives.ppo_loss: "old_logp advantages returns mask",
+    objectives.sequence_surrogate_loss: "old_logp advantages mask",
+    preferences.bradley_terry_loss: "rejected_rewards margin",
+    preferences.dpo_loss: "rejected_logp ref_chosen_logp ref_rejected_logp",
+    preferences.kto_loss: "ref_logp desirable",
+    divergences.kl_categorical: "logits_p",
+}
+
+
 def call(function, **given):
-    """Call a formula, with ones for the tensors that are not given."""
-    shape = torch.ones(2) if function.__module__.endswith("preferences") else torch.ones(2, 3)
-    required = {"gamma": 0.9, "n": 2, "beta": 0.1, "clip_eps_high": 0.2}
-    needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    """Call a formula, with random numbers for what it needs and is not given."""
+    draw = np.random.default_rng(0)
+    known = {"gamma": 0.9, "n": 2, "beta": 0.1, "clip_eps": 0.2, "clip_eps_high": 0.2}
+    known |= {"value_coef": 0.5, "entropy_coef": 0.01}
+    shape = (2,) if function.__module__.endswith("preferences") else (2, 3)
     if function.__module__.endswith("returns"):
-        required |= STEPS
+        known |= {"rewards": draw.random(shape), "values": draw.random((2, 4)), "terminated": np.zeros(shape)}
+    elif function is objectives.sequence_surrogate_loss:
+        known["advantages"] = torch.ones(2)
     elif function is objectives.value_loss:
-        given["old_values"] = shape
-    return function(**{p.name: required.get(p.name, shape) for p in needed} | given)
+        given["old_values"] = torch.ones(shape)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in given and parameter.default is parameter.empty:
+            given[name] = known[name] if name in known else torch.tensor(draw.random(shape))
+    return function(**given)
 
 
 @pytest.mark.parametrize(("function", "name"), RANGES, ids=lambda x: getattr(x, "__name__", x))
@@ -70,5 +87,43 @@ def test_a_number_has_a_range(function, name):
 
 @pytest.mark.parametrize("function", DEFAULTS, ids=lambda f: f.__name__)
 def test_defaults_are_those_of_the_papers(function):
-    parameters = inspect.signature(function).parameters
-    assert {name: parameters[name].default for name in DEFAULTS[function]} == DEFAULTS[function]
+    plain, named = call(function), call(function, **DEFAULTS[function])
+    assert str(plain) == str(named)
+
+
+@pytest.mark.parametrize("function", ARRAYS, ids=lambda f: f.__name__)
+def test_an_array_of_another_shape_is_named(function):
+    for name in ARRAYS[function].split():
+        with pytest.raises(ValueError, match=f"^{name} must have shape .*, (one|the shape|which)"):
+            call(function, **{name: torch.ones(5, 7)})
+
+
+@pytest.mark.parametrize("name", ["rewards", "values", "final_values"])
+def test_a_number_of_the_steps_that_is_not_finite_is_named(name):
+    cut = {"truncated": np.ones((2, 3)), "final_values": np.ones((2, 3))}
+    bad = np.full((2, 4 if name == "values" else 3), np.nan)
+    with pytest.raises(ValueError, match=f"^{name} must be finite"):
+        call(returns.gae, **{**cut, name: bad})
+
+
+def test_truncation_without_a_value_says_where():
+    with pytest.raises(ValueError, match=r"final_values must be given, .* index \(0, 2\)"):
+        call(returns.gae, truncated=np.array([[0, 0, 1], [0, 0, 0]]))
+
+
+@pytest.mark.parametrize("name", ["std_q", "std_p"])
+def test_a_standard_deviation_is_positive(name):
+    with pytest.raises(ValueError, match=f"^{name} must be"):
+        call(divergences.kl_gaussian, **{name: torch.zeros(2, 3)})
+
+
+def test_whole_and_half_precision_rewards_have_the_returns_of_floats():
+    for rewards in (np.ones(3, int), torch.ones(3, dtype=torch.int64), torch.ones(3, dtype=torch.bfloat16)):
+        assert returns.discounted_returns(rewards, gamma=0.5).tolist() == [1.75, 1.5, 1.0]
+    assert returns.discounted_returns(torch.ones(3, dtype=torch.bfloat16), gamma=0.5).dtype == torch.bfloat16
+
+
+def test_a_softmax_is_taken_row_by_row():
+    logits = np.array([[0.0, 1.0], [1000.0, 1001.0]])
+    apart = divergences.kl_categorical(logits, logits[:, ::-1])
+    np.testing.assert_allclose(apart, apart[:1].repeat(2))
